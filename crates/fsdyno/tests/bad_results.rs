@@ -76,7 +76,7 @@ fn damaged_records_are_refused_with_their_line_and_a_torn_last_one_is_left_out()
     write(folder, "nothing", "");
     for (name, right) in [
         ("middle", "trials.ndjson:2: "),
-        ("newer", "its schema is 2 and this fsdyno knows up to 1; use the newer fsdyno"),
+        ("newer", "its schema is 2, but this fsdyno knows schemas up to 1; use the newer fsdyno"),
         ("missing", "name a result folder or its trials.ndjson"),
     ] {
         for words in [format!("report {name}"), format!("compare base {name}")] {
@@ -89,7 +89,7 @@ fn damaged_records_are_refused_with_their_line_and_a_torn_last_one_is_left_out()
     for words in ["report torn", "compare base torn"] {
         let done = run(folder, words);
         assert_eq!(code(&done), 0, "{words}: {}", stderr(&done));
-        assert!(stderr(&done).contains(":2: the last line is cut off"), "{}", stderr(&done));
+        assert!(stderr(&done).contains(":2: the last line is truncated"), "{}", stderr(&done));
     }
     assert!(stdout(&run(folder, "report nothing")).contains("No trial succeeded"));
     let none = run(folder, "compare base nothing");
@@ -108,7 +108,7 @@ fn damaged_explanations_are_refused_with_their_line_and_a_torn_last_one_is_left_
     };
     for (name, why, right) in [
         ("broken", "{\"schema\":1,\"it\":7}\n", "why.ndjson:1: "),
-        ("newer", "{\"schema\":2}\n", "its schema is 2 and this fsdyno knows up to 1"),
+        ("newer", "{\"schema\":2}\n", "its schema is 2, but this fsdyno knows schemas up to 1"),
     ] {
         let refused = page(name, why);
         assert_eq!(code(&refused), 2, "{name}: {}", stderr(&refused));
@@ -116,7 +116,11 @@ fn damaged_explanations_are_refused_with_their_line_and_a_torn_last_one_is_left_
     }
     let torn = page("torn", "{\"schema\":1,\"it\":{\"lab");
     assert_eq!(code(&torn), 0, "{}", stderr(&torn));
-    assert!(stderr(&torn).contains("why.ndjson:1: the last line is cut off"), "{}", stderr(&torn));
+    assert!(
+        stderr(&torn).contains("why.ndjson:1: the last line is truncated"),
+        "{}",
+        stderr(&torn)
+    );
 }
 
 #[test]
@@ -185,7 +189,7 @@ fn single_trials_and_times_of_zero_give_no_verdict_and_say_why() {
     write(folder, "zero", &changed(&lines, zero));
     let one = run(folder, "compare one one");
     assert_eq!(code(&one), 0, "{}", stderr(&one));
-    assert!(stdout(&one).contains("nothing is known of the spread"), "{}", stdout(&one));
+    assert!(stdout(&one).contains("the spread is unknown"), "{}", stdout(&one));
     assert_eq!(code(&run(folder, "compare one one --bisect")), 125);
     for words in ["compare base zero", "compare zero base"] {
         let done = run(folder, words);

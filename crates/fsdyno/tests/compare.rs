@@ -119,7 +119,7 @@ fn one_trial_and_a_torn_line_claim_nothing_and_a_failed_trial_is_4() {
     std::fs::write(folder.join("torn/trials.ndjson"), &text[..end]).unwrap();
     let output = compare(folder, "base torn");
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert!(stderr(&output).contains("cut off"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("truncated"), "{}", stderr(&output));
     assert!(stdout(&output).contains("n = 1"), "{}", stdout(&output));
     assert_eq!(code(&compare(folder, "base torn --bisect")), 125);
     changed(folder, "failed", |trial| {

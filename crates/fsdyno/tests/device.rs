@@ -315,7 +315,7 @@ fn two_places_are_rows_of_one_table_and_each_has_its_command() {
     let output = run_and_look(folder.path(), &words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = common::stdout(&output);
-    for part in ["ext4, loop:64M", "ext4, ram:64M", "ram:SIZE lies in memory and has none"] {
+    for part in ["ext4, loop:64M", "ext4, ram:64M", "ram:SIZE is in memory and has none"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let page = std::fs::read_to_string(folder.path().join("r/report.html")).unwrap();

@@ -446,7 +446,7 @@ fn an_archive_is_judged_as_the_folder_is_and_has_what_stands_beside_it() {
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     let output = run(path, "report kept");
     assert_eq!(code(&output), 2);
-    let said = "kept/then/curve/trials.ndjson.zst: it is damaged or cut off";
+    let said = "kept/then/curve/trials.ndjson.zst: it is damaged or truncated";
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
 }
 

@@ -91,9 +91,9 @@ fn no_line_is_wider_than_the_terminal_and_what_was_left_out_is_said() {
         }
     }
     let at = |columns| bare(&on_a_terminal(folder.path(), "report a b", columns, None).unwrap());
-    assert!(at(40).contains("left out for want of columns: ") && at(40).contains("p99"));
+    assert!(at(40).contains("columns omitted to fit the width: ") && at(40).contains("p99"));
     let wide = at(160);
-    assert!(!wide.contains("left out for want of columns"), "{wide}");
+    assert!(!wide.contains("columns omitted to fit the width"), "{wide}");
     // Cells of one column end in the same place, wide letters or not.
     let rows: Vec<&str> = wide.lines().filter(|line| line.contains("  1  ")).collect();
     let ends: Vec<usize> =

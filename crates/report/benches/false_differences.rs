@@ -1,19 +1,19 @@
-//! How often a report calls one of several equal file systems slower than the best of them.
+//! Measures how often a report calls one of several equal file systems slower than the best of them.
 //!
 //! `cargo bench -p fsdyno-report --bench false_differences -- [REPORTS]` makes records of k file systems, draws
-//! their times from one distribution (logarithms normal), has the product compute its statistics of them, and
-//! counts the reports with a verdict "faster" or "slower" between file systems that do not differ. Promised are
-//! at most 5 % (docs/statistics.md). k is 2 to 11 and n 3 to 10, in the lab (pairs by seed) and on a host
+//! their times from one distribution (logarithms normal), lets the product compute its statistics of them, and
+//! counts the reports with a verdict "faster" or "slower" between file systems that do not differ. The limit is
+//! 5 % (docs/statistics.md). k is 2 to 11 and n 3 to 10, in the lab (pairs by seed) and on a host
 //! (Welch), with one phase and with three, and in three shapes:
 //!
 //! - alike: all have one mean and one deviation, 3 %;
 //! - uneven: deviations from 1 to 8 %;
 //! - halves: every second one takes half as long again, and only pairs within a half are counted.
 //!
-//! A share is known only so well, so a line is NOT KEPT where it is above 5 % by more than chance makes it once in
+//! A share is itself an estimate, so a line is NOT KEPT only if it is above 5 % by more than chance causes once in
 //! a thousand.
 
-#![allow(clippy::unwrap_used, reason = "a bench tells its mistakes by stopping")]
+#![allow(clippy::unwrap_used, reason = "a bench reports its errors by panicking")]
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -24,14 +24,14 @@ use fsdyno_record::trial::{Conditions, Host, Measured, Outcome, Phase, trial_id}
 use fsdyno_record::{Nanos, Trial};
 use fsdyno_report::{Basis, Format, Style, table};
 
-/// Reports of each k, n, number of phases and shape on a host ...
+/// Number of reports for each k, n, number of phases and shape on a host.
 const REPORTS: usize = 10;
 
-/// ... and how many times as many in the lab, where nothing is relabelled.
+/// Factor for the lab, where no permutation test runs.
 const LAB: usize = 8;
 
-/// The probability of a false difference that is promised.
-const PROMISED: f64 = 0.05;
+/// The limit for the probability of a false difference.
+const LIMIT: f64 = 0.05;
 
 /// Standard deviations that chance exceeds once in a thousand.
 const ONCE_IN_A_THOUSAND: f64 = 3.09;
@@ -59,7 +59,7 @@ impl Shape {
         }
     }
 
-    /// Which file systems are equal.
+    /// The group of equal file systems that this one belongs to.
     fn half(self, at: usize) -> usize {
         if self == Shape::Halves { at % 2 } else { 0 }
     }
@@ -75,10 +75,10 @@ impl Counted {
         self.wrong as f64 / self.all as f64
     }
 
-    fn kept(&self) -> bool {
+    fn within_limit(&self) -> bool {
         let all = self.all as f64;
-        let chance = ONCE_IN_A_THOUSAND * (PROMISED * (1.0 - PROMISED) * all).sqrt();
-        self.wrong as f64 <= PROMISED * all + chance
+        let chance = ONCE_IN_A_THOUSAND * (LIMIT * (1.0 - LIMIT) * all).sqrt();
+        self.wrong as f64 <= LIMIT * all + chance
     }
 }
 
@@ -106,7 +106,7 @@ fn main() {
                     print!(
                         "{:5.1}{}",
                         100.0 * counted.share(),
-                        if counted.kept() { ' ' } else { '!' }
+                        if counted.within_limit() { ' ' } else { '!' }
                     );
                     std::io::stdout().flush().unwrap();
                     if counted.share() > worst.share() {
@@ -127,8 +127,8 @@ fn conclude(lab: bool, worst: &Counted) {
         "{name:<48} {:>10.2} {:<12} promised: at most {} but for chance  {}\n",
         100.0 * worst.share(),
         "%",
-        100.0 * PROMISED,
-        if worst.kept() { "kept" } else { "NOT KEPT" }
+        100.0 * LIMIT,
+        if worst.within_limit() { "kept" } else { "NOT KEPT" }
     );
     print!("{line}");
     if let Ok(path) = std::env::var("FSDYNO_BENCH_SUMMARY") {
@@ -137,7 +137,7 @@ fn conclude(lab: bool, worst: &Counted) {
     }
 }
 
-/// Whether the report tells some row from a base that it equals.
+/// Returns true if the report distinguishes some row from a base that it equals.
 fn claims(trials: &[Trial], shape: Shape) -> bool {
     let basis = Basis { baseline: None, least: 0.0 };
     let csv = table(trials, basis, Format::StatisticsCsv, Style::default()).unwrap();

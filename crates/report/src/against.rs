@@ -1,17 +1,17 @@
-//! Rows measured against one of them: the best of a section, or the baseline that the user named.
+//! Ratios of rows to one of them: the best of a section, or the baseline.
 
 use fsdyno_stats::compare::{Comparison, Verdict, adjust};
 use fsdyno_stats::validity::{self, Flag};
 
 use crate::ages::Pair;
 use crate::measure::Measure;
-use crate::pairing::{How, Pairing, Values};
+use crate::pairing::{Matching, Pairing, Values};
 use crate::view::{Row, Section};
 
-/// The least difference that matters where the user names none: 1 %.
+/// The default of the least difference that matters: 1 %.
 pub const LEAST: f64 = 0.01;
 
-/// What rows are measured against, and from which difference on one of them is called better.
+/// The base of ratios, and the least difference that matters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Basis<'b> {
     /// The label of the baseline; none for the best row of each section.
@@ -26,40 +26,39 @@ impl<'b> From<Option<&'b str>> for Basis<'b> {
     }
 }
 
-/// How a row's time compares with that of the row it is measured against.
+/// The ratio of a row's time to that of its base.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Ratio of the geometric means of their times: what the interval and the verdict are about.
+    /// Ratio of the geometric means of their times, which the interval and the verdict are about.
     pub value: f64,
-    /// What the trials say of it.
+    /// Its significance.
     pub standing: Standing,
 }
 
-/// What trials say of a ratio.
+/// The significance of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// The two differ; or nothing is claimed, as of one trial of each and of the base itself.
+    /// The two differ; or there is no test, as for one trial of each and for the base itself.
     Plain,
-    /// Several trials of both leave open which is faster.
+    /// Undecided by several trials of both.
     Open,
     /// The two differ by less than the least difference that matters.
     Same,
 }
 
-/// How a row was compared with the one it is measured against.
+/// The comparison of a row with its base.
 #[derive(Clone, Copy, Debug)]
 pub struct Against {
-    /// The ratio that is shown.
+    /// The displayed ratio.
     pub ratio: Ratio,
-    /// Which row it is measured against.
+    /// Index of the base.
     pub base: usize,
-    /// What it is of; none of the row that is measured against itself.
-    pub comparison: Option<(Comparison, How)>,
+    /// The comparison; none for the base itself.
+    pub comparison: Option<(Comparison, Matching)>,
 }
 
-/// The ratio of every row to its base, and the comparison that it is of: the best row, or the one of the
-/// baseline's label that shares the row's disk, kernel and threads. None where there is no such row, or
-/// where a time of zero has no ratio.
+/// The ratio of every row to its base, and its comparison. The base is the best row, or the row of the
+/// baseline's label with the same disk, kernel and threads. None if there is no such row, or if a time is zero.
 pub fn ratios(rows: &[Row<'_>], basis: Basis<'_>, measure: Measure) -> Vec<Option<Against>> {
     let best = best(rows, measure);
     let ratio = |row: &Row<'_>| {
@@ -85,10 +84,15 @@ pub fn ratios(rows: &[Row<'_>], basis: Basis<'_>, measure: Measure) -> Vec<Optio
     rows.iter().map(ratio).collect()
 }
 
-/// The p-values of the pairs of rows that no comparison shows, but that one would have shown if another row had come
-/// out best: as the best is chosen by the times that are then compared with it, every pair is one test of the family.
-/// Pairs of young and aged are shown anyway. None against a baseline, which is chosen beforehand.
-pub fn unshown(rows: &[Row<'_>], basis: Basis<'_>, aged: &[Pair], measure: Measure) -> Vec<f64> {
+/// The p-values of the pairs of rows that are not displayed, but would have been if another row were the best: as the
+/// best is chosen by the times that are then compared with it, every pair is one test of the family. Pairs of fresh
+/// and aged are displayed anyway. None for a baseline, which is chosen beforehand.
+pub fn unshown_p_values(
+    rows: &[Row<'_>],
+    basis: Basis<'_>,
+    aged: &[Pair],
+    measure: Measure,
+) -> Vec<f64> {
     if basis.baseline.is_some() {
         return Vec::new();
     }
@@ -110,8 +114,8 @@ pub fn unshown(rows: &[Row<'_>], basis: Basis<'_>, aged: &[Pair], measure: Measu
     compared.filter_map(p).collect()
 }
 
-/// Corrects all verdicts of one report for their number, those of young against aged among them, and marks the
-/// ratios that they leave open. Where one trial of each stands alone nothing is claimed at all, and nothing is open.
+/// Adjusts all verdicts of one report for their number, including those of fresh against aged, and marks the
+/// ratios that become undecided. Single trials have no verdict.
 pub fn adjust_all(sections: &mut [Section<'_>]) {
     let aged = || sections.iter().flat_map(|section| &section.aged).filter(|pair| !pair.of_row);
     let rows = || sections.iter().flat_map(|section| &section.rows);
@@ -134,20 +138,20 @@ pub fn adjust_all(sections: &mut [Section<'_>]) {
     for Section { aged, rows, .. } in sections {
         for pair in aged {
             let of_row = || rows.get(pair.aged).and_then(|row| row.comparison);
-            let told = if pair.of_row { of_row() } else { adjusted.next() };
-            pair.comparison = told.unwrap_or(pair.comparison);
+            let corrected = if pair.of_row { of_row() } else { adjusted.next() };
+            pair.comparison = corrected.unwrap_or(pair.comparison);
         }
     }
 }
 
-/// Which rows can be the best: those that give up no durability, or all where every one does.
+/// The rows that can be the best: those that do not give up durability, or all if every one does.
 pub fn candidates(rows: &[Row<'_>]) -> Vec<bool> {
     let any_safe = rows.iter().any(|row| real(row) && row.is_safe());
     rows.iter().map(|row| real(row) && (row.is_safe() || !any_safe)).collect()
 }
 
-/// The row whose values have the least geometric mean, among those that can be the best; none if some of them has one
-/// of zero, which no ratio measures.
+/// The row with the least geometric mean among those that can be the best; none if the mean of one of them is
+/// zero, which has no ratio.
 pub fn best<'a, 'b>(rows: &'a [Row<'b>], measure: Measure) -> Option<&'a Row<'b>> {
     let may_be_best = candidates(rows);
     let rivals = || rows.iter().zip(&may_be_best).filter(|(_, may)| **may).map(|(row, _)| row);
@@ -156,8 +160,8 @@ pub fn best<'a, 'b>(rows: &'a [Row<'b>], measure: Measure) -> Option<&'a Row<'b>
     ranked.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
 }
 
-/// Whether each row is noisy: its own values are, and no ratio of it to another row is known better than they. The
-/// trials of a lab are paired, and may tell two rows apart whose values both scatter.
+/// Marks each row whose values are noisy and whose ratios to other rows are no better known. Paired trials of a lab
+/// may decide between two rows whose values both scatter.
 pub fn noisy(rows: &[Row<'_>]) -> Vec<bool> {
     let known = |row: &Row<'_>| row.comparison.as_ref().is_some_and(validity::well_known);
     let is_noisy = |(at, row): (usize, &Row<'_>)| {
@@ -173,34 +177,34 @@ pub fn noisy(rows: &[Row<'_>]) -> Vec<bool> {
     rows.iter().enumerate().map(is_noisy).collect()
 }
 
-/// The logarithm of the geometric mean of a row's values, which have to be positive.
+/// The logarithm of the geometric mean of a row's values, which must be positive.
 fn log_mean(row: &Row<'_>, measure: Measure) -> Option<f64> {
     let log = |run| measure.value(run).filter(|value| *value > 0.0).map(f64::ln);
     let logs: Option<Vec<f64>> = row.trials.iter().map(log).collect();
     fsdyno_stats::Summary::of(&logs?).map(|summary| summary.mean)
 }
 
-/// Whether a row's trials made calls: what made none is no rival.
+/// Returns true if a row's trials made calls.
 fn real(row: &Row<'_>) -> bool {
     !row.flags.contains(&Flag::NoCalls)
 }
 
-/// The row of that label that differs from this one in nothing but the label; the only row of the
-/// label, if there is but one.
+/// The row of that label that differs from this one only in the label; the only row of the label, if there is
+/// just one.
 pub fn base_of<'a, 'b>(row: &Row<'_>, rows: &'a [Row<'b>], label: &str) -> Option<&'a Row<'b>> {
     let mut of_label = rows.iter().filter(|other| other.label() == label);
     let alike = of_label.clone().find(|other| other.variant == row.variant);
     alike.or_else(|| of_label.next().filter(|_| of_label.next().is_none()))
 }
 
-/// What `new` comes to over what `base` does, alone, and from which difference on it matters: paired by seed or as
-/// samples, and which.
+/// Compares `new` with `base`, without adjustment, with the least difference that matters: paired by seed or as
+/// samples, and which of the two.
 pub fn compare(
     base: &Row<'_>,
     new: &Row<'_>,
     measure: Measure,
     least: f64,
-) -> Option<(Comparison, How)> {
+) -> Option<(Comparison, Matching)> {
     let pairing = Pairing::of(&base.trials, &new.trials);
     Some((pairing.compare_runs(|run| measure.value(run))?.within(least), pairing.how))
 }
@@ -223,9 +227,9 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_shown_is_the_one_that_its_interval_is_about() {
+    fn the_displayed_ratio_is_that_of_its_interval() {
         let mut trials = fixture::trials();
-        // Times whose arithmetic means say the opposite of their geometric means.
+        // Times whose arithmetic means order differently from their geometric means.
         for trial in trials.iter_mut().filter(|trial| trial.plan.label != "far") {
             let seconds: [u64; 3] = if trial.plan.label == "ext4" { [1, 1, 16] } else { [5, 5, 5] };
             let ns = Nanos(seconds[trial.seed as usize - 1] * 1_000_000_000);
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn against_the_best_every_pair_is_counted_and_against_a_baseline_only_what_is_shown() {
+    fn against_the_best_every_pair_counts_and_against_a_baseline_only_displayed_ones() {
         let trials = fixture::trials();
         let raised = |baseline: Option<&str>| {
             let sections = view::sections(&trials, baseline);
@@ -252,13 +256,13 @@ mod tests {
             let least = shown.min_by(|a, b| a.p.unwrap().total_cmp(&b.p.unwrap())).unwrap();
             least.p_in_table.unwrap() / least.p.unwrap()
         };
-        // Three rows in each of four sections: of 12 pairs 8 are shown, and of the others one is surer than they are.
+        // Three rows in each of four sections: of 12 pairs 8 are displayed, and one of the others has a smaller p.
         assert!((raised(None) - 11.0).abs() < 1e-9, "{}", raised(None));
         assert!((raised(Some("ext4")) - 8.0).abs() < 1e-9, "{}", raised(Some("ext4")));
     }
 
     #[test]
-    fn what_scatters_alike_in_every_pair_is_not_noisy_and_what_scatters_alone_is() {
+    fn a_row_that_varies_with_its_pair_is_not_noisy_and_one_that_varies_alone_is() {
         let mut trials = fixture::trials();
         trials.retain(|trial| trial.plan.label != "far");
         for trial in &mut trials {
@@ -297,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn on_two_disks_each_row_is_measured_against_the_baseline_of_its_own_disk() {
+    fn on_two_disks_each_row_is_compared_with_the_baseline_of_its_own_disk() {
         let mut trials = fixture::trials();
         let mut other = fixture::trials();
         for trial in &mut other {
@@ -320,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_that_several_seeds_leave_open_is_marked_and_one_of_single_trials_is_not() {
+    fn an_undecided_ratio_of_several_seeds_is_marked_and_one_of_single_trials_is_not() {
         let mut trials = fixture::trials();
         for trial in &mut trials {
             let turn = (trial.seed + trial.plan.label.len() as u64) % 3;

@@ -1,4 +1,4 @@
-//! Rows that differ in the age of their file system and in nothing else.
+//! Pairs of rows that differ only in the age of their file system.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use crate::against::compare;
 use crate::measure::Measure;
 use crate::view::Row;
 
-/// A fresh file system's row and an aged one's, by their places in the section.
+/// The rows of a fresh and of an aged file system, by their indices in the section.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
     /// The fresh one.
     pub young: usize,
     /// The aged one.
     pub aged: usize,
-    /// The aged one's measure over the young one's, raised by Holm with all else that the report compares.
+    /// The aged one's measure over the fresh one's, adjusted by Holm with all comparisons of the report.
     pub comparison: Comparison,
-    /// Whether that is what the aged row is compared with anyway, and is counted once.
+    /// True if the aged row is compared with the fresh one anyway; it then counts once.
     pub of_row: bool,
 }
 
@@ -46,8 +46,8 @@ pub fn pairs(rows: &[Row<'_>], measure: Measure, least: f64) -> Vec<Pair> {
     pairs
 }
 
-/// What two rows have to share: the plan without the age, and the lab or the host. A lab's snapshot is of one
-/// file system's guest, and no part of what is measured.
+/// The key that two rows must share: the plan without the age, and the lab or the host. A lab's snapshot is of one
+/// file system's guest, and not part of the conditions.
 fn but_for_age(trial: &Trial) -> (Plan, BTreeMap<&str, &str>, &str, &str) {
     let parts = trial.lab.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let found = &trial.conditions;
@@ -55,7 +55,7 @@ fn but_for_age(trial: &Trial) -> (Plan, BTreeMap<&str, &str>, &str, &str) {
     (without_age(&trial.plan), lab, &found.kernel, &found.cpu)
 }
 
-/// The plan of the same trial on a fresh file system; labels may differ, for they name the age.
+/// The plan of the same trial on a fresh file system; labels may differ, because they name the age.
 fn without_age(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     plan.hash.clear();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn their_verdicts_are_raised_with_all_others_of_the_report() {
+    fn their_p_values_are_adjusted_with_all_others_of_the_report() {
         let mut trials = fixture::young_and_aged();
         for trial in &mut trials {
             let aged = u64::from(trial.plan.age().is_some());

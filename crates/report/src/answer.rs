@@ -1,4 +1,4 @@
-//! The answer in a few sentences, computed from the numbers and claiming no more than they show.
+//! The answer in a few sentences, computed from the numbers and limited to significant results.
 
 use fsdyno_stats::compare::{Comparison, Verdict};
 use fsdyno_stats::validity::Flag;
@@ -9,9 +9,8 @@ use crate::number;
 use crate::repeats;
 use crate::view::{Row, Section};
 
-/// Who is fastest where that can be told, or how each stands against the baseline, and the widest
-/// gap; or why nothing is claimed. Then what gives up durability and is not ranked for it, and what came of a wanted
-/// width.
+/// The fastest file systems, or the relation of each to the baseline, and the largest difference; or why there is no
+/// verdict. Then the unsafe rows, which are not ranked, and the result of a requested interval width.
 pub fn sentences(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
     let mut sentences = verdicts(sections, baseline);
     sentences.extend(unsafe_rows(sections));
@@ -31,8 +30,8 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
     if contested.iter().all(|section| section.rows.iter().all(|row| row.returned.n < 2)) {
         return vec![
             format!(
-                "There is one trial of each, so their spread is unknown and no file system is called {}.",
-                if best_of(&contested) == "fastest" { "faster" } else { "roomier" }
+                "There is one trial of each, so the spread is unknown and no file system is called {}.",
+                if best_of(&contested) == "fastest" { "faster" } else { "more space-efficient" }
             ),
             "Repeat with at least 3 seeds (--repeat 3) to learn which differences are real.".into(),
         ];
@@ -45,24 +44,23 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
     sentences
 }
 
-/// The rows that sentences are about: those that give up durability only where all do, or where one of them is the
-/// baseline.
+/// The rows that sentences are about: unsafe ones only if all are, or if one of them is the baseline.
 fn ranked<'s, 'a>(section: &'s Section<'a>) -> impl Iterator<Item = &'s Row<'a>> + Clone {
     let all = section.rows.iter().all(|row| !row.is_safe());
     section.rows.iter().filter(move |row| all || row.is_safe() || is_base(row, section))
 }
 
-/// Whether another row is measured against this one.
+/// Returns true if another row is compared with this one.
 fn is_base(row: &Row<'_>, section: &Section<'_>) -> bool {
     let base = |other: &Row<'_>| other.base.and_then(|at| section.rows.get(at));
     section.rows.iter().filter_map(base).any(|base| std::ptr::eq(base, row))
 }
 
-/// Which rows give up durability, and why, where others do not.
+/// A sentence on the unsafe rows and their reasons, if other rows are safe.
 fn unsafe_rows(sections: &[Section<'_>]) -> Option<String> {
     let mut rows: Vec<(String, String)> = Vec::new();
     for row in sections.iter().flat_map(|section| &section.rows).filter(|row| !row.is_safe()) {
-        let named = (row.spoken(), row.risks.join("; "));
+        let named = (row.in_sentence(), row.risks.join("; "));
         if !rows.contains(&named) {
             rows.push(named);
         }
@@ -71,7 +69,7 @@ fn unsafe_rows(sections: &[Section<'_>]) -> Option<String> {
         rows.into_iter().map(|(name, risks)| format!("{name} ({risks})")).collect();
     (!named.is_empty()).then(|| {
         format!(
-            "{}, not safe at a power cut and not ranked with what is: {}.",
+            "{}, not safe at a power cut and not ranked with safe file systems: {}.",
             Flag::Unsafe,
             named.join("; ")
         )
@@ -83,114 +81,117 @@ fn winners(sections: &[&Section<'_>]) -> String {
     let (mut alike, mut open) = (Vec::new(), Vec::new());
     for section in sections {
         let Some(best) = best(&section.rows, section.measure) else {
-            open.push(format!("{} cannot be told, for a time is zero", section.title()));
+            open.push(format!("{} is undecided, because a time is zero", section.title()));
             continue;
         };
         let rivals = |stand| -> Vec<&Row<'_>> {
             let others = ranked(section).filter(|row| !std::ptr::eq(*row, best));
-            others.filter(|row| stands(row, section.least) == stand).collect()
+            others.filter(|row| relation(row, section.least) == stand).collect()
         };
-        let (open_with, like) = (rivals(Stand::Open), rivals(Stand::Alike));
+        let (open_with, like) = (rivals(Relation::Undecided), rivals(Relation::Same));
         let named = |others: &[&Row<'_>]| {
-            let names: Vec<String> = [best].iter().chain(others).map(|row| row.spoken()).collect();
-            listed(&names)
+            let names: Vec<String> =
+                [best].iter().chain(others).map(|row| row.in_sentence()).collect();
+            join_list(&names)
         };
         if !open_with.is_empty() {
             let all = [like, open_with].concat();
-            open.push(format!("{} is open between {}", section.title(), named(&all)));
+            open.push(format!("{} is undecided between {}", section.title(), named(&all)));
         } else if !like.is_empty() && like.len() + 1 == ranked(section).count() {
             alike.push(place(section, &[best]));
         } else {
-            let filled = section.measure == Measure::Room;
+            let filled = section.measure == Measure::Space;
             let wins = if filled { &mut fullest } else { &mut wins };
             put(wins, named(&like), place(section, &[best]));
         }
     }
-    let said = |wins: Lists, one: &str, several: &str| -> Vec<String> {
+    let sentences = |wins: Lists, one: &str, several: &str| -> Vec<String> {
         wins.into_iter()
             .map(|(name, places)| {
                 let what = if name.contains(" and ") { several } else { one };
-                format!("{name} {what} {}", listed(&places))
+                format!("{name} {what} {}", join_list(&places))
             })
             .collect()
     };
-    let mut parts = said(wins, "is fastest in", "are fastest in");
-    parts.extend(said(fullest, "holds the most files in", "hold the most files in"));
+    let mut parts = sentences(wins, "is fastest in", "are fastest in");
+    parts.extend(sentences(fullest, "holds the most files in", "hold the most files in"));
     let least = sections.first().map_or(0.0, |section| section.least);
     if !alike.is_empty() {
         let no = if parts.is_empty() { "No" } else { "no" };
         parts.push(format!(
             "{no} difference above {} in {}",
             number::difference(least),
-            listed(&alike)
+            join_list(&alike)
         ));
     }
     if parts.is_empty() {
-        return format!(
-            "No file system is {} beyond doubt: {}.",
-            best_of(sections),
-            open.join("; ")
-        );
+        return format!("No file system is clearly {}: {}.", best_of(sections), open.join("; "));
     }
     parts.extend(open);
     format!("{}.", parts.join("; "))
 }
 
-/// What nobody is, where nobody is it: all that was measured may be how much they hold.
+/// The superlative that no file system has earned: fastest, or the one for capacity.
 fn best_of(sections: &[&Section<'_>]) -> &'static str {
-    if sections.iter().all(|section| section.measure == Measure::Room) {
-        "roomiest"
+    if sections.iter().all(|section| section.measure == Measure::Space) {
+        "most space-efficient"
     } else {
         "fastest"
     }
 }
 
-/// How a row stands against the one that it is measured against, by its interval and with Holm's correction for all
-/// that the report compares.
+/// The relation of a row to its base, by its interval and with Holm's correction for all comparisons of the
+/// report.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stand {
+enum Relation {
     Better,
     Worse,
-    /// They do not differ, or by less than the least difference that matters.
-    Alike,
-    Open,
+    /// No difference, or one below the least difference that matters.
+    Same,
+    Undecided,
 }
 
-fn stands(row: &Row<'_>, least: f64) -> Stand {
-    let Some(comparison) = row.comparison else { return Stand::Open };
+fn relation(row: &Row<'_>, least: f64) -> Relation {
+    let Some(comparison) = row.comparison else { return Relation::Undecided };
     let matters = comparison.ratio.ln().abs() >= (1.0 + least).ln();
     match comparison.verdict {
-        Verdict::Unknown => Stand::Open,
-        Verdict::Faster if matters => Stand::Better,
-        Verdict::Slower if matters => Stand::Worse,
-        _ => Stand::Alike,
+        Verdict::Unknown => Relation::Undecided,
+        Verdict::Faster if matters => Relation::Better,
+        Verdict::Slower if matters => Relation::Worse,
+        _ => Relation::Same,
     }
 }
 
-/// How a file system may stand against the baseline, in the order in which it is told.
-const WORDS: [&str; 6] =
-    ["faster in", "roomier in", "slower in", "less roomy in", "much the same in", "open in"];
+/// The relations to the baseline, in the order in which sentences name them.
+const WORDS: [&str; 6] = [
+    "faster in",
+    "more space-efficient in",
+    "slower in",
+    "less space-efficient in",
+    "the same in",
+    "undecided in",
+];
 
-/// One sentence for each file system: where it is faster than the baseline, where slower.
+/// One sentence for each file system: the phases in which it is faster than the baseline, and slower.
 fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
     let mut names: Vec<(String, Lists)> = Vec::new();
     for section in sections {
         for row in ranked(section).filter(|row| row.label() != label) {
             let base = row.base.and_then(|at| section.rows.get(at));
-            let room = section.measure == Measure::Room;
-            let word = match stands(row, section.least) {
-                Stand::Better if room => "roomier in",
-                Stand::Worse if room => "less roomy in",
-                Stand::Better => "faster in",
-                Stand::Worse => "slower in",
-                Stand::Alike => "much the same in",
-                Stand::Open => "open in",
+            let space = section.measure == Measure::Space;
+            let word = match relation(row, section.least) {
+                Relation::Better if space => "more space-efficient in",
+                Relation::Worse if space => "less space-efficient in",
+                Relation::Better => "faster in",
+                Relation::Worse => "slower in",
+                Relation::Same => "the same in",
+                Relation::Undecided => "undecided in",
             };
             let rows: Vec<&Row<'_>> = base.into_iter().chain([row]).collect();
-            let at = match names.iter().position(|(name, _)| *name == row.spoken()) {
+            let at = match names.iter().position(|(name, _)| *name == row.in_sentence()) {
                 Some(at) => at,
                 None => {
-                    names.push((row.spoken(), Vec::new()));
+                    names.push((row.in_sentence(), Vec::new()));
                     names.len() - 1
                 }
             };
@@ -204,14 +205,14 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
         let parts: Vec<String> = WORDS
             .iter()
             .filter_map(|word| verdicts.iter().find(|(at, _)| at == word))
-            .map(|(word, places)| format!("{word} {}", listed(places)))
+            .map(|(word, places)| format!("{word} {}", join_list(places)))
             .collect();
         format!("Against {}, {name} is {}.", number::clean(label), parts.join("; "))
     };
     names.into_iter().map(sentence).collect()
 }
 
-/// Items under headings, both in the order in which they came.
+/// Items under headings, both in the order of their first use.
 type Lists = Vec<(String, Vec<String>)>;
 
 fn put(lists: &mut Lists, name: String, item: String) {
@@ -221,7 +222,7 @@ fn put(lists: &mut Lists, name: String, item: String) {
     }
 }
 
-/// `dirops create`, with the verdicts that no interval answers for.
+/// `dirops create`, with the flags that weaken the verdict.
 fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
     let has = |flag: &&Flag| rows.iter().any(|row| row.flags.contains(flag));
     let weak = Flag::ALL.iter().filter(|flag| flag.weakens_verdict());
@@ -232,20 +233,20 @@ fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
     }
 }
 
-/// The widest gap between best and worst, or between the baseline and any other; that there is none, where that was not
-/// said of every phase.
+/// The largest difference between best and worst, or between the baseline and any other; that there is none, unless
+/// that was stated of every phase.
 fn widest(sections: &[&Section<'_>]) -> Option<String> {
     let mut gaps: Vec<(Comparison, String, String)> = Vec::new();
     for section in sections {
         for row in ranked(section) {
             let Some(base) = row.base.and_then(|at| section.rows.get(at)) else { continue };
             let Some(gap) = row.comparison else { continue };
-            if matches!(stands(row, section.least), Stand::Better | Stand::Worse) {
-                let start = format!("in {}, {} took", section.title(), row.spoken());
-                let base = base.spoken();
+            if matches!(relation(row, section.least), Relation::Better | Relation::Worse) {
+                let start = format!("in {}, {} took", section.title(), row.in_sentence());
+                let base = base.in_sentence();
                 let end = match section.measure {
-                    Measure::Room => format!("times as much of the device for a file as {base}"),
-                    Measure::Operation => format!("times as long as {base} for an operation"),
+                    Measure::Space => format!("times as much device space per file as {base}"),
+                    Measure::Operation => format!("times as long as {base} per operation"),
                     Measure::Durable => format!("times as long as {base} to be durable"),
                     _ => format!("times as long as {base} to return"),
                 };
@@ -264,17 +265,17 @@ fn widest(sections: &[&Section<'_>]) -> Option<String> {
         let compared = sections.iter().flat_map(|section| ranked(section));
         let mut verdicts = compared.filter_map(|row| row.comparison).map(|it| it.verdict);
         let open = verdicts.any(|verdict| verdict == Verdict::Unknown);
-        return open.then(|| format!("No difference{above} is larger than chance explains."));
+        return open.then(|| format!("No difference{above} is significant."));
     };
     let two = |value: f64| number::relative(value).trim_end_matches('x').to_string();
     let interval = gap.interval.map_or(String::new(), |(low, high)| {
         format!(" (95 % interval {} to {}, n = {})", two(low), two(high), gap.n)
     });
-    Some(format!("The widest gap: {start} {} {end}{interval}.", two(gap.ratio)))
+    Some(format!("Largest difference: {start} {} {end}{interval}.", two(gap.ratio)))
 }
 
 /// `a`, `a and b`, `a, b and c`.
-fn listed(items: &[String]) -> String {
+fn join_list(items: &[String]) -> String {
     match items {
         [] => String::new(),
         [one] => one.clone(),
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn with_several_seeds_the_winner_and_the_widest_gap_are_named() {
+    fn with_several_seeds_the_winner_and_the_largest_difference_are_named() {
         let text = answer(&fixture::trials());
         assert!(text.contains("xfs is fastest in dirops create and tarball extract"), "{text}");
         assert!(text.contains("took ") && text.contains("95 % interval"), "{text}");
@@ -315,8 +316,8 @@ mod tests {
             }
         }
         let text = answer(&trials);
-        assert!(text.contains("No file system is fastest"), "{text}");
-        assert!(text.contains("No difference above 1 % is larger"), "{text}");
+        assert!(text.contains("No file system is clearly fastest"), "{text}");
+        assert!(text.contains("No difference above 1 % is significant"), "{text}");
     }
 
     #[test]
@@ -324,7 +325,7 @@ mod tests {
         let mut trials = fixture::trials();
         trials.retain(|trial| trial.plan.label != "far");
         for trial in &mut trials {
-            // As sure as can be: all pairs differ by the same.
+            // As certain as possible: all pairs differ by the same.
             let slower = if trial.plan.label == "xfs" { 1_800 } else { 0 };
             for phase in &mut trial.measured.phases {
                 phase.durable_ns = Some(Nanos(1_122_713_900 + trial.seed * 10_000 + slower));
@@ -336,8 +337,8 @@ mod tests {
         let sections = view::sections(&trials, None);
         assert_eq!(number::ratio(sections[0].rows[1].ratio.unwrap()), "= 1.00x");
         let against = sentences(&view::sections(&trials, Some("ext4")), Some("ext4")).join(" ");
-        assert!(against.contains("xfs is much the same in dirops create"), "{against}");
-        // Whoever wants to see it all the same can.
+        assert!(against.contains("xfs is the same in dirops create"), "{against}");
+        // Without a least difference it is significant.
         let basis = crate::Basis { baseline: None, least: 0.0 };
         let text = sentences(&view::sections(&trials, basis), None).join(" ");
         assert!(text.starts_with("ext4 is fastest in dirops create"), "{text}");
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_cannot_be_told_apart_are_named_and_so_is_what_weakens_a_win() {
+    fn undecided_phases_are_named_and_so_are_flags_that_weaken_a_win() {
         let mut trials = fixture::trials();
         for trial in &mut trials {
             let phase = &mut trial.measured.phases[0];
@@ -378,8 +379,8 @@ mod tests {
             phase.instrument.server_cpu_ns = phase.returned_ns;
         }
         let text = answer(&trials);
-        assert!(text.contains("dirops create is open between "), "{text}");
-        let open = text.split("dirops create is open between ").nth(1).unwrap_or_default();
+        assert!(text.contains("dirops create is undecided between "), "{text}");
+        let open = text.split("dirops create is undecided between ").nth(1).unwrap_or_default();
         assert!(!open.split(['.', ';']).next().unwrap_or_default().contains("far"), "{text}");
         assert!(text.contains("dirops delete (INSTRUMENT-BOUND)"), "{text}");
     }

@@ -1,31 +1,31 @@
-//! Where the time of a phase's calls went: every kind of call with its share and latencies.
+//! The time of a phase's calls: every kind of call with its share and latencies.
 
 use fsdyno_record::{Nanos, OpKind};
 
 use crate::number;
-use crate::view::{Row, Section, merged};
+use crate::view::{Row, Section, merge_latencies};
 
 /// One kind of call on one file system, over all its trials.
 #[derive(Debug)]
 pub struct Calls {
     /// The kind.
     pub kind: OpKind,
-    /// How many calls there were.
+    /// Number of calls.
     pub count: u64,
-    /// Their part of the time of all calls.
+    /// Their share of the time of all calls.
     pub share: f64,
-    /// Latencies: the median, the 99th percentile, the longest.
+    /// The median latency.
     pub p50: Nanos,
-    /// The 99th percentile.
+    /// The 99th percentile of the latency.
     pub p99: Nanos,
-    /// The longest.
+    /// The longest latency.
     pub max: Nanos,
 }
 
-/// Above this share one kind of call has said it all.
+/// Above this share, one kind of call represents them all.
 const ALL: f64 = 0.9;
 
-/// Below this share a kind of call is not worth a word in a line.
+/// Below this share, a kind of call is omitted from a line.
 const LEAST: f64 = 0.05;
 
 /// Every kind of call of a row, the one that took most of the time first.
@@ -33,7 +33,7 @@ pub fn of(row: &Row<'_>) -> Vec<Calls> {
     let total: u64 =
         row.trials.iter().flat_map(|(_, phase)| phase.ops.values()).map(|s| s.total_ns.0).sum();
     let of = |kind: &OpKind| {
-        let all = merged(&row.trials, *kind)?;
+        let all = merge_latencies(&row.trials, *kind)?;
         Some(Calls {
             kind: *kind,
             count: all.count(),
@@ -48,15 +48,15 @@ pub fn of(row: &Row<'_>) -> Vec<Calls> {
     calls
 }
 
-/// A line for each row, unless the time of every one is that of the one kind of call whose latencies the
-/// table has: `ext4: fsync 95 % of the calls' time (p50 16.0 ms, p99 24.6 ms), create 5 % (...)`.
+/// A line for each row, unless every row's time is that of the one kind of call whose latencies are in the
+/// table: `ext4: fsync 95 % of the calls' time (p50 16.0 ms, p99 24.6 ms), create 5 % (...)`.
 pub fn lines(section: &Section<'_>) -> Vec<String> {
-    let said = |row: &Row<'_>| {
+    let single = |row: &Row<'_>| {
         of(row).first().is_none_or(|first| {
             first.share >= ALL && section.latency_op == Some(first.kind) && section.unit.is_none()
         })
     };
-    if section.rows.iter().all(said) {
+    if section.rows.iter().all(single) {
         return Vec::new();
     }
     let line = |row: &Row<'_>| {
@@ -68,7 +68,7 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
         };
         let parts: Vec<String> =
             calls.iter().filter(|calls| calls.share >= LEAST).take(4).map(part).collect();
-        Some(format!("time of {}'s calls: {}", number::clean(&row.spoken()), parts.join(", ")))
+        Some(format!("time of {}'s calls: {}", number::clean(&row.in_sentence()), parts.join(", ")))
     };
     section.rows.iter().filter_map(line).collect()
 }
@@ -79,7 +79,7 @@ mod tests {
     use crate::{fixture, view};
 
     #[test]
-    fn what_took_most_of_the_time_is_told_even_if_it_was_called_least() {
+    fn the_most_expensive_call_is_named_even_if_it_is_rare() {
         let mut trials = fixture::single();
         for trial in &mut trials {
             let ops = &mut trial.measured.phases[0].ops;
@@ -98,11 +98,11 @@ mod tests {
         assert_eq!(calls[0].kind, OpKind::Fsync);
         assert!((calls.iter().map(|calls| calls.share).sum::<f64>() - 1.0).abs() < 1e-9);
         assert!(lines(create).iter().all(|line| line.contains("calls: fsync 9")), "{create:?}");
-        assert!(lines(&sections[1]).is_empty(), "unlink is all there is");
+        assert!(lines(&sections[1]).is_empty(), "unlink is the only call");
     }
 
     #[test]
-    fn beside_a_row_that_needs_its_line_every_row_has_one() {
+    fn if_one_row_needs_a_line_every_row_has_one() {
         let mut trials = fixture::single();
         let ops = &mut trials[0].measured.phases[0].ops;
         let mut slow = ops[&OpKind::Create].clone();

@@ -1,4 +1,4 @@
-//! What file systems held when they were full.
+//! The capacity of full file systems.
 
 use fsdyno_record::Trial;
 use fsdyno_record::trial::Capacity;
@@ -7,7 +7,7 @@ use fsdyno_stats::Summary;
 use crate::number;
 use crate::view::{Row, Section};
 
-/// A line for each row that was filled: `full, ext4: 12,345 files, 5,120 bytes a file; 20,000 inodes left;
+/// A line for each row that was filled: `full, ext4: 12,345 files, 5,120 bytes per file; 20,000 inodes left;
 /// 18.3 MiB lost to mkfs (7.1 %); data on 91.2 % of the device`. Means over the trials.
 pub fn lines(section: &Section<'_>) -> Vec<String> {
     section.rows.iter().filter_map(line).collect()
@@ -20,50 +20,50 @@ fn line(row: &Row<'_>) -> Option<String> {
         Summary::of(&values?).map(|summary| summary.mean)
     };
     let files = mean(&|it| Some(it.files as f64).filter(|files| *files > 0.0))?;
-    let each = mean(&|it| Some(taken(it) / it.files.max(1) as f64))?;
+    let each = mean(&|it| Some(space_taken(it) / it.files.max(1) as f64))?;
     let data = mean(&|it| Some(it.data.0 as f64 / it.files.max(1) as f64))?;
     let mut parts = vec![format!(
-        "{} files, {} bytes a file ({} of them data)",
+        "{} files, {} bytes per file ({} of them data)",
         number::count(files.round() as u64),
         number::count(each.round() as u64),
         number::count(data.round() as u64)
     )];
     parts.push(match mean(&|it| it.inodes_full.map(|left| left as f64)) {
         Some(left) => format!("{} inodes left", number::count(left.round() as u64)),
-        None => "no limit of inodes".to_string(),
+        None => "no inode limit".to_string(),
     });
-    if let Some(lost) = mean(&lost) {
+    if let Some(lost) = mean(&space_lost) {
         let share = |bytes: f64, it: &Capacity| Some(bytes / it.device?.0 as f64);
         let full = mean(&|it| share(it.data.0 as f64, it)).unwrap_or(0.0);
-        let share = mean(&|it| share(self::lost(it)?, it)).unwrap_or(0.0);
+        let share = mean(&|it| share(self::space_lost(it)?, it)).unwrap_or(0.0);
         let mib = number::short(lost / 1048576.0);
         parts.push(format!("{mib} MiB lost to mkfs ({})", number::percent(share)));
         parts.push(format!("data on {} of the device", number::percent(full)));
     }
-    Some(number::clean(&format!("full, {}: {}", row.spoken(), parts.join("; "))))
+    Some(number::clean(&format!("full, {}: {}", row.in_sentence(), parts.join("; "))))
 }
 
-/// How many files it held.
+/// The number of files it held.
 pub fn files(row: &Row<'_>) -> Option<f64> {
     let files = |trial: &Trial| Some(trial.measured.capacity.as_ref()?.files as f64);
     let values: Option<Vec<f64>> = row.trials.iter().map(|(trial, _)| files(trial)).collect();
     Summary::of(&values?).map(|summary| summary.mean).filter(|files| *files > 0.0)
 }
 
-/// Bytes of the device for each file that a full file system held, mkfs's part of it too: what such trials
-/// are ranked by. On devices of one size the least is the most files. None for a trial that filled nothing.
-pub fn room(trial: &Trial) -> Option<f64> {
+/// Bytes of the device per file of a full file system, including mkfs's part: the measure of such trials. On devices
+/// of one size the least is the most files. None for a trial that filled nothing.
+pub fn space_per_file(trial: &Trial) -> Option<f64> {
     let held = trial.measured.capacity.as_ref().filter(|held| held.files > 0)?;
     Some(held.device.unwrap_or(held.total).0 as f64 / held.files as f64)
 }
 
-/// Free space that was taken.
-fn taken(held: &Capacity) -> f64 {
+/// Space that was taken.
+fn space_taken(held: &Capacity) -> f64 {
     held.free_empty.0 as f64 - held.free_full.0 as f64
 }
 
 /// Bytes of the device that were never free.
-fn lost(held: &Capacity) -> Option<f64> {
+fn space_lost(held: &Capacity) -> Option<f64> {
     Some(held.device?.0 as f64 - held.free_empty.0 as f64)
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use crate::{fixture, view};
 
     #[test]
-    fn a_row_that_was_filled_says_what_it_held() {
+    fn a_filled_row_has_its_capacity() {
         let mut trials = fixture::single();
         let held = Capacity {
             device: Some(Bytes(256 << 20)),
@@ -94,9 +94,9 @@ mod tests {
         assert_eq!(
             lines(&sections[0]),
             [
-                "full, ext4: 50,000 files, 4,194 bytes a file (2,684 of them data); 15,000 inodes \
+                "full, ext4: 50,000 files, 4,194 bytes per file (2,684 of them data); 15,000 inodes \
                  left; 32 MiB lost to mkfs (12 %); data on 50 % of the device",
-                "full, xfs: 50,000 files, 4,194 bytes a file (2,684 of them data); no limit of inodes",
+                "full, xfs: 50,000 files, 4,194 bytes per file (2,684 of them data); no inode limit",
             ]
         );
     }
@@ -116,22 +116,25 @@ mod tests {
         }
         let sections = view::sections(&trials, None);
         let [ext4, xfs] = sections[0].rows.as_slice() else { panic!("two rows") };
-        assert!(xfs.best && !ext4.best && sections[0].measure == crate::measure::Measure::Room);
+        assert!(xfs.best && !ext4.best && sections[0].measure == crate::measure::Measure::Space);
         assert_eq!(xfs.ratio.unwrap().value, 1.0);
         assert!((ext4.ratio.unwrap().value - 1.25).abs() < 1e-3, "{ext4:?}");
         let text = crate::answer::sentences(&sections, None).join(" ");
         assert!(text.starts_with("xfs holds the most files in dirops create."), "{text}");
         assert!(
-            text.contains("ext4 took 1.25 times as much of the device for a file as xfs"),
+            text.contains("ext4 took 1.25 times as much device space per file as xfs"),
             "{text}"
         );
         let against = view::sections(&trials, Some("ext4"));
         let text = crate::answer::sentences(&against, Some("ext4")).join(" ");
-        assert!(text.starts_with("Against ext4, xfs is roomier in dirops create."), "{text}");
+        assert!(
+            text.starts_with("Against ext4, xfs is more space-efficient in dirops create."),
+            "{text}"
+        );
         let columns = crate::columns::columns(&sections[0]);
         let files = columns.iter().find(|column| column.head == "files").unwrap();
         assert_eq!(files.cells, ["40,002", "50,002"]);
         let legend = crate::legend::legend(&sections, &["vs best"]);
-        assert!(legend[0].1.starts_with("the device's bytes for each file"), "{legend:?}");
+        assert!(legend[0].1.starts_with("the device space per file"), "{legend:?}");
     }
 }

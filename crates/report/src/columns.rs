@@ -7,22 +7,22 @@ use crate::capacity;
 use crate::number;
 use crate::view::{Row, Section};
 
-/// One column. When room is short, the highest `drop` goes first; 0 stays.
+/// One column. If space is short, the highest `drop` is dropped first; 0 stays.
 pub struct Column {
     /// Its name.
     pub head: String,
-    /// When it goes.
+    /// Its drop order.
     pub drop: u8,
-    /// Whether it holds words.
+    /// True for a column of words.
     pub left: bool,
-    /// One for each row.
+    /// One cell for each row.
     pub cells: Vec<String>,
 }
 
-/// The unit of books that is a workload's bytes.
+/// The work unit for a workload's bytes.
 pub const BYTES: &str = "bytes";
 
-/// Every column that has something to say of a section.
+/// Every column that is not empty in a section.
 pub fn columns(section: &Section<'_>) -> Vec<Column> {
     let column = |head: &str, drop, left, cell: &dyn Fn(&Row<'_>) -> String| Column {
         head: head.into(),
@@ -51,20 +51,20 @@ pub fn columns(section: &Section<'_>) -> Vec<Column> {
         }),
         column("p50", 8, false, &|row| dash(latency(row, 50.0))),
         column("p99", 7, false, &|row| dash(latency(row, 99.0))),
-        column("MiB/s", 9, false, &|row| dash(moved(row))),
+        column("MiB/s", 9, false, &|row| dash(throughput(row))),
         column(&section.ratio_head(), 0, false, &|row| dash(row.ratio.map(number::ratio))),
     ];
-    // A column with nothing in it says nothing: no spread of single trials, no latency of no op.
+    // Empty columns are dropped: the spread of single trials, the latency of no op.
     let alone = section.rows.len() < 2;
     columns.retain(|column| !(alone && column.head == section.ratio_head()));
     columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty() && cell != "-"));
     columns
 }
 
-/// Bytes over the time to returned; none where no byte was moved. Those of the workload's own books where it
-/// keeps them, for it knows what counts once (Bonnie's rewrite reads and writes each byte); else all that
-/// were written and read.
-pub fn moved(row: &Row<'_>) -> Option<String> {
+/// Bytes over the time to returned; none if no byte was moved. The workload's own count of bytes if it has one,
+/// because it counts a rewrite once (Bonnie's rewrite reads and writes each byte); else all bytes written and
+/// read.
+pub fn throughput(row: &Row<'_>) -> Option<String> {
     let rate = row.mean(|phase| {
         let moved = phase.bytes_written.0 + phase.bytes_read.0;
         let bytes = phase.books.get(BYTES).copied().unwrap_or(moved) as f64;
@@ -73,13 +73,13 @@ pub fn moved(row: &Row<'_>) -> Option<String> {
     (rate > 0.0).then(|| number::short(rate))
 }
 
-/// `0.4 %`, or nothing for a single trial.
+/// `0.4 %`, or empty for a single trial.
 fn spread(summary: &Summary) -> String {
     summary.relative_half_width().map(number::percent).unwrap_or_default()
 }
 
-/// ` (p50, p99: fsync)`, of those of these columns that are latencies of another op than the rate counts; empty where no
-/// such column is there.
+/// ` (p50, p99: fsync)`, for those of these columns that are latencies of another op than the rate counts; empty if
+/// there are none.
 pub fn latency_note(section: &Section<'_>, columns: &[&Column]) -> String {
     let heads = columns.iter().map(|column| column.head.as_str());
     let heads: Vec<&str> = heads.filter(|head| ["p50", "p99"].contains(head)).collect();
@@ -94,12 +94,12 @@ pub fn flags(row: &Row<'_>) -> String {
     row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// Where each column of a section stands among all the slots that some section uses.
+/// The slot of each column of a section among all the slots that some section uses.
 pub fn slots(columns: &[&Column], shown: &[u8]) -> Vec<usize> {
     columns.iter().filter_map(|column| slot(column, shown)).collect()
 }
 
-/// Columns in the order of [`columns`], by what they drop at; 0 is shared by four of them.
+/// Columns in the order of [`columns`], by drop order; four of them have 0.
 const ORDER: &[(&str, u8)] = &[
     ("file system", 0),
     ("", 2),
@@ -123,7 +123,7 @@ fn slot(column: &Column, shown: &[u8]) -> Option<usize> {
     })
 }
 
-/// A name in lines of so many columns, broken behind its commas; what goes on is set in by two.
+/// Wraps a name to this width, after its commas; continuation lines are indented by two.
 pub fn broken(name: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for part in name.split_inclusive(", ") {
@@ -137,10 +137,10 @@ pub fn broken(name: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Names broken into shorter lines than this would be hard to read.
+/// The least width to which names are wrapped.
 const SHORTEST_NAME: usize = 16;
 
-/// How wide broken names are at least.
+/// The least width of wrapped names.
 pub fn longest_part(tables: &[Vec<Column>]) -> usize {
     let names = tables.iter().filter_map(|table| table.first()).flat_map(|column| &column.cells);
     let parts =
@@ -148,7 +148,7 @@ pub fn longest_part(tables: &[Vec<Column>]) -> usize {
     parts.max().unwrap_or(0).max(SHORTEST_NAME)
 }
 
-/// The width of every slot over all sections; 0 for a slot that nobody uses. Names have `names` at most.
+/// The width of every slot over all sections; 0 for an unused slot. Names have `names` at most.
 pub fn widths(tables: &[Vec<Column>], shown: &[u8], names: usize) -> Vec<usize> {
     let mut widths = vec![0; ORDER.len()];
     for column in tables.iter().flatten() {
@@ -177,7 +177,7 @@ pub fn join<'a>(
             Some((cell, _)) => cell,
             None => ("", true),
         };
-        let text = cut(text, *width, mark);
+        let text = truncate(text, *width, mark);
         let pad = " ".repeat(width.saturating_sub(text.width()));
         if slot > 0 {
             line.push_str("  ");
@@ -193,8 +193,8 @@ pub fn join<'a>(
     line.trim_end().to_string()
 }
 
-/// Lines of a table, its heads the first of them: each column as wide as its widest cell, the first `left` columns
-/// words. A column with nothing in it is left out.
+/// Lines of a table, its heads first: each column as wide as its widest cell, the first `left` columns
+/// words. Empty columns are omitted.
 pub fn aligned(table: &[Vec<String>], left: usize) -> Vec<String> {
     let columns = table.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| {
@@ -210,9 +210,8 @@ pub fn aligned(table: &[Vec<String>], left: usize) -> Vec<String> {
     table.iter().map(line).collect()
 }
 
-/// Text cut to a width in columns, with a mark where it was cut: one that stands for nothing else
-/// in a table.
-pub fn cut(text: &str, width: usize, mark: &str) -> String {
+/// Text truncated to a width in columns, with a mark at its end that has no other meaning in a table.
+pub fn truncate(text: &str, width: usize, mark: &str) -> String {
     if text.width() <= width {
         return text.into();
     }
@@ -252,16 +251,16 @@ mod tests {
     }
 
     #[test]
-    fn a_rewrite_has_one_rate_wherever_it_is_told() {
+    fn a_rewrite_has_one_rate_wherever_it_is_printed() {
         let mut trials = fixture::single();
         let phase = &mut trials[0].measured.phases[0];
         (phase.bytes_read, phase.bytes_written) = (Bytes(64 << 20), Bytes(64 << 20));
         phase.returned_ns = fsdyno_record::Nanos(2_000_000_000);
         phase.books = [(BYTES.to_string(), 64 << 20)].into();
         let sections = view::sections(&trials[..1], None);
-        assert_eq!(moved(&sections[0].rows[0]).as_deref(), Some("32"));
-        let told = crate::books::lines(&sections[0]).concat();
-        assert!(told.contains("ext4 32 MiB/s"), "{told}");
+        assert_eq!(throughput(&sections[0].rows[0]).as_deref(), Some("32"));
+        let lines = crate::work_units::lines(&sections[0]).concat();
+        assert!(lines.contains("ext4 32 MiB/s"), "{lines}");
     }
 
     #[test]
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_table_are_aligned_and_an_empty_column_takes_no_room() {
+    fn lines_of_a_table_are_aligned_and_an_empty_column_takes_no_space() {
         let table = [["", "", "n"], ["比較", "", "12"], ["a", "", "3"]];
         let table = table.map(|row| row.map(String::from).to_vec());
         assert_eq!(aligned(&table, 2), ["       n", "比較  12", "a      3"]);
@@ -281,9 +280,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_keeps_its_width_and_shows_its_mark() {
-        assert_eq!(cut("reiserfs", 8, "…"), "reiserfs");
-        assert_eq!(cut("reiserfs", 5, "…"), "reis…");
-        assert_eq!(cut("reiserfs", 5, ".."), "rei..");
+    fn truncated_text_keeps_its_width_and_shows_its_mark() {
+        assert_eq!(truncate("reiserfs", 8, "…"), "reiserfs");
+        assert_eq!(truncate("reiserfs", 5, "…"), "reis…");
+        assert_eq!(truncate("reiserfs", 5, ".."), "rei..");
     }
 }

@@ -1,4 +1,4 @@
-//! The command that repeats what was measured, worked out from the plans of the trials.
+//! The command that repeats a measurement, derived from the plans of the trials.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use fsdyno_record::{Bytes, Trial};
 use crate::against::{Basis, LEAST};
 use crate::number::significant;
 
-/// A `fsdyno run` with every choice spelled out, quoted for a shell; several where one command line cannot
-/// say it all (two places, two numbers of threads); empty without trials.
+/// A `fsdyno run` with every option spelled out, quoted for a shell; several if one command line cannot
+/// express it (two targets, two numbers of threads); empty without trials.
 ///
-/// One command repeats trials that crossed every workload with every file system; where they did
-/// not, it repeats more than was measured, never less.
+/// One command repeats trials that crossed every workload with every file system; if they did not, it repeats
+/// more than was measured, never less.
 pub fn of<'b>(trials: &[Trial], basis: impl Into<Basis<'b>>) -> String {
     let basis = basis.into();
     let mut groups: Vec<Group<'_>> = Vec::new();
@@ -27,22 +27,24 @@ pub fn of<'b>(trials: &[Trial], basis: impl Into<Basis<'b>>) -> String {
     groups.iter().map(|group| group.command(basis)).collect::<Vec<_>>().join("\n")
 }
 
-/// What a command line says once, by what it says it of: the options, none where all is as usual.
+/// The options of a command line by subject; empty if the subject has its default.
 type Choices = BTreeMap<String, Vec<String>>;
 
-/// What a label stands for is said by `--fs`, and only held against what it stands for elsewhere.
+/// The key of a label's spec, which `--fs` expresses; it only separates groups.
 const LABEL: &str = "label ";
 
-/// Trials that one command line can ask for.
+/// Trials that one command line can repeat.
 struct Group<'a> {
     trials: Vec<&'a Trial>,
     choices: Choices,
 }
 
 impl<'a> Group<'a> {
-    /// Whether nothing is said in two ways.
+    /// Returns true if no subject has two different values.
     fn takes(&self, choices: &Choices) -> bool {
-        choices.iter().all(|(what, said)| self.choices.get(what).is_none_or(|known| known == said))
+        choices
+            .iter()
+            .all(|(what, options)| self.choices.get(what).is_none_or(|known| known == options))
     }
 
     fn put(&mut self, trial: &'a Trial, choices: Choices) {
@@ -56,7 +58,7 @@ impl<'a> Group<'a> {
         let drive = device.map(|device| &device.on).filter(|on| on.starts_with('/'));
         let mut words = vec!["fsdyno".to_string(), "run".to_string()];
         if device.is_some() {
-            // Only root can make and mount what is not there.
+            // Only root can create and mount a device.
             words.insert(0, "sudo".into());
         }
         words.extend(distinct(trials().map(|t| t.plan.workload.name.clone())));
@@ -64,8 +66,8 @@ impl<'a> Group<'a> {
         options.extend(distinct(trials().filter_map(file_system)));
         options.extend(distinct(trials().flat_map(axes)));
         options.extend(ages(&self.trials));
-        let said = self.choices.iter().filter(|(what, _)| !what.starts_with(LABEL));
-        options.extend(said.flat_map(|(_, said)| said).cloned());
+        let chosen = self.choices.iter().filter(|(what, _)| !what.starts_with(LABEL));
+        options.extend(chosen.flat_map(|(_, words)| words).cloned());
         let labels: Vec<&str> = trials().map(|trial| trial.plan.label.as_str()).collect();
         let baseline = basis.baseline.filter(|label| labels.contains(label));
         options.extend(baseline.map(|label| option("baseline", label)));
@@ -85,7 +87,7 @@ impl<'a> Group<'a> {
         match drive {
             None => command,
             Some(drive) => format!(
-                "# destroys all that is on {}; SERIAL is that drive's serial number, which the command says \
+                "# destroys all data on {}; SERIAL is that drive's serial number, which the command prints \
                  without --erase\n{command}",
                 quote(drive)
             ),
@@ -97,7 +99,7 @@ fn file_system(trial: &Trial) -> Option<String> {
     trial.plan.file_system_typed().map(|typed| option("fs", &typed))
 }
 
-/// Every age, that of the fresh ones too, where there is one at all.
+/// Every age, including `none` for fresh file systems, if there is any.
 fn ages(trials: &[&Trial]) -> Vec<String> {
     if trials.iter().all(|trial| trial.plan.age().is_none()) {
         return Vec::new();
@@ -108,7 +110,7 @@ fn ages(trials: &[&Trial]) -> Vec<String> {
     distinct(trials.iter().map(age))
 }
 
-/// What a command line may say several times, and then means all of: disks and kernels.
+/// The options that may be given several times, to run all of them: disks and kernels.
 fn axes(trial: &Trial) -> Vec<String> {
     let disk = trial.plan.disk_name().filter(|name| *name != DiskPlan::MEMORY);
     let kernel = trial.plan.lab().map(LabPlan::kernel_typed);
@@ -117,12 +119,12 @@ fn axes(trial: &Trial) -> Vec<String> {
     disk.into_iter().chain(kernel).collect()
 }
 
-/// What a trial needs said in one way only.
+/// The options that a command line can have only once.
 fn choices(trial: &Trial) -> Choices {
     let plan = &trial.plan;
     let mut choices = Choices::new();
-    let mut say = |what: &str, said: Vec<String>| drop(choices.insert(what.to_string(), said));
-    // The names sort as they are to be read.
+    let mut say = |what: &str, words: Vec<String>| drop(choices.insert(what.to_string(), words));
+    // The names sort in the order of the options.
     match &plan.medium {
         MediumPlan::Directory { path } => say("0 on", vec![option("on", path)]),
         MediumPlan::Device(device) => on_device(device, &mut say),
@@ -157,14 +159,14 @@ fn on_device(device: &DevicePlan, say: &mut impl FnMut(&str, Vec<String>)) {
     }
 }
 
-/// The options of a lab; what is as usual is left out.
+/// The options of a lab; defaults are omitted.
 fn in_lab(lab: &LabPlan, say: &mut impl FnMut(&str, Vec<String>)) {
     say("0 on", Vec::new());
     say("1 ram", vec![option("ram", &bytes(lab.ram))]);
     let some = |name: &str, value: Option<String>| {
         value.iter().map(|value| option(name, value)).collect::<Vec<_>>()
     };
-    // What lies in memory has no disk, and its size stands in its spec or is that of its neighbours.
+    // A memory file system has no disk, and its size is in its spec or that of its neighbours.
     if !lab.in_memory() {
         say("1 size", vec![option("size", &lab.size.map_or("whole".into(), bytes))]);
         say("1 raid", some("raid", lab.raid.map(|raid| raid.to_string())));
@@ -180,7 +182,7 @@ fn in_lab(lab: &LabPlan, say: &mut impl FnMut(&str, Vec<String>)) {
     say("1 boot", some("boot", (!lab.boot.is_cold()).then(|| lab.boot.name().into())));
 }
 
-/// Exactly as many bytes, in the largest unit that is whole.
+/// The exact number of bytes, in the largest whole unit.
 pub fn bytes(Bytes(bytes): Bytes) -> String {
     let whole = [(30, "G"), (20, "M"), (10, "K")].into_iter().find(|(shift, _)| {
         let unit = 1u64 << shift;
@@ -189,13 +191,13 @@ pub fn bytes(Bytes(bytes): Bytes) -> String {
     whole.map_or(bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
-/// Nothing where system calls follow each other, as is the rule.
+/// Empty for system calls in sequence, the default.
 fn issuer(trial: &Trial) -> Option<String> {
     let issuer = trial.plan.issuer;
     (issuer != IssuerPlan::Sync).then(|| option("issuer", &issuer.to_string()))
 }
 
-/// Nothing where everything was compared, as is the rule.
+/// Empty for a full verification, the default.
 fn verify(trial: &Trial) -> Option<String> {
     let mode = trial.plan.verify;
     (mode != VerifyMode::Full).then(|| option("verify", mode.name()))
@@ -206,9 +208,9 @@ fn settings(trial: &Trial) -> Vec<String> {
     let set = |(key, value): (&String, &String)| {
         option("set", &format!("{}.{key}={value}", workload.name))
     };
-    // A curve says itself how many files its points have.
-    let said = |key: &str| key == "files" && crate::curve::is_point(trial);
-    workload.params.iter().filter(|(key, _)| !said(key)).map(set).collect()
+    // The curve itself sets the number of files of its points.
+    let implied = |key: &str| key == "files" && crate::curve::is_point(trial);
+    workload.params.iter().filter(|(key, _)| !implied(key)).map(set).collect()
 }
 
 /// An option with its value, quoted for a shell.
@@ -216,15 +218,15 @@ pub fn option(name: &str, value: &str) -> String {
     format!("--{name} {}", quote(value))
 }
 
-/// Without what was there before, in the order given.
+/// The items without duplicates, in the order given.
 pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut seen = Vec::new();
+    let mut known = Vec::new();
     for item in items {
-        if !seen.contains(&item) {
-            seen.push(item);
+        if !known.contains(&item) {
+            known.push(item);
         }
     }
-    seen
+    known
 }
 
 #[cfg(test)]
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_made_again_as_it_was() {
+    fn a_device_is_created_again_with_its_options() {
         let mut trials = fixture::trials();
         for trial in &mut trials {
             let (on, raid) = ("loop:8G".to_string(), "5x3".parse().ok());
@@ -256,16 +258,16 @@ mod tests {
         }
     }
 
-    fn on(mut trials: Vec<Trial>, typed: &str) -> Vec<Trial> {
+    fn on(mut trials: Vec<Trial>, target: &str) -> Vec<Trial> {
         for trial in &mut trials {
-            let (on, raid, journal_size) = (typed.to_string(), None, None);
+            let (on, raid, journal_size) = (target.to_string(), None, None);
             trial.plan.medium = MediumPlan::Device(DevicePlan { on, raid, journal_size });
         }
         trials
     }
 
     #[test]
-    fn what_one_command_line_cannot_say_is_several() {
+    fn conditions_that_one_command_line_cannot_express_are_several() {
         let mut several = on(fixture::trials(), "loop:8G");
         several.extend(on(fixture::trials(), "ram:1G"));
         several.extend(fixture::trials());
@@ -292,15 +294,15 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_is_erased_by_whoever_types_its_serial_number_and_is_told_so() {
+    fn a_drive_is_erased_only_with_its_serial_number_and_the_command_says_so() {
         let text = of(&on(fixture::trials(), "/dev/disk/by-id/ata-X"), None);
-        assert!(text.starts_with("# destroys all that is on /dev/disk/by-id/ata-X"), "{text}");
+        assert!(text.starts_with("# destroys all data on /dev/disk/by-id/ata-X"), "{text}");
         assert!(text.contains("--erase SERIAL"), "{text}");
         assert!(!of(&on(fixture::trials(), "loop:8G"), None).contains("--erase"));
     }
 
     #[test]
-    fn a_period_is_said_and_what_lies_in_memory_names_no_disk() {
+    fn a_period_is_named_and_a_memory_file_system_names_no_disk() {
         let mut trials = fixture::trials();
         let plan = trials[0].plan.filesystem.as_mut().unwrap();
         plan.period = Some("2008".into());
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_said_with_the_fresh_ones_beside_them() {
+    fn ages_are_named_with_the_fresh_ones() {
         let trials = [fixture::trials(), vec![fixture::on_an_aged_one()]].concat();
         let text = of(&trials, None);
         assert!(text.contains("--age fill=80%,churn=2,files=lognormal:64K:1.5,seed=1"), "{text}");
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_rule_is_said() {
+    fn options_other_than_the_defaults_are_named() {
         let mut trials = fixture::trials();
         for trial in &mut trials {
             trial.plan.verify = VerifyMode::Names;

@@ -1,4 +1,4 @@
-//! Files of results as they were written, or compressed, as `fsdyno report --archive` leaves them: readers take either.
+//! Result files, plain or compressed (by `fsdyno report --archive`): readers accept both.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_record::bounded::{self, Bounded, Limit};
 
-/// What the name of a compressed file ends in, behind its own: `trials.ndjson.zst`.
+/// The extension of a compressed file, after its own: `trials.ndjson.zst`.
 const ENDING: &str = "zst";
 
-/// How hard it is compressed: records are written once and read often, and repeat themselves.
+/// Compression level: records are written once and read often, and repetitive.
 const LEVEL: i32 = 19;
 
 /// The name of a file's compressed form.
@@ -20,15 +20,15 @@ pub fn name(file: &Path) -> PathBuf {
     name.into()
 }
 
-/// The file itself, or its compressed form where only that is there.
+/// The file itself, or its compressed form if only that exists.
 pub fn find(file: &Path) -> Option<PathBuf> {
     [file.to_path_buf(), name(file)].into_iter().find(|path| path.is_file())
 }
 
-/// Opens a file to be read from its beginning, unpacked up to its limit; where it is not there, its compressed form.
+/// Opens a file at its beginning, unpacked up to its limit; if it does not exist, its compressed form.
 ///
 /// # Errors
-/// What the system says of the file itself, if there is neither; what is no file.
+/// The system's error for the file itself, if neither exists or it is not a file.
 pub fn open(file: &Path, limit: &Limit) -> io::Result<Box<dyn BufRead>> {
     let path = match bounded::open(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => find(file).ok_or(error)?,
@@ -37,10 +37,10 @@ pub fn open(file: &Path, limit: &Limit) -> io::Result<Box<dyn BufRead>> {
     read(bounded::open(&path)?, &path, limit)
 }
 
-/// Whether what failed is the compressed form itself, and not the system that holds the file.
+/// Returns true if the compressed form itself is damaged, and the error is not the system's.
 pub fn is_damage(path: &Path, error: &io::Error) -> bool {
-    let told = [ErrorKind::FileTooLarge, ErrorKind::InvalidInput];
-    is_packed(path) && error.raw_os_error().is_none() && !told.contains(&error.kind())
+    let other = [ErrorKind::FileTooLarge, ErrorKind::InvalidInput];
+    is_packed(path) && error.raw_os_error().is_none() && !other.contains(&error.kind())
 }
 
 fn is_packed(path: &Path) -> bool {
@@ -51,7 +51,7 @@ fn read(opened: File, path: &Path, limit: &Limit) -> io::Result<Box<dyn BufRead>
     Ok(match is_packed(path) {
         true => {
             let mut source = BufReader::new(opened);
-            // Of nothing the library makes nothing, which looks like a whole file without a line.
+            // The library unpacks nothing from an empty file, which would look like a complete file without a line.
             if source.fill_buf()?.is_empty() {
                 return Err(io::Error::new(ErrorKind::UnexpectedEof, "it is empty"));
             }
@@ -62,11 +62,11 @@ fn read(opened: File, path: &Path, limit: &Limit) -> io::Result<Box<dyn BufRead>
     })
 }
 
-/// The bytes of a source as they lie in a compressed file.
+/// The compressed bytes of a source.
 ///
 /// # Errors
-/// What the source or the library refused.
-pub fn packed(source: impl Read) -> io::Result<Vec<u8>> {
+/// An error of the source or the library.
+pub fn compress(source: impl Read) -> io::Result<Vec<u8>> {
     zstd::stream::encode_all(source, LEVEL)
 }
 
@@ -82,18 +82,18 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_as_it_is_or_compressed_and_what_is_there_plain_comes_first() {
+    fn a_file_is_read_plain_or_compressed_and_the_plain_one_comes_first() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("trials.ndjson");
         assert_eq!(text(&file).unwrap_err().kind(), ErrorKind::NotFound);
         let lines = "one line as any other\n".repeat(1000);
-        let bytes = packed(lines.as_bytes()).unwrap();
+        let bytes = compress(lines.as_bytes()).unwrap();
         assert!(bytes.len() * 50 < lines.len());
         std::fs::write(name(&file), &bytes).unwrap();
         assert_eq!(find(&file), Some(folder.path().join("trials.ndjson.zst")));
         assert_eq!(text(&file).unwrap(), lines);
         assert_eq!(text(&name(&file)).unwrap(), lines);
-        // What was cut off is no shorter file.
+        // A truncated file is not a shorter file.
         std::fs::write(name(&file), &bytes[..bytes.len() - 3]).unwrap();
         assert!(text(&file).is_err());
         std::fs::write(&file, "plain").unwrap();

@@ -1,4 +1,4 @@
-//! What power cuts cost each file system, beside its speed: the table of `fsdyno crash`.
+//! The cost of power cuts for each file system, with its speed: the table of `fsdyno crash`.
 
 use fsdyno_crash::{CutOutcome, DiskFault, Row};
 use fsdyno_filesystem::durability;
@@ -10,37 +10,41 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::error::ReportError;
 use crate::table::{Format, MAIL_WIDTH, Style};
-use crate::wrap::{cut, wrap};
+use crate::wrap::{truncate, wrap};
 use crate::{columns, csv, markdown, number, text};
 
 mod sentences;
 
 pub use sentences::sentences;
 
-/// A column: its head, its cell of a row, and what it means.
+/// A column: its head, its cell of a row, and its meaning.
 pub struct Column {
     /// Its head.
     pub head: &'static str,
     /// Its cell.
     pub cell: fn(&Row) -> String,
-    /// What it means; empty where the head says it.
+    /// Its meaning; empty if the head is clear.
     pub meaning: &'static str,
 }
 
 /// The columns, the row's name first.
 pub const COLUMNS: &[Column] = &[
-    Column { head: "file system", cell: |row| marked(row, number::clean(&row.label)), meaning: "" },
+    Column {
+        head: "file system",
+        cell: |row| marked_name(row, number::clean(&row.label)),
+        meaning: "",
+    },
     Column {
         head: "speed",
         cell: |row| format!("{:.1} {}/s", row.rate.per_second, number::clean(&row.rate.unit)),
-        meaning: "of the phase that took longest, until it was durable, in the pass that is logged: close to that \
+        meaning: "of the longest phase, until durable, in the logged pass: close to that \
                   of `fsdyno run`, and not bit-identical (docs/crash.md)",
     },
     Column { head: "cuts", cell: |row| row.tried.len().to_string(), meaning: "" },
     Column {
         head: "VIOLATIONS",
         cell: |row| row.violations().to_string(),
-        meaning: "acknowledged bytes or names that are not there, all cuts together; must be 0",
+        meaning: "acknowledged bytes or names that are missing, over all cuts; must be 0",
     },
     Column {
         head: "lost s",
@@ -53,22 +57,22 @@ pub const COLUMNS: &[Column] = &[
     Column {
         head: "lost files",
         cell: |row| pair(row, |tried| tried.findings.files_lost),
-        meaning: "unacknowledged files that are not there, or shorter",
+        meaning: "unacknowledged files that are missing, or shorter",
     },
     Column {
         head: "empty",
         cell: |row| pair(row, |tried| tried.findings.files_empty),
-        meaning: "such files that came back without bytes",
+        meaning: "such files that exist without bytes",
     },
     Column {
         head: "stale",
         cell: |row| pair(row, |tried| tried.findings.files_stale),
-        meaning: "such files that came back with zeros or others' bytes in place of theirs",
+        meaning: "such files with zeros or others' bytes in place of theirs",
     },
     Column {
         head: "names lost",
         cell: |row| pair(row, |tried| tried.findings.names_lost),
-        meaning: "files whose bytes were synced and that no name leads to",
+        meaning: "files whose bytes were synced and that have no name",
     },
     Column {
         head: "doubled",
@@ -86,37 +90,37 @@ pub const COLUMNS: &[Column] = &[
     Column {
         head: "repaired",
         cell: |row| row.count(|tried| tried.recovery.repair.is_some()).to_string(),
-        meaning: "cuts after which the check was not clean or the mount was refused, and the repair was run",
+        meaning: "cuts after which the check was not clean or the mount failed, and the repair ran",
     },
     Column {
         head: "last resort",
         cell: |row| row.count(|tried| tried.recovery.last_resort.is_some()).to_string(),
-        meaning: "cuts after whose repair it could not be mounted either, and the tool that discards the journal was run",
+        meaning: "cuts after whose repair the mount failed again, and the tool that discards the journal ran",
     },
     Column {
         head: "unmountable",
         cell: |row| row.unmountable().to_string(),
-        meaning: "cuts after which it could not be examined: it could not be mounted, hung or panicked",
+        meaning: "cuts after which it could not be mounted (hangs and panics included)",
     },
 ];
 
-/// What pairs are, before the columns' meanings.
+/// The meaning of pairs, before the columns' meanings.
 pub const PAIRS: &str = "Pairs are the median / the worst cut.";
 
-/// Work lost, in nanoseconds.
+/// Age of the oldest lost work, in nanoseconds.
 pub fn lost(tried: &CutOutcome) -> u64 {
     tried.findings.lost_ns.0
 }
 
-/// The mount, in nanoseconds.
+/// Time of the mount, in nanoseconds.
 pub fn mount(tried: &CutOutcome) -> u64 {
     tried.recovery.mount_ns.0
 }
 
-/// The table in a format, with what its columns mean; none where there is no such form of it. JSON is the
-/// rows themselves, and the caller's affair.
+/// The table in a format, with the meaning of its columns; none if it has no such format. JSON is the rows
+/// themselves, and up to the caller.
 pub fn table(rows: &[Row], format: Format, style: Style) -> Option<String> {
-    let rows = told_apart(rows);
+    let rows = with_unique_names(rows);
     match format {
         Format::Text => Some(in_columns(&rows, style.width)),
         Format::Mail => Some(text::plain(&in_columns(&rows, MAIL_WIDTH))),
@@ -126,9 +130,9 @@ pub fn table(rows: &[Row], format: Format, style: Style) -> Option<String> {
     }
 }
 
-/// The rows, each with a name of its own: where two have one label, as those of two results may, it gets what
-/// differs among them. Those that give up durability stand after the others.
-pub fn told_apart(rows: &[Row]) -> Vec<Row> {
+/// The rows with unique names: equal labels, as from two results, get the conditions in which they differ. Unsafe rows
+/// are last.
+pub fn with_unique_names(rows: &[Row]) -> Vec<Row> {
     let names = Names::of(rows.iter().map(subject));
     let mut new: Vec<Row> = Vec::new();
     for row in rows {
@@ -146,12 +150,12 @@ pub fn told_apart(rows: &[Row]) -> Vec<Row> {
                 label += &format!(", seed {}", row.seed);
             }
             if namesakes().any(|other| other.disk != row.disk) {
-                label += &lying(row.disk);
+                label += &fault_suffix(row.disk);
             }
             if namesakes().any(|other| other.tear != row.tear) {
                 label += &format!(", torn at {}", row.tear);
             }
-            // The same again.
+            // Equal conditions.
             let numbered = (2..).map(|number| format!("{label} ({number})"));
             let free = |name: &String| new.iter().all(|other| other.label != *name);
             label = std::iter::once(label.clone()).chain(numbered).find(free).unwrap_or_default();
@@ -162,17 +166,17 @@ pub fn told_apart(rows: &[Row]) -> Vec<Row> {
     new
 }
 
-/// Why what a row acknowledged may be lost by its options, whatever these cuts found.
+/// The reasons why acknowledged data of a row may be lost by its options, whatever these cuts found.
 fn risks(row: &Row) -> Vec<String> {
     durability::risks(row.plan.filesystem.as_ref(), &Conditions::default())
 }
 
-/// A row's name with a mark where its options give up durability: a chart has no column of flags.
-fn marked(row: &Row, name: String) -> String {
+/// A row's name with a mark if its options give up durability: a chart has no column of flags.
+fn marked_name(row: &Row, name: String) -> String {
     if risks(row).is_empty() { name } else { format!("{} {name}", Flag::Unsafe) }
 }
 
-/// The rows as they are stored, each with what gives up durability in it.
+/// The rows as they are stored, each with the options that give up durability.
 ///
 /// # Errors
 /// Only [`ReportError::Json`].
@@ -188,24 +192,24 @@ pub fn json(rows: &[Row]) -> Result<Vec<serde_json::Value>, ReportError> {
     rows.iter().map(value).collect()
 }
 
-/// What a row is named after.
+/// The facts that a row's name is made of.
 fn subject(row: &Row) -> Subject<'_> {
     Subject { lab_id: row.lab_id.as_deref(), ..Subject::from(&row.plan) }
 }
 
-/// Those whose power was cut, and not those that could not run.
+/// The rows whose power was cut, without those that could not run.
 pub fn ran(rows: &[Row]) -> impl Iterator<Item = &Row> {
     rows.iter().filter(|row| row.skipped.is_none())
 }
 
-/// A row's name, with the disk where that is not an honest one.
+/// A row's name, with the disk if it is faulty.
 pub fn named(row: &Row) -> String {
-    let (label, disk) = (number::clean(&row.label), lying(row.disk));
-    marked(row, if label.ends_with(&disk) { label } else { label + &disk })
+    let (label, disk) = (number::clean(&row.label), fault_suffix(row.disk));
+    marked_name(row, if label.ends_with(&disk) { label } else { label + &disk })
 }
 
-/// What a row's name has of a disk that is not an honest one.
-fn lying(disk: DiskFault) -> String {
+/// The part of a row's name for a faulty disk.
+fn fault_suffix(disk: DiskFault) -> String {
     let disk =
         DiskFault::ALL.iter().find(|(_, _, other)| *other == disk && disk != DiskFault::Honest);
     disk.map_or(String::new(), |(name, ..)| format!(" on a disk that {}", name.replace('-', " ")))
@@ -215,13 +219,13 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     ran(rows).map(|row| COLUMNS.iter().map(|column| (column.cell)(row)).collect()).collect()
 }
 
-/// A line a file system where that fits, and a column a file system where it does not.
+/// A line per file system if that fits, otherwise a column per file system.
 fn in_columns(rows: &[Row], width: usize) -> String {
     let heads: Vec<String> = COLUMNS.iter().map(|column| column.head.to_string()).collect();
     let table: Vec<Vec<String>> = std::iter::once(heads).chain(cells(rows)).collect();
     let mut out = match aligned(&table, width) {
         Some(lines) => lines,
-        None => turned(&table, width),
+        None => transposed(&table, width),
     };
     let mut paragraph = |text: &str| {
         out.push('\n');
@@ -236,21 +240,21 @@ fn in_columns(rows: &[Row], width: usize) -> String {
 
 /// The columns' meanings, one sentence each.
 fn legend() -> String {
-    let told = COLUMNS.iter().filter(|column| !column.meaning.is_empty());
-    let told: Vec<String> =
-        told.map(|column| format!("{}: {}.", column.head, column.meaning)).collect();
-    format!("{PAIRS} {}", told.join(" "))
+    let explained = COLUMNS.iter().filter(|column| !column.meaning.is_empty());
+    let meanings: Vec<String> =
+        explained.map(|column| format!("{}: {}.", column.head, column.meaning)).collect();
+    format!("{PAIRS} {}", meanings.join(" "))
 }
 
-/// The table in lines; none where one is too long.
+/// The table in lines; none if one is too long.
 fn aligned(table: &[Vec<String>], width: usize) -> Option<String> {
     let lines = columns::aligned(table, 1);
     let fit = lines.iter().all(|line| line.width() <= width);
     fit.then(|| lines.iter().map(|line| format!("{line}\n")).collect())
 }
 
-/// The table on its side, as many file systems beside each other as fit; what is longer than a line is cut.
-fn turned(table: &[Vec<String>], width: usize) -> String {
+/// The transposed table, with as many file systems side by side as fit; longer cells are truncated.
+fn transposed(table: &[Vec<String>], width: usize) -> String {
     let (Some(heads), rows) = (table.first(), table.get(1..).unwrap_or_default()) else {
         return String::new();
     };
@@ -268,9 +272,9 @@ fn turned(table: &[Vec<String>], width: usize) -> String {
             .find_map(|some| Some((some, aligned(&side(&left[..some]), width)?)));
         let (some, lines) = fits.unwrap_or_else(|| {
             let first = heads.iter().map(|head| head.width()).max().unwrap_or(0);
-            let room = width.saturating_sub(first + 2).max(1);
+            let space = width.saturating_sub(first + 2).max(1);
             let cell = |text: &String| {
-                if text.width() > room { cut(text, room - 1) + "…" } else { text.clone() }
+                if text.width() > space { truncate(text, space - 1) + "…" } else { text.clone() }
             };
             let row: Vec<String> = left[0].iter().map(cell).collect();
             (1, aligned(&side(&[row]), usize::MAX).unwrap_or_default())
@@ -289,12 +293,12 @@ fn pipes(rows: &[Row]) -> String {
         let row: Vec<String> = row.iter().map(|cell| markdown::escape(cell)).collect();
         out.push_str(&format!("| {} |\n", row.join(" | ")));
     }
-    // The legend is our own text: its marks are meant.
+    // The legend is our own text: its markup is intended.
     out.push_str(&format!("\n{}\n\n{}\n", markdown::escape(&sentences(rows).join(" ")), legend()));
     out
 }
 
-/// How many columns of the data say what was run; the others are what came of it.
+/// Number of columns of the data that describe conditions; the others are results.
 const CONDITIONS: usize = 10;
 
 /// A figure of each cut, with the name of its columns.
@@ -311,8 +315,8 @@ const FIGURES: &[Figure] = &[
     ("mount_ns", mount),
 ];
 
-/// One line a file system, of each figure the middle cut's, the worst one's and the sum of all; of the cuts that lost
-/// something acknowledged the number and the 95 % limits of their share.
+/// One line per file system: the median, the worst and the sum over all cuts of each figure; the number of cuts that
+/// lost something acknowledged and the 95 % limits of their share.
 fn data(rows: &[Row]) -> String {
     let plain = [
         "label",
@@ -387,9 +391,9 @@ fn fields(row: &Row) -> Vec<String> {
     }
     let (least, most) = sentences::limits(row).unwrap_or((f64::NAN, f64::NAN));
     let limit = |share: f64| if share.is_nan() { String::new() } else { share.to_string() };
-    fields.extend([sentences::violated(row).to_string(), limit(least), limit(most)]);
+    fields.extend([sentences::violations_of(row).to_string(), limit(least), limit(most)]);
     if row.skipped.is_some() {
-        // Nothing was measured, which is not 0.
+        // Not measured, which is not 0.
         fields.iter_mut().skip(CONDITIONS).for_each(String::clear);
     }
     fields.extend([row.skipped.clone().unwrap_or_default(), risks(row).join("; ")]);
@@ -421,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_wider_than_there_is_room_and_every_figure_is_there() {
+    fn no_line_is_too_wide_and_every_figure_is_present() {
         let rows = crash_fixture::crashed();
         for width in [40, 60, 80, 100, 160, 250] {
             let text = shown(&rows, Format::Text, width);
@@ -437,14 +441,15 @@ mod tests {
     }
 
     #[test]
-    fn two_rows_of_one_label_are_told_apart_and_others_keep_theirs() {
+    fn two_rows_of_one_label_get_unique_names_and_others_keep_theirs() {
         let mut rows = crash_fixture::crashed();
         rows.extend(crash_fixture::crashed());
         rows[2].seed = 7;
         rows[3].disk = DiskFault::Honest;
         rows.push(Row { label: "alone".into(), ..rows[0].clone() });
         rows.push(rows[2].clone());
-        let labels: Vec<String> = told_apart(&rows).into_iter().map(|row| row.label).collect();
+        let labels: Vec<String> =
+            with_unique_names(&rows).into_iter().map(|row| row.label).collect();
         assert_eq!(
             labels,
             [
@@ -456,11 +461,11 @@ mod tests {
                 "ext4, seed 7 (2)"
             ]
         );
-        assert_eq!(named(&told_apart(&rows)[1]), "off on a disk that drops flushes");
+        assert_eq!(named(&with_unique_names(&rows)[1]), "off on a disk that drops flushes");
     }
 
     #[test]
-    fn what_could_not_run_is_in_no_table_and_in_the_data_without_figures() {
+    fn a_row_that_could_not_run_is_in_no_table_and_in_the_data_without_figures() {
         let mut rows = crash_fixture::crashed();
         let plan = rows[0].plan.clone();
         rows.push(Row {
@@ -497,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_table_of_other_reports() {
+    fn other_formats_have_no_table() {
         for format in [Format::Original, Format::Statistics] {
             assert!(table(&crash_fixture::crashed(), format, Style::default()).is_none());
         }

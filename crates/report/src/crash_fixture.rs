@@ -2,7 +2,7 @@
 
 use fsdyno_record::Nanos;
 
-/// Power cuts of two file systems, the second on a disk that lies.
+/// Power cuts of two file systems, the second on a faulty disk.
 pub fn crashed() -> Vec<fsdyno_crash::Row> {
     use fsdyno_crash::cut::{Moment, SurvivingWrites};
     use fsdyno_crash::found::Recovery;
@@ -24,7 +24,7 @@ pub fn crashed() -> Vec<fsdyno_crash::Row> {
     };
     let plans =
         crate::fixture::single().into_iter().map(|trial| trial.plan).take(2).collect::<Vec<_>>();
-    let kept = vec![
+    let sound = vec![
         tried(0, Findings::default(), mounted(12)),
         tried(1, lost(1, 22), mounted(41)),
         tried(2, lost(0, 3), mounted(40)),
@@ -54,7 +54,7 @@ pub fn crashed() -> Vec<fsdyno_crash::Row> {
         tried(2, Findings::default(), refused),
     ];
     let mut rows = vec![
-        Row::new(&plans[0], 1, DiskFault::Honest, rate(48.04), kept),
+        Row::new(&plans[0], 1, DiskFault::Honest, rate(48.04), sound),
         Row::new(&plans[1], 1, DiskFault::DropsFlushes, rate(1312.5), off),
     ];
     rows[1].label = "off".into();

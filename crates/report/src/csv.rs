@@ -13,9 +13,9 @@ pub const HEAD: &str = "trial_id,lab_id,seed,outcome,reason,workload,parameters,
     op,count,total_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,\
     repeats_wanted,repeats_at_most,started,user_ns,system_ns,run,as,period,cacheable,unsafe";
 
-/// The records as CSV (RFC 4180, but lines end in a bare newline). Numbers are the record's own,
-/// nothing is rounded; a value that is unknown is empty. A trial without phases has one line. Of a study each line
-/// says of which run it is and under which conditions.
+/// The records as CSV (RFC 4180, but lines end in a bare newline). Numbers are the record's own and not rounded;
+/// an unknown value is empty. A trial without phases has one line. For a study each line names its run and its
+/// conditions.
 pub fn csv(parts: &[Part<'_>]) -> String {
     let mut out = String::from(HEAD);
     out.push('\n');
@@ -24,14 +24,14 @@ pub fn csv(parts: &[Part<'_>]) -> String {
         let wanted = trial.repeats.and_then(|rule| rule.wanted);
         let [wanted, at_most] = [wanted, trial.repeats.map(|rule| rule.at_most)]
             .map(|n| n.map(|n| n.to_string()).unwrap_or_default());
-        // Where each run is a trial of its own, this tells it from others of its plan and seed.
+        // Where each run is a trial of its own, this distinguishes it from others of its plan and seed.
         let rule = [wanted, at_most, trial.identity().started.to_string()];
-        let asked = asked_fields(part, trial);
+        let request = request_fields(part, trial);
         if trial.measured.phases.is_empty() {
             let cpu = [String::new(), String::new()];
-            let known = start.len() + rule.len() + cpu.len() + asked.len();
+            let known = start.len() + rule.len() + cpu.len() + request.len();
             let gap = vec![String::new(); COLUMNS - known];
-            push_line(&mut out, start.iter().chain(&gap).chain(&rule).chain(&cpu).chain(&asked));
+            push_line(&mut out, start.iter().chain(&gap).chain(&rule).chain(&cpu).chain(&request));
         }
         for phase in &trial.measured.phases {
             let middle = phase_fields(trial, phase);
@@ -42,7 +42,7 @@ pub fn csv(parts: &[Part<'_>]) -> String {
                 let mut end = vec![kind.name().to_string(), stats.count.to_string()];
                 end.extend(times.iter().chain([&stats.max_ns]).map(|ns| ns.0.to_string()));
                 let phase = start.iter().chain(&middle).chain(&end);
-                push_line(&mut out, phase.chain(&rule).chain(&cpu).chain(&asked));
+                push_line(&mut out, phase.chain(&rule).chain(&cpu).chain(&request));
             }
         }
     }
@@ -51,9 +51,9 @@ pub fn csv(parts: &[Part<'_>]) -> String {
 
 const COLUMNS: usize = 53;
 
-/// Of which run of a study it is, under which conditions, with which period's settings, and how much memory may hold
-/// what is cached (in bytes; empty where that is all); and which of its options give up durability.
-fn asked_fields(part: &Part<'_>, trial: &Trial) -> [String; 5] {
+/// The run of a study, its conditions, the period of its settings, the memory for caches in bytes (empty if that is
+/// all memory), and the options that give up durability.
+fn request_fields(part: &Part<'_>, trial: &Trial) -> [String; 5] {
     let period = trial.plan.filesystem.as_ref().and_then(|it| it.period.clone());
     let cacheable = trial.plan.lab().and_then(|lab| lab.cacheable);
     [
@@ -93,7 +93,7 @@ fn trial_fields(trial: &Trial) -> Vec<String> {
 }
 
 fn phase_fields(trial: &Trial, phase: &Phase) -> Vec<String> {
-    let books: Vec<String> =
+    let units: Vec<String> =
         phase.books.iter().map(|(unit, n)| format!("{}={n}", unit.replace(' ', "-"))).collect();
     let time = |ns: Option<Nanos>| ns.map(|ns| ns.0.to_string()).unwrap_or_default();
     let device = |of: fn(&fsdyno_record::trial::Device) -> u64| {
@@ -108,14 +108,14 @@ fn phase_fields(trial: &Trial, phase: &Phase) -> Vec<String> {
         phase.kernel_cpu_ns.values().map(|ns| ns.0).sum::<u64>().to_string(),
         phase.bytes_written.0.to_string(),
         phase.bytes_read.0.to_string(),
-        books.join(" "),
+        units.join(" "),
         device(|d| d.reads),
         device(|d| d.writes),
         device(|d| d.flushes),
         device(|d| d.bytes_read.0),
         device(|d| d.bytes_written.0),
         phase.device.and_then(|d| d.seeks).map(|n| n.to_string()).unwrap_or_default(),
-        // Of a directory it is the whole file system's, with all that others keep there.
+        // For a directory it would be the use of the whole file system.
         trial.plan.filesystem.as_ref().map(|_| phase.space_used.0.to_string()).unwrap_or_default(),
         phase.instrument.server_cpu_ns.0.to_string(),
         phase.instrument.driver_cpu_ns.0.to_string(),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_study_say_of_which_run_they_are_and_what_was_asked() {
+    fn lines_of_a_study_name_their_run_and_their_conditions() {
         let mut trials = fixture::single();
         trials.truncate(2);
         trials[0].plan.filesystem.as_mut().unwrap().period = Some("2001".into());

@@ -1,4 +1,4 @@
-//! Curves: how the time of a phase grows with the number of files, on each file system.
+//! Curves: the growth of a phase's time with the number of files, on each file system.
 
 use fsdyno_record::Trial;
 use fsdyno_record::naming::Names;
@@ -11,9 +11,9 @@ use crate::measure::Measure;
 use crate::number;
 use crate::view::{self, Section};
 
-/// The trials of a curve carry its points in this parameter of their workload ...
+/// The workload parameter that holds the points of a trial's curve ...
 const CURVE: &str = "curve";
-/// ... and their own point in this one.
+/// ... and the one that holds its own point.
 const FILES: &str = "files";
 
 /// One phase of one workload over every point.
@@ -21,7 +21,7 @@ const FILES: &str = "files";
 pub struct Curve<'a> {
     /// The workload and the phase.
     pub title: String,
-    /// How many files, rising.
+    /// Numbers of files, rising.
     pub points: Vec<u64>,
     /// One for each file system.
     pub lines: Vec<Line<'a>>,
@@ -32,18 +32,18 @@ pub struct Curve<'a> {
 pub struct Line<'a> {
     /// The row's name.
     pub name: String,
-    /// Its section and row at each point; none where no trial of that point succeeded.
-    pub rows: Vec<Option<Place<'a>>>,
-    /// The exponent of growth of the time to return; none with fewer than two points.
+    /// Its row at each point; none if no trial of that point succeeded.
+    pub rows: Vec<Option<PointRow<'a>>>,
+    /// The exponent of growth of the time to returned; none for fewer than two points.
     pub growth: Option<Growth>,
 }
 
 /// A row of a point's section.
 #[derive(Debug)]
-pub struct Place<'a> {
-    /// Seconds until the last call came back.
+pub struct PointRow<'a> {
+    /// Seconds until the last call returned.
     pub returned: Summary,
-    /// What is wrong with any of its trials.
+    /// The flags of any of its trials.
     pub flags: Vec<Flag>,
     /// The workload without its point.
     pub of: String,
@@ -53,23 +53,23 @@ pub struct Place<'a> {
     pub row: view::Row<'a>,
 }
 
-/// What a growth is called.
+/// The class of a growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// The whole interval of the exponent lies nearer to 1 than to any other whole number.
     Line,
-    /// The same of 2.
+    /// The whole interval of the exponent lies nearer to 2 than to any other whole number.
     Parabola,
-    /// Neither, or not to be told.
+    /// Neither, or undecided.
     Neither,
 }
 
-/// Whether a trial is a point of a curve.
+/// Returns true if a trial is a point of a curve.
 pub fn is_point(trial: &Trial) -> bool {
     trial.plan.workload.params.get(CURVE).is_some_and(|curve| curve != "none")
 }
 
-/// What the exponent is called; with two points there is no interval and nothing is claimed.
+/// The shape of an exponent; with two points there is no interval and no shape.
 pub fn shape(growth: &Growth) -> Shape {
     let Some((low, high)) = growth.interval else { return Shape::Neither };
     let near = |whole: f64| low > whole - 0.5 && high < whole + 0.5;
@@ -83,53 +83,54 @@ pub fn shape(growth: &Growth) -> Shape {
 }
 
 impl Shape {
-    /// Its exponent, and what it is called.
+    /// Its exponent and its name.
     fn named(self) -> Option<(f64, &'static str)> {
         match self {
-            Shape::Line => Some((1.0, "a line")),
-            Shape::Parabola => Some((2.0, "a parabola")),
+            Shape::Line => Some((1.0, "linear")),
+            Shape::Parabola => Some((2.0, "quadratic")),
             Shape::Neither => None,
         }
     }
 }
 
-/// Whether the interval of the exponent, as it is shown, holds that of its shape: what is nearer to a line than to any
-/// other power may beyond doubt be steeper than one.
-fn is_just(growth: &Growth) -> bool {
+/// Returns true if the displayed interval of the exponent contains that of its shape: an exponent nearest to 1 may
+/// still be significantly above 1.
+fn includes_shape(growth: &Growth) -> bool {
     let shown = |end: f64| (end * 100.0).round() / 100.0;
     let Some((low, high)) = growth.interval else { return false };
     let holds = |(whole, _)| shown(low) <= whole && whole <= shown(high);
     shape(growth).named().is_some_and(holds)
 }
 
-/// `0.99 [0.98, 1.01], a line`; `1.22 [1.04, 1.41], nearest to a line, but steeper`.
+/// `0.99 [0.98, 1.01], linear`; `1.22 [1.04, 1.41], nearest to linear, but steeper`.
 pub fn words(growth: &Growth) -> String {
     let name = match shape(growth).named() {
-        Some((_, name)) if is_just(growth) => format!(", {name}"),
+        Some((_, name)) if includes_shape(growth) => format!(", {name}"),
         Some((whole, name)) => {
             let way = if growth.exponent > whole { "steeper" } else { "flatter" };
             format!(", nearest to {name}, but {way}")
         }
         None if growth.interval.is_none() => ", from two points, which every power fits".into(),
-        None => ", neither a line nor a parabola beyond doubt".into(),
+        None => ", neither clearly linear nor quadratic".into(),
     };
     let interval =
         growth.interval.map_or(String::new(), |(low, high)| format!(" [{low:.2}, {high:.2}]"));
     format!("{:.2}{interval}{name}", growth.exponent)
 }
 
-/// The curves in these trials, in their order.
+/// The curves of these trials, in their order.
 pub fn curves<'a>(trials: &'a [Trial]) -> Vec<Curve<'a>> {
     let at = |here: &[&'a Trial], names: &Names| view::sections_named(here, names, None.into());
     let of_each = each_point(trials, at);
     of_each.into_iter().flat_map(|(sizes, sections)| assemble(&sizes, sections)).collect()
 }
 
-/// Each point of each curve as a section of its own, by the time to returned, which the exponent is of; its
-/// comparisons are not raised for their number yet.
+/// Each point of each curve as a section of its own, by the time to returned, which the exponent is fitted to; its
+/// p-values are not adjusted yet.
 pub fn points<'a>(trials: &'a [Trial], basis: Basis<'_>) -> Vec<Section<'a>> {
     let measure = Some(Measure::Returned);
-    let at = |here: &[&'a Trial], names: &Names| view::unadjusted(here, names, basis, measure);
+    let at =
+        |here: &[&'a Trial], names: &Names| view::unadjusted_sections(here, names, basis, measure);
     let mut points = Vec::new();
     for (sizes, sections) in each_point(trials, at) {
         for (size, sections) in sizes.iter().zip(sections) {
@@ -142,7 +143,7 @@ pub fn points<'a>(trials: &'a [Trial], basis: Basis<'_>) -> Vec<Section<'a>> {
     points
 }
 
-/// The sizes of each curve, and the sections that `at` makes of its trials at each.
+/// The sizes of each curve, and the sections of its trials at each size.
 type Points<'a> = (Vec<u64>, Vec<Vec<Section<'a>>>);
 
 fn each_point<'a>(
@@ -167,7 +168,7 @@ fn each_point<'a>(
         let mut sizes: Vec<u64> = mine.iter().filter_map(|trial| files(trial)).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        // A row is called the same at every point, whichever of its neighbours failed there.
+        // A row has one name at every point, whichever of its neighbours failed there.
         let names = Names::of(mine.iter().copied());
         let at = |size: &u64| {
             let here = mine.iter().copied().filter(|trial| files(trial) == Some(*size));
@@ -179,7 +180,7 @@ fn each_point<'a>(
     curves
 }
 
-/// From the sections of each point to one curve for each section.
+/// Assembles the sections of each point into one curve for each section.
 fn assemble<'a>(points: &[u64], sections: Vec<Vec<Section<'a>>>) -> Vec<Curve<'a>> {
     let mut curves: Vec<Curve<'a>> = Vec::new();
     for (index, sections) in sections.into_iter().enumerate() {
@@ -199,7 +200,7 @@ fn assemble<'a>(points: &[u64], sections: Vec<Vec<Section<'a>>>) -> Vec<Curve<'a
                     lines.len() - 1
                 });
                 let workload = format!("{} {FILES}={}", section.workload, points[index]);
-                let place = Place {
+                let place = PointRow {
                     returned: row.returned,
                     flags: row.flags.clone(),
                     of: section.workload.clone(),
@@ -216,8 +217,8 @@ fn assemble<'a>(points: &[u64], sections: Vec<Vec<Section<'a>>>) -> Vec<Curve<'a
     curves
 }
 
-/// Fitted over every trial, not over means: the spread of the trials is part of the doubt.
-fn growth_of(points: &[u64], rows: &[Option<Place<'_>>]) -> Option<Growth> {
+/// Fits over every trial, not over means, so that the interval includes the spread of the trials.
+fn growth_of(points: &[u64], rows: &[Option<PointRow<'_>>]) -> Option<Growth> {
     let times: Vec<(f64, f64)> = points
         .iter()
         .zip(rows)
@@ -257,7 +258,7 @@ pub fn table(curve: &Curve<'_>) -> (Vec<String>, Vec<Vec<String>>) {
     (heads, rows)
 }
 
-/// Every flag that some point of some curve has.
+/// Every flag of some point of some curve.
 pub fn flags(curves: &[Curve<'_>]) -> Vec<Flag> {
     let places = || {
         let lines = curves.iter().flat_map(|curve| &curve.lines);
@@ -267,7 +268,7 @@ pub fn flags(curves: &[Curve<'_>]) -> Vec<Flag> {
     Flag::ALL.iter().copied().filter(has).collect()
 }
 
-/// A sentence for each file system, and one for each flag that some point has.
+/// A sentence for each file system, and one for each flag of some point.
 pub fn sentences(curve: &Curve<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     for line in &curve.lines {
@@ -291,16 +292,16 @@ pub fn sentences(curve: &Curve<'_>) -> Vec<String> {
     sentences
 }
 
-/// The curve in a sentence: which file systems grow as a line and which as a parabola, or nearest to one; none where
-/// nothing can be said.
+/// The curve in a sentence: the file systems whose time is linear or quadratic, or nearest to it; none if
+/// nothing can be concluded.
 pub fn answer(curve: &Curve<'_>) -> Option<String> {
-    let of = |(wanted, just): (Shape, bool)| {
-        let is = |growth: &Growth| shape(growth) == wanted && is_just(growth) == just;
+    let of = |(target, just): (Shape, bool)| {
+        let is = |growth: &Growth| shape(growth) == target && includes_shape(growth) == just;
         let lines = curve.lines.iter().filter(|line| line.growth.as_ref().is_some_and(is));
         let names: Vec<&str> = lines.map(|line| line.name.as_str()).collect();
-        let (_, shape) = wanted.named()?;
-        let grows = if just { "grows as" } else { "grows nearest to" };
-        (!names.is_empty()).then(|| format!("{grows} {shape} on {}", names.join(", ")))
+        let (_, shape) = target.named()?;
+        let is = if just { "is" } else { "is nearest to" };
+        (!names.is_empty()).then(|| format!("{is} {shape} on {}", names.join(", ")))
     };
     let kinds = [Shape::Line, Shape::Parabola].into_iter().flat_map(|s| [(s, true), (s, false)]);
     let parts: Vec<String> = kinds.filter_map(of).collect();
@@ -312,7 +313,7 @@ pub fn answer(curve: &Curve<'_>) -> Option<String> {
         flags => format!(" (some points are {})", flags.join(", ")),
     };
     let shapes = parts.join(" and ");
-    (!parts.is_empty()).then(|| format!("The time of {} {shapes}{doubt}.", curve.title))
+    (!parts.is_empty()).then(|| format!("The growth of {} {shapes}{doubt}.", curve.title))
 }
 
 #[cfg(test)]
@@ -321,7 +322,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn a_line_and_a_parabola_are_told_apart_and_other_trials_are_no_points() {
+    fn linear_and_quadratic_are_distinguished_and_other_trials_are_no_points() {
         let mut trials = fixture::curve();
         trials.extend(fixture::single());
         let curves = curves(&trials);
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_steeper_than_a_line_beyond_doubt_is_not_called_one() {
+    fn a_growth_significantly_steeper_than_linear_is_not_called_linear() {
         let growth = |exponent, low, high| Growth {
             n: 12,
             exponent,
@@ -349,14 +350,11 @@ mod tests {
             error: Some(0.05),
         };
         for (growth, expected) in [
-            (growth(1.22, 1.04, 1.41), "1.22 [1.04, 1.41], nearest to a line, but steeper"),
-            (growth(1.02, 0.96, 1.08), "1.02 [0.96, 1.08], a line"),
-            (growth(1.01, 1.002, 1.02), "1.01 [1.00, 1.02], a line"),
-            (growth(1.8, 1.7, 1.9), "1.80 [1.70, 1.90], nearest to a parabola, but flatter"),
-            (
-                growth(1.5, 1.3, 1.7),
-                "1.50 [1.30, 1.70], neither a line nor a parabola beyond doubt",
-            ),
+            (growth(1.22, 1.04, 1.41), "1.22 [1.04, 1.41], nearest to linear, but steeper"),
+            (growth(1.02, 0.96, 1.08), "1.02 [0.96, 1.08], linear"),
+            (growth(1.01, 1.002, 1.02), "1.01 [1.00, 1.02], linear"),
+            (growth(1.8, 1.7, 1.9), "1.80 [1.70, 1.90], nearest to quadratic, but flatter"),
+            (growth(1.5, 1.3, 1.7), "1.50 [1.30, 1.70], neither clearly linear nor quadratic"),
         ] {
             assert_eq!(words(&growth), expected);
         }
@@ -364,12 +362,12 @@ mod tests {
         let mut curves = curves(&trials);
         curves[0].lines[0].growth = Some(growth(1.22, 1.04, 1.41));
         curves[0].lines[1].growth = Some(growth(2.0, 1.9, 2.1));
-        let said = answer(&curves[0]).unwrap();
-        assert!(said.contains("grows nearest to a line on ext4 and grows as a parabola"), "{said}");
+        let text = answer(&curves[0]).unwrap();
+        assert!(text.contains("is nearest to linear on ext4 and is quadratic"), "{text}");
     }
 
     #[test]
-    fn two_points_claim_nothing() {
+    fn two_points_have_no_shape() {
         let trials: Vec<Trial> = fixture::curve()
             .into_iter()
             .filter(|trial| {

@@ -1,5 +1,5 @@
-//! What the repeats of a row look like, beside their mean: spread, median, outliers, drift, warm-up, levels.
-//! Nothing is dropped for it.
+//! Description of the repeats of a row in addition to their mean: spread, median, outliers, drift, warm-up, levels.
+//! No value is dropped.
 
 use std::collections::BTreeMap;
 
@@ -12,35 +12,34 @@ use fsdyno_stats::warmup::{Warmup, warmup};
 
 use crate::measure::Measure;
 use crate::number;
-use crate::pairing::How;
+use crate::pairing::Matching;
 use crate::view::{Row, Section};
 
-/// Below this probability a drift or a slow first run is told beneath the table: of a hundred rows that
-/// have none, one says so. A choice of ours; every p is in the exports.
-const TOLD: f64 = 0.01;
+/// The p-value below which a drift or a warm-up is reported below the table: of a hundred rows without one, one is
+/// reported. [OWN] Every p is in the exports.
+const REPORTED: f64 = 0.01;
 
-/// An outlier is told beneath the table if it lies beyond Tukey's outer fence and by this part from the median:
-/// where nearly nothing varies, nearly everything lies beyond some fence. A choice of ours.
+/// The distance from the median, as a part of it, beyond which an outlier outside Tukey's outer fence is reported: if
+/// values hardly vary, many lie outside some fence. [OWN]
 const FAR: f64 = 0.01;
 
-/// So many outliers of a row are told one by one.
+/// The number of outliers of a row that are listed one by one.
 const LISTED: usize = 3;
 
 /// The repeats of a row.
 pub struct Described {
-    /// What is measured.
+    /// The measure.
     pub measure: Measure,
-    /// Seed and value of each trial, in the order of their runs; in the lab, where that means nothing, by
+    /// Seed and value of each trial, in the order of their runs; in the lab, where that order means nothing, by
     /// seed.
     pub values: Vec<(u64, f64)>,
-    /// Those beyond the fences.
+    /// The values beyond the fences.
     pub outliers: Vec<Outlier>,
-    /// Whether times go up or down with the order of the runs; none in the lab.
+    /// The trend of times over the order of the runs; none in the lab.
     pub drift: Option<Drift>,
-    /// Whether the first run is unlike the rest; none in the lab.
+    /// The difference of the first run from the rest; none in the lab.
     pub warmup: Option<Warmup>,
-    /// How much of the variance lies between seeds, and how much between trials of one seed; none where no
-    /// seed ran twice.
+    /// The split of the variance between seeds and between trials of one seed; none if no seed ran twice.
     pub levels: Option<Levels>,
 }
 
@@ -76,31 +75,33 @@ impl Described {
     }
 }
 
-/// What has to be told of the repeats of a section, each in a sentence.
+/// The notes on the repeats of a section, each in a sentence.
 pub fn lines(section: &Section<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for row in &section.rows {
         let described = Described::of(row, section);
         let name = &row.name;
-        let mut tell = |what: String| lines.push(format!("{name}: {what}"));
+        let mut report = |what: String| lines.push(format!("{name}: {what}"));
         if let Some((drift, change)) = described.drift.and_then(|d| Some((d, d.change?)))
-            && drift.p < TOLD
+            && drift.p < REPORTED
         {
             let way = if change > 0.0 { "rise" } else { "fall" };
             let by = number::percent(change.abs());
-            tell(format!(
+            report(format!(
                 "{} {way} by {by} from the first trial to the last (drift, p = {:.3}): something \
-                 else changed meanwhile",
-                if described.measure == Measure::Room { "bytes a file" } else { "times" },
+                 else changed during the run",
+                if described.measure == Measure::Space { "bytes per file" } else { "times" },
                 drift.p
             ));
         }
         if let Some((first, share)) = described.warmup.and_then(|w| Some((w, w.share?)))
-            && first.p.is_some_and(|p| p < TOLD)
+            && first.p.is_some_and(|p| p < REPORTED)
         {
             let way = if share > 0.0 { "longer" } else { "shorter" };
             let by = number::percent(share.abs());
-            tell(format!("the first trial took {by} {way} than the rest (warm-up); it is counted"));
+            report(format!(
+                "the first trial took {by} {way} than the rest (warm-up); it is counted"
+            ));
         }
         let seconds = described.numbers();
         let median = describe::median(&seconds).unwrap_or(0.0);
@@ -110,17 +111,17 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
         for outlier in far.iter().take(LISTED) {
             let (seed, _) = described.values[outlier.at];
             let [value, median] =
-                [outlier.value, median].map(|value| described.measure.shown(value));
-            tell(format!(
-                "seed {seed} lies far out, {value} beside a median of {median}; it is counted"
+                [outlier.value, median].map(|value| described.measure.format(value));
+            report(format!(
+                "seed {seed} is an outlier, {value} against a median of {median}; it is counted"
             ));
         }
         if far.len() > LISTED {
-            tell(format!("{} more lie far out", far.len() - LISTED));
+            report(format!("{} more outliers", far.len() - LISTED));
         }
         if let Some(share) = described.levels.and_then(|levels| levels.share) {
             let share = number::percent(share);
-            tell(format!(
+            report(format!(
                 "{share} of the variance is between seeds, the rest between trials of one seed"
             ));
         }
@@ -136,24 +137,24 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
     lines
 }
 
-/// How the trials of a row of the lab found their partners, where not each has one.
+/// The matching of a lab row's trials, if some are unmatched.
 fn partners(row: &Row<'_>, section: &Section<'_>) -> Option<String> {
     let base = row.base.and_then(|at| section.rows.get(at))?;
     let how = match row.how? {
-        How::Pairs(0) | How::Samples => return None,
-        How::Pairs(left_out) => {
+        Matching::Pairs(0) | Matching::Samples => return None,
+        Matching::Pairs(left_out) => {
             let pairs = row.comparison.map_or(0, |comparison| comparison.n);
             let (pairs, trials) =
                 (number::counted(pairs, "pair"), number::counted(left_out, "trial"));
             let (have, are) = if left_out == 1 { ("has", "is") } else { ("have", "are") };
             format!(
-                "compared with {} by {pairs} of equal seed; {trials} of the two {have} no partner and {are} \
+                "compared with {} by {pairs} of equal seed; {trials} of the two {have} no match and {are} \
                  left out of the ratio",
                 base.name
             )
         }
-        How::Unpaired => format!(
-            "not paired with {}, for they have not two seeds in common: compared as samples",
+        Matching::Unpaired => format!(
+            "not paired with {}, because they do not have two seeds in common: compared as samples",
             base.name
         ),
     };
@@ -182,23 +183,23 @@ mod tests {
         seconds.into_iter().enumerate().map(trial).collect()
     }
 
-    fn told(trials: &[Trial]) -> Vec<String> {
+    fn notes(trials: &[Trial]) -> Vec<String> {
         view::sections(trials, None).iter().flat_map(lines).collect()
     }
 
     #[test]
-    fn times_that_rise_with_the_order_of_the_runs_are_told_and_steady_ones_are_not() {
-        let lines = told(&host([1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09]));
+    fn times_that_rise_with_the_order_of_the_runs_are_reported_and_steady_ones_are_not() {
+        let lines = notes(&host([1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09]));
         assert!(lines[0].starts_with("ext4: times rise by 8.6 % from the first"), "{lines:?}");
         let steady = [1.0, 1.02, 0.99, 1.01, 1.0, 0.98, 1.02, 1.0, 1.01, 0.99];
-        assert_eq!(told(&host(steady)), Vec::<String>::new());
+        assert_eq!(notes(&host(steady)), Vec::<String>::new());
     }
 
     #[test]
-    fn a_slow_first_run_and_one_far_out_are_told_and_counted() {
-        let lines = told(&host([2.0, 1.02, 0.99, 1.01, 1.0, 0.98, 1.02, 1.0, 1.01, 0.99]));
+    fn a_slow_first_run_and_an_outlier_are_reported_and_counted() {
+        let lines = notes(&host([2.0, 1.02, 0.99, 1.01, 1.0, 0.98, 1.02, 1.0, 1.01, 0.99]));
         assert!(lines.iter().any(|l| l.contains("first trial took 100 % longer")), "{lines:?}");
-        assert!(lines.iter().any(|l| l.contains("seed 20 lies far out, 2.00 s")), "{lines:?}");
+        assert!(lines.iter().any(|l| l.contains("seed 20 is an outlier, 2.00 s")), "{lines:?}");
         let trials = host([2.0, 1.02, 0.99, 1.01, 1.0, 0.98, 1.02, 1.0, 1.01, 0.99]);
         let sections = view::sections(&trials, None);
         assert_eq!(sections[0].rows[0].returned.n, 10);
@@ -206,31 +207,30 @@ mod tests {
     }
 
     #[test]
-    fn trials_without_a_partner_of_their_seed_are_told() {
+    fn trials_without_a_match_of_their_seed_are_reported() {
         let mut trials = fixture::trials();
         trials.retain(|t| t.plan.label != "far" && (t.plan.label != "xfs" || t.seed > 1));
-        let lines = told(&trials);
+        let lines = notes(&trials);
         assert!(
-            lines[0].contains(
-                "by 2 pairs of equal seed; 1 trial of the two has no partner and is left"
-            ),
+            lines[0]
+                .contains("by 2 pairs of equal seed; 1 trial of the two has no match and is left"),
             "{lines:?}"
         );
         trials.iter_mut().filter(|t| t.plan.label == "xfs").for_each(|trial| trial.seed += 10);
-        let lines = told(&trials);
+        let lines = notes(&trials);
         assert!(lines[0].contains("not paired with "), "{lines:?}");
-        assert_eq!(told(&fixture::trials()), [""; 0]);
+        assert_eq!(notes(&fixture::trials()), [""; 0]);
     }
 
     #[test]
-    fn the_lab_has_no_drift_and_seeds_that_ran_twice_part_the_variance() {
+    fn the_lab_has_no_drift_and_seeds_that_ran_twice_split_the_variance() {
         let trials = fixture::trials();
         let sections = view::sections(&trials, None);
         let described = Described::of(&sections[0].rows[0], &sections[0]);
         assert!(described.drift.is_none() && described.levels.is_none());
         let mut twice = host([1.0, 1.2, 0.9, 1.1, 1.3, 1.01, 1.21, 0.91, 1.11, 1.31]);
         twice.iter_mut().enumerate().for_each(|(at, trial)| trial.seed = at as u64 % 5);
-        let lines = told(&twice);
+        let lines = notes(&twice);
         assert!(lines.iter().any(|l| l.contains("of the variance is between seeds")), "{lines:?}");
     }
 }

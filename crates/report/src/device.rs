@@ -1,5 +1,5 @@
-//! What the device of a trial can do at best, where that is known: of a modelled disk by its law. A host's own
-//! drives are not known, and nothing is guessed of them.
+//! The highest speed of a trial's device, if it is known: for a modelled disk by its model. The speed of a host's own
+//! drives is unknown and not estimated.
 
 use fsdyno_disk::limits::limits;
 use fsdyno_filesystem::durability;
@@ -10,8 +10,8 @@ use fsdyno_stats::validity::{self, DeviceSpeed, Flag};
 
 use crate::view::Run;
 
-/// The flags of repeats of one phase, the gravest first: the one list that every output shows. [`Flag::Noisy`] is not
-/// among them, for that takes the row's comparisons.
+/// The flags of repeats of one phase, the gravest first: the one list for every output. [`Flag::Noisy`] is not among
+/// them, because it depends on the row's comparisons.
 pub fn flags(runs: &[Run<'_>]) -> Vec<Flag> {
     let mut flags = validity::flags(runs, speed);
     if runs.iter().any(|(trial, _)| !risks(trial).is_empty()) {
@@ -21,14 +21,14 @@ pub fn flags(runs: &[Run<'_>]) -> Vec<Flag> {
     flags
 }
 
-/// Why what a trial acknowledged may be lost at a power cut, by its options.
+/// The reasons why acknowledged data of a trial may be lost at a power cut, by its options.
 pub fn risks(trial: &Trial) -> Vec<String> {
     durability::risks(trial.plan.filesystem.as_ref(), &trial.conditions)
 }
 
-/// The speed of the modelled disk, or of the array of them.
+/// The speed of the modelled disk, or of an array of them.
 fn speed(trial: &Trial, phase: &Phase) -> Option<DeviceSpeed> {
-    // Where no byte was passed nothing can be too fast.
+    // Without bytes nothing can be too fast.
     if phase.bytes_written.0 == 0 && phase.bytes_read.0 == 0 {
         return None;
     }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// A trial on the disk of the catalog that turns at 7200 rpm, with one more phase's worth of bytes.
+    /// A trial on the catalog's 7200 rpm disk, with an additional phase of these bytes.
     fn moved(raid: Option<&str>, written: u64, read: u64) -> Vec<Flag> {
         let mut trial = fixture::trials().remove(0);
         let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn more_bytes_than_the_platter_takes_until_durable_are_flagged_and_an_array_takes_more() {
+    fn more_bytes_than_the_platter_can_write_until_durable_are_flagged_and_an_array_writes_more() {
         let above = Flag::AboveDeviceSpeed;
         assert!(!moved(None, 60_000_000, 0).contains(&above));
         assert!(moved(None, 600_000_000, 0).contains(&above));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_disk_without_a_law_and_of_a_host_nothing_is_said() {
+    fn a_disk_without_a_model_and_a_host_have_no_flag() {
         let mut trial = fixture::trials().remove(0);
         let mut phase = trial.measured.phases[0].clone();
         phase.bytes_written = Bytes(u64::MAX / 4);

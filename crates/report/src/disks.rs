@@ -1,12 +1,12 @@
-//! What each of several modelled disks had to do in a phase, in a line.
+//! The requests of each of several modelled disks in a phase, in a line.
 
 use fsdyno_record::trial::DiskRole;
 
 use crate::number;
 use crate::view::{Row, Section};
 
-/// A line for each row that lies on several disks: `disks of far: nbd0 412 requests, 31.0 MiB
-/// written, busy 1.20 s; nbd1 (journal) ...`, means over its trials.
+/// A line for each row on several disks: `disks of far: nbd0 412 requests, 31.0 MiB written, busy 1.20 s;
+/// nbd1 (journal) ...`, means over its trials.
 pub fn lines(section: &Section<'_>) -> Vec<String> {
     section.rows.iter().filter_map(line).collect()
 }
@@ -32,7 +32,7 @@ fn line(row: &Row<'_>) -> Option<String> {
         )
     };
     let parts: Vec<String> = phase.devices.keys().map(part).collect();
-    Some(format!("disks of {}: {}", number::clean(&row.spoken()), parts.join("; ")))
+    Some(format!("disks of {}: {}", number::clean(&row.in_sentence()), parts.join("; ")))
 }
 
 #[cfg(test)]
@@ -41,13 +41,13 @@ mod tests {
     use crate::{fixture, view};
 
     #[test]
-    fn each_of_several_disks_is_told_with_what_it_is_for_and_one_disk_is_not() {
+    fn each_of_several_disks_is_listed_with_its_role_and_a_single_disk_is_not() {
         let trials = [fixture::on_several_disks()];
-        let said = lines(&view::sections(&trials, None)[0]);
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].starts_with("disks of ext4: nbd0 "), "{said:?}");
-        assert!(said[0].contains("; nbd2 (journal) "), "{said:?}");
-        assert_eq!(said[0].matches("MiB written, busy").count(), 3, "{said:?}");
+        let text = lines(&view::sections(&trials, None)[0]);
+        assert_eq!(text.len(), 1, "{text:?}");
+        assert!(text[0].starts_with("disks of ext4: nbd0 "), "{text:?}");
+        assert!(text[0].contains("; nbd2 (journal) "), "{text:?}");
+        assert_eq!(text[0].matches("MiB written, busy").count(), 3, "{text:?}");
         assert!(lines(&view::sections(&fixture::trials(), None)[0]).is_empty());
     }
 }

@@ -1,15 +1,15 @@
-//! What can go wrong while a report is written.
+//! Errors of writing a report.
 
-/// Why there is no report; each text completes "failed to ...".
+/// The reason why there is no report; each text completes "failed to ...".
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The page's own template is broken; a test keeps this from being shipped.
+    /// The page's own template is broken.
     #[error("render the page: {0}")]
     Template(#[from] minijinja::Error),
     /// A record has no JSON form.
     #[error("write records as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// No trial has a workload with an original form, or none ended well.
+    /// No trial has a workload with an original form, or none was successful.
     #[error(
         "print them as an original program would: no trial here has such a form; workloads that have \
          one: {0}"

@@ -16,14 +16,14 @@ use fsdyno_record::trial::{
 use fsdyno_record::{Build, Bytes, Nanos, OpKind, Trial};
 use fsdyno_stats::Histogram;
 
-/// Label, kind, spec, and how long a create and an unlink take in microseconds.
+/// Label, kind, spec, and the time of a create and of an unlink in microseconds.
 const FILESYSTEMS: [(&str, &str, &str, u64, u64); 3] = [
     ("ext4", "ext4", "ext4", 110, 38),
     ("xfs", "xfs", "xfs", 82, 71),
     ("far", "ext4", "ext4 -J device={journal}", 112, 36),
 ];
 
-/// Workload, phase, its main op, how many, whether it belongs to the creating half.
+/// Workload, phase, its main op, its count, and true if it belongs to the creating half.
 const PHASES: [(&str, &str, OpKind, u64, bool); 4] = [
     ("dirops", "create", OpKind::Create, 10_000, true),
     ("dirops", "delete", OpKind::Unlink, 10_000, false),
@@ -31,7 +31,7 @@ const PHASES: [(&str, &str, OpKind, u64, bool); 4] = [
     ("tarball", "remove", OpKind::Unlink, 20_000, false),
 ];
 
-/// All succeeded, interleaved as a study runs them.
+/// All successful, interleaved as a study runs them.
 pub fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for workload in ["dirops", "tarball"] {
@@ -42,7 +42,7 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Points of a curve: ext4 whose times grow with the files, and one whose times grow with their square.
+/// Points of a curve: ext4 with linear times, and a file system with quadratic times.
 pub fn curve() -> Vec<Trial> {
     let mut trials = Vec::new();
     for (label, power) in [("ext4", 1), ("linear", 2)] {
@@ -52,7 +52,7 @@ pub fn curve() -> Vec<Trial> {
             params.insert("files".into(), files.to_string());
             params.insert("curve".into(), "1000..8000x2".into());
             for (phase, slow) in trial.measured.phases.iter_mut().zip([100_000, 40_000]) {
-                // A tenth of a percent up and down, so that there is a spread to tell.
+                // Varied by a tenth of a percent, so that there is a spread.
                 let doubt = if files == 2000 { 1001 } else { 1000 };
                 phase.returned_ns = Nanos(files.pow(power) * slow * doubt / 1000);
                 phase.durable_ns = Some(Nanos(phase.returned_ns.0 + 1_000_000));
@@ -70,7 +70,7 @@ pub fn single() -> Vec<Trial> {
     trials().into_iter().filter(|trial| trial.seed == 1).collect()
 }
 
-/// The same with one trial that failed and one that was skipped.
+/// The trials with one failed and one skipped.
 pub fn with_failures() -> Vec<Trial> {
     let mut trials = trials();
     let mut failed = trials[0].clone();
@@ -87,7 +87,7 @@ pub fn with_failures() -> Vec<Trial> {
     trials
 }
 
-/// On a directory of a host: no lab, no device counters, nothing durable.
+/// Trials on a directory of a host: no lab, no device counters, nothing durable.
 pub fn on_a_host() -> Vec<Trial> {
     let mut trials = trials();
     for trial in &mut trials {
@@ -106,7 +106,7 @@ pub fn on_a_host() -> Vec<Trial> {
     trials
 }
 
-/// In a model, and filled: what only those have.
+/// A trial in a model that filled its file system, with the fields that only such trials have.
 pub fn in_a_model() -> Trial {
     let mut trial = trials().remove(0);
     if let MediumPlan::Lab(LabPlan { disk, .. }) = &trial.plan.medium {
@@ -118,7 +118,7 @@ pub fn in_a_model() -> Trial {
     trial
 }
 
-/// The trials, which filled their file systems: 1,000 files and a few more.
+/// Trials that filled their file systems: 1,000 files and a few more.
 pub fn filled() -> Vec<Trial> {
     let mut trials = trials();
     for trial in &mut trials {
@@ -129,7 +129,7 @@ pub fn filled() -> Vec<Trial> {
     trials
 }
 
-/// On a loop device of a host, with a device for the journal.
+/// Trials on a loop device of a host, with a device for the journal.
 pub fn on_a_loop() -> Vec<Trial> {
     let mut trials = on_a_host();
     for trial in &mut trials {
@@ -140,7 +140,7 @@ pub fn on_a_loop() -> Vec<Trial> {
     trials
 }
 
-/// Puts a trial on another disk, hash and id too.
+/// Puts a trial on another disk, with its hash and id.
 pub fn set_disk(trial: &mut Trial, name: &str) {
     if let MediumPlan::Lab(LabPlan { disk, .. }) = &mut trial.plan.medium {
         disk.name = name.into();
@@ -245,7 +245,7 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
     .sealed()
 }
 
-/// The first trial on a file system that was aged.
+/// The first trial on an aged file system.
 pub fn on_an_aged_one() -> Trial {
     let mut trial = trials().swap_remove(0);
     if let Some(filesystem) = &mut trial.plan.filesystem {
@@ -281,8 +281,8 @@ pub fn young_and_aged() -> Vec<Trial> {
     trials
 }
 
-/// What was recorded over time of each trial: ops at an even pace until they returned, pages that
-/// get dirty meanwhile and are written back at the end.
+/// Series over time of each trial: ops at an even pace until they returned, pages that become dirty
+/// meanwhile and are written back at the end.
 pub fn series(trials: &[Trial]) -> Vec<Series> {
     let phase = |phase: &Phase| {
         let end = phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns);
@@ -337,7 +337,7 @@ pub fn on_several_disks() -> Trial {
     trial
 }
 
-/// A trial on a file system that lies over another, of which a process does the work.
+/// A trial on a file system above another, served by a process.
 pub fn over_another_in_user_space() -> Trial {
     let mut trial = trials().swap_remove(0);
     if let Some(filesystem) = &mut trial.plan.filesystem {
@@ -429,7 +429,7 @@ fn measured(phases: Vec<Phase>) -> Measured {
     }
 }
 
-/// Latencies within 2 % of the mean but for one op in 200 that waits for the disk.
+/// Latencies within 2 % of the mean, except one op in 200 that waits for the disk.
 fn ops(count: u64, us: u64, draws: &mut SplitMix64) -> OpStats {
     let mut histogram = Histogram::new();
     for index in 0..count {

@@ -1,4 +1,4 @@
-//! What the instrument took of each phase, for the page.
+//! Instrument overhead of each phase, for the page.
 
 use fsdyno_record::trial::{Instrument, Phase};
 use fsdyno_record::{Nanos, Trial};
@@ -8,15 +8,15 @@ use serde::Serialize;
 use crate::number;
 use crate::view::{Row, Section};
 
-/// The table "what the instrument took".
+/// The table of instrument overhead.
 #[derive(Serialize)]
 pub struct InstrumentView {
-    /// Whether a modelled disk was served, so that its columns are shown.
+    /// True if a modelled disk was served, so that its columns are shown.
     disk: bool,
-    /// The share from which on a result is marked.
+    /// The share above which a result is flagged.
     limit: String,
     lines: Vec<Line>,
-    /// How many more rows there are than were asked for.
+    /// Number of omitted rows.
     left_out: usize,
 }
 
@@ -29,12 +29,12 @@ struct Line {
     driver: String,
     late: String,
     engine: String,
-    /// Over all trials of the row.
+    /// The largest share of all trials of the row.
     share: String,
     over: bool,
 }
 
-/// A line for each row of each section, at most so many: means over its trials.
+/// A line for each row of each section, at most `most`: means over its trials.
 pub fn view(sections: &[Section<'_>], most: usize) -> InstrumentView {
     let lines = |section: &Section<'_>| {
         let title = section.title();
@@ -51,8 +51,8 @@ pub fn view(sections: &[Section<'_>], most: usize) -> InstrumentView {
     }
 }
 
-/// The worst share of all phases in a sentence, with how late the disk answered; none on a host,
-/// whose calls no server answers.
+/// A sentence on the largest share of all phases and on how late the disk answered; none on a host,
+/// which has no disk server.
 pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
     let rows =
         sections.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row)));
@@ -68,7 +68,7 @@ pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
         "instrument: server and engine took at most {} of the time ({}, {})",
         number::percent(share(worst)),
         section.title(),
-        row.spoken(),
+        row.in_sentence(),
     );
     if requests > 0 && late > 0.0 {
         let each = number::seconds(late / requests as f64);
@@ -103,7 +103,7 @@ mod tests {
     use crate::{fixture, view};
 
     #[test]
-    fn every_phase_of_every_file_system_has_a_line_and_what_is_over_is_marked() {
+    fn every_phase_of_every_file_system_has_a_line_and_shares_over_the_limit_are_marked() {
         let mut trials = fixture::trials();
         let phase = &mut trials[0].measured.phases[0];
         phase.instrument.server_cpu_ns = phase.returned_ns;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_names_the_phase_in_which_the_instrument_took_most() {
+    fn the_sentence_names_the_phase_with_the_largest_overhead() {
         let mut trials = fixture::trials();
         for phase in trials.iter_mut().flat_map(|trial| &mut trial.measured.phases) {
             phase.instrument = Default::default();
@@ -129,14 +129,14 @@ mod tests {
         phase.instrument.server_cpu_ns = phase.durable_ns.unwrap();
         trials.truncate(1);
         trials[0].measured.phases.truncate(1);
-        let said = super::sentence(&view::sections(&trials, None)).unwrap();
+        let text = super::sentence(&view::sections(&trials, None)).unwrap();
         let label = &trials[0].plan.label;
-        assert!(said.contains("at most 100 % of the time"), "{said}");
-        assert!(said.contains(label.as_str()) && said.contains("answered 5.00 us later"), "{said}");
+        assert!(text.contains("at most 100 % of the time"), "{text}");
+        assert!(text.contains(label.as_str()) && text.contains("answered 5.00 us later"), "{text}");
     }
 
     #[test]
-    fn a_host_serves_no_disk() {
+    fn a_host_has_no_disk_server() {
         let trials = fixture::on_a_host();
         assert_eq!(super::sentence(&view::sections(&trials, None)), None);
         assert!(!super::view(&view::sections(&trials, None), 100).disk);

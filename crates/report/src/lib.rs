@@ -1,12 +1,11 @@
 //! Text, HTML, CSV and Markdown from stored trials.
 //!
-//! Everything starts from [`load`] and goes through one view of the trials ([`view`]), so a table,
-//! a mail and the page show the same numbers.
+//! Everything starts from [`load`] and uses one view of the trials ([`view`]), so a table, a mail and
+//! the page show the same numbers.
 
 mod against;
 mod ages;
 mod answer;
-mod books;
 mod calls;
 mod capacity;
 mod columns;
@@ -35,7 +34,7 @@ mod original;
 mod page;
 mod pairing;
 mod part;
-mod promise;
+mod repeatability;
 mod repeats;
 #[cfg(test)]
 mod schema;
@@ -50,6 +49,7 @@ mod unfinished;
 mod unsafe_tests;
 mod view;
 pub mod why;
+mod work_units;
 mod wrap;
 
 pub use against::{Basis, LEAST};
@@ -61,7 +61,7 @@ pub use number::{clean, counted, percent};
 pub use page::{
     ChartFile, charts, crash_html, drawn_trials, html, html_with, is_chart, study_page, why_charts,
 };
-pub use pairing::{How, Pairing};
+pub use pairing::{Matching, Pairing};
 pub use part::Part;
 pub use series::{load_series, series_csv, series_text};
 pub use table::{Format, Style, table, table_of_parts};

@@ -1,4 +1,4 @@
-//! Reads trials.ndjson, compressed or not: forgives one torn last line, says so, and refuses all else that is wrong.
+//! Reads trials.ndjson, compressed or not: skips and reports one torn last line, and rejects all other errors.
 
 use std::path::{Path, PathBuf};
 
@@ -9,19 +9,18 @@ use fsdyno_record::{SCHEMA, Trial};
 
 use crate::compressed;
 
-/// What was read.
+/// The records of some files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
     /// The trials in the order of files and lines.
     pub trials: Vec<Trial>,
-    /// Where those of each file end among them.
+    /// The end of each file's trials among them.
     pub ends: Vec<usize>,
-    /// The line that was cut off while it was being written; at most one in each file, so one a
-    /// path at most.
+    /// The line that was truncated while it was being written; at most one in each file.
     pub torn: Option<Torn>,
 }
 
-/// A last line that was cut off: its trial did not end and does not count.
+/// A truncated last line: its trial did not end and does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torn {
     /// The file.
@@ -33,11 +32,11 @@ pub struct Torn {
 impl std::fmt::Display for Torn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Torn { file, line } = self;
-        write!(f, "{}:{line}: the last line is cut off; its trial is left out", file.display())
+        write!(f, "{}:{line}: the last line is truncated; its trial is skipped", file.display())
     }
 }
 
-/// Why records could not be read; each text completes "failed to ...".
+/// The reason why records could not be read; each text completes "failed to ...".
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
@@ -45,12 +44,12 @@ pub enum LoadError {
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A folder of result folders.
     #[error(
-        "find a {RECORDS} in '{}'; name a result folder, of which there are below it: {}", folder.display(), listed(below)
+        "find a {RECORDS} in '{}'; name a result folder; those below it: {}", folder.display(), list_paths(below)
     )]
     Above {
         /// The folder.
@@ -60,27 +59,27 @@ pub enum LoadError {
     },
     /// The file is compressed and cannot be unpacked.
     #[error(
-        "read {}: it is damaged or cut off ({source}); copy it again from where it came from", file.display()
+        "read {}: it is damaged or truncated ({source}); copy it again from its source", file.display()
     )]
     Damaged {
         /// The file.
         file: PathBuf,
-        /// What the library said.
+        /// The library's error.
         source: std::io::Error,
     },
-    /// A line is no trial.
+    /// A line is not a trial.
     #[error("read {}:{line}: {message}", file.display())]
     BadLine {
         /// The file.
         file: PathBuf,
         /// Its line, counted from one.
         line: usize,
-        /// What is wrong with it.
+        /// The error in it.
         message: String,
     },
     /// A line was written by a newer fsdyno.
     #[error(
-        "read {}:{line}: its schema is {found} and this fsdyno knows up to {SCHEMA}; \
+        "read {}:{line}: its schema is {found}, but this fsdyno knows schemas up to {SCHEMA}; \
          use the newer fsdyno that wrote it", file.display()
     )]
     Newer {
@@ -88,11 +87,11 @@ pub enum LoadError {
         file: PathBuf,
         /// Its line, counted from one.
         line: usize,
-        /// The schema it has.
+        /// Its schema.
         found: u64,
     },
-    /// Two files have a torn last line: a crash tears one.
-    #[error("read {second}, because {first}: only one torn line is forgiven")]
+    /// Two files have a torn last line; a crash tears only one.
+    #[error("read {second}, because {first}: only one torn line is allowed")]
     TwoTorn {
         /// The first.
         first: Torn,
@@ -103,7 +102,7 @@ pub enum LoadError {
 
 impl LoadError {
     pub(crate) fn of(file: &Path, error: ReadError) -> LoadError {
-        // Named as it lies there: perhaps in its compressed form alone.
+        // Named as it exists: perhaps only in its compressed form.
         let file = compressed::find(file).unwrap_or_else(|| file.into());
         match error {
             ReadError::Io(source) if compressed::is_damage(&file, &source) => {
@@ -120,8 +119,8 @@ impl LoadError {
     }
 }
 
-/// The first names of a list, and how many more there are.
-fn listed(paths: &[PathBuf]) -> String {
+/// The first names of a list, and the number of further ones.
+fn list_paths(paths: &[PathBuf]) -> String {
     const SHOWN: usize = 6;
     let first: Vec<String> = paths.iter().take(SHOWN).map(|it| it.display().to_string()).collect();
     let more = paths.len().saturating_sub(SHOWN);
@@ -149,7 +148,7 @@ fn results_below(folder: &Path, depth: usize) -> Vec<PathBuf> {
     results.collect()
 }
 
-/// How far below a folder results are looked for: as deep as the runs of a study lie.
+/// The depth below a folder at which results are searched: that of the runs of a study.
 const DEPTH: usize = 3;
 
 /// Reads the records of result folders or files, in the order given.
@@ -240,11 +239,11 @@ mod tests {
             fs::write(at(folder).join(file), "").unwrap();
         }
         let below = ["a", "b/deep", "c"].map(|name| at(name).display().to_string()).join(", ");
-        assert!(error().ends_with(&format!("of which there are below it: {below}")), "{}", error());
+        assert!(error().ends_with(&format!("those below it: {below}")), "{}", error());
     }
 
     #[test]
-    fn a_torn_last_line_is_left_out_and_named_wherever_it_is_cut() {
+    fn a_torn_last_line_is_skipped_and_named_wherever_it_is_truncated() {
         let lines = lines();
         for cut in [1, 17, lines[1].len() / 2, lines[1].len() - 2] {
             let folder = folder(&format!("{}{}", lines[0], &lines[1][..cut]));
@@ -279,25 +278,25 @@ mod tests {
     }
 
     #[test]
-    fn a_compressed_file_that_is_damaged_is_named_as_it_lies_there() {
+    fn a_damaged_compressed_file_is_named_by_its_own_path() {
         let folder = tempfile::tempdir().unwrap();
         let file = compressed::name(&folder.path().join(RECORDS));
-        let whole = compressed::packed(lines().concat().as_bytes()).unwrap();
+        let whole = compressed::compress(lines().concat().as_bytes()).unwrap();
         for bytes in [&whole[..whole.len() / 2], &b"no such thing"[..], &[]] {
             fs::write(&file, bytes).unwrap();
             let message = load([folder.path()]).unwrap_err().to_string();
-            let begin = format!("read {}: it is damaged or cut off (", file.display());
+            let begin = format!("read {}: it is damaged or truncated (", file.display());
             assert!(message.starts_with(&begin), "{message}");
             assert!(!message.contains("name a result folder"), "{message}");
         }
-        let bad = compressed::packed(&b"{\"schema\":1}\n"[..]).unwrap();
+        let bad = compressed::compress(&b"{\"schema\":1}\n"[..]).unwrap();
         fs::write(&file, bad).unwrap();
         let message = load([folder.path()]).unwrap_err().to_string();
         assert!(message.contains("trials.ndjson.zst:1: "), "{message}");
     }
 
     #[test]
-    fn only_one_torn_line_is_forgiven() {
+    fn only_one_torn_line_is_allowed() {
         let torn = &lines()[0][..50];
         let (a, b) = (folder(torn), folder(torn));
         assert!(matches!(load([a.path(), b.path()]), Err(LoadError::TwoTorn { .. })));

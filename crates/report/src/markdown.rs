@@ -1,4 +1,4 @@
-//! Tables and their words as Markdown, for an issue tracker.
+//! Tables and sentences as Markdown, for an issue tracker.
 
 use fsdyno_record::Trial;
 use fsdyno_stats::validity::Flag;
@@ -7,12 +7,12 @@ use crate::against::Basis;
 use crate::columns::{self, Column, columns, flags};
 use crate::curve::{self, Curve};
 use crate::view::{self, Section};
-use crate::{answer, books, calls, described, disks, legend, number, promise, subject};
+use crate::{answer, calls, described, disks, legend, number, repeatability, subject, work_units};
 
-/// What was measured, a table for each section, the answer, the legend, and what the flags mean.
+/// The subject, a table for each section, the answer, the legend, and the meaning of the flags.
 pub fn markdown(trials: &[Trial], basis: Basis<'_>) -> String {
     let mut out = String::new();
-    for sentence in promise::broken(trials) {
+    for sentence in repeatability::differences(trials) {
         out.push_str(&format!("**{}**\n\n", escape(&sentence)));
     }
     for line in subject::lines(trials) {
@@ -22,8 +22,8 @@ pub fn markdown(trials: &[Trial], basis: Basis<'_>) -> String {
     let sections = view::sections(trials, basis);
     for section in &sections {
         out.push_str(&table(section));
-        let told = books::lines(section).into_iter().chain(calls::lines(section));
-        for line in told.chain(disks::lines(section)).chain(described::lines(section)) {
+        let counts = work_units::lines(section).into_iter().chain(calls::lines(section));
+        for line in counts.chain(disks::lines(section)).chain(described::lines(section)) {
             out.push_str(&format!("- {}\n", escape(&line)));
         }
         out.push('\n');
@@ -31,7 +31,7 @@ pub fn markdown(trials: &[Trial], basis: Basis<'_>) -> String {
     let curves = curve::curves(trials);
     curves.iter().for_each(|curve| out.push_str(&curve_table(curve)));
     if sections.is_empty() && !curves.is_empty() {
-        // The curves have said it all.
+        // The curves have all rows.
     } else if sections.is_empty() {
         out.push_str("No trial succeeded.\n\n");
     } else {
@@ -51,7 +51,7 @@ pub fn markdown(trials: &[Trial], basis: Basis<'_>) -> String {
     out
 }
 
-/// Foreign text must not end a cell or begin a tag, and `~` must not strike it out.
+/// Escapes foreign text: it must not end a cell, begin a tag, or be struck out by `~`.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,6 +1,6 @@
-//! Text made safe in HTML, SVG and XML.
+//! Escaping of text for HTML, SVG and XML.
 
-/// Text in an element or an attribute. XML has no spelling for control characters and for the last two code
+/// Escapes text for an element or an attribute. XML cannot represent control characters and the last two code
 /// points of the first plane (XML 1.0, production 2); a line break is kept in attributes too.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -1,5 +1,5 @@
-//! What trials are measured by: decided once for all that are compared with each other, so that no table sets one
-//! measure beside another's ratio.
+//! The measure of trials: decided once for all that are compared with each other, so that no table shows the
+//! ratio of another measure.
 
 use fsdyno_record::trial::Phase;
 use fsdyno_record::{Bytes, OpKind};
@@ -10,32 +10,32 @@ use crate::capacity;
 use crate::number;
 use crate::view::Run;
 
-/// A measure, of which less is better.
+/// A measure; less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Seconds until the device's own cache was empty.
     Durable,
-    /// Seconds until the last call came back.
+    /// Seconds until the last call returned.
     Returned,
-    /// Seconds for one operation, of a phase that ended by time.
+    /// Seconds per operation, for a phase that ended by time.
     Operation,
-    /// Bytes of the device for each file that a full file system held.
-    Room,
-    /// CPU seconds of the threads that issue ops; of one operation, where the phase ended by time.
+    /// Bytes of the device per file of a full file system.
+    Space,
+    /// CPU seconds of the threads that issue ops; per operation, if the phase ended by time.
     Cpu {
-        /// Whether it is of one operation.
+        /// True if it is per operation.
         each: bool,
     },
-    /// The 99th percentile of the latency of this op, in seconds; of none where no op was done.
+    /// The 99th percentile of the latency of this op, in seconds; none if no op was done.
     P99(Option<OpKind>),
 }
 
 impl Measure {
-    /// The usual one: room where all were filled, one operation's time where a phase ended by time, else the time to
-    /// durable where all have it, and the time to returned where some have not.
+    /// The default: space per file if all were filled, time per operation if a phase ended by time, else the time to
+    /// durable if all have it, else the time to returned.
     pub fn of<'r, 'a: 'r>(runs: impl Iterator<Item = &'r Run<'a>> + Clone) -> Measure {
-        if runs.clone().all(|run| capacity::room(run.0).is_some()) {
-            Measure::Room
+        if runs.clone().all(|run| capacity::space_per_file(run.0).is_some()) {
+            Measure::Space
         } else if runs.clone().any(|run| run.1.limit_ns.is_some()) {
             Measure::Operation
         } else if runs.clone().all(|run| run.1.durable_ns.is_some()) {
@@ -45,10 +45,10 @@ impl Measure {
         }
     }
 
-    /// What a trial comes to by it; none where that was not measured.
+    /// The value of a trial; none if it was not measured.
     pub fn value(self, (trial, phase): &Run<'_>) -> Option<f64> {
         let value = match self {
-            Measure::Room => capacity::room(trial)?,
+            Measure::Space => capacity::space_per_file(trial)?,
             Measure::Durable | Measure::Returned | Measure::Operation => self.seconds(phase),
             Measure::Cpu { each: false } => phase.cpu_ns.seconds(),
             Measure::Cpu { each: true } => {
@@ -66,13 +66,13 @@ impl Measure {
         }
     }
 
-    /// Its word in exports.
+    /// Its name in exports.
     pub fn name(self) -> &'static str {
         match self {
             Measure::Durable => "durable",
             Measure::Returned => "returned",
             Measure::Operation => "operation",
-            Measure::Room => "room",
+            Measure::Space => "room",
             Measure::Cpu { .. } => "cpu",
             Measure::P99(_) => "p99",
         }
@@ -80,37 +80,37 @@ impl Measure {
 
     /// The unit of its values, as exports name it.
     pub fn unit(self) -> &'static str {
-        if self == Measure::Room { "bytes" } else { "seconds" }
+        if self == Measure::Space { "bytes" } else { "seconds" }
     }
 
-    /// What it is, in a table's caption.
+    /// Its name in a table's caption.
     pub fn words(self) -> &'static str {
         match self {
             Measure::Durable => "Time to durable",
             Measure::Returned => "Time to returned",
-            Measure::Operation => "Time of one operation",
-            Measure::Room => "What a file takes of the device",
+            Measure::Operation => "Time per operation",
+            Measure::Space => "Device space per file",
             Measure::Cpu { .. } => "CPU time",
             Measure::P99(_) => "99th percentile of the latency",
         }
     }
 
-    /// What a verdict calls who is compared.
+    /// The word for a verdict by this measure.
     pub fn verdict(self, verdict: Verdict) -> &'static str {
         match (self, verdict) {
             (_, Verdict::Unknown) => "~",
             (_, Verdict::Same) => "same",
-            (Measure::Room, Verdict::Faster) => "roomier",
-            (Measure::Room, Verdict::Slower) => "less roomy",
+            (Measure::Space, Verdict::Faster) => "less space",
+            (Measure::Space, Verdict::Slower) => "more space",
             (_, Verdict::Faster) => "faster",
             (_, Verdict::Slower) => "slower",
         }
     }
 
     /// A value with its unit.
-    pub fn shown(self, value: f64) -> String {
+    pub fn format(self, value: f64) -> String {
         match self {
-            Measure::Room => Bytes(value.round().max(0.0) as u64).to_string(),
+            Measure::Space => Bytes(value.round().max(0.0) as u64).to_string(),
             _ => number::seconds(value),
         }
     }
@@ -135,9 +135,9 @@ mod tests {
         assert_eq!(of(&trials), Measure::Durable);
         let held = Capacity { device: Some(Bytes(4000)), files: 2, ..Default::default() };
         trials.iter_mut().for_each(|trial| trial.measured.capacity = Some(held));
-        assert_eq!(of(&trials), Measure::Room);
+        assert_eq!(of(&trials), Measure::Space);
         let run = (&trials[0], &trials[0].measured.phases[0]);
-        assert_eq!(Measure::Room.value(&run), Some(2000.0));
+        assert_eq!(Measure::Space.value(&run), Some(2000.0));
         trials[3].measured.capacity = None;
         assert_eq!(of(&trials), Measure::Durable);
         trials[4].measured.phases[0].durable_ns = None;

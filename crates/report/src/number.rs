@@ -1,4 +1,4 @@
-//! How numbers and foreign text are written: three digits, one unit, nothing that could mislead.
+//! Formatting of numbers and foreign text: three digits, one unit, nothing misleading.
 
 use fsdyno_record::Nanos;
 
@@ -34,7 +34,7 @@ pub fn short(value: f64) -> String {
     format!("{scaled:.digits$}{unit}")
 }
 
-/// A count with its thousands apart: `1,234,567`.
+/// A count with thousands separators: `1,234,567`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -55,7 +55,7 @@ pub fn percent(share: f64) -> String {
     if percent != 0.0 && percent < 0.01 {
         return "<0.01 %".into();
     }
-    // As it is rounded: 0.0997 is 0.1 as 0.1003 is.
+    // Rounded first: 0.0997 is 0.1 as 0.1003 is.
     let digits = if percent != 0.0 && percent < 0.095 {
         2
     } else if percent < 9.95 {
@@ -71,18 +71,18 @@ pub fn difference(share: f64) -> String {
     format!("{} %", significant(share * 100.0, 4))
 }
 
-/// Numbers from here on are told as `1e15`: nobody counts their digits.
+/// Numbers from here on are written as `1e15`.
 const WHOLE: f64 = 1e15;
 
-/// So many significant digits and no empty decimals, whole where they all stand before the point; what is very small
-/// or very large as `3.48e-5`.
+/// A number with this many significant digits and no trailing zeros, without decimals if all digits stand before the
+/// point; very small or large ones as `3.48e-5`.
 pub fn significant(value: f64, digits: usize) -> String {
     let size = value.abs();
     let short = |text: &str| {
         let text = if text.contains('.') { text.trim_end_matches('0') } else { text };
         text.trim_end_matches('.').to_string()
     };
-    // In this form it is rounded before its exponent is known, so 999.96 has that of 1000.
+    // This form is rounded before its exponent is known, so 999.96 has that of 1000.
     let scientific = format!("{value:.*e}", digits.saturating_sub(1));
     let Some((front, exponent)) = scientific.split_once('e') else { return scientific };
     if size != 0.0 && !(0.0001..WHOLE).contains(&size) {
@@ -93,13 +93,13 @@ pub fn significant(value: f64, digits: usize) -> String {
     short(&format!("{value:.decimals$}"))
 }
 
-/// A ratio of times: `1.00` for what is measured against itself, `2.31x` and `0.43x` for others.
+/// A ratio of times: `1.00` for the base itself, `2.31x` and `0.43x` for others.
 pub fn relative(ratio: f64) -> String {
     if ratio == 1.0 {
         return "1.00".into();
     }
     let digits = match ratio {
-        // Two digits, however small or large: no ratio is shown as nothing.
+        // Two digits for any size: no ratio is shown as zero.
         r if r > 0.0 && !(0.00995..WHOLE).contains(&r) => {
             return format!("{}x", significant(ratio, 2));
         }
@@ -111,7 +111,7 @@ pub fn relative(ratio: f64) -> String {
     format!("{ratio:.digits$}x")
 }
 
-/// A ratio that says of itself when the trials leave it open, `~ 1.08x`, or show no difference that matters, `= 1.00x`.
+/// A ratio with a mark if the trials leave it open, `~ 1.08x`, or show no difference that matters, `= 1.00x`.
 pub fn ratio(ratio: Ratio) -> String {
     let mark = match ratio.standing {
         Standing::Plain => "",
@@ -121,8 +121,8 @@ pub fn ratio(ratio: Ratio) -> String {
     format!("{mark}{}", relative(ratio.value))
 }
 
-/// Foreign text made fit for a terminal: a label must not move the cursor, hide a line, or turn the order of
-/// letters (Unicode's bidirectional formatting, UAX 9).
+/// Foreign text made safe for a terminal: a label must not move the cursor, hide a line, or change the
+/// direction of text (Unicode's bidirectional formatting, UAX 9).
 pub fn clean(text: &str) -> String {
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|c| if c.is_control() || turns(c) { '\u{fffd}' } else { c }).collect()
@@ -139,12 +139,12 @@ mod tests {
     }
 
     #[test]
-    fn counts_part_their_thousands() {
+    fn counts_separate_thousands() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
     }
 
     #[test]
-    fn one_is_no_plural() {
+    fn one_is_singular() {
         assert_eq!([0, 1, 2].map(|n| counted(n, "run")), ["0 runs", "1 run", "2 runs"]);
     }
 
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_measured_against_itself_is_1_without_an_x() {
+    fn only_the_base_is_1_without_an_x() {
         let shown = [1.0, 1.0001, 0.999, 0.432, 0.0432, 2.314, 23.14, 231.4].map(relative);
         let expected = ["1.00", "1.00x", "1.00x", "0.43x", "0.043x", "2.31x", "23.1x", "231x"];
         assert_eq!(shown, expected);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_cannot_speak_to_the_terminal() {
+    fn a_label_cannot_control_the_terminal() {
         assert_eq!(clean("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
         assert_eq!(clean("ü\u{202e}b"), "ü\u{fffd}b");
     }

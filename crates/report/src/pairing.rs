@@ -1,9 +1,8 @@
-//! Two sets of trials compared: the one way in which the ratios of a report and the rows of a comparison
-//! are made.
+//! Pairing of two sets of trials: the one mechanism for the ratios of a report and the rows of a comparison.
 //!
-//! In the lab everything arbitrary hangs on the seed, so trials of one seed are a pair. On a host nothing is
-//! shared but the time of day, so the trials are two samples: Welch's interval, and a permutation test
-//! that asks no distribution of them.
+//! In the lab everything arbitrary depends on the seed, so trials of one seed are a pair. On a host only the
+//! time of day is shared, so the trials are two samples: Welch's interval, and a permutation test, which
+//! assumes no distribution.
 
 use std::collections::BTreeSet;
 
@@ -13,57 +12,57 @@ use fsdyno_stats::permutation::two_samples;
 use crate::device;
 use crate::view::Run;
 
-/// Up to so many trials on a side they are relabelled too. The counted tests end at ten on each side; with
-/// more than some twenty the t test of logarithms asks little of their distribution.
+/// The largest number of trials on a side for a permutation test. Exact tests end at ten on each side; above
+/// about twenty the t test of logarithms depends little on the distribution.
 const RELABELLED: usize = 20;
 
-/// Of which relabellings are drawn, where they are not counted.
+/// The seed of relabellings that are drawn and not counted.
 const SEED: u64 = 1;
 
-/// Trials of two sides, as they are compared.
+/// Trials of two sides, matched for a comparison.
 pub struct Pairing<'a> {
-    /// The base's; where they are pairs, by seed.
+    /// The base's trials; if they are pairs, by seed.
     pub base: Vec<Run<'a>>,
-    /// The new ones, alike.
+    /// The new trials, in the same order.
     pub new: Vec<Run<'a>>,
-    /// How.
-    pub how: How,
+    /// The kind of matching.
+    pub how: Matching,
 }
 
-/// How two sets of trials are compared.
+/// The kind of matching of two sets of trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// By seed, so many trials left out whose seed the other side has not.
+pub enum Matching {
+    /// By seed, with the number of trials whose seed the other side does not have.
     Pairs(usize),
-    /// Trials of the lab that have not two seeds in common, as two samples.
+    /// Trials of the lab without two seeds in common, as two samples.
     Unpaired,
-    /// A host's, as two samples.
+    /// Trials of a host, as two samples.
     Samples,
 }
 
-impl How {
-    /// How two sides with this number of common seeds are compared; `once` where neither has a seed twice. A single
-    /// common seed is a pair only where a side has no more trials, for it tells nothing where more could.
-    fn of(in_lab: bool, once: bool, common: usize, (base, new): (usize, usize)) -> How {
+impl Matching {
+    /// The matching of two sides with this number of common seeds; `once` if neither has a seed twice. A single common
+    /// seed is a pair only if a side has no more trials, because samples would show more.
+    fn of(in_lab: bool, once: bool, common: usize, (base, new): (usize, usize)) -> Matching {
         let enough = common > 1 || (common == 1 && base.min(new) == 1);
         match (in_lab, once && enough) {
-            (true, true) => How::Pairs(base + new - 2 * common),
-            (true, false) => How::Unpaired,
-            (false, _) => How::Samples,
+            (true, true) => Matching::Pairs(base + new - 2 * common),
+            (true, false) => Matching::Unpaired,
+            (false, _) => Matching::Samples,
         }
     }
 
-    /// How many trials of both sides have no partner.
+    /// The number of trials of both sides without a match.
     pub fn left_out(self) -> usize {
         match self {
-            How::Pairs(left_out) => left_out,
-            How::Unpaired | How::Samples => 0,
+            Matching::Pairs(left_out) => left_out,
+            Matching::Unpaired | Matching::Samples => 0,
         }
     }
 }
 
 impl<'a> Pairing<'a> {
-    /// Finds each trial's partner.
+    /// Matches each trial.
     pub fn of(base: &[Run<'a>], new: &[Run<'a>]) -> Pairing<'a> {
         let (mut base, mut new) = (base.to_vec(), new.to_vec());
         let in_lab = base.iter().chain(&new).all(|(trial, _)| trial.lab_id.is_some());
@@ -71,8 +70,8 @@ impl<'a> Pairing<'a> {
         let (of_base, of_new) = (seeds(&base), seeds(&new));
         let common = of_base.intersection(&of_new).count();
         let once = of_base.len() == base.len() && of_new.len() == new.len();
-        let how = How::of(in_lab, once, common, (base.len(), new.len()));
-        if !matches!(how, How::Pairs(_)) {
+        let how = Matching::of(in_lab, once, common, (base.len(), new.len()));
+        if !matches!(how, Matching::Pairs(_)) {
             return Pairing { base, new, how };
         }
         base.retain(|run| of_new.contains(&run.0.seed));
@@ -82,13 +81,13 @@ impl<'a> Pairing<'a> {
         Pairing { base, new, how }
     }
 
-    /// The ratio of what `value` measures, new over base; none where one is not known or not positive. No verdict
-    /// follows where a flag of some trial forbids it.
+    /// The ratio of the values, new over base; none if a value is unknown or not positive. There is no verdict if a flag
+    /// of some trial forbids it.
     pub fn compare_runs(&self, value: impl Fn(&Run<'_>) -> Option<f64>) -> Option<Comparison> {
         self.compare_sides(&value, &value)
     }
 
-    /// The same where each side is measured by something of its own.
+    /// The ratio, with a measure of its own for each side.
     pub fn compare_sides(
         &self,
         base: impl Fn(&Run<'_>) -> Option<f64>,
@@ -98,15 +97,15 @@ impl<'a> Pairing<'a> {
         let comparison = self.t_test(&base, &new)?;
         let few = base.len().max(new.len()) <= RELABELLED;
         let comparison = match self.how {
-            How::Unpaired | How::Samples if few => {
-                comparison.relabelled(two_samples(&base, &new, SEED))
+            Matching::Unpaired | Matching::Samples if few => {
+                comparison.with_permutation(two_samples(&base, &new, SEED))
             }
             _ => comparison,
         };
         let forbidden = [&self.base, &self.new]
             .iter()
             .any(|runs| device::flags(runs).iter().any(|flag| flag.forbids_verdict()));
-        Some(if forbidden { comparison.withheld() } else { comparison })
+        Some(if forbidden { comparison.without_verdict() } else { comparison })
     }
 
     fn values(
@@ -120,25 +119,25 @@ impl<'a> Pairing<'a> {
 
     fn t_test(&self, base: &[f64], new: &[f64]) -> Option<Comparison> {
         match self.how {
-            How::Pairs(_) => {
+            Matching::Pairs(_) => {
                 paired(&base.iter().copied().zip(new.iter().copied()).collect::<Vec<_>>())
             }
-            How::Unpaired | How::Samples => welch(base, new),
+            Matching::Unpaired | Matching::Samples => welch(base, new),
         }
     }
 }
 
-/// The values of a row, for many comparisons of which the p-value alone is wanted.
+/// The values of a row, for many comparisons of which only the p-value is needed.
 pub struct Values {
     in_lab: bool,
-    /// Whether no seed is there twice.
+    /// True if no seed occurs twice.
     once: bool,
-    /// By seed.
+    /// The values by seed.
     by_seed: Vec<(u64, f64)>,
 }
 
 impl Values {
-    /// The values of these trials; none where one is not known.
+    /// The values of these trials; none if one is unknown.
     pub fn of(runs: &[Run<'_>], value: impl Fn(&Run<'_>) -> Option<f64>) -> Option<Values> {
         let by_seed = runs.iter().map(|run| Some((run.0.seed, value(run)?)));
         let mut by_seed: Vec<(u64, f64)> = by_seed.collect::<Option<_>>()?;
@@ -147,7 +146,7 @@ impl Values {
         Some(Values { in_lab: runs.iter().all(|(trial, _)| trial.lab_id.is_some()), once, by_seed })
     }
 
-    /// The p-value that [`Pairing::compare_runs`] has of both.
+    /// The p-value that [`Pairing::compare_runs`] gives for both.
     pub fn p(&self, new: &Values) -> Option<f64> {
         let of = |seed: u64| new.by_seed.binary_search_by_key(&seed, |(seed, _)| *seed).ok();
         let pairs = self
@@ -156,9 +155,9 @@ impl Values {
             .filter_map(|(seed, value)| of(*seed).map(|at| (*value, new.by_seed[at].1)));
         let pairs: Vec<(f64, f64)> = pairs.collect();
         let (once, sizes) = (self.once && new.once, (self.by_seed.len(), new.by_seed.len()));
-        let compared = match How::of(self.in_lab && new.in_lab, once, pairs.len(), sizes) {
-            How::Pairs(_) => paired(&pairs),
-            How::Unpaired | How::Samples => {
+        let compared = match Matching::of(self.in_lab && new.in_lab, once, pairs.len(), sizes) {
+            Matching::Pairs(_) => paired(&pairs),
+            Matching::Unpaired | Matching::Samples => {
                 let [base, new] = [self, new]
                     .map(|side| side.by_seed.iter().map(|(_, value)| *value).collect::<Vec<_>>());
                 welch(&base, &new)
@@ -190,11 +189,11 @@ mod tests {
     fn the_lab_pairs_by_seed_and_a_host_relabels() {
         let trials = fixture::trials();
         let pairing = Pairing::of(&runs(&trials, "ext4"), &runs(&trials, "xfs")[1..]);
-        assert_eq!((pairing.how, pairing.base.len()), (How::Pairs(1), 2));
+        assert_eq!((pairing.how, pairing.base.len()), (Matching::Pairs(1), 2));
         assert_eq!(pairing.compare_runs(seconds).unwrap().method, Method::Paired);
         let trials = fixture::on_a_host();
         let pairing = Pairing::of(&runs(&trials, "ext4"), &runs(&trials, "xfs"));
-        assert_eq!(pairing.how, How::Samples);
+        assert_eq!(pairing.how, Matching::Samples);
         let comparison = pairing.compare_runs(seconds).unwrap();
         assert_eq!(comparison.method, Method::Welch);
         assert!(comparison.relabelled.unwrap().exact);
@@ -212,15 +211,15 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_that_stands_twice_pairs_nothing() {
+    fn a_seed_that_occurs_twice_prevents_pairing() {
         let trials = fixture::trials();
         let mut twice = runs(&trials, "ext4");
         twice.push(twice[0]);
-        assert_eq!(Pairing::of(&twice, &runs(&trials, "xfs")).how, How::Unpaired);
+        assert_eq!(Pairing::of(&twice, &runs(&trials, "xfs")).how, Matching::Unpaired);
     }
 
     #[test]
-    fn what_was_never_issued_gets_no_verdict() {
+    fn trials_without_calls_get_no_verdict() {
         let mut trials = fixture::trials();
         trials.iter_mut().for_each(|t| t.plan.issuer = fsdyno_record::plan::IssuerPlan::Null);
         let comparison =

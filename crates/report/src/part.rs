@@ -1,29 +1,29 @@
-//! Trials that are compared with each other: those of one result, or of one run of a study under one set of
-//! conditions. Nothing is compared across two of them.
+//! A set of trials that are compared with each other: those of one result, or of one run of a study under one set of
+//! conditions. Nothing is compared across two parts.
 
 use fsdyno_record::Trial;
 
-/// Trials that belong together.
+/// A set of trials that are compared with each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// The run's name in the study's file; empty of what is no study.
+    /// The run's name in the study's file; empty if there is no study.
     pub run: &'a str,
-    /// `then`, `today` or `as-it-stands`; empty of what is no study.
+    /// `then`, `today` or `as-it-stands`; empty if there is no study.
     pub variant: &'a str,
-    /// Its kernel, where the study is a timeline.
+    /// Its kernel, if the study is a timeline.
     pub kernel: Option<&'a str>,
     /// Its trials.
     pub trials: &'a [Trial],
 }
 
 impl<'a> Part<'a> {
-    /// Trials of no study.
+    /// Trials without a study.
     pub fn whole(trials: &'a [Trial]) -> Part<'a> {
         Part { run: "", variant: "", kernel: None, trials }
     }
 
-    /// `curve as then`, with the kernel of a timeline; none of what is no study.
-    pub fn called(&self) -> Option<String> {
+    /// `curve as then`, with the kernel of a timeline; none if there is no study.
+    pub fn name(&self) -> Option<String> {
         let kernel = self.kernel.map(|kernel| format!(", kernel {kernel}")).unwrap_or_default();
         let words = match self.variant {
             "as-it-stands" => "as it stands".to_string(),

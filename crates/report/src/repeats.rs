@@ -1,4 +1,4 @@
-//! What a two-stage rule asked for and whether it was reached, worked out again from the pilot's trials.
+//! The number of trials that a two-stage rule requires, computed again from the pilot's trials.
 
 use fsdyno_record::Repeats;
 use fsdyno_stats::measure;
@@ -6,13 +6,13 @@ use fsdyno_stats::plan::{Rule, Total};
 
 use crate::view::{Row, Section};
 
-/// The rule of a row's trials; none where their number was typed.
+/// The rule of a row's trials; none if the user gave their number.
 pub fn rule(row: &Row<'_>) -> Option<Repeats> {
     row.trials.first().and_then(|(trial, _)| trial.repeats)
 }
 
-/// What the pilot of one row asks for.
-pub fn asked(row: &Row<'_>) -> Option<Total> {
+/// The number of trials that the pilot of one row requires.
+pub fn required_total(row: &Row<'_>) -> Option<Total> {
     let rule = rule(row)?;
     let pilot = row.trials.iter().filter(|(trial, _)| rule.is_pilot(trial.seed));
     let durable = row.durable.is_some();
@@ -20,15 +20,15 @@ pub fn asked(row: &Row<'_>) -> Option<Total> {
     Rule::TwoStage { half_width: rule.width(), cap: rule.at_most }.total(&[values])
 }
 
-/// One sentence for each rule that set the number of some trials: what was wanted, and what came of it.
+/// One sentence for each rule that set the number of some trials: the requested width and the result.
 pub fn sentences(sections: &[Section<'_>]) -> Vec<String> {
     let mut most: Vec<(Repeats, Total, String)> = Vec::new();
     for section in sections {
         for row in &section.rows {
-            let (Some(rule), Some(total)) = (rule(row), asked(row)) else { continue };
+            let (Some(rule), Some(total)) = (rule(row), required_total(row)) else { continue };
             let by = format!("{} on {}", section.title(), row.name);
             match most.iter_mut().find(|(other, ..)| other.same_rule(&rule)) {
-                Some((_, there, _)) if there.wanted >= total.wanted => {}
+                Some((_, known, _)) if known.wanted >= total.wanted => {}
                 Some(entry) => (entry.1, entry.2) = (total, by),
                 None => most.push((rule, total, by)),
             }
@@ -41,16 +41,18 @@ fn sentence(rule: &Repeats, total: Total, by: &str) -> String {
     let (width, pilot, wanted) = (rule.width() * 100.0, rule.pilot, total.wanted);
     if !total.reached {
         return format!(
-            "NOT REACHED: ±{width} % of each time was wanted, which takes {wanted} trials of each kind ({by} \
-             scatters most), and --at-most {} ended them; look at each interval.",
+            "NOT REACHED: ±{width} % of each time was requested, which takes {wanted} trials of each configuration ({by} \
+             has the largest spread), and --at-most {} ended them earlier; see each interval.",
             rule.at_most
         );
     }
     match wanted == pilot {
-        true => format!("±{width} % of each time was wanted, and the pilot of {pilot} was enough."),
+        true => format!(
+            "±{width} % of each time was requested, and the pilot of {pilot} trials was enough."
+        ),
         false => format!(
-            "±{width} % of each time was wanted; the pilot of {pilot} asked for {wanted} trials of each \
-             kind ({by} scatters most)."
+            "±{width} % of each time was requested; the pilot of {pilot} trials required {wanted} trials of each \
+             kind ({by} has the largest spread)."
         ),
     }
 }
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
     use crate::{Format, Style, fixture, html, table, view};
 
-    /// The fixture's ext4 and xfs under a rule, with seven trials each that scatter by some percent.
+    /// The fixture's ext4 and xfs under a rule, with seven trials each that vary by some percent.
     fn under(at_most: u32) -> Vec<Trial> {
         let rule = Repeats { width_ppm: 20_000, pilot: 5, at_most, first_seed: 1, wanted: None };
         let mut trials = Vec::new();
@@ -82,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_reached_is_said_in_every_format() {
+    fn a_width_that_was_not_reached_is_named_in_every_format() {
         let trials = under(7);
         for format in [Format::Text, Format::Mail, Format::Markdown, Format::Statistics] {
             let text = table(&trials, None, format, Style::default()).unwrap();
@@ -99,12 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reached_names_its_number_and_the_interval_is_steins() {
+    fn a_reached_width_names_its_number_and_the_interval_is_steins() {
         let trials = under(100);
         let sections = view::sections(&trials, None);
-        let said = sentences(&sections);
-        assert_eq!(said.len(), 1);
-        assert!(said[0].contains("asked for 18 trials of each"), "{said:?}");
+        let text = sentences(&sections);
+        assert_eq!(text.len(), 1);
+        assert!(text[0].contains("required 18 trials of each"), "{text:?}");
         let durable = sections[0].rows[0].durable.unwrap();
         // t(4) s / sqrt(7) of the pilot's logarithms, s = 0.029840.
         let half = (2.776_445 * 0.029_840f64 / 7f64.sqrt()).exp_m1();

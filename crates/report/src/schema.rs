@@ -1,4 +1,4 @@
-//! The published schemas, docs/schema/*.schema.json, held against real records and what is made of them.
+//! Tests of the published schemas, docs/schema/*.schema.json, against real records and exports.
 
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_record::series::{PhaseSeries, Series};
@@ -6,7 +6,7 @@ use fsdyno_record::{Nanos, OpKind, Repeats, Trial};
 use fsdyno_stats::validity::Flag;
 use serde_json::{Value, json};
 
-use crate::compare::{self, Metric, Wanted};
+use crate::compare::{self, CompareOptions, Metric};
 use crate::part::Part;
 use crate::table::{Format, Style, table};
 use crate::{fixture, statistics};
@@ -35,7 +35,7 @@ fn the_schema_is_itself_a_schema() {
 }
 
 #[test]
-fn records_of_lab_and_host_and_those_that_failed_fit_the_schema() {
+fn records_of_lab_and_host_and_failed_ones_fit_the_schema() {
     let several = vec![
         fixture::on_several_disks(),
         fixture::over_another_in_user_space(),
@@ -84,7 +84,7 @@ fn misfits(schema: &str, document: &str) -> Vec<String> {
     validator.iter_errors(&document).map(|e| format!("{}: {e}", e.instance_path())).collect()
 }
 
-/// Lab, host, failures, single trials, a rule, and calls that were never made.
+/// Trials of all kinds: lab, host, failures, single trials, a rule, and calls that were never made.
 fn of_all_kinds() -> Vec<Vec<Trial>> {
     let mut ruled = fixture::trials();
     for trial in &mut ruled {
@@ -122,8 +122,8 @@ fn comparisons_of_all_kinds_fit_their_schema() {
     let schema = include_str!("../../../docs/schema/compare.schema.json");
     for new in of_all_kinds() {
         for metric in [Metric::Durable, Metric::P99] {
-            let wanted = Wanted { metric, threshold: 0.03 };
-            let compared = compare::compare(&fixture::with_failures(), &new, wanted);
+            let options = CompareOptions { metric, threshold: 0.03 };
+            let compared = compare::compare(&fixture::with_failures(), &new, options);
             let Ok(compared) = compared else { continue };
             let text = compare::print(&compared, compare::Format::Json, Style::default());
             assert_eq!(misfits(schema, &text), Vec::<String>::new());
@@ -150,7 +150,7 @@ fn what_the_report_prints_as_json_fits_its_schema_which_is_an_array_of_records()
     let text = include_str!("../../../docs/schema/report.schema.json");
     let mut all: Value = serde_json::from_str(text).unwrap();
     assert_eq!(all["items"], json!({"$ref": "trial.schema.json"}));
-    // Bundled with the file that it refers to, as the standard has it (2020-12, 9.3).
+    // Bundled with the file that it refers to, as the standard requires (2020-12, 9.3).
     let mut trial = schema();
     trial["$id"] = json!("https://fsdyno.invalid/trial.schema.json");
     all["items"] = json!({"$ref": "https://fsdyno.invalid/trial.schema.json"});
@@ -194,13 +194,13 @@ fn phases_over_time_fit_their_schema_and_others_do_not() {
     }
 }
 
-/// What a path of names leads to in a schema, through its references.
+/// The schema at a path of names, through its references.
 fn resolve<'a>(root: &'a Value, mut at: &'a Value, path: &[&str]) -> Option<&'a Value> {
     for name in path {
         while let Some(reference) = at.get("$ref").and_then(Value::as_str) {
             at = root.pointer(reference.strip_prefix('#')?)?;
         }
-        // What may be null is one of two.
+        // A nullable value is one of two.
         at = at.get("oneOf").or_else(|| at.get("anyOf")).and_then(|all| all.get(0)).unwrap_or(at);
         while let Some(reference) = at.get("$ref").and_then(Value::as_str) {
             at = root.pointer(reference.strip_prefix('#')?)?;
@@ -211,7 +211,7 @@ fn resolve<'a>(root: &'a Value, mut at: &'a Value, path: &[&str]) -> Option<&'a 
 }
 
 #[test]
-fn the_examples_of_analysis_name_fields_and_columns_that_there_are() {
+fn the_examples_of_analysis_use_existing_fields_and_columns() {
     let schema = schema();
     let sql = include_str!("../../../examples/analysis/phases.sql");
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '.';

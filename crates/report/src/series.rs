@@ -1,4 +1,4 @@
-//! Phases over time: read from beside the trials, as CSV, and as lines of text for a terminal.
+//! Phases over time: read from the result folders, written as CSV and as lines of text for a terminal.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use fsdyno_record::series::{FILE, PhaseSeries, Series};
 use fsdyno_record::trial::{Outcome, Trial};
 use unicode_width::UnicodeWidthStr;
 
-use crate::columns::cut;
+use crate::columns::truncate;
 use crate::csv::push_line;
 use crate::load::{LoadError, Torn};
 use crate::number;
@@ -20,16 +20,16 @@ use crate::table::Style;
 pub const HEAD: &str = "trial_id,lab_id,seed,workload,label,phase,from_ns,to_ns,ops,dirty_bytes,\
     writeback_bytes,device_written_bytes";
 
-/// The heights of a line of text, from nothing to the most.
+/// The heights of a line of text, from zero to the largest.
 const HEIGHTS: [char; 9] = ['_', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Columns of the names before a line, and of what is its most behind it.
+/// Columns of the names before a line, and of its largest value after it.
 const NAMES: usize = 12;
 const MOST: usize = 14;
 
-/// Reads the series of result folders, or of the folders of records; those of other trials than these
-/// (superseded ones, say) are left out, and are never all in memory. A folder without any has none. Of each
-/// file one torn last line is left out too, and told.
+/// Reads the series of result folders, or of the folders of records. Series of other trials than these
+/// (superseded ones, say) are skipped, and never all in memory. A folder without series gives none. One torn
+/// last line of each file is skipped and reported.
 ///
 /// # Errors
 /// A file that cannot be read, a bad line that is not a torn last one, a newer schema.
@@ -37,12 +37,12 @@ pub fn load_series<'t, P: AsRef<Path>>(
     paths: impl IntoIterator<Item = P>,
     trials: impl IntoIterator<Item = &'t Trial>,
 ) -> Result<(Vec<Series>, Vec<Torn>), LoadError> {
-    let mut wanted: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
+    let mut by_id: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
     for trial in trials.into_iter().filter(|trial| trial.outcome == Outcome::Ok) {
-        wanted.entry(&trial.trial_id).or_default().push(trial);
+        by_id.entry(&trial.trial_id).or_default().push(trial);
     }
     let of_one = |series: &Series| {
-        let trials = wanted.get(series.trial_id.as_str());
+        let trials = by_id.get(series.trial_id.as_str());
         trials.is_some_and(|trials| trials.iter().any(|trial| series.is_of(trial)))
     };
     let (mut all, mut torn) = (Vec::new(), Vec::new());
@@ -64,11 +64,11 @@ pub fn load_series<'t, P: AsRef<Path>>(
     Ok((all, torn))
 }
 
-/// Series by the trial that they are of.
+/// Series by trial.
 pub struct Index<'s>(BTreeMap<&'s str, Vec<&'s Series>>);
 
 impl<'s> Index<'s> {
-    /// Of all that were recorded.
+    /// An index of all recorded series.
     pub fn of(series: &'s [Series]) -> Index<'s> {
         let mut index: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
         for one in series {
@@ -77,7 +77,7 @@ impl<'s> Index<'s> {
         Index(index)
     }
 
-    /// Those of a trial, if it has some.
+    /// The series of a trial, if it has one.
     pub fn get(&self, trial: &Trial) -> Option<&'s Series> {
         let alike = self.0.get(trial.trial_id.as_str())?;
         let own = alike.iter().find(|one| one.identity() == trial.identity());
@@ -85,17 +85,17 @@ impl<'s> Index<'s> {
     }
 }
 
-/// Each trial that has series, with them, in the order of the trials.
-fn paired<'a>(series: &'a [Series], trials: &'a [Trial]) -> Vec<(&'a Trial, &'a Series)> {
+/// Each trial that has series, with its series, in the order of the trials.
+fn match_trials<'a>(series: &'a [Series], trials: &'a [Trial]) -> Vec<(&'a Trial, &'a Series)> {
     let known = Index::of(series);
     let good = trials.iter().filter(|trial| trial.outcome == Outcome::Ok);
     good.filter_map(|trial| Some((trial, known.get(trial)?))).collect()
 }
 
-/// One line for each trial, phase and interval. What is unknown is empty.
+/// The series as CSV: one line for each trial, phase and interval. Unknown values are empty.
 pub fn series_csv(series: &[Series], trials: &[Trial]) -> String {
     let mut out = format!("{HEAD}\n");
-    for (trial, series) in paired(series, trials) {
+    for (trial, series) in match_trials(series, trials) {
         for phase in &series.phases {
             for at in 0..phase.ops.len() {
                 let value = |of: &[u64]| of.get(at).map(u64::to_string).unwrap_or_default();
@@ -120,15 +120,16 @@ pub fn series_csv(series: &[Series], trials: &[Trial]) -> String {
     out
 }
 
-const NONE: &str = "No phase over time: none was kept, or each was too short for two intervals.";
+const NONE: &str =
+    "No series over time: none was recorded, or every phase was too short for two intervals.";
 
-/// A line for each quantity of each phase, from zero up, as wide as the terminal allows.
+/// The series as text: a line for each quantity of each phase, from zero up, as wide as the terminal allows.
 pub fn series_text(series: &[Series], trials: &[Trial], style: Style) -> String {
     let mut out = String::new();
-    for (trial, series) in paired(series, trials) {
+    for (trial, series) in match_trials(series, trials) {
         let (workload, label) = (&trial.plan.workload.name, number::clean(&trial.plan.label));
         let head = format!("{workload}, {label}, seed {}", trial.seed);
-        out.push_str(&cut(&head, style.width.max(NAMES), "…"));
+        out.push_str(&truncate(&head, style.width.max(NAMES), "…"));
         out.push('\n');
         for phase in &series.phases {
             out.push_str(&phase_text(phase, style.width));
@@ -148,8 +149,8 @@ fn phase_text(phase: &PhaseSeries, width: usize) -> String {
     let count = phase.ops.len();
     let (name, length) = (number::clean(&phase.name), phase.length_ns);
     let head = format!("  {name}: {length}, {count} x {}", phase.interval_ns);
-    let mut out = cut(&head, width.max(NAMES), "…") + "\n";
-    let room = width.saturating_sub(NAMES + MOST).clamp(8, count.max(8));
+    let mut out = truncate(&head, width.max(NAMES), "…") + "\n";
+    let space = width.saturating_sub(NAMES + MOST).clamp(8, count.max(8));
     let ops = |value: f64| number::short(value);
     let bytes = |value: f64| Bytes(value as u64).to_string();
     let rate = |value: f64| format!("{}/s", Bytes(value as u64));
@@ -160,10 +161,10 @@ fn phase_text(phase: &PhaseSeries, width: usize) -> String {
             out.push_str(&format!("    {name}{pad}{}  {}\n", heights(values, most), shown(most)));
         }
     };
-    line("ops/s", &rates(phase, &phase.ops, room), &ops);
-    line("dirty", &levels(&phase.dirty_bytes, room), &bytes);
-    line("w-back", &levels(&phase.writeback_bytes, room), &bytes);
-    line("written", &rates(phase, &phase.device_written_bytes, room), &rate);
+    line("ops/s", &rates(phase, &phase.ops, space), &ops);
+    line("dirty", &levels(&phase.dirty_bytes, space), &bytes);
+    line("w-back", &levels(&phase.writeback_bytes, space), &bytes);
+    line("written", &rates(phase, &phase.device_written_bytes, space), &rate);
     out
 }
 
@@ -175,27 +176,27 @@ fn heights(values: &[f64], most: f64) -> String {
     values.iter().map(height).collect()
 }
 
-/// Which intervals share one column of so many, in order.
-fn columns(count: usize, room: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let room = room.min(count);
-    (0..room).map(move |column| column * count / room..(column + 1) * count / room)
+/// The intervals that share each of `space` columns, in order.
+fn columns(count: usize, space: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let space = space.min(count);
+    (0..space).map(move |column| column * count / space..(column + 1) * count / space)
 }
 
-/// How much a second in each column.
-fn rates(phase: &PhaseSeries, counts: &[u64], room: usize) -> Vec<f64> {
+/// The rate in each column.
+fn rates(phase: &PhaseSeries, counts: &[u64], space: usize) -> Vec<f64> {
     let rate = |range: std::ops::Range<usize>| {
         let time: f64 = range.clone().map(|at| phase.length(at).seconds()).sum();
         let sum: u64 = counts[range].iter().sum();
         if time > 0.0 { sum as f64 / time } else { 0.0 }
     };
-    columns(counts.len(), room).map(rate).collect()
+    columns(counts.len(), space).map(rate).collect()
 }
 
-/// The most in each column.
-fn levels(values: &[u64], room: usize) -> Vec<f64> {
+/// The largest value in each column.
+fn levels(values: &[u64], space: usize) -> Vec<f64> {
     let most =
         |range: std::ops::Range<usize>| values[range].iter().copied().max().unwrap_or(0) as f64;
-    columns(values.len(), room).map(most).collect()
+    columns(values.len(), space).map(most).collect()
 }
 
 #[cfg(test)]
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// A phase of 75 ms in intervals of 10 ms, of each trial that ended well.
+    /// A phase of 75 ms in intervals of 10 ms, for each successful trial.
     fn series(trials: &[Trial]) -> Vec<Series> {
         let phase = PhaseSeries {
             name: "create".into(),
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn series_are_read_beside_trials_and_a_torn_last_line_is_told() {
+    fn series_are_read_with_trials_and_a_torn_last_line_is_reported() {
         let trials = fixture::trials();
         let whole = folder(&trials, 0);
         let (read, torn) = load_series([whole.path()], &trials).unwrap();
@@ -242,7 +243,7 @@ mod tests {
         let (read, torn) = load_series([cut.path()], &trials).unwrap();
         assert_eq!((read.len(), torn[0].line), (trials.len() - 1, trials.len()));
         let (none, _) = load_series([whole.path()], &trials[..0]).unwrap();
-        assert!(none.is_empty(), "of no trial that is asked for");
+        assert!(none.is_empty(), "of no requested trial");
         let nothing = tempfile::tempdir().unwrap();
         assert_eq!(load_series([nothing.path()], &trials).unwrap(), (vec![], vec![]));
     }
@@ -253,7 +254,7 @@ mod tests {
         trials[1].host.started = "2026-11-21T00:00:00Z".into();
         let mut series = series(&trials);
         series[1].phases[0].ops[0] = 7;
-        let pairs = paired(&series, &trials);
+        let pairs = match_trials(&series, &trials);
         assert_eq!((pairs[0].1.phases[0].ops[0], pairs[1].1.phases[0].ops[0]), (100, 7));
         let folder = folder(&trials, 0);
         let (read, _) = load_series([folder.path()], &trials[1..]).unwrap();
@@ -281,9 +282,9 @@ mod tests {
             assert!(text.lines().all(|line| line.width() <= width), "{text}");
             assert!(text.contains("ops/s   ▁▂▄█____  80.0k"), "{text}");
             assert!(text.contains("w-back  ____███_  4 KiB"), "{text}");
-            assert!(!text.contains("written"), "nobody knows: {text}");
+            assert!(!text.contains("written"), "unknown: {text}");
         }
-        assert!(series_text(&[], trials, Style::default()).starts_with("No phase over time"));
+        assert!(series_text(&[], trials, Style::default()).starts_with("No series over time"));
         let narrow = series_text(&[], trials, Style { width: 40, ..Style::default() });
         assert!(narrow.lines().count() > 1 && narrow.lines().all(|line| line.len() <= 40));
     }

@@ -1,6 +1,6 @@
 //! Every statistic of every row, for programs: JSON and CSV, nothing rounded.
 //!
-//! The records are `--format json`; this is what is computed from them (docs/statistics.md).
+//! The records are `--format json`; this is computed from them (docs/statistics.md).
 
 use fsdyno_stats::compare::{Comparison, Method, Verdict};
 use fsdyno_stats::describe;
@@ -14,7 +14,7 @@ use crate::curve::{self, Curve};
 use crate::described::Described;
 use crate::measure::Measure;
 use crate::number::clean;
-use crate::pairing::How;
+use crate::pairing::Matching;
 use crate::part::Part;
 use crate::view::{self, Row, Section};
 use crate::{against, answer, repeats};
@@ -23,14 +23,14 @@ use crate::{against, answer, repeats};
 const SCHEMA: u32 = 1;
 
 /// One object, pretty-printed: docs/schema/statistics.schema.json. Values are in the unit that their row names,
-/// ratios those of the row over what it is measured against, which is of the same part.
+/// ratios are those of the row over its base, which is of the same part.
 pub fn json<'b>(parts: &[Part<'_>], basis: impl Into<Basis<'b>>) -> String {
     let basis = basis.into();
     let (mut answer, mut rows, mut exponents) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts {
-        let called = part.called().map(|called| format!("{called}: ")).unwrap_or_default();
-        let found = Found::of(part, basis);
-        answer.extend(found.answer(basis).into_iter().map(|said| format!("{called}{said}")));
+        let prefix = part.name().map(|name| format!("{name}: ")).unwrap_or_default();
+        let found = PartStatistics::of(part, basis);
+        answer.extend(found.answer(basis).into_iter().map(|text| format!("{prefix}{text}")));
         for section in &found.sections {
             rows.extend(section.rows.iter().map(|row| with_part(self::row(row, section), part)));
         }
@@ -40,7 +40,7 @@ pub fn json<'b>(parts: &[Part<'_>], basis: impl Into<Basis<'b>>) -> String {
     format!("{all:#}\n")
 }
 
-/// The same with the part that it is of; null of what is no study.
+/// Adds the part of a study to an object; null if there is no study.
 fn with_part(mut value: Value, part: &Part<'_>) -> Value {
     let word = |word: &str| Some(clean(word)).filter(|word| !word.is_empty());
     value["run"] = json!(word(part.run));
@@ -49,26 +49,26 @@ fn with_part(mut value: Value, part: &Part<'_>) -> Value {
     value
 }
 
-/// All that is computed of a part.
-struct Found<'a> {
-    /// Every phase, the points of curves behind the others.
+/// The statistics of a part.
+struct PartStatistics<'a> {
+    /// Every phase, the points of curves after the others.
     sections: Vec<Section<'a>>,
-    /// How many of them are no points.
+    /// Number of sections that are not points.
     whole: usize,
     curves: Vec<Curve<'a>>,
 }
 
-impl<'a> Found<'a> {
-    fn of(part: &Part<'a>, basis: Basis<'_>) -> Found<'a> {
+impl<'a> PartStatistics<'a> {
+    fn of(part: &Part<'a>, basis: Basis<'_>) -> PartStatistics<'a> {
         let mut sections = view::sections(part.trials, basis);
         let whole = sections.len();
         let points = curve::points(part.trials, basis);
         if !points.is_empty() {
             sections.extend(points);
-            // All that is compared here is one family.
+            // All comparisons here are one family.
             against::adjust_all(&mut sections);
         }
-        Found { sections, whole, curves: curve::curves(part.trials) }
+        PartStatistics { sections, whole, curves: curve::curves(part.trials) }
     }
 
     fn answer(&self, basis: Basis<'_>) -> Vec<String> {
@@ -95,7 +95,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// How the time of a row grows with the number of files.
+/// The growth of a row's time with the number of files.
 struct Exponent<'a> {
     workload: &'a str,
     phase: String,
@@ -116,7 +116,7 @@ impl Exponent<'_> {
         })
     }
 
-    /// A line of the table, in which it is a measure of its own.
+    /// A line of the table, with the measure `exponent`.
     fn fields(&self) -> Vec<String> {
         let growth = &self.growth;
         let end = |end: Option<f64>| end.map(|end| end.to_string()).unwrap_or_default();
@@ -166,7 +166,7 @@ fn row(row: &Row<'_>, section: &Section<'_>) -> Value {
         "levels": described.levels.map(|l| json!({
             "between_seeds": l.between, "within_seeds": l.within, "share_between": l.share, "p": l.p,
         })),
-        "repeats": repeats::rule(row).zip(repeats::asked(row)).map(|(rule, total)| json!({
+        "repeats": repeats::rule(row).zip(repeats::required_total(row)).map(|(rule, total)| json!({
             "width": rule.width(), "pilot": rule.pilot, "at_most": rule.at_most,
             "wanted_by_this_row": total.wanted, "reached": total.reached,
         })),
@@ -178,8 +178,8 @@ fn row(row: &Row<'_>, section: &Section<'_>) -> Value {
     })
 }
 
-fn comparison(c: &Comparison, how: Option<How>) -> Value {
-    let left_out = how.map_or(0, How::left_out);
+fn comparison(c: &Comparison, how: Option<Matching>) -> Value {
+    let left_out = how.map_or(0, Matching::left_out);
     json!({
         "method": method(c), "n": c.n, "left_out": left_out, "ratio": c.ratio,
         "low": c.interval.map(|i| i.0), "high": c.interval.map(|i| i.1),
@@ -198,7 +198,7 @@ pub fn method(comparison: &Comparison) -> &'static str {
     }
 }
 
-/// The verdict as a word that needs no legend.
+/// The verdict as a word.
 pub fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
@@ -212,20 +212,20 @@ const HEAD: &str = "workload,phase,row,measure,unit,n,mean,low,high,sd_sample,sd
     drift_p,warmup_p,outliers,repeats_wanted,repeats_at_most,repeats_reached,versus,ratio,ratio_low,\
     ratio_high,pairs_or_values,left_out,p,p_in_table,relabelled_p,exact,verdict,flags,unsafe,run,as,kernel\n";
 
-/// How many columns there are ...
+/// Number of columns ...
 const COLUMNS: usize = 35;
 
-/// ... and how many of them, the last, tell of which part a line is.
+/// ... and number of the last ones, which name the part of a line.
 const OF_PART: usize = 3;
 
-/// A line for each row of the tables and each point of a curve, then one for each exponent; what is unknown is empty.
+/// A line for each row of the tables and each point of a curve, then one for each exponent; unknown values are empty.
 pub fn csv<'b>(parts: &[Part<'_>], basis: impl Into<Basis<'b>>) -> String {
     let basis = basis.into();
     let mut out = String::from(HEAD);
     for part in parts {
         let kernel = part.kernel.unwrap_or_default().to_string();
         let of_part = [part.run.to_string(), part.variant.to_string(), kernel];
-        let found = Found::of(part, basis);
+        let found = PartStatistics::of(part, basis);
         let rows = found.sections.iter().flat_map(|s| s.rows.iter().map(|row| fields(row, s)));
         for line in rows.chain(found.lines().map(|line| line.fields())) {
             push_line(&mut out, line.iter().chain(&of_part));
@@ -240,7 +240,7 @@ fn fields(row: &Row<'_>, section: &Section<'_>) -> Vec<String> {
     let (summary, unit) = (row.measured, section.measure.unit());
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let (c, rule) = (row.comparison, repeats::rule(row));
-    let total = repeats::asked(row);
+    let total = repeats::required_total(row);
     let interval = c.and_then(|c| c.interval);
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_string();
     vec![
@@ -312,11 +312,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_filled_is_told_in_bytes_and_trials_left_out_are_counted() {
+    fn capacities_are_in_bytes_and_unpaired_trials_are_counted() {
         let mut trials = fixture::filled();
         trials.retain(|trial| trial.plan.label != "xfs" || trial.seed > 1);
         let all: Value = serde_json::from_str(&json(&trials, Some("ext4"))).unwrap();
-        // A row stands where its first trial does.
+        // A row is where its first trial is.
         let (base, xfs) = (&all["rows"][0], &all["rows"][2]);
         assert_eq!((&base["measure"], &base["unit"]), (&json!("room"), &json!("bytes")));
         let value = base["values"][0]["bytes"].as_f64().unwrap();
@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn runs_and_variants_of_a_study_are_never_compared_with_each_other() {
         let (then, mut today) = (fixture::trials(), fixture::trials());
-        // Of one label in each only, so that there is nothing to compare within.
+        // One label in each, so that there is nothing to compare within a part.
         let mut then: Vec<Trial> = then.into_iter().filter(|t| t.plan.label == "ext4").collect();
         today.retain(|trial| trial.plan.label == "xfs");
         then.retain(|trial| trial.plan.workload.name == "dirops");
@@ -377,7 +377,7 @@ mod tests {
             (&json!("returned"), &json!(0.1), &Value::Null)
         );
         let exponents = all["exponents"].as_array().unwrap();
-        let told: Vec<(&str, &str, i64)> = exponents
+        let exponents_of: Vec<(&str, &str, i64)> = exponents
             .iter()
             .map(|it| {
                 let power = it["exponent"].as_f64().unwrap().round() as i64;
@@ -385,7 +385,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            exponents_of,
             [
                 ("create", "ext4", 1),
                 ("create", "linear", 2),
@@ -394,7 +394,7 @@ mod tests {
             ]
         );
         assert_eq!((&exponents[0]["points"], &exponents[0]["n"]), (&json!(4), &json!(4)));
-        assert!(all["answer"][0].as_str().unwrap().contains("grows as a line on ext4"), "{all}");
+        assert!(all["answer"][0].as_str().unwrap().contains("is linear on ext4"), "{all}");
         let table = csv(&fixture::curve(), None);
         assert_eq!(table.lines().count(), 1 + 16 + 4);
         assert_eq!(table.lines().filter(|line| line.contains(",exponent,,4,")).count(), 4);

@@ -1,5 +1,5 @@
-//! What was measured, in the few lines that stand above every table: the place, the workloads with
-//! their parameters, and the labels that are not their own spec.
+//! The lines above every table on what was measured: the target, the workloads with their parameters,
+//! and the labels that differ from their spec.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use fsdyno_record::plan::{DevicePlan, LabPlan, MediumPlan, VerifyMode};
 
 use crate::number::clean;
 
-/// The lines, without wrapping. A value that differs between trials is listed with the others; the
-/// rows say which is whose.
+/// The lines, without wrapping. A value that differs between trials is listed with the others; the rows
+/// name the one of each.
 pub fn lines(trials: &[Trial]) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(lab(trials));
@@ -32,7 +32,7 @@ fn lab(trials: &[Trial]) -> Option<String> {
         let Some(lab) = trial.plan.lab() else { continue };
         let LabPlan { size, ram, scheduler, kernel, .. } = lab;
         put(&mut disks, disks_of(lab));
-        // What was found counts; a trial that failed early may have found nothing.
+        // The size found counts; a trial that failed early may have found none.
         let size = trial.conditions.device_size.or(*size);
         put(&mut sizes, size.map_or("the whole disk".into(), |size| size.to_string()));
         put(&mut kernels, kernel.clone());
@@ -52,7 +52,7 @@ fn lab(trials: &[Trial]) -> Option<String> {
     ];
     parts.extend(named("scheduler", "schedulers", &schedulers));
     if cpus != ["1"] {
-        parts.push(format!("CPU of {} instructions a nanosecond", cpus.join(", ")));
+        parts.push(format!("CPU of {} instructions per nanosecond", cpus.join(", ")));
     }
     if boots != ["cold"] {
         parts.push(format!("boot {}", boots.join(", ")));
@@ -73,7 +73,7 @@ fn lab(trials: &[Trial]) -> Option<String> {
 }
 
 /// `not in effect: the disk's optimal_io_size is 0, and the guest's driver has 131072 (kernel 6.12.96)`;
-/// which trials, where it is not so in all.
+/// with the trials concerned, if it is not all.
 fn not_in_effect(trials: &[Trial]) -> Vec<String> {
     let mut all: Vec<&String> = Vec::new();
     trials
@@ -102,8 +102,8 @@ fn not_in_effect(trials: &[Trial]) -> Vec<String> {
     all.into_iter().map(line).collect()
 }
 
-/// `aged fill=80%,churn=1,files=mix: 79.9 % full, 812 files there, 815 removed on the way`; of several
-/// trials the range.
+/// `aged fill=80%,churn=1,files=mix: 79.9 % full, 812 files present, 815 removed during aging`; for
+/// several trials the range.
 fn ages(trials: &[Trial]) -> Vec<String> {
     let mut ages: Vec<(String, Vec<Aged>)> = Vec::new();
     for trial in trials {
@@ -121,7 +121,7 @@ fn ages(trials: &[Trial]) -> Vec<String> {
             range([least, most].into_iter().flatten().map(|n| n.to_string()))
         };
         let (files, removed) = (numbers(|aged| aged.files), numbers(|aged| aged.removed));
-        format!("aged {plan}: {fill} % full, {files} files there, {removed} removed on the way")
+        format!("aged {plan}: {fill} % full, {files} files present, {removed} removed during aging")
     };
     ages.into_iter().map(line).collect()
 }
@@ -137,7 +137,7 @@ fn range(values: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// What a model is, and what it runs on.
+/// The model and its disk.
 fn model(trials: &[Trial]) -> Option<String> {
     let (mut disks, mut sizes) = (Vec::new(), Vec::new());
     for model in trials.iter().filter_map(|trial| trial.plan.model()) {
@@ -147,7 +147,7 @@ fn model(trials: &[Trial]) -> Option<String> {
     let disk = named("disk", "disks", &disks)?;
     Some(format!(
         "model (in this program, no kernel): ext2 directories as of 2001; {disk}; file system of {}; \
-         counts are exact, CPU is counts times stated costs, most of them estimates",
+         counts are exact, CPU time is counts times stated costs, most of them estimates",
         sizes.join(", ")
     ))
 }
@@ -163,7 +163,7 @@ fn disks_of(lab: &LabPlan) -> String {
     format!("{raid}{}{}", lab.disk.name, journal.unwrap_or_default())
 }
 
-/// A line for each directory or device: what it is mounted as, where, under which kernel.
+/// A line for each directory or device: its mount, its device, and its kernel.
 fn directories(trials: &[Trial]) -> Vec<String> {
     let mut lines = Vec::new();
     for trial in trials {
@@ -178,7 +178,7 @@ fn directories(trials: &[Trial]) -> Vec<String> {
         let made = trial.plan.device().is_some();
         let mut parts = vec![place];
         match found.device.as_str() {
-            // What was skipped has not been there.
+            // A skipped trial has not seen it.
             "" if made => continue,
             "" if !kind.is_empty() => parts.push(kind),
             "" => {}
@@ -193,14 +193,14 @@ fn directories(trials: &[Trial]) -> Vec<String> {
     lines
 }
 
-/// `loop:8G`, `RAID 5x3 of loop:8G with its journal on 256 MiB more`.
+/// `loop:8G`, `RAID 5x3 of loop:8G with its journal on another 256 MiB`.
 fn device_of(device: &DevicePlan) -> String {
     let raid = device.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
-    let journal = device.journal_size.map(|size| format!(" with its journal on {size} more"));
+    let journal = device.journal_size.map(|size| format!(" with its journal on another {size}"));
     format!("{raid}{}{}", device.on, journal.unwrap_or_default())
 }
 
-/// What is not as it is by itself: sysctls, threads, a verification that leaves something out.
+/// Settings other than the defaults: sysctls, threads, a partial verification.
 fn settings(trials: &[&Trial]) -> Vec<String> {
     let (mut sysctls, mut threads, mut modes) = (Vec::new(), Vec::new(), Vec::new());
     let mut issuers = Vec::new();
@@ -224,7 +224,7 @@ fn settings(trials: &[&Trial]) -> Vec<String> {
     parts
 }
 
-/// `tarball: files=2000 order=readdir`, the number of files first: it is what makes a trial long.
+/// `tarball: files=2000 order=readdir`, the number of files first because it determines a trial's length.
 fn workloads(trials: &[Trial]) -> Vec<String> {
     let mut workloads: Vec<(&str, BTreeMap<&str, Vec<&str>>)> = Vec::new();
     for trial in trials {
@@ -251,7 +251,7 @@ fn workloads(trials: &[Trial]) -> Vec<String> {
     workloads.into_iter().map(line).collect()
 }
 
-/// `small = ext4 -I 128`, for the labels that do not say it themselves.
+/// `small = ext4 -I 128`, for labels that differ from their spec.
 fn labels(trials: &[Trial]) -> Vec<String> {
     let mut lines = Vec::new();
     for plan in trials.iter().map(|trial| &trial.plan) {
@@ -262,7 +262,7 @@ fn labels(trials: &[Trial]) -> Vec<String> {
     lines
 }
 
-/// On what it ran, in the words of a sentence: `the modelled disk hdd-7200 in the lab (virtual time)`.
+/// The media in the words of a sentence: `the modelled disk hdd-7200 in the lab (virtual time)`.
 pub fn media(trials: &[Trial]) -> Vec<String> {
     let mut media = Vec::new();
     for trial in trials {
@@ -307,7 +307,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn the_lab_the_workloads_and_the_labels_that_do_not_say_it_are_told_once() {
+    fn the_lab_the_workloads_and_the_labels_are_listed_once() {
         assert_eq!(
             lines(&fixture::trials()),
             [
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_is_not_in_effect_is_a_line_which_says_where() {
+    fn a_setting_that_is_not_in_effect_has_a_line() {
         let difference = "the disk's optimal_io_size is 0, and the guest's driver has 131072";
         let mut trials = fixture::trials();
         let last = |trials: &[Trial]| lines(trials).pop().unwrap();
@@ -336,9 +336,9 @@ mod tests {
 
     #[test]
     fn every_medium_has_its_words() {
-        let on = |typed: &str| {
+        let on = |target: &str| {
             let mut trial = fixture::on_a_loop().remove(0);
-            let device = DevicePlan { on: typed.into(), raid: None, journal_size: None };
+            let device = DevicePlan { on: target.into(), raid: None, journal_size: None };
             trial.plan.medium = MediumPlan::Device(device);
             trial
         };
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn the_period_whose_settings_stand_is_told() {
+    fn the_period_of_the_settings_is_named() {
         let mut trials = fixture::trials();
         for trial in &mut trials {
             if let Some(plan) = &mut trial.plan.filesystem {
@@ -384,14 +384,14 @@ mod tests {
     }
 
     #[test]
-    fn an_array_and_the_disk_of_an_outer_journal_are_told() {
+    fn an_array_and_the_disk_of_an_external_journal_are_named() {
         let line = lines(&[fixture::on_several_disks()]).remove(0);
         let right = "disk RAID 0x2:64K of hdd-7200 with its journal on hdd-7200 (256 MiB); file";
         assert!(line.contains(right), "{line}");
     }
 
     #[test]
-    fn what_ageing_came_to_is_told_with_its_range_over_trials() {
+    fn the_result_of_aging_is_listed_with_its_range_over_trials() {
         let mut trials = vec![fixture::on_an_aged_one(), fixture::on_an_aged_one()];
         if let Some(aged) = &mut trials[1].conditions.aged {
             aged.files = 9_999;
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(
             lines(&trials)[1],
             "aged fill=80%,churn=2,files=lognormal:64K:1.5,seed=1: 80.0 % full, 9999 to 30000 files \
-             there, 60001 removed on the way"
+             present, 60001 removed during aging"
         );
     }
 
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_told_with_what_it_is_and_one_that_was_never_made_is_not() {
+    fn a_device_is_named_with_its_kind_and_one_that_was_never_created_is_not() {
         let mut trials = fixture::on_a_host();
         for trial in &mut trials {
             let (on, raid) = ("loop:8G".to_string(), "5x3".parse().ok());
@@ -425,17 +425,17 @@ mod tests {
             trial.conditions.device = "loop over a file on ext4".into();
         }
         trials[0].conditions.device.clear();
-        let told = lines(&trials);
+        let text = lines(&trials);
         assert_eq!(
-            told[0],
-            "host: RAID 5x3 of loop:8G with its journal on 64 MiB more; loop over a file on ext4; \
+            text[0],
+            "host: RAID 5x3 of loop:8G with its journal on another 64 MiB; loop over a file on ext4; \
              kernel 6.1.0-44-amd64; vm.dirty_ratio=20"
         );
-        assert!(!told[1].starts_with("host"), "{told:?}");
+        assert!(!text[1].starts_with("host"), "{text:?}");
     }
 
     #[test]
-    fn a_directory_is_told_with_its_mount_and_its_kernel() {
+    fn a_directory_is_named_with_its_mount_and_its_kernel() {
         let mut trials = fixture::on_a_host();
         for trial in &mut trials {
             trial.conditions.mount = "xfs rw,relatime".into();

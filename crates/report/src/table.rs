@@ -1,4 +1,4 @@
-//! The formats in which trials are printed.
+//! The output formats of trials.
 
 use fsdyno_record::Trial;
 
@@ -12,57 +12,53 @@ use crate::part::Part;
 use crate::statistics;
 use crate::text::text;
 
-/// How trials are printed.
+/// The output format of trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Aligned columns as wide as the terminal.
     Text,
     /// Aligned columns in 72 columns of plain ASCII.
     Mail,
-    /// The records themselves, as one array; of a study's folder its claims, judged.
+    /// The records themselves, as one array; for a study's folder its judged claims.
     Json,
     /// One line per trial, phase and op.
     Csv,
-    /// What is computed from the records, as one object.
+    /// The statistics of the records, as one object.
     Statistics,
-    /// The same, one line per row of the tables.
+    /// The statistics, one line per row of the tables.
     StatisticsCsv,
     /// Pipe tables.
     Markdown,
-    /// What the program that a workload stands for would have printed.
+    /// The report of the program that a workload reproduces.
     Original,
 }
 
 impl Format {
-    /// Every format, with the name that `--format` takes and what it is.
+    /// Every format, with its name for `--format` and its description.
     pub const ALL: &[(&str, &str, Format)] = &[
         ("text", "A table for a terminal", Format::Text),
         ("mail", "A table of 72 columns for a mailing list", Format::Mail),
-        (
-            "json",
-            "The records themselves; of a study its claims and what became of them",
-            Format::Json,
-        ),
+        ("json", "The records themselves; for a study its claims and their verdicts", Format::Json),
         ("csv", "One line per trial, phase and op", Format::Csv),
         (
             "statistics",
-            "What is computed from the records: spread, median, comparisons, outliers (JSON)",
+            "Statistics of the records: spread, median, comparisons, outliers (JSON)",
             Format::Statistics,
         ),
-        ("statistics-csv", "The same, one line per row of the tables", Format::StatisticsCsv),
+        ("statistics-csv", "The statistics, one line per row of the tables", Format::StatisticsCsv),
         ("markdown", "A table for an issue tracker", Format::Markdown),
         (
             "original",
-            "What the original program would print: PostMark, fdtree, bonnie++ (CSV)",
+            "The report of the original program: PostMark, fdtree, bonnie++ (CSV)",
             Format::Original,
         ),
     ];
 }
 
-/// What the terminal can show; the caller knows whether there is one and what `NO_COLOR` says.
+/// The terminal's capabilities; the caller checks for a terminal and `NO_COLOR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Whether ANSI colours may be used.
+    /// True if ANSI colours may be used.
     pub color: bool,
     /// Columns of the terminal.
     pub width: usize,
@@ -75,7 +71,7 @@ impl Default for Style {
     }
 }
 
-/// Columns of a mail: what a quoted reply still fits into 80 columns with.
+/// Columns of a mail: a quoted reply still fits into 80 columns.
 pub const MAIL_WIDTH: usize = 72;
 
 /// The trials in a format, with ratios to the label of the baseline or to the best; ends in a
@@ -102,8 +98,8 @@ pub fn table<'b>(
     }
 }
 
-/// The parts of a study in a format that tells them apart, and compares nothing across them; none in the others, which
-/// have no place for that.
+/// The parts of a study in a format that distinguishes them, without comparisons across them; none in other
+/// formats.
 pub fn table_of_parts<'b>(
     parts: &[Part<'_>],
     basis: impl Into<Basis<'b>>,
@@ -118,8 +114,7 @@ pub fn table_of_parts<'b>(
     }
 }
 
-/// The records, each with what gives up durability in it, which is read from its options and is no part of what is
-/// stored.
+/// The records, each with the options that give up durability, which are derived and not stored.
 fn json(trials: &[Trial]) -> Result<String, ReportError> {
     let line = |trial: &Trial| {
         let mut line = serde_json::to_string(trial)?;
@@ -216,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_speaks_of_no_column_that_is_left_out() {
+    fn a_heading_names_no_omitted_column() {
         let mut trials = fixture::trials();
         for phase in trials.iter_mut().flat_map(|trial| &mut trial.measured.phases) {
             let calls = phase.ops.values().next().cloned().unwrap();
@@ -241,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_several_axes_take_no_column_away() {
+    fn names_of_several_axes_displace_no_column() {
         let mut trials = fixture::trials();
         let mut other = fixture::trials();
         for trial in &mut other {
@@ -265,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_workload_measures_takes_no_column_from_another() {
+    fn columns_of_one_workload_displace_none_of_another() {
         let heads = |text: &str, of: &str| {
             let mut lines = text.lines().skip_while(|line| *line != of).skip(1);
             lines.next().unwrap().split_whitespace().map(String::from).collect::<Vec<_>>()
@@ -286,17 +281,17 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_has_no_name_that_its_commas_would_part() {
+    fn a_name_with_commas_is_parenthesized_in_a_sentence() {
         let mut trials = fixture::trials();
         let mut other = fixture::trials();
         other.iter_mut().for_each(|trial| fixture::set_disk(trial, "instant"));
         trials.append(&mut other);
-        let said = text(&trials, 200);
-        assert!(said.contains("xfs (hdd-7200)") && said.contains("xfs (instant)"), "{said}");
+        let output = text(&trials, 200);
+        assert!(output.contains("xfs (hdd-7200)") && output.contains("xfs (instant)"), "{output}");
     }
 
     #[test]
-    fn a_long_label_is_cut_before_a_digit_is() {
+    fn a_long_label_is_truncated_before_a_digit() {
         let mut trials = fixture::trials();
         for trial in &mut trials {
             trial.plan.label =
@@ -314,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_comes_only_when_asked_for_and_a_label_cannot_bring_its_own() {
+    fn colour_is_optional_and_a_label_cannot_add_its_own() {
         let mut trials = fixture::trials();
         trials.iter_mut().for_each(|trial| trial.plan.label.insert_str(0, "\x1b[31m"));
         assert!(!text(&trials, 100).contains('\x1b'));
@@ -323,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn no_trials_are_no_table_but_a_sentence() {
+    fn without_trials_there_is_a_sentence_and_no_table() {
         assert_eq!(
             table(&[], None, Format::Text, Style::default()).unwrap(),
             "No trial succeeded.\n"

@@ -1,4 +1,4 @@
-//! Tables and their words as text of a given width, for a terminal or for a mail.
+//! Tables and sentences as text of a given width, for a terminal or a mail.
 
 use fsdyno_record::Trial;
 use unicode_width::UnicodeWidthStr;
@@ -9,14 +9,16 @@ use crate::curve::{self, Curve};
 use crate::table::Style;
 use crate::view::{self, Section};
 use crate::wrap::wrap;
-use crate::{answer, books, calls, described, disks, instrument, legend, number, promise, subject};
+use crate::{
+    answer, calls, described, disks, instrument, legend, number, repeatability, subject, work_units,
+};
 
-/// What cut text ends in: a mail is ASCII, and `~` has a meaning of its own.
+/// The mark of truncated text: a mail is ASCII, and `~` has a meaning of its own.
 const CUT: &str = "…";
 const CUT_ASCII: &str = "..";
 
-/// The tables of all sections with what was measured before and the answer after them. In plain
-/// ASCII where a mail wants it.
+/// The tables of all sections, with the subject before and the answer after them. In plain ASCII for a
+/// mail.
 pub fn text(trials: &[Trial], basis: Basis<'_>, style: Style, ascii: bool) -> String {
     let text = Writer { style, ascii, out: String::new() }.write(trials, basis);
     if ascii { plain(&text) } else { text }
@@ -31,7 +33,7 @@ struct Writer {
 impl Writer {
     fn write(mut self, trials: &[Trial], basis: Basis<'_>) -> String {
         let sections = view::sections(trials, basis);
-        for sentence in promise::broken(trials) {
+        for sentence in repeatability::differences(trials) {
             self.paragraph(&sentence, "  ");
             self.line("");
         }
@@ -42,16 +44,16 @@ impl Writer {
         if !subject.is_empty() {
             self.line("");
         }
-        // Columns of all sections are equally wide, so that the eye can run down the page.
+        // Columns of all sections have equal widths, so that they line up.
         let mut tables: Vec<Vec<Column>> = sections.iter().map(columns).collect();
         if self.ascii {
-            // Before their widths are taken, for `±` is one column and its spelling two.
+            // Before their widths are computed, because `±` is one column and its spelling two.
             tables.iter_mut().flatten().for_each(respell);
         }
         let (mut used, mut dropped) = (Vec::new(), Vec::new());
         let mut at = 0;
-        // Columns of a workload's sections are equally wide, so that the eye can run down the page; what only
-        // another workload has takes no room from them.
+        // Columns of a workload's sections have equal widths, so that they line up; columns that only another
+        // workload has do not count.
         while at < sections.len() {
             let of = |section: &Section<'_>| section.workload == sections[at].workload;
             let end = at + sections[at..].iter().take_while(|section| of(section)).count();
@@ -68,7 +70,7 @@ impl Writer {
         let curves = curve::curves(trials);
         curves.iter().for_each(|curve| self.curve(curve));
         if sections.is_empty() && !curves.is_empty() {
-            // The curves have said it all.
+            // The curves have all rows.
         } else if sections.is_empty() {
             self.line("No trial succeeded.");
             self.line("");
@@ -86,9 +88,9 @@ impl Writer {
         self.out
     }
 
-    /// The columns that fit and how wide they are.
+    /// The columns that fit, and their widths.
     fn layout(&self, tables: &[Vec<Column>]) -> (Vec<u8>, Vec<usize>) {
-        // Long names go on below, before a column is left out for them.
+        // Long names wrap before a column is omitted.
         let (whole, broken) = (self.fit(tables, usize::MAX), columns::longest_part(tables));
         let shown = self.fit(tables, broken);
         let (shown, most) = match shown.len() > whole.len() {
@@ -100,8 +102,8 @@ impl Writer {
         (shown, widths)
     }
 
-    /// The heads that fit beside names of so many columns at most, dropped alike from all sections. A head
-    /// names the same column in every section but for the rate's, so columns are told apart by the order in
+    /// The heads that fit next to names of at most this width, dropped alike from all sections. A head
+    /// names the same column in every section except for the rate's, so columns are identified by the order in
     /// which they drop.
     fn fit(&self, tables: &[Vec<Column>], names: usize) -> Vec<u8> {
         let mut drops: Vec<u8> = tables.iter().flatten().map(|column| column.drop).collect();
@@ -118,7 +120,7 @@ impl Writer {
         drops
     }
 
-    /// Where even the last columns are too wide, names are cut: a digit never is.
+    /// Truncates names if even the last columns are too wide; digits are never truncated.
     fn squeeze(&self, widths: &mut [usize]) {
         let used = widths.iter().filter(|width| **width > 0);
         let total: usize = used.map(|width| width + 2).sum::<usize>().saturating_sub(2);
@@ -159,19 +161,19 @@ impl Writer {
                 true => self.line(&format!("{text}  {painted}")),
                 false => self.line(&text),
             }
-            name.for_each(|part| self.line(&columns::cut(&part, widths[0], mark)));
+            name.for_each(|part| self.line(&columns::truncate(&part, widths[0], mark)));
             if !fits && !flags.is_empty() {
                 self.line(&format!("    {painted}"));
             }
         }
-        let told = books::lines(section).into_iter().chain(calls::lines(section));
-        for line in told.chain(disks::lines(section)).chain(described::lines(section)) {
+        let counts = work_units::lines(section).into_iter().chain(calls::lines(section));
+        for line in counts.chain(disks::lines(section)).chain(described::lines(section)) {
             self.paragraph(&format!("  {line}"), "    ");
         }
         self.line("");
     }
 
-    /// A curve: its table, wrapped where it is too wide, and what it says.
+    /// A curve: its table, wrapped if it is too wide, and its sentences.
     fn curve(&mut self, curve: &Curve<'_>) {
         let title = format!("{} (time until the last call returned)", curve.title);
         let title = self.paint("1", &title);
@@ -179,7 +181,7 @@ impl Writer {
         let (heads, rows) = curve::table(curve);
         let all: Vec<Vec<String>> = std::iter::once(&heads)
             .chain(&rows)
-            .map(|row| row.iter().map(|cell| self.spelled(cell)).collect())
+            .map(|row| row.iter().map(|cell| self.encode(cell)).collect())
             .collect();
         let width = |column: usize| all.iter().map(|row| row[column].width()).max().unwrap_or(0);
         let mut from = 1;
@@ -207,11 +209,11 @@ impl Writer {
         self.line("");
     }
 
-    fn spelled(&self, text: &str) -> String {
+    fn encode(&self, text: &str) -> String {
         if self.ascii { plain(text) } else { text.to_string() }
     }
 
-    /// What the columns that are shown mean, a line for each.
+    /// The meaning of the displayed columns, a line for each.
     fn legend(&mut self, sections: &[Section<'_>], used: &[String], dropped: &[String]) {
         let heads: Vec<&str> =
             used.iter().map(|head| if head == "+-" { "±" } else { head.as_str() }).collect();
@@ -253,17 +255,18 @@ impl Writer {
         }
     }
 
-    /// Which file systems ran in which lab: enough of its identity to tell it from another; the
-    /// whole of it is in the records and the page.
+    /// The file systems that ran in each lab: enough of its identity to distinguish it; the records and the
+    /// page have all of it.
     fn labs(&mut self, trials: &[Trial]) {
         let labs: Vec<(String, &str)> = view::labs(trials)
             .into_iter()
             .map(|(id, labels)| (number::clean(&labels.join(", ")), id))
             .collect();
-        let room = self.style.width.saturating_sub("lab    123456789012".len()).max(8);
-        let width = labs.iter().map(|(labels, _)| labels.width()).max().unwrap_or(0).min(room);
+        let space = self.style.width.saturating_sub("lab    123456789012".len()).max(8);
+        let width = labs.iter().map(|(labels, _)| labels.width()).max().unwrap_or(0).min(space);
         for (labels, id) in labs {
-            let labels = columns::cut(&labels, width, if self.ascii { CUT_ASCII } else { CUT });
+            let labels =
+                columns::truncate(&labels, width, if self.ascii { CUT_ASCII } else { CUT });
             let pad = " ".repeat(width.saturating_sub(labels.width()));
             self.line(&format!("lab  {labels}{pad}  {:.12}", number::clean(id)));
         }
@@ -284,7 +287,7 @@ impl Writer {
     }
 }
 
-/// Which columns found no room, in a sentence.
+/// The columns that did not fit, in a sentence.
 fn left_out(dropped: &[String]) -> Option<String> {
     let mut heads: Vec<&str> = Vec::new();
     for head in dropped {
@@ -294,7 +297,7 @@ fn left_out(dropped: &[String]) -> Option<String> {
         }
     }
     let heads = heads.join(", ");
-    (!heads.is_empty()).then(|| format!("left out for want of columns: {heads}"))
+    (!heads.is_empty()).then(|| format!("columns omitted to fit the width: {heads}"))
 }
 
 /// A column in plain ASCII.
@@ -303,7 +306,7 @@ fn respell(column: &mut Column) {
     column.cells.iter_mut().for_each(|cell| *cell = plain(cell));
 }
 
-/// Plain ASCII for a mail; what has no spelling becomes a question mark.
+/// Plain ASCII for a mail; a character without an ASCII spelling becomes a question mark.
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

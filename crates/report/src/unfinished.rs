@@ -1,4 +1,4 @@
-//! Trials that failed or were skipped, as every output lists them.
+//! Failed and skipped trials, as every output lists them.
 
 use fsdyno_record::Trial;
 use fsdyno_record::naming::Names;
@@ -6,17 +6,17 @@ use fsdyno_record::trial::Outcome;
 
 use crate::number::clean;
 
-/// A trial that did not succeed, as it is listed.
+/// A trial that did not succeed.
 pub struct Unfinished {
     /// `failed` or `skipped`.
     pub outcome: &'static str,
     /// Workload, label, seeds.
     pub what: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// The trials that failed or were skipped; those of one row and one reason are listed once.
+/// The failed and skipped trials; those of one row and one reason are listed once.
 pub fn unfinished(trials: &[Trial]) -> Vec<Unfinished> {
     let mut groups: Vec<(Outcome, String, &str, Vec<String>)> = Vec::new();
     let names = Names::of(trials);
@@ -47,7 +47,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn what_was_skipped_under_every_seed_for_one_reason_is_listed_once() {
+    fn trials_skipped_for_one_reason_under_every_seed_are_listed_once() {
         let skipped = fixture::with_failures().pop().unwrap();
         let trials: Vec<Trial> = (1..=3).map(|seed| Trial { seed, ..skipped.clone() }).collect();
         let listed = unfinished(&trials);

@@ -1,4 +1,4 @@
-//! What gives up durability is marked in every format, ranks behind what does not, and is the base of nothing.
+//! Tests that unsafe rows are marked in every format, ranked behind safe ones, and never the base.
 
 use fsdyno_record::{Nanos, Trial};
 use fsdyno_stats::validity::Flag;
@@ -27,7 +27,7 @@ fn trials() -> Vec<Trial> {
 }
 
 #[test]
-fn what_gives_up_durability_stands_last_and_is_never_the_base() {
+fn unsafe_rows_are_last_and_never_the_base() {
     for baseline in [None, Some("ext4")] {
         for section in view::sections(&trials(), baseline) {
             let names: Vec<&str> = section.rows.iter().map(|row| row.name.as_str()).collect();
@@ -41,36 +41,36 @@ fn what_gives_up_durability_stands_last_and_is_never_the_base() {
 }
 
 #[test]
-fn what_gives_up_durability_is_in_no_headline_but_named_with_its_reason() {
+fn unsafe_rows_are_in_no_headline_but_named_with_their_reason() {
     for baseline in [None, Some("ext4")] {
-        let said = sentences(&view::sections(&trials(), baseline), baseline);
-        let (headline, reason) = said.split_at(said.len() - 1);
-        assert!(headline.iter().all(|said| !said.contains("off")), "{said:?}");
-        assert!(reason[0].starts_with("UNSAFE, "), "{said:?}");
-        assert!(reason[0].contains("off (barrier=0: no flush is sent"), "{said:?}");
+        let text = sentences(&view::sections(&trials(), baseline), baseline);
+        let (headline, reason) = text.split_at(text.len() - 1);
+        assert!(headline.iter().all(|line| !line.contains("off")), "{text:?}");
+        assert!(reason[0].starts_with("UNSAFE, "), "{text:?}");
+        assert!(reason[0].contains("off (barrier=0: no flush is sent"), "{text:?}");
     }
 }
 
 #[test]
-fn a_baseline_that_is_named_may_be_unsafe_and_is_marked() {
-    let said = sentences(&view::sections(&trials(), Some("off")), Some("off")).join(" ");
-    assert!(said.contains("Against off, xfs is slower in dirops create (UNSAFE"), "{said}");
+fn a_named_baseline_may_be_unsafe_and_is_marked() {
+    let text = sentences(&view::sections(&trials(), Some("off")), Some("off")).join(" ");
+    assert!(text.contains("Against off, xfs is slower in dirops create (UNSAFE"), "{text}");
 }
 
 #[test]
-fn where_every_row_gives_it_up_they_rank_among_themselves() {
+fn if_every_row_is_unsafe_they_are_ranked() {
     let mut trials = trials();
     for trial in &mut trials {
         trial.plan.filesystem.as_mut().unwrap().mount_options = "nobarrier".into();
     }
     let sections = view::sections(&trials, None);
     assert!(sections[0].rows[0].best && sections[0].rows[0].name == "off");
-    let said = sentences(&sections, None).join(" ");
-    assert!(said.contains("off is fastest in dirops create (UNSAFE"), "{said}");
+    let text = sentences(&sections, None).join(" ");
+    assert!(text.contains("off is fastest in dirops create (UNSAFE"), "{text}");
 }
 
 #[test]
-fn every_format_says_so() {
+fn every_format_marks_unsafe_rows() {
     let trials = trials();
     let all = Format::ALL.iter().filter(|(_, _, format)| *format != Format::Original);
     for (name, _, format) in all {
@@ -88,9 +88,9 @@ fn every_format_says_so() {
 }
 
 #[test]
-fn a_comparison_says_so_in_every_format() {
-    let wanted = compare::Wanted { metric: compare::Metric::Durable, threshold: 0.03 };
-    let compared = compare::compare(&trials(), &trials(), wanted).unwrap();
+fn every_format_of_a_comparison_marks_unsafe_rows() {
+    let options = compare::CompareOptions { metric: compare::Metric::Durable, threshold: 0.03 };
+    let compared = compare::compare(&trials(), &trials(), options).unwrap();
     for (name, _, format) in compare::Format::ALL {
         let text = compare::print(&compared, *format, Style::default());
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -99,7 +99,7 @@ fn a_comparison_says_so_in_every_format() {
 }
 
 #[test]
-fn power_cuts_say_so_too_and_do_not_acquit_it() {
+fn power_cuts_mark_unsafe_rows_even_without_a_loss() {
     let mut rows = crash_fixture::crashed();
     rows.reverse();
     let filesystem = rows[0].plan.filesystem.as_mut().unwrap();
@@ -115,7 +115,7 @@ fn power_cuts_say_so_too_and_do_not_acquit_it() {
     }
     let text = crash_table(&rows, Format::Text, Style { width: 300, color: false }).unwrap();
     assert!(text.contains("\nUNSAFE off "), "{text}");
-    assert!(text.contains("lost in 3 cuts of ext4."), "{text}");
+    assert!(text.contains("lost in 3 cuts of ext4:"), "{text}");
     assert!(text.contains("nothing acknowledged does not make it safe"), "{text}");
     assert!(crate::crash_json(&rows).unwrap()[0]["unsafe"].is_array());
 }

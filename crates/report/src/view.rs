@@ -1,5 +1,5 @@
-//! The one view of trials that every output shows: sections (a phase of a workload) of rows (a
-//! file system), each row the summary of its seeds.
+//! The view of trials that every output shares: sections (a phase of a workload) of rows (a file
+//! system), each row the summary of its seeds.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use crate::curve::Curve;
 use crate::device;
 use crate::measure::Measure;
 use crate::number::{clean, difference};
-use crate::pairing::How;
+use crate::pairing::Matching;
 use crate::unfinished::unfinished;
 
-/// One phase as one trial ran it.
+/// One phase in one trial.
 pub type Run<'a> = (&'a Trial, &'a Phase);
 
 type Runs<'a> = Vec<Run<'a>>;
@@ -28,25 +28,25 @@ type Runs<'a> = Vec<Run<'a>>;
 /// One phase of one workload, over every file system that ran it.
 #[derive(Debug)]
 pub struct Section<'a> {
-    /// The workload, with the parameters that tell it from its namesakes.
+    /// The workload, with the parameters that distinguish it from others of its name.
     pub workload: String,
     /// The phase.
     pub phase: String,
-    /// The op that `rate` counts and whose latency is shown; none where no op of names was done,
-    /// and then all ops are counted and no latency is shown.
+    /// The op that `rate` counts and whose latency is shown; none if no op on names was done, and then
+    /// `rate` counts all ops and no latency is shown.
     pub main_op: Option<OpKind>,
-    /// The unit of books that `rate` counts in place of the main op, where the workload says one.
+    /// The work unit that `rate` counts instead of the main op, if the workload names one.
     pub unit: Option<String>,
-    /// The op that latencies are shown of: the main op, or where that is a small part of the time,
-    /// the one that took most of it.
+    /// The op whose latencies are shown: the main op, or the one that took most of the time if the main
+    /// op took a small part.
     pub latency_op: Option<OpKind>,
-    /// What all its rows are measured by: what ratios and verdicts are of.
+    /// The measure of all its rows, for ratios and verdicts.
     pub measure: Measure,
-    /// What ratios are taken to: `best`, or the label of the baseline.
+    /// The base of ratios: `best`, or the label of the baseline.
     pub versus: String,
-    /// In the order of the trials, those that give up durability after the others.
+    /// In the order of the trials, unsafe rows last.
     pub rows: Vec<Row<'a>>,
-    /// Those rows that differ in the age of their file system alone.
+    /// Pairs of rows that differ only in the age of their file system.
     pub aged: Vec<Pair>,
     /// The least difference that matters, relative.
     pub least: f64,
@@ -57,79 +57,79 @@ pub struct Section<'a> {
 /// One file system in one phase.
 #[derive(Debug)]
 pub struct Row<'a> {
-    /// The label, and whatever else tells this row from its namesakes.
+    /// The label, and whatever distinguishes this row from others of that label.
     pub name: String,
-    /// What the name has beside the label.
+    /// The part of the name after the label.
     pub variant: String,
-    /// Kind of the file system; the label where the medium is a directory as it is.
+    /// Kind of the file system; the label for an existing directory.
     pub kind: String,
-    /// Its trials that succeeded, with this phase of each, by seed.
+    /// Its successful trials, with this phase of each, by seed.
     pub trials: Vec<Run<'a>>,
-    /// Seconds until the last call came back.
+    /// Seconds until the last call returned.
     pub returned: Summary,
-    /// Seconds until durable; none where a trial could not show it.
+    /// Seconds until durable; none if that is unknown in a trial.
     pub durable: Option<Summary>,
-    /// What it comes to by the section's measure.
+    /// Its summary by the section's measure.
     pub measured: Summary,
-    /// Seconds for one operation, where the phase ended by time and its length says nothing.
+    /// Seconds per operation, if the phase ended by time.
     pub each: Option<Summary>,
     /// CPU seconds of the threads that issue ops.
     pub cpu: Summary,
-    /// Main ops (else all ops) a second, over the returned time; none if it returned at once.
+    /// Main ops (else all ops) per second, over the time to returned; none if that is zero.
     pub rate: Option<Summary>,
     /// Latencies of the main op over all seeds.
     pub latency: Option<Histogram>,
-    /// How it compares with the best row, or with the baseline, raised by Holm for all that are shown together;
-    /// none without that row, and of that row itself.
+    /// The comparison with the best row, or with the baseline, with p adjusted by Holm for all comparisons of the
+    /// report; none without that row, and for that row itself.
     pub comparison: Option<Comparison>,
-    /// How its trials found their partners for that.
-    pub how: Option<How>,
-    /// Which of the section's rows it is measured against.
+    /// The way its trials were matched for that.
+    pub how: Option<Matching>,
+    /// Index of the row that it is compared with.
     pub base: Option<usize>,
     /// Its time over that of the best row, or of the baseline; none without that row.
     pub ratio: Option<Ratio>,
-    /// Whether the geometric mean of its times is the least of several rows with several trials:
-    /// single trials rank nobody.
+    /// True if the geometric mean of its times is the least of several rows with several trials; single
+    /// trials are not ranked.
     pub best: bool,
-    /// What is wrong with its trials, the gravest first.
+    /// The flags of its trials, the gravest first.
     pub flags: Vec<Flag>,
-    /// Why what it acknowledged may be lost at a power cut, a sentence for each option; none of most.
+    /// The reasons why acknowledged data may be lost at a power cut, a sentence for each option; usually none.
     pub risks: Vec<String>,
 }
 
 impl<'a> Row<'a> {
-    /// The label that the user gave or that its spec has.
+    /// The label given by the user or by its spec.
     pub fn label(&self) -> &'a str {
         self.trials.first().map_or("", |(trial, _)| &trial.plan.label)
     }
 
-    /// Whether what it acknowledged as durable is.
+    /// Returns true if acknowledged data is durable.
     pub fn is_safe(&self) -> bool {
         self.risks.is_empty()
     }
 
-    /// The name where no flag stands with it: a chart's.
+    /// The name with a mark if it is unsafe, for charts.
     pub fn marked_name(&self) -> String {
         let mark = if self.is_safe() { String::new() } else { format!("{} ", Flag::Unsafe) };
         mark + &self.name
     }
 
-    /// The name in a sentence, where its commas would part it: `ext4 (ssd-sata, 4 threads)`.
-    pub fn spoken(&self) -> String {
+    /// The name for a sentence, with its commas in parentheses: `ext4 (ssd-sata, 4 threads)`.
+    pub fn in_sentence(&self) -> String {
         match self.variant.strip_prefix(", ") {
             Some(variant) => format!("{} ({variant})", clean(self.label())),
             None => self.name.clone(),
         }
     }
 
-    /// Its time, whatever its section is measured by: that of one operation where a phase ended by time, else to
-    /// durable where that is known.
+    /// Its time, whatever the section's measure is: per operation if a phase ended by time, else to durable if that
+    /// is known, else to returned.
     pub fn time(&self) -> &Summary {
         let whole = self.durable.as_ref().unwrap_or(&self.returned);
         self.each.as_ref().unwrap_or(whole)
     }
 
-    /// The mean over its trials of something that may be unknown in some; none if unknown in any.
+    /// The mean over its trials of a value that may be unknown in some; none if it is unknown in any.
     pub fn mean(&self, of: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
         let values: Option<Vec<f64>> = self.trials.iter().map(|(_, phase)| of(phase)).collect();
         Summary::of(&values?).map(|summary| summary.mean)
@@ -137,13 +137,13 @@ impl<'a> Row<'a> {
 }
 
 impl Section<'_> {
-    /// `create/s`, or `op/s` where no single op stands for the phase.
+    /// `create/s`, or `op/s` if no single op stands for the phase.
     pub fn rate_head(&self) -> String {
         let unit = self.unit.as_deref();
         format!("{}/s", unit.unwrap_or(self.main_op.map_or("op", OpKind::name)))
     }
 
-    /// `fsync`, where that is not what the rate counts: whose latencies p50 and p99 are.
+    /// `fsync`, if p50 and p99 are of another op than the rate counts.
     pub fn latency_note(&self) -> Option<&'static str> {
         let other = self.unit.is_some() || self.latency_op != self.main_op;
         self.latency_op.filter(|_| other).map(OpKind::name)
@@ -160,15 +160,14 @@ impl Section<'_> {
     }
 }
 
-/// The sections of all trials that succeeded and are no points of a curve (those are
-/// [`crate::curve`]'s), in the order of the trials: a caller that wants
-/// the user's order hands the trials in that order. Ratios are taken to the label of the baseline,
-/// or to the best of each section.
+/// The sections of all successful trials that are not points of a curve ([`crate::curve`]), in the
+/// order of the trials: a caller that wants the user's order passes the trials in that order.
+/// Ratios are taken to the label of the baseline, or to the best of each section.
 pub fn sections<'a, 'b>(trials: &'a [Trial], basis: impl Into<Basis<'b>>) -> Vec<Section<'a>> {
     sections_of(trials.iter().filter(|trial| !crate::curve::is_point(trial)), basis)
 }
 
-/// The sections of these trials, whatever they are.
+/// The sections of these trials, including points of curves.
 pub fn sections_of<'a, 'b>(
     trials: impl Iterator<Item = &'a Trial>,
     basis: impl Into<Basis<'b>>,
@@ -177,20 +176,20 @@ pub fn sections_of<'a, 'b>(
     sections_named(&trials, &Names::of(trials.iter().copied()), basis.into())
 }
 
-/// The same of trials that are each there once, with the rows' names as they are among more of them.
+/// The sections of distinct trials, with the rows' names among a larger set of trials.
 pub fn sections_named<'a>(
     trials: &[&'a Trial],
     rows: &Names,
     basis: Basis<'_>,
 ) -> Vec<Section<'a>> {
-    let mut sections = unadjusted(trials, rows, basis, None);
+    let mut sections = unadjusted_sections(trials, rows, basis, None);
     against::adjust_all(&mut sections);
     sections
 }
 
-/// The same, by this measure if one is given, before the comparisons are raised for their number: the caller has more
-/// of them.
-pub fn unadjusted<'a>(
+/// The sections, by this measure if one is given, before p-values are adjusted: the caller has more
+/// comparisons.
+pub fn unadjusted_sections<'a>(
     trials: &[&'a Trial],
     rows: &Names,
     basis: Basis<'_>,
@@ -209,10 +208,10 @@ pub fn unadjusted<'a>(
             }
         }
     }
-    // Phases of one workload stand together, in the order of its first trial.
+    // Phases of one workload are adjacent, in the order of its first trial.
     let order = |name: &String| workloads.iter().position(|w| w == name);
     groups.sort_by_key(|group| order(&group.0));
-    // A file system keeps its place in every section, however the trials were interleaved.
+    // A file system has the same position in every section, however the trials were interleaved.
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, trial) in trials.iter().enumerate() {
         places.entry(&trial.plan.label).or_insert(at);
@@ -220,25 +219,25 @@ pub fn unadjusted<'a>(
     let place = |run: &Run<'_>| places.get(run.0.plan.label.as_str()).copied();
     groups.iter_mut().for_each(|group| group.2.sort_by_key(place));
     let section = |(workload, phase, of)| {
-        let asked = Asked { basis, measure };
-        section(workload, phase, by_name(of, rows), &asked)
+        let options = RatioOptions { basis, measure };
+        section(workload, phase, by_name(of, rows), &options)
     };
     groups.into_iter().filter_map(section).collect()
 }
 
-/// What a section's rows are held against, and by what if not by the usual.
-struct Asked<'b> {
+/// The base of a section's ratios, and the measure if it is not the usual one.
+struct RatioOptions<'b> {
     basis: Basis<'b>,
     measure: Option<Measure>,
 }
 
-/// Trials that succeeded, each once: the same lab trial read from two folders is one trial, and
-/// counting it twice would feign a larger n.
+/// The successful trials without duplicates: the same lab trial read from two folders is one trial, and
+/// counting it twice would inflate n.
 pub fn distinct<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<&'a Trial> {
-    let mut seen = std::collections::HashSet::new();
+    let mut known = std::collections::HashSet::new();
     trials
         .filter(|trial| trial.outcome == Outcome::Ok)
-        .filter(|trial| seen.insert(trial.identity()))
+        .filter(|trial| known.insert(trial.identity()))
         .collect()
 }
 
@@ -246,14 +245,14 @@ fn section<'a>(
     workload: String,
     phase: &str,
     groups: Vec<Group<'a>>,
-    asked: &Asked<'_>,
+    options: &RatioOptions<'_>,
 ) -> Option<Section<'a>> {
-    let basis = asked.basis;
+    let basis = options.basis;
     let trials: Runs<'a> = groups.iter().flat_map(|group| group.trials.iter().copied()).collect();
     let main_op = main_op(&trials);
     let unit = trials.iter().find_map(|(_, phase)| phase.unit.clone());
     let latency_op = latency_op(&trials, main_op);
-    let measure = asked.measure.unwrap_or_else(|| Measure::of(trials.iter()));
+    let measure = options.measure.unwrap_or_else(|| Measure::of(trials.iter()));
     let shown = Shown { main_op, latency_op, unit: unit.as_deref(), measure };
     let mut rows: Vec<Row<'a>> =
         groups.into_iter().filter_map(|group| row(group, &shown)).collect();
@@ -274,7 +273,7 @@ fn section<'a>(
         rows[row].flags.extend(noisy.then_some(Flag::Noisy));
     }
     let aged = ages::pairs(&rows, measure, basis.least);
-    let unshown = against::unshown(&rows, basis, &aged, measure);
+    let unshown = against::unshown_p_values(&rows, basis, &aged, measure);
     let versus = clean(basis.baseline.unwrap_or("best"));
     let phase = clean(phase);
     let unit = unit.map(|unit| clean(&unit));
@@ -293,11 +292,11 @@ fn section<'a>(
     })
 }
 
-/// One op in so many must be on names for a phase to be metadata work.
+/// A phase is metadata work if at least one op in this number is on names.
 const METADATA: u64 = 1000;
 
-/// The most frequent op on names: what a phase of metadata work is named after. A phase that mostly
-/// moves data, or only opens what is there, is named after its most frequent call but close(2).
+/// The most frequent op on names, after which a phase of metadata work is named. A phase that mostly moves
+/// data, or only opens existing files, is named after its most frequent call except close(2).
 pub fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
     use OpKind::*;
     let mut counts: BTreeMap<OpKind, u64> = BTreeMap::new();
@@ -318,7 +317,7 @@ pub fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(kind, _)| kind)
 }
 
-/// The main op must take this part of all calls' time, or latencies are shown of another.
+/// If the main op takes less than this part of the time of all calls, latencies are shown of another op.
 const MAIN_PART: u64 = 10;
 
 /// The main op if it took a tenth of the time of all calls, else the op that took most.
@@ -334,7 +333,7 @@ pub fn latency_op(trials: &[Run<'_>], main_op: Option<OpKind>) -> Option<OpKind>
     main_op.filter(enough).or_else(longest)
 }
 
-/// What a section shows of each of its rows.
+/// The columns of a section's rows.
 struct Shown<'u> {
     main_op: Option<OpKind>,
     latency_op: Option<OpKind>,
@@ -342,14 +341,14 @@ struct Shown<'u> {
     measure: Measure,
 }
 
-/// The trials of one row, its name, and what the name has beside the label.
+/// The trials of one row, its name, and the part of the name after the label.
 struct Group<'a> {
     name: String,
     variant: String,
     trials: Runs<'a>,
 }
 
-/// The trials of each row, which are those of one name.
+/// The trials of each row, grouped by name.
 fn by_name<'a>(trials: Runs<'a>, names: &Names) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for (trial, phase) in trials {
@@ -370,7 +369,7 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
     let one_rule = |rule: &Repeats| {
         trials.iter().all(|(trial, _)| trial.repeats.is_some_and(|other| other.same_rule(rule)))
     };
-    // Stein's interval is of the pilot's spread: its values come first.
+    // Stein's interval uses the pilot's spread: its values come first.
     let pilot = first.filter(one_rule).map(|rule| {
         trials.sort_by_key(|(trial, _)| !rule.is_pilot(trial.seed));
         trials.iter().filter(|(trial, _)| rule.is_pilot(trial.seed)).count()
@@ -402,7 +401,7 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
     risks.sort();
     risks.dedup();
     let kind = clean(kind);
-    let latency = shown.latency_op.and_then(|kind| merged(&trials, kind));
+    let latency = shown.latency_op.and_then(|kind| merge_latencies(&trials, kind));
     Some(Row {
         name,
         variant,
@@ -433,7 +432,7 @@ fn main_count(phase: &Phase, main_op: Option<OpKind>) -> u64 {
 }
 
 /// The latencies of one kind of op over all trials of a row.
-pub fn merged(trials: &[Run<'_>], kind: OpKind) -> Option<Histogram> {
+pub fn merge_latencies(trials: &[Run<'_>], kind: OpKind) -> Option<Histogram> {
     let mut all = Histogram::new();
     for stats in trials.iter().filter_map(|(_, phase)| phase.ops.get(&kind)) {
         all.merge(&histogram(stats));
@@ -448,7 +447,7 @@ fn histogram(stats: &OpStats) -> Histogram {
 
 /// The distinct lab identities with the rows that ran in each, in the order of the trials.
 pub fn labs(trials: &[Trial]) -> Vec<(&str, Vec<String>)> {
-    // The identity stands beside the name, and need not be in it.
+    // The identity is displayed next to the name, and need not be in it.
     let row = |trial| Subject { lab_id: None, ..Subject::from(trial) };
     let names = Names::of(trials.iter().filter(|trial| trial.lab_id.is_some()).map(row));
     let mut labs: Vec<(&str, Vec<String>)> = Vec::new();
@@ -464,7 +463,7 @@ pub fn labs(trials: &[Trial]) -> Vec<(&str, Vec<String>)> {
     labs
 }
 
-/// The flags of every row that has some, and what failed, a line each: for forms that have no place for them.
+/// The flags of every row, and the failed trials, a line each: for formats without columns for them.
 pub fn verdicts(trials: &[Trial]) -> Vec<String> {
     let sections = sections_of(trials.iter(), None);
     let rows =
@@ -480,11 +479,11 @@ pub fn verdicts(trials: &[Trial]) -> Vec<String> {
     lines.chain(failed).collect()
 }
 
-/// What `~` before a ratio says.
-pub const OPEN: &str = "The 95 % interval of this ratio includes 1, or chance may have made it among so many (Holm), so \
-     these trials do not tell the two apart; more seeds (--repeat N) narrow it.";
+/// The meaning of `~` before a ratio.
+pub const OPEN: &str = "The 95 % interval of this ratio includes 1, or its p-value after Holm's correction is not below 5 %, so \
+     the difference is undecided; more seeds (--repeat N) narrow the interval.";
 
-/// What `=` before a ratio says.
+/// The meaning of `=` before a ratio.
 pub fn same(least: f64) -> String {
     format!(
         "The whole 95 % interval of this ratio lies within ±{}: no difference that matters.",
@@ -492,13 +491,13 @@ pub fn same(least: f64) -> String {
     )
 }
 
-/// Whether some ratio stands so.
+/// Returns true if some ratio has this standing.
 pub fn has(sections: &[Section<'_>], standing: Standing) -> bool {
     let mut ratios = sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.ratio);
     ratios.any(|ratio| ratio.standing == standing)
 }
 
-/// Every flag that some row has, the gravest first.
+/// Every flag of some row, the gravest first.
 pub fn flags(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<Flag> {
     let on_curves = crate::curve::flags(curves);
     let has = |flag: &Flag| {
@@ -529,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_mean_time_to_durable_is_1_and_the_others_are_measured_by_it() {
+    fn the_least_mean_time_to_durable_is_the_base_of_all_ratios() {
         let trials = fixture::trials();
         for section in sections(&trials, None) {
             let ratios: Vec<f64> =
@@ -540,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_keeps_its_place_however_the_trials_were_interleaved() {
+    fn a_file_system_keeps_its_position_however_the_trials_were_interleaved() {
         let mut trials = fixture::trials();
         trials[9..].reverse();
         let names = |s: &Section<'_>| s.rows.iter().map(|r| r.name.clone()).collect::<Vec<_>>();
@@ -583,22 +582,22 @@ mod tests {
     }
 
     #[test]
-    fn namesakes_with_different_parameters_are_different_workloads() {
+    fn equal_names_with_different_parameters_are_different_workloads() {
         let mut trials = fixture::trials();
         trials[0].plan.workload.params.insert("files".into(), "7".into());
         assert!(sections(&trials, None).iter().any(|s| s.workload == "dirops files=7"));
     }
 
     #[test]
-    fn verdicts_are_told_beside_a_form_that_has_no_place_for_them() {
+    fn verdicts_accompany_a_format_without_columns_for_them() {
         let mut trials = fixture::with_failures();
         trials[0].measured.phases[0].instrument.server_cpu_ns =
             trials[0].measured.phases[0].returned_ns;
-        let said = verdicts(&trials);
-        assert_eq!(said[0], "dirops create on ext4: INSTRUMENT-BOUND");
+        let lines = verdicts(&trials);
+        assert_eq!(lines[0], "dirops create on ext4: INSTRUMENT-BOUND");
         assert!(
-            said.iter().any(|line| line.starts_with("failed: dirops on ext4, seed 1: ")),
-            "{said:?}"
+            lines.iter().any(|line| line.starts_with("failed: dirops on ext4, seed 1: ")),
+            "{lines:?}"
         );
         assert_eq!(verdicts(&fixture::trials()), [""; 0]);
     }

@@ -2,16 +2,16 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// No column of words is narrower, nor a line of a terminal that says it is.
+/// The least width of a column of words and of a terminal's line.
 pub const SHORTEST: usize = 8;
 
-/// Prose, wrapped between words; lines after the first are indented. A word that is longer than a line is
-/// broken. Blanks before the first word stay.
+/// Wraps prose between words; lines after the first are indented. A word longer than a line is broken.
+/// Blanks before the first word stay.
 pub fn wrap(text: &str, indent: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = text[..text.len() - text.trim_start().len()].to_string();
     let mut empty = true;
-    let room = width.max(SHORTEST + indent.len());
+    let space = width.max(SHORTEST + indent.len());
     // A number stays on the line of its percent sign.
     let text = text.replace(" %", "\u{a0}%");
     for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
@@ -23,8 +23,8 @@ pub fn wrap(text: &str, indent: &str, width: usize) -> Vec<String> {
         if !empty {
             line.push(' ');
         }
-        while line.width() + word.width() > room {
-            let head = cut(&word, room - line.width().min(room - 2));
+        while line.width() + word.width() > space {
+            let head = truncate(&word, space - line.width().min(space - 2));
             word = word[head.len()..].to_string();
             line.push_str(&head);
             lines.push(std::mem::replace(&mut line, indent.to_string()));
@@ -36,8 +36,8 @@ pub fn wrap(text: &str, indent: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The start of a text that fits into so many columns.
-pub fn cut(text: &str, width: usize) -> String {
+/// The start of a text that fits into this number of columns.
+pub fn truncate(text: &str, width: usize) -> String {
     let mut used = 0;
     let fits = |c: &char| {
         used += c.width().unwrap_or(0);
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_wide_character_takes_two_columns() {
-        assert_eq!(cut("a\u{6f22}b", 2), "a");
-        assert_eq!(cut("a\u{6f22}b", 3), "a\u{6f22}");
+        assert_eq!(truncate("a\u{6f22}b", 2), "a");
+        assert_eq!(truncate("a\u{6f22}b", 3), "a\u{6f22}");
     }
 }

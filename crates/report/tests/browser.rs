@@ -1,9 +1,9 @@
-//! The page in a real browser: what a reader sees, on a wide screen and on a phone, by day and by night,
-//! on paper and with the keyboard alone. Skipped where there is no chromium.
+//! The page in a real browser: on a wide screen and on a phone, in light and dark colours, on paper and with the
+//! keyboard alone. Skipped if there is no chromium.
 //!
 //! `FSDYNO_SHOTS=DIR cargo test --release -p fsdyno-report --test browser` keeps the pages and
 //! pictures of them as DIR/NAME.base64.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "browser/chromium.rs"]
 mod chromium;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use chromium::{Browser, Light};
 use fsdyno_record::Trial;
 
-/// The samples: their name, and their trials.
+/// The sample pages: name and trials.
 fn samples() -> Vec<(&'static str, Vec<Trial>)> {
     let mut curve = fixture::curve();
     curve.extend(fixture::with_failures());
@@ -31,7 +31,7 @@ fn samples() -> Vec<(&'static str, Vec<Trial>)> {
     ]
 }
 
-/// Labels that would be obeyed if they were not escaped, and long ones.
+/// Labels that would take effect if they were not escaped, and long ones.
 fn hostile() -> Vec<Trial> {
     let mut trials = fixture::with_failures();
     for trial in &mut trials {
@@ -54,12 +54,12 @@ fn page(folder: &Path, name: &str, trials: &[Trial]) -> PathBuf {
     path
 }
 
-/// What is wrong with the page that is open, a line each: charts without extent, drawings that leave their
-/// chart, text over text, axes that do not begin at zero, a page wider than its window, ids that are there twice.
+/// The faults of the open page, a line each: charts without extent, drawings outside their chart, overlapping
+/// text, axes that do not begin at zero, a page wider than its window, duplicate ids.
 const FAULTS: &str = include_str!("browser/faults.js");
 
 #[test]
-fn every_chart_is_drawn_in_its_place_on_every_screen_by_day_and_by_night() {
+fn every_chart_is_drawn_in_its_place_on_every_screen_in_both_colour_schemes() {
     let Some(mut browser) = Browser::start() else {
         return println!("skipped: no chromium here (apt-get install chromium)");
     };
@@ -87,7 +87,7 @@ fn every_chart_is_drawn_in_its_place_on_every_screen_by_day_and_by_night() {
 }
 
 #[test]
-fn text_and_drawings_stand_out_in_both_lights() {
+fn text_and_drawings_have_contrast_in_both_colour_schemes() {
     let Some(mut browser) = Browser::start() else {
         return println!("skipped: no chromium here (apt-get install chromium)");
     };
@@ -115,7 +115,7 @@ fn a_keyboard_reaches_the_results_and_opens_the_numbers() {
     browser.open(&path, 1280, Light::Day);
     let focused = "document.activeElement.className + document.activeElement.tagName";
     browser.press("Tab", 9);
-    assert_eq!(browser.value(focused), "skipA", "the first stop skips to the results");
+    assert_eq!(browser.value(focused), "skipA", "the first tab stop skips to the results");
     assert_eq!(browser.value("document.activeElement.getBoundingClientRect().left >= 0"), true);
     let outline = "parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2";
     assert_eq!(browser.value(outline), true, "the focus shows");
@@ -140,7 +140,7 @@ fn json_key(key: &str, code: u32) -> (serde_json::Value, serde_json::Value) {
 }
 
 #[test]
-fn on_paper_nothing_is_clipped_and_all_is_unfolded() {
+fn on_paper_nothing_is_clipped_or_folded() {
     let Some(mut browser) = Browser::start() else {
         return println!("skipped: no chromium here (apt-get install chromium)");
     };
@@ -156,7 +156,7 @@ fn on_paper_nothing_is_clipped_and_all_is_unfolded() {
     );
     let folded =
         "[...document.querySelectorAll('details table')].filter(e => !e.checkVisibility()).length";
-    assert_eq!(browser.value(folded), 0, "what is folded on the screen is unfolded on paper");
+    assert_eq!(browser.value(folded), 0, "sections folded on the screen are unfolded on paper");
     let pdf = browser.paper();
     assert!(pdf.len() > 20_000, "{}", pdf.len());
     if let Some(folder) = std::env::var_os("FSDYNO_SHOTS") {
@@ -165,7 +165,7 @@ fn on_paper_nothing_is_clipped_and_all_is_unfolded() {
 }
 
 #[test]
-fn a_chart_of_its_own_is_drawn_as_it_is_on_the_page() {
+fn a_separate_chart_is_drawn_as_on_the_page() {
     let Some(mut browser) = Browser::start() else {
         return println!("skipped: no chromium here (apt-get install chromium)");
     };
@@ -175,7 +175,7 @@ fn a_chart_of_its_own_is_drawn_as_it_is_on_the_page() {
         let path = folder.path().join(&file.name);
         std::fs::write(&path, &file.svg).unwrap();
         browser.open(&path, 800, Light::Night);
-        // A broken document has an element that says so in its place.
+        // A broken document has an element that reports the error.
         assert_eq!(
             browser.value("document.querySelector('parsererror') === null"),
             true,
@@ -190,7 +190,7 @@ fn a_chart_of_its_own_is_drawn_as_it_is_on_the_page() {
         assert_eq!(
             browser.value(ink),
             "rgb(29, 33, 38)",
-            "{}: dark on white, whatever the light",
+            "{}: dark on white in both colour schemes",
             file.name
         );
         browser.shoot(&file.name.replace(".svg", ""), 760, 500);

@@ -1,6 +1,6 @@
-//! The section of a study in a real browser: on a wide screen and on a phone, by day and by night, and on paper.
-//! Skipped where there is no chromium.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+//! The section of a study in a real browser: on a wide screen and on a phone, in light and dark colours, and on paper.
+//! Skipped if there is no chromium.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[allow(dead_code, reason = "the test of the page uses the rest")]
 #[path = "browser/chromium.rs"]
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use chromium::{Browser, Light};
 use fsdyno_report::study::{
-    Beside, Cell, Claim, Column, Judged, Number, Row, Table, Variant, Verdict,
+    Cell, Claim, Column, Extras, Judged, Number, Row, Table, Variant, Verdict,
 };
 
 /// A study with a table of many columns and with long words.
@@ -30,8 +30,8 @@ fn page(folder: &Path) -> PathBuf {
     judged.variants[0].claims[0].text.push_str(&" and so on".repeat(30));
     let trials = fixture::trials();
     let series = fixture::series(&trials);
-    let beside = Beside { series: &series, ..Beside::default() };
-    let html = fsdyno_report::study_page(&judged, &trials, beside, None);
+    let extras = Extras { series: &series, ..Extras::default() };
+    let html = fsdyno_report::study_page(&judged, &trials, extras, None);
     let path = folder.join("study.html");
     std::fs::write(&path, html.unwrap()).unwrap();
     if let Some(shots) = std::env::var_os("FSDYNO_SHOTS") {
@@ -41,7 +41,7 @@ fn page(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn the_verdicts_are_the_first_thing_on_every_screen_and_nothing_lies_outside() {
+fn the_verdicts_come_first_on_every_screen_and_nothing_overflows() {
     let Some(mut browser) = Browser::start() else {
         return println!("skipped: no chromium here (apt-get install chromium)");
     };
@@ -59,13 +59,13 @@ fn the_verdicts_are_the_first_thing_on_every_screen_and_nothing_lies_outside() {
         let order = "document.querySelector('.answer').getBoundingClientRect().top < document.querySelector('#study').getBoundingClientRect().top && document.querySelector('#study').getBoundingClientRect().top < document.querySelector('#overview').getBoundingClientRect().top";
         assert_eq!(browser.value(order), true, "{width} wide, {light:?}");
         let words = "[...document.querySelectorAll('#study tbody .verdict')].every(e => /[a-z]{4}/.test(e.textContent) && e.getBoundingClientRect().width > 40)";
-        assert_eq!(browser.value(words), true, "every verdict is a word that is seen");
+        assert_eq!(browser.value(words), true, "every verdict is a visible word");
     }
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
 #[test]
-fn verdicts_stand_out_in_both_lights_and_tables_fit_on_paper() {
+fn verdicts_have_contrast_in_both_colour_schemes_and_tables_fit_on_paper() {
     let Some(mut browser) = Browser::start() else {
         return println!("skipped: no chromium here (apt-get install chromium)");
     };
@@ -73,7 +73,7 @@ fn verdicts_stand_out_in_both_lights_and_tables_fit_on_paper() {
     let path = page(folder.path());
     let contrast =
         include_str!("browser/contrast.js").replace(".flag,", ".flag, .verdict, #study span,");
-    assert!(contrast.contains(".verdict"), "the list of what is looked at has changed");
+    assert!(contrast.contains(".verdict"), "the list of checked elements has changed");
     for light in [Light::Day, Light::Night, Light::Paper] {
         browser.open(&path, 1280, light);
         assert_eq!(browser.value(&contrast), serde_json::json!([]), "{light:?}");

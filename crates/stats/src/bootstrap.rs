@@ -1,25 +1,25 @@
 //! The interval of any statistic, by resampling with a seed.
 //!
-//! It is the bias-corrected and accelerated one (BCa; Efron, "Better bootstrap confidence
+//! The interval is bias-corrected and accelerated (BCa; Efron, "Better bootstrap confidence
 //! intervals", JASA 82, 1987; Efron and Tibshirani 1993, chapter 14), not the plain percentile one:
-//! times lean to the right, and for a skewed sample the plain one misses on one side, its error
-//! falling with 1/sqrt(n), that of BCa with 1/n. Under some ten values both are too narrow:
-//! there the t interval of the logarithms, or that of the median, is the one to show.
+//! times are skewed to the right, and for a skewed sample the plain one misses on one side, its error
+//! falling with 1/sqrt(n), that of BCa with 1/n. Below about ten values both are too narrow: use the
+//! t interval of the logarithms, or that of the median.
 
 use fsdyno_record::seed;
 
 use crate::describe::mean;
 use crate::normal;
 
-/// How many resamples an interval takes: (B + 1) times the tail's share is then a whole number
+/// Number of resamples for an interval: (B + 1) times the tail's share is then a whole number
 /// (Davison and Hinkley, Bootstrap Methods and their Application, 1997).
 pub const RESAMPLES: usize = 9999;
 
-/// The interval that holds a statistic with probability `level`, in the statistic's unit; the same
-/// for the same seed.
+/// The interval that contains a statistic with probability `level`, in the statistic's unit; equal
+/// seeds give equal intervals.
 ///
-/// Equal values have an interval of no width: nothing was seen to vary. None of fewer than two
-/// finite values, of a statistic that is not finite, or of a level outside 0 to 1.
+/// Equal values have an interval of zero width. `None` for fewer than two finite values, a statistic
+/// that is not finite, or a level outside 0 to 1.
 pub fn interval(
     values: &[f64],
     statistic: impl Fn(&[f64]) -> f64,
@@ -57,7 +57,7 @@ pub fn interval(
     Some((end((1.0 - level) / 2.0), end((1.0 + level) / 2.0)))
 }
 
-/// How far the median of the resamples lies from the statistic, in normal deviations; equal ones
+/// The distance of the median of the resamples from the statistic, in normal deviations; equal ones
 /// count by half. A statistic outside all of its resamples counts as just inside.
 fn bias(drawn: &[f64], seen: f64) -> f64 {
     let below = drawn.iter().filter(|v| **v < seen).count() as f64;
@@ -66,8 +66,8 @@ fn bias(drawn: &[f64], seen: f64) -> f64 {
     normal::quantile(((below + equal / 2.0) / drawn.len() as f64).clamp(least, 1.0 - least))
 }
 
-/// How fast the statistic's error changes with its value: by the jackknife (Efron and Tibshirani
-/// 1993, equation 14.15).
+/// The rate at which the statistic's error changes with its value, by the jackknife (Efron and
+/// Tibshirani 1993, equation 14.15).
 fn acceleration(values: &[f64], statistic: impl Fn(&[f64]) -> f64) -> Option<f64> {
     let without = |skip: usize| {
         let rest = values.iter().enumerate().filter(|(at, _)| *at != skip).map(|(_, v)| *v);
@@ -96,7 +96,7 @@ mod tests {
         // tests/oracle/bootstrap.py, BCa from a million resamples.
         let (low, high) = interval(&SKEWED, average, 0.95, 1).unwrap();
         assert!((low - 1.625).abs() < 0.03 && (high - 3.783).abs() < 0.12, "{low} {high}");
-        // The plain percentile interval of the same script ends at 3.41: this one leans right.
+        // The plain percentile interval of the same script ends at 3.41: this one reaches further right.
         assert!(high > 3.6);
     }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_varied_has_no_width_and_what_is_too_little_no_interval() {
+    fn equal_values_have_zero_width_and_too_few_have_no_interval() {
         assert_eq!(interval(&[2.0; 5], average, 0.95, 1), Some((2.0, 2.0)));
         assert_eq!(interval(&[2.0], average, 0.95, 1), None);
         assert_eq!(interval(&[2.0, f64::NAN], average, 0.95, 1), None);

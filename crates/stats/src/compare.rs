@@ -1,6 +1,6 @@
-//! Two conditions compared: their ratio, its 95 % interval, and a verdict that may be "~".
+//! Comparison of two conditions: their ratio, its 95 % interval, and a verdict that may be "~".
 //!
-//! A verdict is read off the interval that is shown, and off nothing else. With a band of
+//! A verdict follows from the displayed interval and from nothing else. With a band of
 //! differences that do not matter (`threshold` 0.03: 1/1.03 to 1.03):
 //!
 //! | interval | verdict |
@@ -15,21 +15,21 @@ use crate::permutation::Permutation;
 use crate::power::{Design, POWER, n_that_would_decide};
 use crate::student::{two_sided_quantile, two_sided_tail};
 
-/// What a comparison of times says of the new condition.
+/// The verdict of a comparison of times on the new condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It took less time, and the interval excludes chance.
     Faster,
     /// It took more time, and the interval excludes chance.
     Slower,
-    /// The interval lies within the band of differences that do not matter; without a band, equal
-    /// to the last digit.
+    /// The interval lies within the band of differences that do not matter; without a band, the times
+    /// are exactly equal.
     Same,
-    /// The data do not tell.
+    /// The data do not decide.
     Unknown,
 }
 
-/// How a comparison was made.
+/// The statistical method of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// The t interval of the logarithms of the pairs' ratios.
@@ -41,47 +41,46 @@ pub enum Method {
 /// The ratio of two times, new over base.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// How it was made.
+    /// The method.
     pub method: Method,
-    /// How many pairs, or how many values on the smaller side.
+    /// Number of pairs, or of values on the smaller side.
     pub n: usize,
     /// Ratio of the geometric means; below 1 the new condition took less time.
     pub ratio: f64,
-    /// The 95 % interval of the ratio; none where a single value leaves it unknown.
+    /// The 95 % interval of the ratio; none if a single value leaves it unknown.
     pub interval: Option<(f64, f64)>,
-    /// Nothing varied: the pairs' ratios, or the values of each side, are equal to the last digit.
-    /// The interval then has no width because no spread was seen, not because none is possible, and
-    /// the verdict is by the difference alone. Tables mark it "exact".
+    /// Nothing varied: the pairs' ratios, or the values of each side, are exactly equal. The interval
+    /// then has zero width because no spread was observed, not because none is possible, and the
+    /// verdict is by the difference alone. Tables mark it "exact".
     pub exact: bool,
-    /// The probability of a ratio so far from 1, either way, if nothing differed (the t test of the
-    /// method); none for a single value and where nothing varied.
+    /// The probability of a ratio at least that far from 1 if nothing differs (the t test of the
+    /// method); none for a single value and if nothing varied.
     pub p: Option<f64>,
-    /// The same raised for all the comparisons of a table, once [`adjust`] has.
+    /// `p` adjusted for all the comparisons of a table, after [`adjust`].
     pub p_in_table: Option<f64>,
-    /// What relabelling the values says beside it, where that was asked ([`Comparison::relabelled`]).
+    /// The result of a permutation test of the values, if there is one ([`Comparison::with_permutation`]).
     pub relabelled: Option<Permutation>,
-    /// Whether a verdict is withheld, whatever the interval says ([`Comparison::withheld`]).
+    /// True if the verdict is withheld, whatever the interval is ([`Comparison::without_verdict`]).
     pub withheld: bool,
     /// Standard error of the logarithm of the ratio, and its degrees of freedom; none for a single value
-    /// and where nothing varied.
+    /// and if nothing varied.
     pub error: Option<(f64, f64)>,
-    /// The spread from which a larger n is planned; none for a single value and where nothing
-    /// varied.
+    /// The spread from which a larger n is planned; none for a single value and if nothing varied.
     pub design: Option<Design>,
-    /// The least difference that matters (0.03 is 3 %); zero where every difference does.
+    /// The least difference that matters (0.03 is 3 %); zero if every difference does.
     pub threshold: f64,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// Ratios of pairs that differ by less than this, relative, differ by the rounding of their
+/// Relative difference below which two ratios of pairs are equal but for the rounding of their
 /// division: a nanosecond in a day is ten times as much.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
 /// Compares times paired by seed, as the lab gives them: each pair shares everything arbitrary, so
-/// the t interval is taken over the logarithms of the pairs' ratios.
+/// the t interval is of the logarithms of the pairs' ratios.
 ///
-/// None if there is no pair or a time is not positive.
+/// `None` if there is no pair or a time is not positive.
 pub fn paired(base_and_new: &[(f64, f64)]) -> Option<Comparison> {
     let sound = base_and_new.iter().all(|(base, new)| log(*base).and(log(*new)).is_some());
     let logs: Vec<f64> = base_and_new.iter().map(|(base, new)| (new / base).ln()).collect();
@@ -95,10 +94,10 @@ pub fn paired(base_and_new: &[(f64, f64)]) -> Option<Comparison> {
     Some(Comparison::new(Method::Paired, summary.n, centre, spread, still))
 }
 
-/// Compares times that share nothing, as a host gives them, by Welch's t interval over their
-/// logarithms with the degrees of freedom of Welch and Satterthwaite (Welch 1947).
+/// Compares independent times, as a host gives them, by Welch's t interval of their logarithms with
+/// the degrees of freedom of Welch and Satterthwaite (Welch 1947).
 ///
-/// None if a side is empty or a time is not positive.
+/// `None` if a side is empty or a time is not positive.
 pub fn welch(base: &[f64], new: &[f64]) -> Option<Comparison> {
     let logs = |values: &[f64]| values.iter().map(|v| log(*v)).collect::<Option<Vec<f64>>>();
     let equal = |values: &[f64]| values.windows(2).all(|pair| pair[0] == pair[1]);
@@ -116,7 +115,7 @@ pub fn welch(base: &[f64], new: &[f64]) -> Option<Comparison> {
     Some(Comparison::new(Method::Welch, base.n.min(new.n), centre, spread, still))
 }
 
-/// What is known of the error of a log ratio.
+/// The spread of a log ratio.
 struct Spread {
     error: f64,
     freedom: f64,
@@ -136,8 +135,8 @@ impl Comparison {
         still: bool,
     ) -> Comparison {
         let exact = still && spread.is_some();
-        let seen = spread.filter(|_| !exact);
-        let half = seen.as_ref().map(|seen| two_sided_quantile(LEVEL, seen.freedom) * seen.error);
+        let spread = spread.filter(|_| !exact);
+        let half = spread.as_ref().map(|s| two_sided_quantile(LEVEL, s.freedom) * s.error);
         let half = if exact { Some(0.0) } else { half };
         let comparison = Comparison {
             method,
@@ -145,41 +144,41 @@ impl Comparison {
             ratio: log_ratio.exp(),
             interval: half.map(|half| ((log_ratio - half).exp(), (log_ratio + half).exp())),
             exact,
-            p: seen.as_ref().map(|seen| two_sided_tail(log_ratio / seen.error, seen.freedom)),
+            p: spread.as_ref().map(|s| two_sided_tail(log_ratio / s.error, s.freedom)),
             p_in_table: None,
             relabelled: None,
             withheld: false,
-            error: seen.as_ref().map(|seen| (seen.error, seen.freedom)),
-            design: seen.map(|seen| seen.design),
+            error: spread.as_ref().map(|s| (s.error, s.freedom)),
+            design: spread.map(|s| s.design),
             threshold: 0.0,
             verdict: Verdict::Unknown,
         };
-        comparison.judged()
+        comparison.decide()
     }
 
-    /// The same comparison judged with a least difference that matters (0.03 is 3 %); what is
-    /// negative or no number counts as zero.
+    /// Decides the verdict with a least difference that matters (0.03 is 3 %); a negative number or NaN
+    /// counts as zero.
     pub fn within(mut self, threshold: f64) -> Comparison {
         self.threshold = if threshold > 0.0 { threshold } else { 0.0 };
-        self.judged()
+        self.decide()
     }
 
-    /// The same comparison with a permutation test beside the t test, as a host's values want it, which
-    /// nobody promised to be normal: where so many values could have shown a difference by it at 5 %
-    /// and do not, nothing is called faster or slower. Fewer than four on a side never could.
-    pub fn relabelled(mut self, test: Option<Permutation>) -> Comparison {
+    /// Adds a permutation test to the t test, as a host's values need it, whose distribution may not be
+    /// normal: if the test could have shown a difference at 5 % with this many values and does not, the
+    /// verdict is neither faster nor slower. Fewer than four values on a side never can.
+    pub fn with_permutation(mut self, test: Option<Permutation>) -> Comparison {
         self.relabelled = test;
-        self.judged()
+        self.decide()
     }
 
-    /// The same comparison without a verdict: the values are not what they seem
+    /// Withholds the verdict, because a flag forbids one for these values
     /// ([`crate::validity::Flag::forbids_verdict`]).
-    pub fn withheld(mut self) -> Comparison {
+    pub fn without_verdict(mut self) -> Comparison {
         self.withheld = true;
-        self.judged()
+        self.decide()
     }
 
-    fn judged(mut self) -> Comparison {
+    fn decide(mut self) -> Comparison {
         let band = 1.0 + self.threshold;
         let chance = self.by_chance();
         self.verdict = match self.interval {
@@ -193,12 +192,12 @@ impl Comparison {
         self
     }
 
-    /// What a reader must know of how little was seen, in words for a table's foot; none where an
-    /// interval speaks for itself.
+    /// A note for a table's foot on how little was observed; none if the interval needs no
+    /// explanation.
     pub fn note(&self) -> Option<&'static str> {
         match self.interval {
             _ if self.withheld => None,
-            None => Some("n = 1: nothing is known of the spread, so nothing is claimed"),
+            None => Some("n = 1: the spread is unknown, so there is no verdict"),
             Some(_) if self.exact => {
                 Some("exact: no two repeats differed, so the verdict is by the difference alone")
             }
@@ -206,7 +205,7 @@ impl Comparison {
         }
     }
 
-    /// Whether a p-value says that chance alone may have done it.
+    /// Returns true if a p-value does not exclude chance.
     fn by_chance(&self) -> bool {
         let alpha = 1.0 - LEVEL;
         let relabelled = self.relabelled.filter(|test| test.least < alpha);
@@ -214,9 +213,9 @@ impl Comparison {
             || relabelled.is_some_and(|test| test.p >= alpha)
     }
 
-    /// Whether the new condition takes longer by more than the threshold: yes where the whole
-    /// interval says so, no where none of it does, none where it cannot be told (as a bisection
-    /// asks: bad, good, skip).
+    /// Returns true if the new condition takes longer by more than the threshold: true if the whole
+    /// interval is above it, false if the whole interval is not, none if it is undecided (for a
+    /// bisection: bad, good, skip).
     pub fn regressed(&self) -> Option<bool> {
         let (low, high) = self.interval.filter(|_| !self.withheld)?;
         let limit = 1.0 + self.threshold;
@@ -226,29 +225,29 @@ impl Comparison {
         (high <= limit).then_some(false)
     }
 
-    /// How many pairs, or values on each side, would find a true difference of the threshold and
-    /// show true equality within it, each with a probability of 95 %, if the spread is as it was
-    /// here. None where there is no threshold, no spread was seen, or it takes over a million.
+    /// The number of pairs, or of values on each side, that would find a true difference of the
+    /// threshold and show true equality within it, each with a probability of 95 %, if the spread stays
+    /// the same. `None` if there is no threshold, no spread was observed, or it is over a million.
     pub fn n_that_would_decide(&self) -> Option<u32> {
         n_that_would_decide(self.design?, self.threshold, POWER)
     }
 }
 
-/// Corrects the comparisons of one table for their number: Holm's p-values, and nothing called
-/// faster or slower whose is not below 5 %. "Same" stands: it was not claimed by a small p. What
-/// has no p (a single value, or nothing that varied) was not tested and is not counted. The
-/// intervals stay those of each comparison alone.
+/// Corrects the comparisons of one table for their number with Holm's p-values: a comparison whose
+/// adjusted p is not below 5 % is neither faster nor slower. "Same" stands, because it does not depend
+/// on a small p. A comparison without a p (a single value, or nothing that varied) was not tested and
+/// does not count. The intervals stay those of each comparison alone.
 ///
-/// `unshown` are p-values of comparisons that the same data could have put into the table: where the
-/// base is chosen because it came out best, every pair of rows belongs to the family, whichever of
-/// them is shown.
+/// `unshown` are p-values of comparisons that the same data could have put into the table: if the
+/// base is chosen because it is the best, every pair of rows belongs to the family, whichever of
+/// them is displayed.
 pub fn adjust(table: &mut [Comparison], unshown: &[f64]) {
     let tested: Vec<&mut Comparison> = table.iter_mut().filter(|c| c.p.is_some()).collect();
     let mut p: Vec<f64> = tested.iter().map(|c| c.p.unwrap_or(1.0)).collect();
     p.extend(unshown);
     for (comparison, p) in tested.into_iter().zip(holm(&p)) {
         comparison.p_in_table = Some(p);
-        *comparison = comparison.judged();
+        *comparison = comparison.decide();
     }
 }
 
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_pair_tells_nothing_however_far_apart() {
+    fn a_single_pair_decides_nothing_however_far_apart() {
         let comparison = paired(&[(1.0, 9.0)]).unwrap();
         assert_eq!((comparison.verdict, comparison.interval), (Verdict::Unknown, None));
         assert_eq!(welch(&[1.0, 1.1], &[9.0]).unwrap().verdict, Verdict::Unknown);
@@ -320,7 +319,7 @@ mod tests {
         // One nanosecond in ten thousand seconds is spread, not rounding.
         let varied = paired(&[(1e4, 1e4), (1e4, 1e4 + 1e-9)]).unwrap();
         assert!(!varied.exact && varied.verdict == Verdict::Unknown);
-        // One value is not exact: it has seen nothing stand still.
+        // One value is not exact: it shows no spread and no lack of it.
         assert!(!paired(&[(2.0, 2.0)]).unwrap().exact && !welch(&[2.0], &[2.0]).unwrap().exact);
         let half = welch(&[2.0; 3], &[1.9, 1.9, 1.8]).unwrap();
         assert!(!half.exact && half.p.is_some());
@@ -355,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn p_and_interval_tell_the_same_and_p_is_that_of_scipy() {
+    fn p_and_interval_agree_and_p_is_that_of_scipy() {
         // tests/oracle/compare.py: ttest_ind(equal_var=False) and ttest_rel of the logarithms.
         let base = [10.0, 10.4, 9.8, 10.1, 10.2];
         let new = [10.3, 10.6, 10.15, 10.5, 10.05];
@@ -387,27 +386,31 @@ mod tests {
         adjust(&mut table, &[]);
         assert!(table[..20].iter().all(|c| c.verdict == Verdict::Unknown), "{:?}", table[0]);
         assert!((table[0].p_in_table.unwrap() - 0.6).abs() < 1e-4);
-        assert_eq!((table[20], table[21]), (single, exact), "what was not tested stays");
+        assert_eq!((table[20], table[21]), (single, exact), "an untested comparison stays");
         let mut one = [alone, single, exact];
         adjust(&mut one, &[]);
         assert_eq!(one[0].verdict, Verdict::Slower);
         adjust(&mut one, &[alone.p.unwrap()]);
-        assert_eq!(one[0].verdict, Verdict::Unknown, "what might have been shown is counted");
+        assert_eq!(one[0].verdict, Verdict::Unknown, "an undisplayed comparison counts");
         let test = |p, least| Some(Permutation { p, exact: true, least });
-        assert_eq!(alone.relabelled(test(0.06, 0.01)).verdict, Verdict::Unknown);
-        assert_eq!(alone.relabelled(test(0.06, 0.01)).regressed(), None);
-        assert_eq!(alone.relabelled(test(0.1, 0.1)).verdict, alone.verdict, "too few to show it");
-        let withheld = alone.withheld();
+        assert_eq!(alone.with_permutation(test(0.06, 0.01)).verdict, Verdict::Unknown);
+        assert_eq!(alone.with_permutation(test(0.06, 0.01)).regressed(), None);
+        assert_eq!(
+            alone.with_permutation(test(0.1, 0.1)).verdict,
+            alone.verdict,
+            "too few to show it"
+        );
+        let withheld = alone.without_verdict();
         assert_eq!((withheld.verdict, withheld.regressed()), (Verdict::Unknown, None));
     }
 
-    /// The t that a variable of one degree of freedom exceeds, either way, with probability `p`.
+    /// The t that a variable of one degree of freedom exceeds in absolute value with probability `p`.
     fn two_sided_tail_inverse(p: f64) -> f64 {
         two_sided_quantile(1.0 - p, 1.0)
     }
 
     #[test]
-    fn conditions_alike_are_called_different_as_rarely_as_promised() {
+    fn equal_conditions_are_called_different_at_the_nominal_rate() {
         // 4000 comparisons at 5 %: 200 alarms expected, standard deviation 14. Normal logs by Box and
         // Muller; for Welch one side scatters three times as much and has fewer values.
         let mut draws = fsdyno_record::seed::stream(31, "alike");
@@ -432,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_comparison_says_how_many_would_decide() {
+    fn an_undecided_comparison_reports_the_n_that_would_decide() {
         let pairs = [(1.0, 1.02), (1.0, 0.99), (1.0, 1.01), (1.0, 0.985)];
         let open = paired(&pairs).unwrap().within(0.01);
         assert_eq!(open.verdict, Verdict::Unknown);

@@ -1,30 +1,30 @@
-//! One sample described: centre, spread by either divisor, and the interval of its median.
+//! Description of one sample: centre, spread by either divisor, and the interval of its median.
 //!
 //! [`crate::Summary`] has the mean with its t interval. All values are in the caller's unit.
 
 use crate::student::incomplete_beta;
 
-/// The arithmetic mean; none of no values or of one that is not finite.
+/// The arithmetic mean; `None` for no values or one that is not finite.
 pub fn mean(values: &[f64]) -> Option<f64> {
     let sound = !values.is_empty() && values.iter().all(|v| v.is_finite());
     sound.then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The sample standard deviation, divisor n - 1; none of fewer than two finite values.
+/// The sample standard deviation, divisor n - 1; `None` for fewer than two finite values.
 pub fn sample_sd(values: &[f64]) -> Option<f64> {
     let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
     Some((squares(values)? / freedom as f64).sqrt())
 }
 
-/// The population standard deviation, divisor n, as older published tables have it (Layton's);
-/// zero for a single value, none of no values or of one that is not finite.
+/// The population standard deviation, divisor n, as in older published tables (Layton's); zero for
+/// a single value, `None` for no values or one that is not finite.
 pub fn population_sd(values: &[f64]) -> Option<f64> {
     Some((squares(values)? / values.len() as f64).sqrt())
 }
 
 /// Sum of squared differences from the mean.
 fn squares(values: &[f64]) -> Option<f64> {
-    // Equal values have none, whatever the rounding of their mean.
+    // Equal values have no spread, whatever the rounding of their mean.
     if values.windows(2).all(|pair| pair[0] == pair[1]) {
         return mean(values).map(|_| 0.0);
     }
@@ -32,20 +32,20 @@ fn squares(values: &[f64]) -> Option<f64> {
     Some(values.iter().map(|v| (v - mean).powi(2)).sum())
 }
 
-/// The sample standard deviation as a share of the mean's size (0.1 is 10 %); none of fewer than
-/// two finite values or of a mean of zero.
+/// The sample standard deviation as a share of the absolute mean (0.1 is 10 %); `None` for fewer than
+/// two finite values or a mean of zero.
 pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|mean| *mean != 0.0)?;
     Some(sample_sd(values)? / mean.abs())
 }
 
-/// The middle value, or the mean of the two in the middle; none of no values or of one that is not
+/// The middle value, or the mean of the two in the middle; `None` for no values or one that is not
 /// finite.
 pub fn median(values: &[f64]) -> Option<f64> {
     sorted(values).map(|sorted| median_of_sorted(&sorted))
 }
 
-/// The values in rising order; none of no values or of one that is not finite.
+/// The values in rising order; `None` for no values or one that is not finite.
 pub(crate) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     mean(values)?;
     let mut sorted = values.to_vec();
@@ -53,7 +53,7 @@ pub(crate) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     Some(sorted)
 }
 
-/// The median of values in rising order, of which there is at least one.
+/// The median of at least one value in rising order.
 pub(crate) fn median_of_sorted(sorted: &[f64]) -> f64 {
     let n = sorted.len();
     (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0
@@ -66,16 +66,16 @@ pub struct MedianInterval {
     pub low: f64,
     /// The k-th value from above.
     pub high: f64,
-    /// How sure it is, at least the level asked for; steps with n, so it is rarely just that.
+    /// The actual confidence, at least the requested level; it steps with n, so it is rarely equal.
     pub level: f64,
 }
 
-/// The narrowest interval between the k-th values from both ends that holds the median of what was
-/// sampled with probability `level` at least: 1 - 2 P(Binomial(n, 1/2) < k) (Thompson 1936; David
-/// and Nagaraja, Order Statistics, 3rd ed. 2003, section 7.1). It asks nothing of the distribution.
+/// The narrowest interval between the k-th values from both ends that contains the population's median
+/// with probability `level` at least: 1 - 2 P(Binomial(n, 1/2) < k) (Thompson 1936; David and
+/// Nagaraja, Order Statistics, 3rd ed. 2003, section 7.1). It assumes nothing about the distribution.
 ///
-/// None where the extremes themselves are not sure enough (fewer than six values at 95 %), or if a
-/// value is not finite.
+/// `None` if even the extremes are too uncertain (fewer than six values at 95 %), or if a value is
+/// not finite.
 pub fn median_interval(values: &[f64], level: f64) -> Option<MedianInterval> {
     let sorted = sorted(values)?;
     let n = sorted.len();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_nonsense_have_no_description() {
+    fn no_values_and_invalid_values_have_no_description() {
         for bad in [&[][..], &[f64::NAN], &[1.0, f64::INFINITY]] {
             assert!(mean(bad).is_none() && median(bad).is_none() && population_sd(bad).is_none());
             assert!(sample_sd(bad).is_none() && median_interval(bad, 0.95).is_none());
@@ -121,7 +121,7 @@ mod tests {
     fn the_interval_of_a_median_has_the_ranks_of_the_binomial_tables() {
         let upto = |n: u32| (1..=n).map(f64::from).collect::<Vec<_>>();
         assert_eq!(median_interval(&upto(5), 0.95), None);
-        // Ranks and levels as scipy.stats.binom.cdf(k - 1, n, 0.5) gives them.
+        // Ranks and levels from scipy.stats.binom.cdf(k - 1, n, 0.5).
         for (n, low, high, level) in [
             (6, 1.0, 6.0, 0.968_75),
             (10, 2.0, 9.0, 0.978_515_625),

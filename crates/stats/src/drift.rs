@@ -1,39 +1,39 @@
-//! Whether repeats drift over the order in which they ran, and by how much.
+//! Tests whether repeats drift over the order in which they ran, and estimates the slope.
 //!
 //! Ranks, not squares: one outlier among ten runs must neither make a drift nor hide one.
 
 use crate::describe::{median, median_of_sorted, sorted};
 use crate::normal;
 
-/// Up to this many values without ties the distribution is counted out; beyond, the normal one is
-/// within 0.1 % of it.
+/// The largest number of values without ties for which the distribution is computed exactly; above
+/// it the normal approximation is within 0.1 %.
 const EXACT_UP_TO: usize = 50;
 
-/// What the order of the runs tells.
+/// A trend over the order of the runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drift {
-    /// How many values.
+    /// Number of values.
     pub n: usize,
-    /// Kendall's S: pairs that rise less pairs that fall.
+    /// Kendall's S: rising pairs minus falling pairs.
     pub s: i64,
-    /// The probability of an S so far from zero, either way, if the order meant nothing.
+    /// The probability of an S at least that far from zero, if there is no trend.
     pub p: f64,
-    /// Whether `p` was counted out, or taken from the normal approximation.
+    /// True if `p` is exact, false if it is from the normal approximation.
     pub exact: bool,
     /// The median slope of all pairs, in the unit per run.
     pub slope: f64,
-    /// The interval of the slope; none where there are too few pairs for the level.
+    /// The interval of the slope; none if there are too few pairs for the level.
     pub interval: Option<(f64, f64)>,
-    /// What the slope makes from the first run to the last, as a share of the median (0.05 is 5 %);
-    /// none of a median of zero.
+    /// The change from the first run to the last by this slope, as a share of the median (0.05 is
+    /// 5 %); none if the median is zero.
     pub change: Option<f64>,
 }
 
 /// Tests values in the order of their runs for a trend (Mann, Econometrica 13, 1945; Kendall, Rank
-/// Correlation Methods, 4th ed. 1975) and gives its slope with an interval of probability `level`
-/// (Sen, JASA 63, 1968).
+/// Correlation Methods, 4th ed. 1975) and estimates its slope with an interval of probability
+/// `level` (Sen, JASA 63, 1968).
 ///
-/// None of fewer than three values, of one that is not finite, or of a level outside 0 to 1.
+/// `None` for fewer than three values, a value that is not finite, or a level outside 0 to 1.
 pub fn drift(values: &[f64], level: f64) -> Option<Drift> {
     let n = values.len();
     if n < 3 || !(level > 0.0 && level < 1.0) {
@@ -64,7 +64,7 @@ pub fn drift(values: &[f64], level: f64) -> Option<Drift> {
     })
 }
 
-/// The variance of S where the order means nothing, ties counted (Kendall 1975).
+/// The variance of S without a trend, corrected for ties (Kendall 1975).
 fn variance(ordered: &[f64]) -> f64 {
     let term = |size: f64| size * (size - 1.0) * (2.0 * size + 5.0);
     let ties: f64 = ordered.chunk_by(|a, b| a == b).map(|tied| term(tied.len() as f64)).sum();
@@ -75,7 +75,7 @@ fn variance(ordered: &[f64]) -> f64 {
 /// value by value (Knuth, The Art of Computer Programming, vol. 3, section 5.1.1).
 fn exact_p(n: usize, s: i64) -> f64 {
     let pairs = n * (n - 1) / 2;
-    // How probable so many inversions are; S = pairs - 2 inversions.
+    // The probability of each number of inversions; S = pairs - 2 inversions.
     let mut inversions = vec![1.0];
     for size in 2..=n {
         let mut next = vec![0.0; size * (size - 1) / 2 + 1];
@@ -89,8 +89,8 @@ fn exact_p(n: usize, s: i64) -> f64 {
     p.min(1.0)
 }
 
-/// The same from the normal distribution, S moved by one towards zero because it moves in steps of
-/// two (Kendall 1975).
+/// P(|S| >= |s|) by the normal distribution, with a continuity correction of one because S moves in
+/// steps of two (Kendall 1975).
 fn normal_p(s: i64, variance: f64) -> f64 {
     if variance == 0.0 {
         return 1.0;

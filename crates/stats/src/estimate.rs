@@ -1,6 +1,6 @@
-//! One number that was estimated, held against bounds: what a claim about it needs.
+//! An estimated number compared with bounds: the test of a claim about it.
 //!
-//! The number may be a ratio, a mean or an exponent of growth. Its interval is the one that is shown
+//! The number may be a ratio, a mean or an exponent of growth. Its interval is the one displayed
 //! elsewhere; the p-value is of the same t test, moved from 1 or 0 to the bound.
 
 use crate::compare::{Comparison, Method};
@@ -14,23 +14,23 @@ use crate::student::two_sided_tail;
 /// An estimated number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// How many pairs, values (on the smaller side, where there are two), or points it comes from.
+    /// Number of pairs, of values (on the smaller side, if there are two), or of points.
     pub n: usize,
     /// The number.
     pub value: f64,
-    /// Its 95 % interval; none where a single value leaves it unknown.
+    /// Its 95 % interval; none if a single value leaves it unknown.
     pub interval: Option<(f64, f64)>,
-    /// Nothing varied, so the interval has no width: not because no spread is possible, but because
-    /// none was seen.
+    /// Nothing varied, so the interval has zero width: not because no spread is possible, but because
+    /// none was observed.
     pub exact: bool,
-    /// Standard error and degrees of freedom, of a ratio those of its logarithm; none
-    /// where no spread was seen.
+    /// Standard error and degrees of freedom, for a ratio those of its logarithm; none if no spread was
+    /// observed.
     error: Option<(f64, f64)>,
-    /// Whether it is a ratio.
+    /// True if it is a ratio.
     ratio: bool,
-    /// What relabelling says of a ratio of 1.
+    /// The permutation test at a ratio of 1.
     relabelled: Option<Permutation>,
-    /// What it says of another ratio ([`Estimate::relabelled_at`]).
+    /// The permutation test at another ratio ([`Estimate::with_permutation_at`]).
     moved: Option<(f64, Permutation)>,
 }
 
@@ -80,7 +80,7 @@ impl Estimate {
         }
     }
 
-    /// The same number with nothing known of its spread.
+    /// The same number without a known spread.
     pub fn without_spread(self) -> Estimate {
         Estimate {
             interval: None,
@@ -92,29 +92,29 @@ impl Estimate {
         }
     }
 
-    /// The same with what relabelling says of a ratio of `bound`: `moved` is the comparison with every base
-    /// `bound` times as long, so that nothing differs in it just where the ratio is the bound.
-    pub fn relabelled_at(self, bound: f64, moved: &Comparison) -> Estimate {
+    /// Adds the permutation test at a ratio of `bound`: `moved` is the comparison with every base
+    /// `bound` times as long, so that nothing differs in it exactly if the ratio is the bound.
+    pub fn with_permutation_at(self, bound: f64, moved: &Comparison) -> Estimate {
         let test = moved.relabelled.filter(|_| moved.method == Method::Welch);
         Estimate { moved: test.map(|test| (bound, test)), ..self }
     }
 
-    /// The probability of an estimate so far from `bound`, either way, if the truth lay there; none where no
-    /// spread was seen, and of a ratio where the bound is not positive. Where two samples were
-    /// relabelled, which asks whether they are alike, a bound of 1, and one that they were moved by
-    /// ([`Estimate::relabelled_at`]), has the larger of both probabilities.
+    /// The probability of an estimate at least that far from `bound` if the true number is the bound; none if no
+    /// spread was observed, and for a ratio if the bound is not positive. If a permutation test was made at the bound
+    /// (1, or that of [`Estimate::with_permutation_at`]), p is the larger of both probabilities.
     pub fn p(&self, bound: f64) -> Option<f64> {
         let (error, freedom) = self.error?;
         let p = two_sided_tail(self.distance(bound)? / error, freedom);
         let tests = [self.relabelled.map(|test| (1.0, test)), self.moved];
         let mut of_bound = tests.into_iter().flatten().filter(|(at, _)| *at == bound);
-        let asked = of_bound.next().map(|(_, test)| test).filter(|test| test.least < 1.0 - LEVEL);
-        Some(asked.map_or(p, |test| test.p.max(p)))
+        let permuted =
+            of_bound.next().map(|(_, test)| test).filter(|test| test.least < 1.0 - LEVEL);
+        Some(permuted.map_or(p, |test| test.p.max(p)))
     }
 
-    /// About how many repeats would tell the number from `bound`, if both it and the spread are what they
-    /// seem: (z(0.975) + z(0.95))^2 spread^2 / distance^2, the normal approximation of a t test that
-    /// misses once in twenty times. Three at least; none where no spread was seen, and beyond [`MOST`].
+    /// The approximate number of repeats that would separate the number from `bound`, if it and the spread are
+    /// correct: (z(0.975) + z(0.95))^2 spread^2 / distance^2, the normal approximation of a t test that
+    /// misses once in twenty times. At least three; none if no spread was observed, and above [`MOST`].
     pub fn n_to_tell_from(&self, bound: f64) -> Option<u32> {
         let (error, _) = self.error?;
         let z = normal::quantile((1.0 + LEVEL) / 2.0) + normal::quantile(POWER);
@@ -122,7 +122,7 @@ impl Estimate {
         (n <= f64::from(MOST)).then(|| (n.ceil() as u32).max(3))
     }
 
-    /// How far it lies from a bound, on the scale of its error.
+    /// The distance from a bound, on the scale of its error.
     fn distance(&self, bound: f64) -> Option<f64> {
         let apart = if self.ratio { (self.value / bound).ln() } else { self.value - bound };
         apart.is_finite().then_some(apart)
@@ -143,7 +143,7 @@ mod tests {
         let comparison = paired(&pairs).unwrap();
         let estimate = Estimate::of_ratio(&comparison);
         assert!((estimate.p(1.0).unwrap() / comparison.p.unwrap() - 1.0).abs() < 1e-9);
-        // A bound is a base of other length: every base half as long again.
+        // A bound is a base of another length: every base half as long again.
         let moved: Vec<(f64, f64)> = pairs.iter().map(|(base, new)| (base * 1.5, *new)).collect();
         let p = paired(&moved).unwrap().p.unwrap();
         assert!((estimate.p(1.5).unwrap() - p).abs() < 1e-9);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_varied_and_what_stands_alone_has_no_p() {
+    fn equal_values_and_a_single_value_have_no_p() {
         let still = Estimate::of_mean(&Summary::of(&[2.0, 2.0]).unwrap());
         assert!(still.exact && still.p(1.0).is_none() && still.interval == Some((2.0, 2.0)));
         let alone = Estimate::of_ratio(&paired(&[(1.0, 2.0)]).unwrap());
@@ -175,7 +175,7 @@ mod tests {
     fn relabelling_raises_the_p_of_a_ratio_of_1_and_of_no_other() {
         let (base, new) = ([1.0, 1.01, 1.02, 1.03], [1.04, 1.05, 1.06, 9.0]);
         let test = two_samples(&base, &new, 1);
-        let comparison = welch(&base, &new).unwrap().relabelled(test);
+        let comparison = welch(&base, &new).unwrap().with_permutation(test);
         let estimate = Estimate::of_ratio(&comparison);
         let larger = comparison.p.unwrap().max(test.unwrap().p);
         assert!((estimate.p(1.0).unwrap() - larger).abs() < 1e-9);
@@ -184,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn relabelling_speaks_of_another_ratio_once_the_base_is_moved_there() {
+    fn relabelling_tests_another_ratio_once_the_base_is_moved_there() {
         let (base, new) = ([10.0, 10.1, 10.2, 10.3], [9.5, 9.6, 9.7, 10.05]);
         let longer = new.map(|value| value * 1.05);
         let plain = Estimate::of_ratio(&welch(&base, &longer).unwrap());
         let moved = base.map(|value| value * 1.05);
         let test = two_samples(&moved, &longer, 1);
-        let comparison = welch(&moved, &longer).unwrap().relabelled(test);
-        let estimate = plain.relabelled_at(1.05, &comparison);
+        let comparison = welch(&moved, &longer).unwrap().with_permutation(test);
+        let estimate = plain.with_permutation_at(1.05, &comparison);
         // Of 70 relabellings four are as far apart: this one, that with 10.0 for 10.05, and their mirror images.
         assert!(plain.p(1.05).unwrap() < 0.05);
         assert!((estimate.p(1.05).unwrap() - 4.0 / 70.0).abs() < 1e-9);

@@ -1,23 +1,23 @@
-//! The flags of a result: what each says, and how it bears on verdicts.
+//! The flags of a result: the meaning of each, and its effect on verdicts.
 
-/// A reason not to take a number at face value.
+/// A condition that limits what a number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Flag {
     /// The file system's own check, or the comparison of what is on disk, found a fault.
     CheckFailed,
-    /// The ops were never issued: the times are the instrument's own.
+    /// The calls were never issued: the times are those of the instrument.
     NoCalls,
-    /// An option, or the file system itself, gives up durability: what was acknowledged may be lost.
+    /// An option, or the file system itself, gives up durability: acknowledged data may be lost.
     Unsafe,
-    /// A process did the file system's work, and not the kernel.
+    /// A process (FUSE), not the kernel, did the file system's work.
     UserSpace,
-    /// Work was done but the device saw none of it.
+    /// Work was done but did not reach the device.
     Cached,
-    /// More bytes passed in the time than the device can pass.
+    /// More bytes were transferred in the time than the device can transfer.
     AboveDeviceSpeed,
-    /// The phase was to begin with cold caches and found warm ones.
+    /// The phase requested cold caches and found warm ones.
     NotCold,
-    /// It could not be shown that the device's own cache was empty.
+    /// No proof that the device's own cache was empty.
     NotDurable,
     /// The phase returned too soon to mean anything.
     TooShort,
@@ -25,8 +25,8 @@ pub enum Flag {
     InstrumentBound,
     /// CPU time by instructions took over [`crate::validity::CPU_LIMIT`] of the time.
     CpuBound,
-    /// The repeats scatter by more than [`crate::validity::NOISE_LIMIT`] of their mean, or leave it unknown by more than
-    /// [`crate::validity::INTERVAL_LIMIT`], and the ratio to another row is known no better.
+    /// The repeats scatter by more than [`crate::validity::NOISE_LIMIT`] of their mean, or their interval is wider than
+    /// [`crate::validity::INTERVAL_LIMIT`], and the ratio to another row is no better known.
     Noisy,
 }
 
@@ -65,56 +65,56 @@ impl Flag {
         }
     }
 
-    /// What it means, in a sentence.
+    /// The meaning, in a sentence.
     pub fn meaning(self) -> &'static str {
         match self {
             Flag::CheckFailed => {
                 "The file system's own check or the verification found a fault; the numbers of \
-                 this trial count for nothing."
+                 this trial do not count."
             }
             Flag::NoCalls => {
-                "The ops were made up but never issued (--issuer null): every time and rate here is \
-                 the cost of the instrument itself, of no file system."
+                "The calls were generated but never issued (--issuer null): every time and rate is the \
+                 cost of the instrument, not of a file system."
             }
             Flag::Unsafe => {
-                "What the file system acknowledged as durable may be lost at a power cut, by the option that \
-                 is named with the row; it is shown after the others, is called the best of nothing, and no \
-                 ratio is taken to it unless it is the named baseline."
+                "Data acknowledged as durable may be lost at a power cut, because of the option named with \
+                 the row; the row is listed after the others, is never the best, and no ratio is taken to it \
+                 unless it is the named baseline."
             }
             Flag::UserSpace => {
-                "A process did the file system's work (FUSE), and not the kernel: it is shown beside \
-                 the others, and no claim about a kernel is ever judged by it."
+                "A process did the file system's work (FUSE), and not the kernel: the row is \
+                 comparable with the others, but no claim about a kernel is judged by it."
             }
             Flag::Cached => {
                 "The work never reached the device: no request was counted up to the last time \
                  stamp, so this is the speed of memory."
             }
             Flag::AboveDeviceSpeed => {
-                "More bytes were written or read in the time than the device can pass at its best, so \
+                "More bytes were written or read in the time than the device can transfer, so \
                  part of them stayed in memory (or was compressed): this is not the speed of the \
                  device. Use more bytes than memory caches, or look at the time to durable."
             }
             Flag::NotCold => {
-                "The workload wanted cold caches before this phase (a remount, or caches dropped), \
-                 but that could not be done here: the phase found in memory what the one before \
+                "The workload requested cold caches before this phase (a remount, or caches dropped), \
+                 but that was not possible here: the phase found in memory what the previous one \
                  had left, and disks may look as fast as memory. Run as root, or in the lab \
                  (--on lab)."
             }
             Flag::NotDurable => {
-                "It could not be shown that the device's own cache was empty at the end, so there \
-                 is no time to durable."
+                "There is no proof that the device's own cache was empty at the end, so there is no \
+                 time to durable."
             }
             Flag::TooShort => {
-                "The phase returned in under 0.5 s (0.1 s of virtual time in the lab), so what it \
-                 costs to begin weighs too much, and work that comes by timer (the journal every \
-                 5 s, write-back) may fall in or out of it. Give it more to do: more files, more \
+                "The phase returned in under 0.5 s (0.1 s of virtual time in the lab), so its \
+                 start-up cost weighs too much, and periodic work (the journal every 5 s, \
+                 write-back) may or may not fall into it. Give it more work: more files, more \
                  bytes (fsdyno show workload NAME)."
             }
             Flag::InstrumentBound => {
-                "fsdyno's own work (serving the modelled disk, keeping histograms) took more than \
+                "fsdyno's own work (serving the modelled disk, updating histograms) took more than \
                  3 % of the elapsed time, so differences of that size mean nothing; \
-                 larger ones, CPU times and request counts stand. More files than memory caches \
-                 (--set files=N) or a slower disk make its share smaller."
+                 larger ones, CPU times and request counts are valid. More files than memory caches \
+                 (--set files=N) or a slower disk reduce its share."
             }
             Flag::CpuBound => {
                 "CPU time took more than 90 % of the elapsed time, and the lab's processor takes the same \
@@ -124,26 +124,26 @@ impl Flag {
             }
             Flag::Noisy => {
                 "The standard deviation over the repeats, or half the 95 % interval, is more than 10 % \
-                 of their mean, and no ratio to another row is known better than that: trust the interval, \
+                 of their mean, and no ratio to another row is known better than that: read the interval, \
                  not the mean, and repeat with more seeds (--repeat N) to narrow it."
             }
         }
     }
 }
 
-/// How a flag bears on a comparison.
+/// The effect of a flag on a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bearing {
-    /// No verdict is given: what was compared is not what was asked for.
+    /// No verdict: something other than the requested comparison was measured.
     Forbids,
-    /// A verdict is given, and the flag named with it: no interval answers for what it says.
+    /// A verdict with the flag named: the interval does not cover this condition.
     Weakens,
-    /// It is in the interval already, or says nothing of the times that are compared.
+    /// No effect: the interval covers it, or it does not concern the compared times.
     None,
 }
 
 impl Flag {
-    /// How it bears on verdicts: the one list that tables, answers and comparisons go by.
+    /// The effect on verdicts: the one list that tables, answers and comparisons use.
     pub fn bearing(self) -> Bearing {
         match self {
             Flag::CheckFailed | Flag::NoCalls => Bearing::Forbids,
@@ -155,17 +155,17 @@ impl Flag {
             | Flag::TooShort
             | Flag::InstrumentBound
             | Flag::CpuBound => Bearing::Weakens,
-            // Without a time to durable that to returned is compared, and said to be.
+            // Without a time to durable the time to returned is compared, and the report says so.
             Flag::NotDurable | Flag::Noisy => Bearing::None,
         }
     }
 
-    /// Whether no verdict may be given of values that bear it.
+    /// Returns true if values with this flag get no verdict.
     pub fn forbids_verdict(self) -> bool {
         self.bearing() == Bearing::Forbids
     }
 
-    /// Whether it is to be named with a verdict.
+    /// Returns true if a verdict must name this flag.
     pub fn weakens_verdict(self) -> bool {
         self.bearing() != Bearing::None
     }

@@ -1,25 +1,25 @@
-//! How a time grows with size: the exponent of the power law that fits best.
+//! The growth of a time with size: the exponent of the best-fitting power law.
 
 use crate::interval::LEVEL;
 use crate::student::two_sided_quantile;
 
-/// The exponent of growth: 1 is linear, 2 a parabola.
+/// The exponent of growth: 1 is linear, 2 quadratic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Growth {
-    /// How many points.
+    /// Number of points.
     pub n: usize,
     /// The exponent b of time = a * size^b.
     pub exponent: f64,
-    /// Its 95 % interval; none with two points, which every line fits.
+    /// Its 95 % interval; none for two points, which every line fits.
     pub interval: Option<(f64, f64)>,
-    /// Standard error of the exponent, which has n - 2 degrees of freedom; none with two points.
+    /// Standard error of the exponent, which has n - 2 degrees of freedom; none for two points.
     pub error: Option<f64>,
 }
 
 /// Fits (size, time) points by least squares over their logarithms; the interval is that of the
 /// slope, t(n - 2) * s / sqrt(Sxx) (Draper and Smith, Applied Regression Analysis, section 1.4).
 ///
-/// None with fewer than two different sizes or with a value that is not positive.
+/// `None` for fewer than two different sizes or a value that is not positive.
 pub fn exponent(points: &[(f64, f64)]) -> Option<Growth> {
     let positive = |v: f64| v > 0.0 && v.is_finite();
     if points.iter().any(|(x, y)| !positive(*x) || !positive(*y)) {
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_power_has_an_interval_of_no_width() {
+    fn an_exact_power_has_an_interval_of_zero_width() {
         let points: Vec<(f64, f64)> =
             (1..6).map(|x| (f64::from(x), f64::from(x).powi(3))).collect();
         let (low, high) = exponent(&points).unwrap().interval.unwrap();

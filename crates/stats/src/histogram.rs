@@ -1,27 +1,27 @@
 //! A latency histogram of fixed size and bounded relative error, cheap enough for every op.
 //!
-//! Log-linear buckets, as in HdrHistogram (G. Tene): each power of two is cut into 64 equal
-//! buckets, so a bucket is never wider than 1/64 of what falls into it. Values below 128 have a
-//! bucket each. So a percentile is never too short and at most 1/64 (1.6 %) too long, of one histogram as
-//! of any number of them merged: merging adds counts and no error of its own.
+//! Log-linear buckets, as in HdrHistogram (G. Tene): each power of two is divided into 64 equal
+//! buckets, so a bucket is never wider than 1/64 of the values in it. Values below 128 have a
+//! bucket each. So a percentile is never too low and at most 1/64 (1.6 %) too high, for one histogram and
+//! for any number of merged ones: merging adds counts and no error.
 
-/// Bits of a value that pick the bucket within its octave: 2^6 = 64 buckets.
+/// Number of bits that select the bucket within its octave: 2^6 = 64 buckets.
 const SUB_BITS: u32 = 6;
 
-/// Room for every `u64`: 58 octave steps of 64, and 64 exact ones.
+/// Number of buckets for every `u64`: 58 octaves of 64, and 64 exact ones.
 const BUCKETS: usize = 3776;
 
 /// Counts of latencies in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// Empty until something is counted, for a thread has one histogram for each kind of op and uses
-    /// few of them; then one for each bucket (30 KiB).
+    /// Empty until the first count, because a thread has a histogram for each kind of op and uses few
+    /// of them; then one counter for each bucket (30 KiB).
     buckets: Box<[u64]>,
     total: u64,
     max: u64,
 }
 
-/// Equal are two that have counted the same, whether they hold memory or not.
+/// Two histograms are equal if their counts are, whether or not they have allocated memory.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Histogram) -> bool {
         let counted = |histogram: &Histogram| (histogram.total, histogram.max);
@@ -32,19 +32,19 @@ impl PartialEq for Histogram {
 impl Eq for Histogram {}
 
 impl Histogram {
-    /// An empty histogram, without memory yet.
+    /// An empty histogram that has not allocated memory.
     pub fn new() -> Histogram {
         Histogram::default()
     }
 
-    /// Takes the memory that counting needs.
+    /// Allocates the buckets.
     fn make_ready(&mut self) {
         if self.buckets.is_empty() {
             self.buckets = vec![0; BUCKETS].into_boxed_slice();
         }
     }
 
-    /// Counts one latency in nanoseconds: a dozen instructions; the first one allocates.
+    /// Counts one latency in nanoseconds: a dozen instructions; the first call allocates.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         match self.buckets.get_mut(bucket_of(ns)) {
@@ -63,7 +63,7 @@ impl Histogram {
         self.buckets[bucket_of(ns)] += 1;
     }
 
-    /// Adds all that another histogram has counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         if other.buckets.is_empty() {
             return;
@@ -76,12 +76,12 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Whether nothing was counted; looks at no bucket but the first.
+    /// Returns true if nothing was counted; reads no bucket but the first.
     pub fn is_empty(&self) -> bool {
         self.max == 0 && self.buckets.first().is_none_or(|first| *first == 0)
     }
 
-    /// Forgets everything, keeping the memory; of an empty one none of it is touched.
+    /// Sets all counts to zero and keeps the memory; does not touch the memory of an empty histogram.
     pub fn clear(&mut self) {
         if self.is_empty() {
             return;
@@ -91,7 +91,7 @@ impl Histogram {
         self.max = 0;
     }
 
-    /// How many latencies were counted (summed on demand, to keep it off the hot path).
+    /// The number of latencies (summed on demand, to keep it off the hot path).
     pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
@@ -108,8 +108,8 @@ impl Histogram {
 
     /// The latency in nanoseconds that `p` percent of the ops did not exceed.
     ///
-    /// It is the upper bound of the bucket that holds the op of rank ceil(p/100 * count) ("nearest
-    /// rank"), at most 1/64 too long and never above [`Histogram::max`]; zero if nothing was counted.
+    /// It is the upper bound of the bucket that contains the op of rank ceil(p/100 * count) ("nearest
+    /// rank"), at most 1/64 too high and never above [`Histogram::max`]; zero if nothing was counted.
     pub fn percentile(&self, p: f64) -> u64 {
         let count = self.count();
         let rank = ((p / 100.0 * count as f64).ceil() as u64).clamp(1, count.max(1));
@@ -123,7 +123,7 @@ impl Histogram {
         self.max
     }
 
-    /// The buckets that are not empty: upper bound in nanoseconds (inclusive) and count, ascending.
+    /// The non-empty buckets: upper bound in nanoseconds (inclusive) and count, ascending.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         self.buckets
             .iter()
@@ -133,7 +133,7 @@ impl Histogram {
             .collect()
     }
 
-    /// A histogram from stored buckets with the sum and the maximum that were stored beside them.
+    /// A histogram from stored buckets and the sum and maximum stored with them.
     pub fn from_buckets(buckets: &[(u64, u64)], total: u64, max: u64) -> Histogram {
         let mut histogram = Histogram::new();
         histogram.make_ready();
@@ -147,7 +147,7 @@ impl Histogram {
     }
 }
 
-/// The bucket of a value: its leading seven bits and how far they were shifted.
+/// The bucket of a value: its leading seven bits and the number of bits shifted out.
 #[inline]
 fn bucket_of(ns: u64) -> usize {
     let shift = 63 - SUB_BITS - (ns | (1 << SUB_BITS)).leading_zeros();
@@ -158,7 +158,7 @@ fn bucket_of(ns: u64) -> usize {
 fn upper_bound(index: usize) -> u64 {
     let shift = (index >> SUB_BITS).saturating_sub(1) as u32;
     let lead = (index - ((shift as usize) << SUB_BITS)) as u64;
-    // In 128 bits, because the last bucket ends at 2^64 - 1; what lies past it is never used.
+    // In 128 bits, because the last bucket ends at 2^64 - 1; larger bounds are never used.
     u64::try_from(((u128::from(lead) + 1) << shift) - 1).unwrap_or(u64::MAX)
 }
 
@@ -221,7 +221,7 @@ mod tests {
             };
             let (mut forth, mut back) = (Histogram::new(), Histogram::new());
             parts.iter().for_each(|part| forth.merge(&of(part)));
-            // From the other end, two by two, through what a record stores.
+            // From the other end, two by two, through the stored form.
             for pair in parts.rchunks(2) {
                 let mut two = of(&pair[0]);
                 pair[1..].iter().for_each(|part| two.merge(&of(part)));
@@ -234,7 +234,7 @@ mod tests {
                 let rank = ((p / 100.0 * values.len() as f64).ceil() as usize).max(1);
                 let exact = values.get(rank - 1).copied().unwrap_or(0);
                 let shown = back.percentile(p);
-                // The bound holds of the merged one too: merging adds no error of its own.
+                // The bound also holds for the merged histogram: merging adds no error.
                 prop_assert!(shown >= exact && shown - exact <= exact / 64, "{p}: {shown} {exact}");
             }
         }

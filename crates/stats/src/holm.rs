@@ -1,20 +1,20 @@
-//! Many tests in one table: p-values raised so that a false alarm anywhere in it stays rare.
+//! Holm's correction for multiple tests: p-values adjusted so that a false alarm anywhere in a table stays rare.
 
 /// Holm's adjusted p-values, in the order given: the smallest times m, the next times m - 1, and so
-/// on, none below the one before, none above 1 (Holm, "A simple sequentially rejective multiple test
-/// procedure", Scandinavian Journal of Statistics 6, 1979). With those below 0.05 called
-/// significant, the probability of one false alarm or more in the whole table is at most 5 %,
+/// on, none below the previous one, none above 1 (Holm, "A simple sequentially rejective multiple
+/// test procedure", Scandinavian Journal of Statistics 6, 1979). If values below 0.05 are called
+/// significant, the probability of at least one false alarm in the whole table is at most 5 %,
 /// however the tests depend on each other.
 ///
-/// What is no p-value (NaN, below 0, above 1) counts as 1: it claims nothing, but was asked.
+/// A value that is not a p-value (NaN, below 0, above 1) counts as 1.
 pub fn holm(p: &[f64]) -> Vec<f64> {
-    let asked = |at: &usize| if (0.0..=1.0).contains(&p[*at]) { p[*at] } else { 1.0 };
+    let valid = |at: &usize| if (0.0..=1.0).contains(&p[*at]) { p[*at] } else { 1.0 };
     let mut order: Vec<usize> = (0..p.len()).collect();
-    order.sort_by(|a, b| asked(a).total_cmp(&asked(b)));
+    order.sort_by(|a, b| valid(a).total_cmp(&valid(b)));
     let mut adjusted = vec![1.0; p.len()];
     let mut floor = 0.0f64;
     for (rank, at) in order.iter().enumerate() {
-        floor = floor.max(asked(at) * (p.len() - rank) as f64).min(1.0);
+        floor = floor.max(valid(at) * (p.len() - rank) as f64).min(1.0);
         adjusted[*at] = floor;
     }
     adjusted
@@ -26,7 +26,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_table_of_five_is_raised_by_hand() {
+    fn a_table_of_five_is_adjusted_as_by_hand() {
         // 5 x .010, 4 x .013 (.052), 3 x .014 (.042, raised to .052), 2 x .19, 1 x .35 (to .38).
         let adjusted = holm(&[0.014, 0.010, 0.35, 0.19, 0.013]);
         for (got, by_hand) in adjusted.iter().zip([0.052, 0.050, 0.38, 0.38, 0.052]) {
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn one_test_alone_stays_as_it_is_and_nonsense_claims_nothing() {
+    fn a_single_p_is_unchanged_and_an_invalid_one_counts_as_1() {
         assert_eq!(holm(&[0.03]), [0.03]);
         assert_eq!(holm(&[f64::NAN, 0.01, 7.0]), [1.0, 0.03, 1.0]);
         assert!(holm(&[]).is_empty());
@@ -43,7 +43,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_p_falls_their_order_stays_and_bonferroni_is_never_exceeded(
+        fn no_p_falls_the_order_is_kept_and_bonferroni_is_never_exceeded(
             p in prop::collection::vec(0.0..=1.0f64, 1..30),
         ) {
             let adjusted = holm(&p);

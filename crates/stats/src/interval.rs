@@ -1,26 +1,26 @@
-//! A sample in brief: mean, spread, and the 95 % interval of the mean.
+//! A sample's summary: mean, spread, and the 95 % interval of the mean.
 
 use crate::student::two_sided_quantile;
 
 /// The confidence level of every interval that fsdyno shows.
 pub const LEVEL: f64 = 0.95;
 
-/// A sample in brief, in the unit of its values.
+/// A sample's summary, in the unit of its values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// How many values.
+    /// Number of values.
     pub n: usize,
     /// Arithmetic mean.
     pub mean: f64,
     /// Sample standard deviation (divisor n - 1); none for a single value.
     pub sd: Option<f64>,
-    /// Half the width of the 95 % interval of the mean; none for a single value, because one
-    /// value says nothing about spread.
+    /// Half the width of the 95 % interval of the mean; none for a single value, which shows no
+    /// spread.
     pub half_width: Option<f64>,
 }
 
 impl Summary {
-    /// The summary of some finite values; none if there are no values or one is not finite.
+    /// The summary of some finite values; `None` if there are no values or one is not finite.
     ///
     /// The interval is mean +- t * sd / sqrt(n) with Student's t of n - 1 degrees of freedom
     /// ("Student" 1908, The probable error of a mean).
@@ -31,7 +31,7 @@ impl Summary {
         }
         let mean = values.iter().sum::<f64>() / n as f64;
         let sd = (n > 1).then(|| {
-            // Equal values have none, whatever the rounding of their mean.
+            // Equal values have no spread, whatever the rounding of their mean.
             if values.windows(2).all(|pair| pair[0] == pair[1]) {
                 return 0.0;
             }
@@ -43,10 +43,10 @@ impl Summary {
         Some(Summary { n, mean, sd, half_width })
     }
 
-    /// The summary of values whose number a pilot of the first `pilot` of them set
-    /// ([`crate::plan::Rule::TwoStage`]): the interval then is Stein's, of the pilot's spread alone
-    /// ([`crate::plan::stein_interval`]), its greater half as a share of the mean. None as [`Summary::of`]; the
-    /// usual interval where there is no such one (a value of zero, less than a whole pilot).
+    /// The summary of values whose number was set by a pilot of the first `pilot` of them
+    /// ([`crate::plan::Rule::TwoStage`]): the interval is Stein's, from the pilot's spread alone
+    /// ([`crate::plan::stein_interval`]), its larger half as a share of the mean. `None` as for [`Summary::of`]; the
+    /// usual interval if Stein's cannot be computed (a value of zero, fewer values than the pilot).
     pub fn of_two_stages(values: &[f64], pilot: usize) -> Option<Summary> {
         let mut summary = Summary::of(values)?;
         if let Some((low, high)) = crate::plan::stein_interval(values, pilot) {
@@ -55,8 +55,8 @@ impl Summary {
         Some(summary)
     }
 
-    /// Whether several values were seen and none differed from another: the interval then has no
-    /// width because no spread was seen, which is not the same as certainty. Tables mark it "exact".
+    /// Returns true if there are several values and all are equal: the interval then has zero width
+    /// because no spread was observed, which is not certainty. Tables mark it "exact".
     pub fn exact(&self) -> bool {
         self.sd == Some(0.0)
     }
@@ -104,12 +104,12 @@ mod tests {
     fn one_value_has_no_interval() {
         let summary = Summary::of(&[7.0]).unwrap();
         assert_eq!((summary.mean, summary.sd, summary.interval()), (7.0, None, None));
-        assert!(!summary.exact(), "one value has seen nothing stand still");
+        assert!(!summary.exact(), "one value shows no spread and no lack of it");
     }
 
     #[test]
-    fn identical_values_have_an_interval_of_no_width_and_are_marked() {
-        // The sum of ten tenths is not one, nor is their mean a tenth.
+    fn identical_values_have_an_interval_of_zero_width_and_are_marked() {
+        // The sum of ten 0.1 is not 1 in floating point, nor is their mean 0.1.
         let tenths = Summary::of(&[0.1; 10]).unwrap();
         assert!(tenths.exact() && tenths.half_width == Some(0.0));
         let twos = Summary::of(&[2.0, 2.0, 2.0]).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_nonsense_have_no_summary() {
+    fn no_values_and_invalid_values_have_no_summary() {
         assert_eq!(Summary::of(&[]), None);
         assert_eq!(Summary::of(&[1.0, f64::NAN]), None);
     }

@@ -1,9 +1,9 @@
-//! Where the variance comes from: between the groups (trials, file systems freshly made) or within
-//! them (phases of one trial, iterations in one mount).
+//! Variance components: between groups (trials, fresh file systems) and within them (phases of one
+//! trial, iterations in one mount).
 //!
 //! Repeats belong at the level that varies (Kalibera and Jones, "Rigorous benchmarking in reasonable
-//! time", ISMM 2013). For three levels ask twice: with the means of the lower groups as values, then
-//! with the lower groups themselves.
+//! time", ISMM 2013). For three levels, compute the split twice: with the means of the lower groups
+//! as values, then with the lower groups themselves.
 
 use crate::describe::mean;
 use crate::student::incomplete_beta;
@@ -11,31 +11,31 @@ use crate::student::incomplete_beta;
 /// The variance of values in groups, split over the two levels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Levels {
-    /// How many groups.
+    /// Number of groups.
     pub groups: usize,
-    /// How many values in all.
+    /// Number of values in all groups.
     pub n: usize,
     /// Variance of values within their groups, in the unit squared.
     pub within: f64,
-    /// Variance of the groups' own means beyond what `within` explains, in the unit squared; not
-    /// below zero.
+    /// Variance of the groups' means beyond what `within` explains, in the unit squared; not below
+    /// zero.
     pub between: f64,
-    /// Whether the estimate of `between` fell below zero and was set to it: the groups' means lie
-    /// closer together than chance alone would have them.
+    /// True if the estimate of `between` was negative and was set to zero: the groups' means lie
+    /// closer together than chance explains.
     pub cut: bool,
-    /// The share of `between` in the whole, 0 to 1 (the intraclass correlation); none where nothing
+    /// The share of `between` in the total, 0 to 1 (the intraclass correlation); none if nothing
     /// varies.
     pub share: Option<f64>,
-    /// The probability of means so far apart if all groups were alike (the F test); none where
-    /// nothing varies within the groups.
+    /// The probability of means at least that far apart if all groups were equal (the F test); none
+    /// if nothing varies within the groups.
     pub p: Option<f64>,
 }
 
-/// Splits the variance by the one-way random-effects analysis, the groups' sizes equal or not
+/// Splits the variance by the one-way random-effects analysis, for groups of equal or unequal size
 /// (Searle, Casella and McCulloch, Variance Components, 1992, chapter 3, the ANOVA estimators).
 ///
-/// None of fewer than two groups, of an empty one, where no group has two values (nothing then
-/// parts the levels), or if a value is not finite.
+/// `None` for fewer than two groups, an empty group, groups of one value each (the levels cannot be
+/// separated then), or a value that is not finite.
 pub fn one_way<G: AsRef<[f64]>>(groups: &[G]) -> Option<Levels> {
     let means = groups.iter().map(|group| mean(group.as_ref())).collect::<Option<Vec<f64>>>()?;
     let sizes: Vec<f64> = groups.iter().map(|group| group.as_ref().len() as f64).collect();
@@ -74,13 +74,13 @@ fn f_tail(f: f64, (upper, lower): (f64, f64)) -> f64 {
 }
 
 impl Levels {
-    /// How many values a group should have for the narrowest interval in a given time: the square
+    /// The number of values per group that gives the narrowest interval in a given time: the square
     /// root of (cost of a new group over cost of one more value) times (within over between)
     /// (Kalibera and Jones 2013); at least one.
     ///
-    /// The costs in one unit, such as seconds of mkfs and mount against seconds of a phase. None
-    /// where `between` is zero (more values in one group are then as good as more groups) or a cost
-    /// is not positive.
+    /// Both costs are in one unit, such as seconds of mkfs and mount against seconds of a phase.
+    /// `None` if `between` is zero (more values in one group are then as good as more groups) or a
+    /// cost is not positive.
     pub fn best_per_group(&self, group_cost: f64, value_cost: f64) -> Option<u32> {
         let sound = self.between > 0.0 && group_cost > 0.0 && value_cost > 0.0;
         let best = (group_cost / value_cost * self.within / self.between).sqrt();

@@ -1,15 +1,15 @@
-//! The time of a phase that verdicts are about, alike wherever one is made.
+//! The time of a phase that verdicts are about, the same in every report.
 
 use fsdyno_record::trial::Phase;
 
-/// How much was done: in the phase's unit, or in calls.
+/// The amount of work done: in the phase's unit, or in calls.
 pub fn operations(phase: &Phase) -> u64 {
     let unit = phase.unit.as_ref().and_then(|unit| phase.books.get(unit));
     unit.copied().unwrap_or_else(|| phase.ops.values().map(|stats| stats.count).sum())
 }
 
-/// In seconds: the time to durable where that is wanted and known, else to returned. What ends by time is
-/// measured by what was done in it: the time to returned for one operation.
+/// The measure in seconds: the time to durable if it is requested and known, else to returned. A phase that ends
+/// by time is measured by its work: the time to returned per operation.
 pub fn seconds(phase: &Phase, by_durable: bool) -> f64 {
     if phase.limit_ns.is_some() {
         return phase.returned_ns.seconds() / operations(phase) as f64;
@@ -23,7 +23,7 @@ mod tests {
     use fsdyno_record::Nanos;
 
     #[test]
-    fn what_ends_by_time_is_measured_by_what_was_done() {
+    fn a_phase_that_ends_by_time_is_measured_per_operation() {
         let (returned_ns, durable_ns) = (Nanos(2_000_000_000), Some(Nanos(3_000_000_000)));
         let mut phase = Phase { returned_ns, durable_ns, ..Phase::default() };
         assert_eq!((seconds(&phase, true), seconds(&phase, false)), (3.0, 2.0));

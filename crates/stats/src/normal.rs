@@ -4,9 +4,9 @@ use std::f64::consts::PI;
 
 /// P(Z <= x) of a standard normal variable.
 ///
-/// Below 4 in size by the series of Marsaglia ("Evaluating the normal distribution", Journal of
-/// Statistical Software 11(4), 2004), beyond by the continued fraction of the tail (Abramowitz and
-/// Stegun 1964, 26.2.14), which keeps the digits of a small tail. NaN for NaN.
+/// Below 4 in absolute value by the series of Marsaglia ("Evaluating the normal distribution", Journal of
+/// Statistical Software 11(4), 2004), above by the continued fraction of the tail (Abramowitz and
+/// Stegun 1964, 26.2.14), which keeps the precision of a small tail. NaN for NaN.
 pub fn cdf(x: f64) -> f64 {
     let density = (-x * x / 2.0).exp() / (2.0 * PI).sqrt();
     if x.abs() < 4.0 {
@@ -18,13 +18,13 @@ pub fn cdf(x: f64) -> f64 {
         }
         return 0.5 + density * sum;
     }
-    // Sixty levels leave nothing of the fraction from 4 on.
+    // From 4 on, sixty levels leave no remainder of the fraction.
     let fraction = (1..=60).rev().fold(x.abs(), |below, k| x.abs() + f64::from(k) / below);
     let tail = density / fraction;
     if x < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// The x that a standard normal variable stays below with probability `p` (0.975 gives 1.96).
+/// The x below which a standard normal variable stays with probability `p` (0.975 gives 1.96).
 ///
 /// Minus and plus infinity at 0 and 1; NaN outside.
 pub fn quantile(p: f64) -> f64 {
@@ -34,8 +34,8 @@ pub fn quantile(p: f64) -> f64 {
     if p == 0.0 || p == 1.0 {
         return if p == 0.0 { f64::NEG_INFINITY } else { f64::INFINITY };
     }
-    // All that a tail of 1e-300 asks for; bisection cannot diverge, and 120 halvings are more than
-    // the bits of the answer.
+    // Wide enough for a tail of 1e-300; bisection cannot diverge, and 120 halvings are more than the
+    // bits of the result.
     let (mut low, mut high) = (-38.0, 38.0);
     for _ in 0..120 {
         let middle = (low + high) / 2.0;

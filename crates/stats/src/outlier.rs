@@ -1,22 +1,22 @@
-//! Values that lie far from the others: to be shown, never dropped.
+//! Values far from the others: reported, never dropped.
 
 use crate::describe::{median_of_sorted, sorted};
 
-/// How many times the spread of the middle half a value may lie beyond it (Tukey, Exploratory Data
-/// Analysis, 1977, chapter 2): of normal values 0.7 % lie further out.
+/// Distance of the inner fences from the hinges, in spreads of the middle half (Tukey, Exploratory
+/// Data Analysis, 1977, chapter 2): of normal values 0.7 % lie further out.
 pub const INNER_FENCE: f64 = 1.5;
 
-/// Beyond this many times a value is far out (the same).
+/// Distance of the outer fences (Tukey 1977): values beyond them are far out.
 pub const OUTER_FENCE: f64 = 3.0;
 
 /// One value beyond the fences.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlier {
-    /// Its place among the values as they were given.
+    /// Index in the values as given.
     pub at: usize,
     /// The value.
     pub value: f64,
-    /// Whether it lies beyond the outer fence too.
+    /// True if it also lies beyond the outer fence.
     pub far: bool,
 }
 
@@ -31,9 +31,9 @@ pub struct Fences {
     pub outer: (f64, f64),
 }
 
-/// Tukey's fences; the median belongs to both halves where n is odd (Tukey 1977).
+/// Tukey's fences; the median belongs to both halves if n is odd (Tukey 1977).
 ///
-/// None of fewer than five values, where a hinge is hardly more than the extreme itself, or of one
+/// `None` for fewer than five values, where a hinge hardly differs from the extreme, or for a value
 /// that is not finite.
 pub fn fences(values: &[f64]) -> Option<Fences> {
     let sorted = sorted(values).filter(|sorted| sorted.len() >= 5)?;
@@ -44,9 +44,9 @@ pub fn fences(values: &[f64]) -> Option<Fences> {
     Some(Fences { hinges: (low, high), inner: beyond(INNER_FENCE), outer: beyond(OUTER_FENCE) })
 }
 
-/// The values beyond the inner fences, in the order given; none of too few for [`fences`].
+/// The values beyond the inner fences, in the order given; none if there are too few for [`fences`].
 ///
-/// Where the middle half does not vary at all, every other value lies beyond: so it is.
+/// If the middle half does not vary, every other value lies beyond.
 pub fn outliers(values: &[f64]) -> Vec<Outlier> {
     let Some(fences) = fences(values) else { return Vec::new() };
     let beyond = |(low, high): (f64, f64), value: f64| value < low || value > high;
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn one_beyond_each_fence_is_shown_with_its_place() {
+    fn one_value_beyond_each_fence_is_reported_with_its_index() {
         let values = [14.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, -40.0];
         // Halves of six: hinges 2.5 and 7.5, inner fences -5 and 15, outer -12.5 and 22.5.
         let far = Outlier { at: 10, value: -40.0, far: true };
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_run_is_seen_among_ten() {
+    fn a_misprinted_run_is_found_among_ten() {
         // Layton's 4665.50 +- 1399.38 is nine runs of about 5130 and one of about 467.
         let runs = [5130.0, 5120.0, 5140.0, 5131.0, 5129.0, 467.0, 5133.0, 5127.0, 5136.0, 5124.0];
         assert_eq!(outliers(&runs), [Outlier { at: 5, value: 467.0, far: true }]);

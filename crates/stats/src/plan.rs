@@ -1,7 +1,7 @@
-//! How many repeats, and in which order: both fixed before the first result is seen.
+//! The number and the order of repeats, both fixed before the first result is known.
 //!
-//! Stopping when an interval looks narrow enough makes intervals too narrow. So there are two rules: a
-//! fixed number; or Stein's two stages, a pilot that gives nothing but a spread, and one number of
+//! To stop when an interval looks narrow enough makes intervals too narrow. So there are two rules: a
+//! fixed number; or Stein's two stages, a pilot that only estimates the spread, and one number of
 //! repeats from it ("A two-sample test for a linear hypothesis whose power is independent of the
 //! variance", Annals of Mathematical Statistics 16, 1945).
 
@@ -11,38 +11,39 @@ use crate::interval::{LEVEL, Summary};
 use crate::student::two_sided_quantile;
 
 /// Repeats of the pilot (issue 6). With fewer, t is so large that the second stage costs more than
-/// the pilot saved: at the same spread three ask for 2.4 times as many, two for twenty.
+/// the pilot saved: at the same spread a pilot of three needs 2.4 times the repeats, one of two
+/// twenty times.
 pub const PILOT: u32 = 5;
 
-/// The rule by which the number of repeats is set.
+/// The rule that sets the number of repeats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
-    /// So many, whatever comes.
+    /// A fixed number.
     Fixed(u32),
-    /// A pilot of [`PILOT`], then as many as the wanted width takes.
+    /// A pilot of [`PILOT`], then the number that the requested width needs.
     TwoStage {
-        /// The wanted half width of the 95 % interval of a geometric mean or ratio, relative:
+        /// The requested half width of the 95 % interval of a geometric mean or ratio, relative:
         /// 0.01 is 1 %.
         half_width: f64,
-        /// The most repeats there is time for.
+        /// The largest number of repeats.
         cap: u32,
     },
 }
 
-/// How many repeats there will be in all.
+/// The total number of repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Total {
-    /// Repeats of each condition, those of the pilot included.
+    /// Repeats of each condition, including the pilot.
     pub n: u32,
-    /// What the rule asked for; more than `n` where the cap is below it.
+    /// The number that the rule requires; more than `n` if the cap is below it.
     pub wanted: u32,
-    /// Whether `n` is all that was wanted. Else the result is shown as "not reached", with its cap.
+    /// True if `n` is the required number. Otherwise the result is shown as "not reached", with its cap.
     pub reached: bool,
 }
 
 impl Rule {
-    /// Repeats to run before [`Rule::total`] can be asked: all of a fixed number; of two stages the
-    /// pilot, or what the cap leaves of it.
+    /// Repeats to run before [`Rule::total`] is called: all of a fixed number; of two stages the pilot,
+    /// limited by the cap.
     pub fn first(self) -> u32 {
         match self {
             Rule::Fixed(n) => n,
@@ -50,14 +51,14 @@ impl Rule {
         }
     }
 
-    /// The number of repeats, from the values of each condition's (or of each ratio's) first stage:
-    /// one number for all, that of the condition that scatters most, because each is in every block.
+    /// The number of repeats, from the values of each condition's (or each ratio's) first stage: one
+    /// number for all, that of the condition with the largest spread, because each is in every block.
     ///
-    /// The second stage brings n to t^2 s^2 / d^2, rounded up: s from the logarithms of the pilot, t
-    /// of its degrees of freedom, d = ln(1 + half width) (Stein 1945).
+    /// The second stage raises n to t^2 s^2 / d^2, rounded up: s from the logarithms of the pilot, t
+    /// with its degrees of freedom, d = ln(1 + half width) (Stein 1945).
     ///
-    /// None where the rule has two stages and some condition has fewer than two values, a value is
-    /// not positive and finite, or the wanted width is not positive.
+    /// `None` if the rule has two stages and a condition has fewer than two values, a value is not
+    /// positive and finite, or the requested width is not positive.
     pub fn total<V: AsRef<[f64]>>(self, first: &[V]) -> Option<Total> {
         let (half_width, cap) = match self {
             Rule::Fixed(n) => return Some(Total { n, wanted: n, reached: true }),
@@ -71,18 +72,18 @@ impl Rule {
             let pilot = logs(values.as_ref())?;
             let t = two_sided_quantile(LEVEL, (pilot.n - 1) as f64);
             let n = (t * pilot.sd? / half_width.ln_1p()).powi(2).ceil();
-            // A float that is too large becomes the largest number.
+            // The cast of a float that is too large saturates.
             wanted = wanted.max(n as u32);
         }
         Some(Total { n: wanted.min(cap), wanted, reached: wanted <= cap })
     }
 }
 
-/// The interval of the geometric mean that Stein's rule promises: the mean of all, with the spread
-/// and the degrees of freedom of the pilot alone, because a spread that also decided n is no longer
-/// an honest one. `values` in the order of their runs, the pilot's first.
+/// The interval of the geometric mean by Stein's rule: the mean of all values, with the spread and
+/// the degrees of freedom of the pilot alone, because a spread that also set n makes the interval
+/// too narrow. `values` are in the order of their runs, the pilot's first.
 ///
-/// None if the pilot has fewer than two values or there are fewer values than that, or where one is
+/// `None` if the pilot has fewer than two values, there are fewer values than that, or a value is
 /// not positive and finite.
 pub fn stein_interval(values: &[f64], pilot: usize) -> Option<(f64, f64)> {
     let spread = logs(values.get(..pilot)?)?;
@@ -99,11 +100,11 @@ fn logs(values: &[f64]) -> Option<Summary> {
 }
 
 /// The order of the runs: each condition once in every block, each block shuffled by the stored seed
-/// (randomised complete blocks; Fisher, The Design of Experiments, 1935, chapter IV). Whatever drifts
-/// on a host drifts for all conditions alike.
+/// (randomised complete blocks; Fisher, The Design of Experiments, 1935, chapter IV). A drift on a
+/// host then affects all conditions alike.
 ///
-/// A block's order depends on the seed and its number alone, so that a second stage adds blocks and
-/// moves none.
+/// A block's order depends only on the seed and its number, so a second stage adds blocks and moves
+/// none.
 pub fn order(conditions: usize, blocks: std::ops::Range<u32>, seed: u64) -> Vec<Vec<usize>> {
     let shuffled = |block: u32| {
         let mut order: Vec<usize> = (0..conditions).collect();
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_number_is_fixed_and_a_pilot_that_tells_nothing_plans_nothing() {
+    fn a_fixed_number_is_fixed_and_a_pilot_without_spread_plans_nothing() {
         let none: [[f64; 0]; 0] = [];
         let fixed = Rule::Fixed(7);
         assert_eq!((fixed.first(), fixed.total(&none).unwrap().n), (7, 7));
@@ -157,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn the_promised_interval_covers_and_is_no_wider_than_wanted() {
-        // Normal logs by Box and Muller, true mean 0; 2000 studies know 0.95 to +-0.005.
+    fn steins_interval_covers_and_is_no_wider_than_requested() {
+        // Normal logs by Box and Muller, true mean 0; 2000 studies estimate 0.95 to +-0.005.
         let mut draws = seed::stream(23, "stein");
         let mut unit = || (draws.draw() >> 11) as f64 / (1u64 << 53) as f64;
         let mut value = || {
@@ -181,9 +182,9 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_after_two_stages_alarm_hardly_more_often_than_they_say() {
-        // Two conditions alike whose n the wilder pilot of the two set, by Welch and by pairs: the pilot chose n
-        // by the spread of each, not by their difference. 4000 comparisons at 5 %: 200 +-14.
+    fn comparisons_after_two_stages_alarm_hardly_above_the_nominal_rate() {
+        // Two equal conditions whose n was set by the pilot with the larger spread, by Welch and by pairs: the pilot
+        // chose n by the spread of each, not by their difference. 4000 comparisons at 5 %: 200 +-14.
         let mut draws = seed::stream(29, "two stages");
         let mut unit = || (draws.draw() >> 11) as f64 / (1u64 << 53) as f64;
         let mut value = || {
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_that_of_the_published_algorithms() {
+    fn the_order_follows_the_published_algorithms() {
         // tests/oracle/order.py.
         let expected = ORDER;
         assert_eq!(order(5, 0..3, 42), expected);
@@ -221,7 +222,7 @@ mod tests {
     const ORDER: [[usize; 5]; 3] = [[3, 0, 2, 1, 4], [0, 4, 1, 3, 2], [0, 1, 3, 4, 2]];
 
     #[test]
-    fn every_block_has_each_condition_once_and_no_place_is_preferred() {
+    fn every_block_has_each_condition_once_and_no_position_is_preferred() {
         let blocks = order(4, 0..4000, 9);
         let mut seen = [[0u32; 4]; 4];
         for block in &blocks {

@@ -1,21 +1,21 @@
-//! How many repeats would decide a comparison.
+//! Power analysis: how many repeats would decide a comparison.
 //!
 //! Powers are those of the t test of log ratios at [`LEVEL`], two-sided; the noncentral t distribution
-//! by the approximation of Abramowitz and Stegun 1964, 26.7.10, which gives the n of the exact one
-//! (tests/oracle/power.py) down to four repeats.
+//! by the approximation of Abramowitz and Stegun 1964, 26.7.10, which gives the n of the exact
+//! distribution (tests/oracle/power.py) down to four repeats.
 
 use crate::interval::LEVEL;
 use crate::normal;
 use crate::student::two_sided_quantile;
 
-/// The power that fsdyno plans for: a difference that is there is missed once in twenty times, as
-/// rarely as one that is not there is claimed.
+/// The power that fsdyno plans for: an existing difference is missed once in twenty times, as rarely
+/// as a difference is claimed where there is none.
 pub const POWER: f64 = 0.95;
 
-/// No plan asks for more repeats; where more would be needed, the answer is none.
+/// The largest number of repeats that a plan has; if more are needed, the result is `None`.
 pub const MOST: u32 = 1_000_000;
 
-/// How two conditions are compared, with the spread of the logarithms (0.01 is nearly 1 %).
+/// The design of a comparison, with the spread of the logarithms (0.01 is nearly 1 %).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Design {
     /// Pairs; n is the number of pairs.
@@ -23,11 +23,11 @@ pub enum Design {
         /// Sample standard deviation of the logarithms of the pairs' ratios.
         sd: f64,
     },
-    /// Two samples that share nothing; n is the number on each side.
+    /// Two independent samples; n is the number on each side.
     Sides {
         /// Sample standard deviation of the logarithms on the base's side.
         base: f64,
-        /// The same of the new condition.
+        /// Sample standard deviation of the logarithms of the new condition.
         new: f64,
     },
 }
@@ -54,8 +54,8 @@ impl Design {
 }
 
 /// The probability that `n` repeats find a true ratio of 1 + `effect` (0.03 is 3 %): that the
-/// interval excludes 1. NaN of fewer than two repeats, of a spread that is not positive and finite,
-/// or of an effect of -1 or less.
+/// interval excludes 1. NaN for fewer than two repeats, a spread that is not positive and finite,
+/// or an effect of -1 or less.
 pub fn power_to_find(design: Design, n: u32, effect: f64) -> f64 {
     if n < 2 || !design.is_sound() || effect.is_nan() || effect <= -1.0 {
         return f64::NAN;
@@ -65,10 +65,10 @@ pub fn power_to_find(design: Design, n: u32, effect: f64) -> f64 {
     1.0 - noncentral_cdf(edge, freedom, away) + noncentral_cdf(-edge, freedom, away)
 }
 
-/// The probability that `n` repeats of conditions truly alike show it: that the interval lies within
-/// 1 / (1 + `threshold`) and 1 + `threshold`. It is a lower bound, both sides missed counted twice,
-/// and close to the truth from one half on (Phillips 1990, "Power of the two one-sided tests
-/// procedure"). NaN as [`power_to_find`].
+/// The probability that `n` repeats of truly equal conditions show it: that the interval lies within
+/// 1 / (1 + `threshold`) and 1 + `threshold`. It is a lower bound, because it counts a miss on both
+/// sides twice, and close to the true value above one half (Phillips 1990, "Power of the two
+/// one-sided tests procedure"). NaN as for [`power_to_find`].
 pub fn power_to_show_same(design: Design, n: u32, threshold: f64) -> f64 {
     if n < 2 || !design.is_sound() || threshold.is_nan() || threshold <= -1.0 {
         return f64::NAN;
@@ -78,34 +78,34 @@ pub fn power_to_show_same(design: Design, n: u32, threshold: f64) -> f64 {
     (1.0 - 2.0 * noncentral_cdf(edge, freedom, away)).max(0.0)
 }
 
-/// The least n that finds a true ratio of 1 + `effect` with probability `power`; none beyond
-/// [`MOST`], or where [`power_to_find`] has no answer or the effect is zero.
+/// The smallest n that finds a true ratio of 1 + `effect` with probability `power`; none above
+/// [`MOST`], or if [`power_to_find`] is NaN or the effect is zero.
 pub fn n_to_find(design: Design, effect: f64, power: f64) -> Option<u32> {
     least(power, |n| power_to_find(design, n, effect))
 }
 
-/// The least n that shows conditions truly alike to be the same within `threshold` with probability
-/// `power`; none as [`n_to_find`].
+/// The smallest n that shows truly equal conditions to be the same within `threshold` with
+/// probability `power`; none as for [`n_to_find`].
 pub fn n_to_show_same(design: Design, threshold: f64, power: f64) -> Option<u32> {
     least(power, |n| power_to_show_same(design, n, threshold))
 }
 
 /// The n that would decide: enough to find a true difference of `threshold`, and to show true
-/// equality within it, each with probability `power`. A true difference between the two may stay
-/// open all the same. None as [`n_to_find`].
+/// equality within it, each with probability `power`. A true difference between the two may remain
+/// undecided. None as for [`n_to_find`].
 ///
-/// The spread put in is itself an estimate: from five values the true one is 0.6 to 2.9 times as large
-/// (95 %, chi-squared of four degrees of freedom), and the n it takes 0.4 to 8 times.
+/// The given spread is itself an estimate: from five values the true one is 0.6 to 2.9 times as large
+/// (95 %, chi-squared with four degrees of freedom), and the required n 0.4 to 8 times.
 pub fn n_that_would_decide(design: Design, threshold: f64, power: f64) -> Option<u32> {
     Some(n_to_find(design, threshold, power)?.max(n_to_show_same(design, threshold, power)?))
 }
 
-/// The least n whose power reaches the one wanted; power rises with n.
-fn least(wanted: f64, power: impl Fn(u32) -> f64) -> Option<u32> {
-    if !(wanted > 0.0 && wanted < 1.0) {
+/// The smallest n whose power reaches the target; power rises with n.
+fn least(target: f64, power: impl Fn(u32) -> f64) -> Option<u32> {
+    if !(target > 0.0 && target < 1.0) {
         return None;
     }
-    let reached = |n: u32| power(n) >= wanted;
+    let reached = |n: u32| power(n) >= target;
     let mut high = 2;
     while !reached(high) {
         high = high.checked_mul(2).filter(|n| *n <= 2 * MOST)?;
@@ -165,8 +165,8 @@ mod tests {
         }
     }
 
-    /// How often pairs with this true log ratio and deviation get the verdict.
-    fn often(n: u32, ratio: f64, sd: f64, threshold: f64, verdict: Verdict) -> f64 {
+    /// The share of samples with this true log ratio and deviation that get the verdict.
+    fn frequency(n: u32, ratio: f64, sd: f64, threshold: f64, verdict: Verdict) -> f64 {
         let mut normal = normals(17);
         let got = (0..4000).filter(|_| {
             let pairs: Vec<(f64, f64)> =
@@ -178,31 +178,31 @@ mod tests {
 
     #[test]
     fn the_n_that_would_decide_decides_as_often_as_promised() {
-        // 4000 trials know a share of 0.95 to +-0.0035, one standard error.
+        // 4000 trials estimate a share of 0.95 to +-0.0035, one standard error.
         let (sd, threshold) = (0.02, 0.02);
         let design = Design::Pairs { sd };
         let n = n_to_find(design, threshold, POWER).unwrap();
-        let found = often(n, threshold.ln_1p(), sd, 0.0, Verdict::Slower);
+        let found = frequency(n, threshold.ln_1p(), sd, 0.0, Verdict::Slower);
         assert!(found > 0.94, "{sd} {threshold}: n = {n} finds {found}");
-        let fewer = often(n - 2, threshold.ln_1p(), sd, 0.0, Verdict::Slower);
+        let fewer = frequency(n - 2, threshold.ln_1p(), sd, 0.0, Verdict::Slower);
         assert!(fewer < 0.95, "{sd} {threshold}: n = {n} is too many: {fewer}");
         let n = n_to_show_same(design, threshold, POWER).unwrap();
-        let same = often(n, 0.0, sd, threshold, Verdict::Same);
+        let same = frequency(n, 0.0, sd, threshold, Verdict::Same);
         assert!(same > 0.94, "{sd} {threshold}: n = {n} shows {same}");
-        let fewer = often(n - 2, 0.0, sd, threshold, Verdict::Same);
+        let fewer = frequency(n - 2, 0.0, sd, threshold, Verdict::Same);
         assert!(fewer < 0.95, "{sd} {threshold}: n = {n} is too many: {fewer}");
         assert_eq!(n_that_would_decide(design, threshold, POWER), Some(n));
     }
 
     #[test]
     fn eight_pairs_find_one_percent_where_pairs_scatter_by_less_than_that() {
-        // The lab's promise (issue 6): +1 % by eight paired seeds with a power of 95 %.
+        // The lab's requirement (issue 6): +1 % by eight paired seeds with a power of 95 %.
         assert!(power_to_find(Design::Pairs { sd: 0.006 }, 8, 0.01) > 0.95);
         assert!(power_to_find(Design::Pairs { sd: 0.008 }, 8, 0.01) < 0.95);
     }
 
     #[test]
-    fn what_cannot_be_planned_has_no_n() {
+    fn an_impossible_plan_has_no_n() {
         for sd in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(n_to_find(Design::Pairs { sd }, 0.03, POWER), None);
         }

@@ -1,13 +1,13 @@
-//! Exact confidence limits of a proportion: how often something happens of which `k` of `n` trials showed it.
+//! Exact confidence limits of a proportion: `k` successes in `n` trials.
 
 use crate::student::incomplete_beta;
 
 /// The two-sided interval of Clopper and Pearson 1934 (Biometrika 26, 404-413): the proportions under which neither
-/// `successes` or more nor `successes` or fewer of `trials` are less likely than half of `1 - level`. Where all or
-/// none succeeded, one of the limits is certain, and the whole of `1 - level` is the other's.
+/// `successes` or more nor `successes` or fewer of `trials` are less likely than half of `1 - level`. If all or
+/// none succeeded, one of the limits is certain, and the other has the whole of `1 - level`.
 ///
-/// It also holds for the mean probability of trials drawn by strata, each with a probability of its own, where a limit
-/// is at least one success away from what was counted: their sum scatters less than a binomial one of the same mean
+/// It also holds for the mean probability of trials in strata, each with a probability of its own, where a limit
+/// is at least one success away from the count: their sum varies less than a binomial one of the same mean
 /// (Hoeffding 1956, Ann. Math. Statist. 27, 713-721).
 ///
 /// NaN if there are no trials, more successes than trials, or `level` is not between 0 and 1.
@@ -20,7 +20,7 @@ pub fn interval(successes: u64, trials: u64, level: f64) -> (f64, f64) {
     (least(successes, trials, tail), 1.0 - least(trials - successes, trials, tail))
 }
 
-/// How many trials without a success show, with confidence `level`, that its probability is below `proportion`.
+/// The number of trials without a success that shows, with confidence `level`, a probability below `proportion`.
 pub fn trials_below(proportion: f64, level: f64) -> u64 {
     ((1.0 - level).ln() / (-proportion).ln_1p()).ceil() as u64
 }
@@ -35,7 +35,7 @@ fn least(successes: u64, trials: u64, tail: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     loop {
         let middle = (low + high) / 2.0;
-        // No number is left between the two.
+        // No floating-point number is left between the two.
         if middle <= low || middle >= high {
             return middle;
         }
@@ -87,7 +87,7 @@ mod tests {
         }
 
         #[test]
-        fn that_many_trials_without_a_success_show_it_and_one_fewer_do_not(p in 1e-5_f64..0.9) {
+        fn this_many_trials_without_a_success_show_it_and_one_fewer_do_not(p in 1e-5_f64..0.9) {
             let n = trials_below(p, 0.95);
             prop_assert!(interval(0, n, 0.95).1 <= p * (1.0 + 1e-9));
             prop_assert!(n == 1 || interval(0, n - 1, 0.95).1 > p * (1.0 - 1e-9));

@@ -1,4 +1,4 @@
-//! Whether a result is what it seems, judged from the record of a phase alone.
+//! Flags: conditions that limit what a result means, judged from the record of a phase alone.
 
 use fsdyno_record::plan::{AccelPlan, IssuerPlan};
 use fsdyno_record::trial::{Phase, Trial};
@@ -12,48 +12,48 @@ use crate::interval::Summary;
 /// measured (design.md, Rules).
 pub const INSTRUMENT_LIMIT: f64 = 0.03;
 
-/// A phase on a host that returned sooner is too short for its clock, scheduler and caches to even
-/// out: bonnie++ prints `+++++` below this (its MinTime, 0.5 s).
+/// The shortest time to returned of a phase on a host: below it, clock, scheduler and caches do not
+/// average out; bonnie++ prints `+++++` below this (its MinTime, 0.5 s).
 pub const SHORTEST_ON_HOST: Nanos = Nanos(500_000_000);
 
-/// Virtual time has no jitter, so the lab may go lower, but periodic work (jbd2, write-back) must
-/// still be small beside a phase: the least time that pyperf lets a sample take (`--min-time`).
+/// The shortest time in the lab. Virtual time has no jitter, so it may be lower, but periodic work
+/// (jbd2, write-back) must still be small compared with a phase: pyperf's least time of a sample
+/// (`--min-time`).
 pub const SHORTEST_IN_LAB: Nanos = Nanos(100_000_000);
 
-/// Share of the elapsed time above which a phase in the lab is CPU time and hardly anything else.
+/// Share of the elapsed time above which a phase in the lab is almost only CPU time.
 pub const CPU_LIMIT: f64 = 0.90;
 
 /// Relative standard deviation above which pyperf warns that a benchmark is unstable.
 pub const NOISE_LIMIT: f64 = 0.10;
 
-/// Half the 95 % interval, relative, above which a mean is too little known to be read as a number: the
-/// same tenth, asked of what is shown. With two or three repeats it is the interval that is too
-/// wide long before the deviation is (1.1 % and 4.0 % of the mean make a tenth).
+/// Half the 95 % interval, relative, above which a mean is too uncertain to be read as a number: the
+/// same tenth, for the displayed interval. With two or three repeats the interval is too wide long
+/// before the deviation is (1.1 % and 4.0 % of the mean make a tenth).
 pub const INTERVAL_LIMIT: f64 = 0.10;
 
-/// How far above its device a result must be to be called so: a baseline taken on the device itself
-/// is known no better. Choice of ours; linuxinsight's write of 63 MB/s on a platter of 57 (2006) is
-/// 10 % above.
+/// How far above its device a result must be to be flagged: a baseline measured on the device itself
+/// is no more exact. [OWN] linuxinsight's write of 63 MB/s on a platter of 57 (2006) is 10 % above.
 pub const SPEED_SLACK: f64 = 0.05;
 
-/// What a device can do at best: sequential bytes a second, from its baseline or its model.
+/// The highest speed of a device: sequential bytes per second, from its baseline or its model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceSpeed {
-    /// Bytes read a second.
+    /// Bytes read per second.
     pub read: f64,
-    /// Bytes written a second, its own cache emptied.
+    /// Bytes written per second, its own cache emptied.
     pub write: f64,
 }
 
-/// One phase as one trial ran it.
+/// One phase in one trial.
 pub type Run<'a> = (&'a Trial, &'a Phase);
 
-/// The flags of repeats of one phase, the gravest first. What is wrong in kind with any of them flags all; what is a
-/// matter of size (too short, the instrument's share, the CPU's) is judged by their sum, as it is their mean that is
-/// shown. `speed` says how fast the device of a trial is, where that is known.
+/// The flags of repeats of one phase, the gravest first. A fault of kind in any repeat flags all; a matter of
+/// size (too short, the instrument's share, the CPU's) is judged by their sum, because their mean is displayed.
+/// `speed` returns the speed of a trial's device, if it is known.
 ///
-/// [`Flag::Unsafe`] and [`Flag::Noisy`] are not judged here: the one by the options of a plan, the other by what the
-/// trials are compared with.
+/// [`Flag::Unsafe`] and [`Flag::Noisy`] are not judged here: the first follows from the options of a plan, the
+/// second from what the trials are compared with.
 pub fn flags(runs: &[Run<'_>], speed: impl Fn(&Trial, &Phase) -> Option<DeviceSpeed>) -> Vec<Flag> {
     let any =
         |of: &dyn Fn(&Trial, &Phase) -> bool| runs.iter().any(|(trial, phase)| of(trial, phase));
@@ -62,7 +62,7 @@ pub fn flags(runs: &[Run<'_>], speed: impl Fn(&Trial, &Phase) -> Option<DeviceSp
         Flag::CheckFailed => any(&|trial, _| check_failed(trial)),
         Flag::NoCalls => any(&|trial, _| !issued(trial)),
         Flag::UserSpace => any(&|trial, _| trial.conditions.userspace),
-        // What was never issued cannot reach a device.
+        // Calls that were never issued cannot reach a device.
         Flag::Cached => any(&|trial, phase| cached(phase) && issued(trial)),
         Flag::AboveDeviceSpeed => any(&|trial, phase| {
             issued(trial)
@@ -72,13 +72,13 @@ pub fn flags(runs: &[Run<'_>], speed: impl Fn(&Trial, &Phase) -> Option<DeviceSp
         Flag::NotDurable => any(&|_, phase| phase.durable_ns.is_none()),
         Flag::TooShort => too_short(runs),
         Flag::InstrumentBound => instrument_share(runs) > INSTRUMENT_LIMIT,
-        Flag::CpuBound => shared(runs, by_instructions) > CPU_LIMIT,
+        Flag::CpuBound => share_of_time(runs, by_instructions) > CPU_LIMIT,
         Flag::Unsafe | Flag::Noisy => false,
     };
     Flag::ALL.iter().copied().filter(judge).collect()
 }
 
-/// Whether repeats return too soon on average.
+/// Returns true if repeats return too soon on average.
 fn too_short(runs: &[Run<'_>]) -> bool {
     let shortest = |trial: &Trial| match trial.conditions.venue.as_str() {
         "lab" | "model" => SHORTEST_IN_LAB,
@@ -88,15 +88,15 @@ fn too_short(runs: &[Run<'_>]) -> bool {
     runs.iter().map(|(_, phase)| phase.returned_ns.0).sum::<u64>() < least
 }
 
-/// What repeats spent on something, as a share of the time that all of them took.
-fn shared(runs: &[Run<'_>], on: impl Fn(&Trial, &Phase) -> Nanos) -> f64 {
+/// The time that repeats spent on something, as a share of their total elapsed time.
+fn share_of_time(runs: &[Run<'_>], on: impl Fn(&Trial, &Phase) -> Nanos) -> f64 {
     let spent: f64 = runs.iter().map(|(trial, phase)| on(trial, phase).seconds()).sum();
     let all: f64 = runs.iter().map(|(_, phase)| elapsed(phase).seconds()).sum();
     if spent == 0.0 { 0.0 } else { spent / all }
 }
 
-/// CPU time that is a count of instructions: that of the lab's emulated processor, of the threads that issue the calls
-/// and of the kernel's own.
+/// CPU time that is a count of instructions: in the lab, that of the threads that issue the calls and of kernel
+/// threads.
 fn by_instructions(trial: &Trial, phase: &Phase) -> Nanos {
     if trial.plan.lab().is_none_or(|lab| lab.accel == AccelPlan::Kvm) {
         return Nanos(0);
@@ -104,21 +104,21 @@ fn by_instructions(trial: &Trial, phase: &Phase) -> Nanos {
     Nanos(phase.cpu_ns.0 + phase.kernel_cpu_ns.values().map(|ns| ns.0).sum::<u64>())
 }
 
-/// Whether repeats scatter too much, or are too few for how they scatter, to be read as one number.
+/// Returns true if repeats scatter too much, or are too few for their spread, to be read as one number.
 pub fn noisy(summary: &Summary) -> bool {
     let size = summary.mean.abs();
     summary.sd.is_some_and(|sd| sd > NOISE_LIMIT * size)
         || summary.half_width.is_some_and(|half| half > INTERVAL_LIMIT * size)
 }
 
-/// Whether a ratio is known to a part of it: half its 95 % interval is at most [`INTERVAL_LIMIT`].
+/// Returns true if half the 95 % interval of a ratio is at most [`INTERVAL_LIMIT`].
 pub fn well_known(ratio: &Comparison) -> bool {
     ratio.interval.is_some_and(|(low, high)| (high / low).sqrt() - 1.0 <= INTERVAL_LIMIT)
 }
 
-/// Whether a phase passed more bytes up to its last stamp ([`elapsed`]) than the device could have,
-/// by more than [`SPEED_SLACK`]; a speed that is not positive limits nothing. Reads and writes are
-/// held against their own limits, for some devices do both at once.
+/// Returns true if a phase transferred more bytes up to its last stamp ([`elapsed`]) than the device
+/// can, by more than [`SPEED_SLACK`]; a speed that is not positive limits nothing. Reads and writes
+/// have separate limits, because some devices do both at once.
 pub fn above_device_speed(phase: &Phase, speed: DeviceSpeed) -> bool {
     let seconds = elapsed(phase).seconds();
     let above = |bytes: u64, speed: f64| {
@@ -127,12 +127,12 @@ pub fn above_device_speed(phase: &Phase, speed: DeviceSpeed) -> bool {
     above(phase.bytes_written.0, speed.write) || above(phase.bytes_read.0, speed.read)
 }
 
-/// Elapsed time to the last stamp there is: durable, else synced, else returned.
+/// Elapsed time to the last known stamp: durable, else synced, else returned.
 pub fn elapsed(phase: &Phase) -> Nanos {
     phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns)
 }
 
-/// CPU time of the disk's server, of the engine's own work and of the sampler.
+/// CPU time of the disk's server, of the engine itself and of the sampler.
 fn instrument(phase: &Phase) -> Nanos {
     let it = &phase.instrument;
     it.server_cpu_ns + it.engine_ns + it.sampler_cpu_ns
@@ -140,7 +140,7 @@ fn instrument(phase: &Phase) -> Nanos {
 
 /// The instrument's CPU time as a share of [`elapsed`], over all repeats of a phase.
 pub fn instrument_share(runs: &[Run<'_>]) -> f64 {
-    shared(runs, |_, phase| instrument(phase))
+    share_of_time(runs, |_, phase| instrument(phase))
 }
 
 fn check_failed(trial: &Trial) -> bool {
@@ -148,14 +148,14 @@ fn check_failed(trial: &Trial) -> bool {
         || trial.measured.verify.problems > 0
 }
 
-/// Whether the gap before the phase wanted cold caches and left them warm.
+/// Returns true if the gap before the phase requested cold caches and left them warm.
 fn not_cold(trial: &Trial, phase: &Phase) -> bool {
     let cold = |gap: &str| matches!(gap, "drop" | "remount");
     let mut before = trial.measured.gaps.iter().filter(|gap| gap.before == phase.name);
     before.any(|gap| cold(&gap.wanted) && !cold(&gap.done))
 }
 
-/// Changes must cause writes, and data read must cause reads, or memory was measured.
+/// Returns true if changes caused no writes or data read caused no reads: memory was measured.
 fn cached(phase: &Phase) -> bool {
     let Some(device) = phase.device else { return false };
     let changed = phase.bytes_written.0 > 0 || phase.ops.keys().any(|kind| changes(*kind));
@@ -164,7 +164,7 @@ fn cached(phase: &Phase) -> bool {
     silent_write || silent_read
 }
 
-/// Whether an op leaves something that a sync must bring to the device.
+/// Returns true if an op leaves something for a sync to write to the device.
 fn changes(kind: OpKind) -> bool {
     use OpKind::*;
     !matches!(kind, Open | Close | Read | Stat | Readdir | Fsync)
@@ -239,11 +239,11 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_the_device_never_saw_is_cached() {
+    fn a_change_without_a_device_write_is_cached() {
         let silent = Phase { device: Some(Device::default()), ..sound() };
         assert_eq!(flags(&trial("lab"), &silent), [Flag::Cached]);
         let blind = Phase { device: None, ..sound() };
-        assert_eq!(flags(&trial("host"), &blind), [], "without counters nothing is claimed");
+        assert_eq!(flags(&trial("host"), &blind), [], "without counters there is no flag");
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_that_wanted_cold_caches_and_got_warm_ones_is_not_cold() {
+    fn a_phase_that_requested_cold_caches_and_got_warm_ones_is_not_cold() {
         let phase = Phase { name: "delete".into(), ..sound() };
         let judged = |before: &str, wanted: &str, done: &str| {
             let mut trial = trial("host");
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_all_instructions_says_so_in_the_lab_alone() {
+    fn a_phase_of_nearly_only_instructions_is_flagged_in_the_lab_alone() {
         let mut lab = trial("lab");
         lab.plan.medium = MediumPlan::Lab(LabPlan::new(
             DiskPlan { name: "instant".into(), spec: Default::default() },
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_without_calls_says_so_first() {
+    fn no_calls_is_the_first_flag() {
         let mut trial = trial("host");
         trial.plan.issuer = IssuerPlan::Null;
         let phase = Phase { device: Some(Device::default()), ..sound() };
@@ -376,14 +376,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_the_device_cannot_have_passed_are_above_its_speed() {
+    fn more_bytes_than_the_device_can_transfer_are_above_its_speed() {
         // Linuxinsight 2006: 63 MB/s written, 53 read, on a platter that passes 57.
         let speed = Some(DeviceSpeed { read: 57e6, write: 57e6 });
         let wrote = |bytes| Phase { bytes_written: Bytes(bytes), ..sound() };
         let phase = wrote(126_000_000);
         let written = flags_on(&trial("lab"), &phase, speed);
         assert_eq!(written, [Flag::AboveDeviceSpeed]);
-        assert_eq!(flags(&trial("lab"), &phase), [], "of an unknown device nothing is claimed");
+        assert_eq!(flags(&trial("lab"), &phase), [], "for an unknown device there is no flag");
         // Two seconds to durable: 57 MB/s and 5 % are 119.7 MB.
         assert_eq!(flags_on(&trial("lab"), &wrote(119_700_000), speed), []);
         assert_eq!(flags_on(&trial("lab"), &wrote(119_700_001), speed), [Flag::AboveDeviceSpeed]);

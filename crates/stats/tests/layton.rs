@@ -4,13 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use fsdyno_stats::consistency::{
-    Agreement, Cell, Contradiction, Divisor, Rule, Sample, agreed_count, check_cells, printed,
+    Agreement, Cell, Contradiction, Divisor, Rule, Sample, agreed_count, check_cells, parse_rounded,
 };
 
 /// As printed: journal; seconds of directory create, file create, file remove, directory remove; then
-/// directories, files and KiB created per second, files and directories removed per second. Each a
-/// mean and a population standard deviation of ten runs of fdtree, whose clock tells whole seconds and
-/// whose rates are cut to whole numbers.
+/// directories, files and KiB created per second, files and directories removed per second. Each is a
+/// mean and a population standard deviation of ten runs of fdtree, whose clock has whole seconds and
+/// whose rates are truncated to whole numbers.
 const TABLES: &str = "\
 # small shallow
 16MB | 28.40 1.28 | 346.70 2.53 | 70.90 0.94 | 6.80 3.89 | 296.50 13.30 | 971.10 7.06 | 3,885.90 28.73 | 4,751.50 63.66 | 1,529.50 513.69
@@ -33,7 +33,7 @@ const TABLES: &str = "\
 256MB | 2.80 1.47 | 220.90 0.94 | 14.20 3.71 | 3.30 3.16 | 847.60 239.91 | 18.20 0.40 | 74,133.90 317.48 | 309.60 85.20 | 1,210.80 697.18
 1GB | 2.90 0.83 | 220.40 1.28 | 14.30 3.00 | 2.50 1.20 | 767.10 219.19 | 18.10 0.30 | 74,303.30 430.36 | 300.10 70.44 | 1,108.40 639.67";
 
-/// Column of the times, column of the rates, its name, and what both count.
+/// Column of the times, column of the rates, its name, and the object that both count.
 const COLUMNS: [(usize, usize, &str, &str); 5] = [
     (1, 5, "directory create", "directories"),
     (2, 6, "file create", "files"),
@@ -44,11 +44,11 @@ const COLUMNS: [(usize, usize, &str, &str); 5] = [
 
 fn sample(text: &str) -> Sample {
     let (mean, sd) = text.split_once(' ').unwrap();
-    let (mean, sd) = (printed(mean).unwrap(), printed(sd));
+    let (mean, sd) = (parse_rounded(mean).unwrap(), parse_rounded(sd));
     Sample { mean, sd, divisor: Divisor::Runs, runs: 10, unit: Some(1.0), extremes: None }
 }
 
-/// The cells of each workload by what they count.
+/// The cells of each workload by the object they count.
 fn groups(tables: &str) -> Vec<(String, Vec<Cell>)> {
     let mut groups: Vec<(String, Vec<Cell>)> = Vec::new();
     let mut workload = "";
@@ -61,7 +61,8 @@ fn groups(tables: &str) -> Vec<(String, Vec<Cell>)> {
         assert_eq!(columns.len(), 10, "{line}");
         for (time, rate, name, counted) in COLUMNS {
             let place = format!("{workload}, {}, {name}", columns[0]);
-            let cell = Cell { place, time: sample(columns[time]), rate: sample(columns[rate]) };
+            let cell =
+                Cell { name: place, time: sample(columns[time]), rate: sample(columns[rate]) };
             let group = format!("{workload}, {counted}");
             match groups.iter_mut().find(|(of, _)| *of == group) {
                 Some((_, cells)) => cells.push(cell),
@@ -79,13 +80,13 @@ fn found(tables: &str) -> Vec<Contradiction> {
 #[test]
 fn the_five_contradictions_are_found_and_no_other() {
     let found = found(TABLES);
-    let places: Vec<(&str, Rule)> = found.iter().map(|c| (c.place.as_str(), c.rule)).collect();
+    let places: Vec<(&str, Rule)> = found.iter().map(|c| (c.name.as_str(), c.rule)).collect();
     let expected = [
         // 15.70 s at 6315.60 a second: three times the time that any such runs could take.
         ("small shallow, 256MB, directory remove", Rule::TimeAndRate),
-        // 1399.38 is thirty times what the times' 2.40 s make of the rate: one run mistyped.
+        // 1399.38 is thirty times the deviation that the times' 2.40 s imply: one run is a misprint.
         ("small shallow, 64MB, file remove", Rule::TimeAndRate),
-        // 0.10 s, so one run saw a second; its rate cannot be zero.
+        // 0.10 s, so one run measured a second; its rate cannot be zero.
         ("medium shallow, 256MB, directory remove", Rule::OtherCount),
         // Ten times of 3 s have ten equal rates.
         ("medium deep, 64MB, directory create", Rule::EqualTimes),
@@ -99,7 +100,7 @@ fn the_five_contradictions_are_found_and_no_other() {
 }
 
 #[test]
-fn the_counts_that_the_cells_agree_on_hold_those_of_the_workloads() {
+fn the_counts_that_the_cells_agree_on_contain_those_of_the_workloads() {
     // From fdtree's options: directories, files, KiB (workloads.md, A).
     let counts = [
         ("small shallow", 8421.0, 336_840.0, 1_347_360.0),
@@ -120,7 +121,7 @@ fn the_counts_that_the_cells_agree_on_hold_those_of_the_workloads() {
 }
 
 #[test]
-fn tables_with_those_cells_mended_have_no_contradiction() {
+fn tables_with_those_cells_corrected_have_no_contradiction() {
     let mended = [
         ("15.70 0.64", "1.90 1.51"),
         ("4,665.50 1,399.38", "5,125.40 187.50"),
@@ -140,7 +141,7 @@ fn tables_with_those_cells_mended_have_no_contradiction() {
 }
 
 #[test]
-fn most_rates_moved_to_another_row_would_have_been_found() {
+fn most_rates_moved_to_another_row_are_found() {
     // Each sound rate of each table replaced by that of the next row, one at a time.
     let lines: Vec<&str> = TABLES.lines().collect();
     let (mut moved, mut seen) = (0, 0);
@@ -161,10 +162,10 @@ fn most_rates_moved_to_another_row_would_have_been_found() {
             moved += 1;
             let place = COLUMNS.iter().find(|(_, rate, ..)| *rate == column).unwrap().2;
             let journal = columns[0];
-            let here = |c: &&Contradiction| c.place.contains(&format!("{journal}, {place}"));
+            let here = |c: &&Contradiction| c.name.contains(&format!("{journal}, {place}"));
             seen += usize::from(found(&tables.join("\n")).iter().filter(here).count() > 0);
         }
     }
-    // The rest lie within what the other rows' deviations leave open.
+    // The rest lie within what the other rows' deviations allow.
     assert_eq!((seen, moved), (61, 80));
 }

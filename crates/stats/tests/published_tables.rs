@@ -3,10 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-use fsdyno_stats::consistency::{Range, Rule, at_most, cut, equal, printed};
+use fsdyno_stats::consistency::{Range, Rule, at_most, equal, parse_rounded, parse_truncated};
 
 fn of(text: &str) -> Range {
-    printed(text).unwrap()
+    parse_rounded(text).unwrap()
 }
 
 #[test]
@@ -25,12 +25,11 @@ ext3 256 unlink: 360.073 0.328 27.954 7.85";
         let (name, numbers) = row.split_once(": ").unwrap();
         let n: Vec<&str> = numbers.split(' ').collect();
         let busy = of(n[1]) + of(n[2]);
-        // Whether the share was rounded or cut is not known.
+        // It is unknown whether the share was rounded or truncated.
         let share = (busy / of(n[0])).scaled(100.0);
-        assert_eq!(equal(name, cut(n[3]).unwrap(), share), None);
+        assert_eq!(equal(name, parse_truncated(n[3]).unwrap(), share), None);
         assert_eq!(at_most(name, busy, of(n[0])), None);
-        // The checker is not blind here: a share one hundredth off on either side is seen, by one
-        // direction at least.
+        // The checker is sensitive here: a share one hundredth off is found in at least one direction.
         let value: f64 = n[3].parse().unwrap();
         let off = |by: f64| equal(name, of(&format!("{:.2}", value + by)), share).is_some();
         assert!(off(0.02) && off(-0.02), "{row}");
@@ -78,7 +77,7 @@ raid ext2: 49 50.150 1.003 0.339";
 #[test]
 fn phillips_shares_of_cpu_hold_his_system_times() {
     // Daniel Phillips, "Performance of Ext2 directory operations", 2001-11-05: system, elapsed, %CPU.
-    // User time is not printed, so the share is a limit from above, as is the elapsed time.
+    // User time is not parse_rounded, so the share is a limit from above, as is the elapsed time.
     let rows = "\
 create classic: 4.45 4.49 100
 create current: 7.58 7.61 99
@@ -92,8 +91,8 @@ reverse indexed: 0.19 0.32 80";
     for row in rows.lines() {
         let (name, numbers) = row.split_once(": ").unwrap();
         let n: Vec<&str> = numbers.split(' ').collect();
-        // time(1) cuts hundredths and per cent off.
-        let [system, elapsed, share] = [0, 1, 2].map(|at| cut(n[at]).unwrap());
+        // time(1) truncates hundredths and per cent.
+        let [system, elapsed, share] = [0, 1, 2].map(|at| parse_truncated(n[at]).unwrap());
         assert_eq!(at_most(name, (system / elapsed).scaled(100.0), share), None);
         assert_eq!(at_most(name, system, elapsed), None);
     }
@@ -101,12 +100,12 @@ reverse indexed: 0.19 0.32 80";
 
 #[test]
 fn of_the_first_benchmarks_of_ext4_the_write_above_the_platter_is_the_one_alarm() {
-    // Linuxinsight 2006: the platter passes 57 MB/s; its readers saw 63 written and 52 and 53 read.
+    // Linuxinsight 2006: the platter transfers 57 MB/s; its readers report 63 written and 52 and 53 read.
     let platter = of("57");
     for read in ["52", "53"] {
         assert_eq!(at_most("sequential read", of(read), platter), None);
     }
-    // Explained, not a misprint: nothing was synced, so part of it was still in memory (the verdict
+    // Explained, not a misprint: nothing was synced, so part of it was still in memory (the flag
     // ABOVE DEVICE SPEED).
     let alarm = at_most("ext4, sequential write", of("63"), platter).unwrap();
     assert_eq!(alarm.rule, Rule::MoreThanWhole);

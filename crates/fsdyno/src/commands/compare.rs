@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fsdyno_record::Trial;
-use fsdyno_report::compare::{self, Bisect, Wanted};
+use fsdyno_report::compare::{self, Bisect, CompareOptions};
 use fsdyno_report::{Style, load};
 
 use crate::cli::Compare;
@@ -26,9 +26,9 @@ pub fn run(typed: &Compare) -> Result<Exit, Failure> {
 
 fn compare_results(typed: &Compare) -> Result<Exit, Failure> {
     let (base, new) = (read(&typed.base)?, read(&typed.new)?);
-    let wanted = Wanted { metric: typed.metric, threshold: typed.threshold.0 };
-    let compared =
-        compare::compare(&base, &new, wanted).map_err(|error| Failure::wrong(error.to_string()))?;
+    let options = CompareOptions { metric: typed.metric, threshold: typed.threshold.0 };
+    let compared = compare::compare(&base, &new, options)
+        .map_err(|error| Failure::wrong(error.to_string()))?;
     let style = Style { color: output::colour(), width: output::width() };
     output::data(&compare::print(&compared, typed.format, style))?;
     if typed.bisect {

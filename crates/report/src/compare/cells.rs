@@ -1,8 +1,8 @@
-//! The cells of two results, and which of one has which of the other for its partner.
+//! Cells of two results, and the matching of cells of one with cells of the other.
 //!
 //! A cell is a plan under one lab identity, with all its seeds. Its conditions are its plan without
-//! what a comparison may be about: the kernel, the tools' exact commands, the lab, the directory's
-//! path and the content of the disk's file, all of which [`super::differences`] names.
+//! the parts that a comparison may be about: the kernel, the tools' exact commands, the lab, the directory's
+//! path and the disk's parameters, all of which [`super::differences`] lists.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::number::clean;
 /// The trials of one plan in one result.
 #[derive(Clone, Debug)]
 pub struct Cell<'a> {
-    /// `dirops files=1000 on ext4`, with whatever tells it from its namesakes in its result.
+    /// `dirops files=1000 on ext4`, with whatever distinguishes it from others of that name in its result.
     pub name: String,
     /// All its trials, in the order of the records; never empty.
     pub trials: Vec<&'a Trial>,
@@ -28,23 +28,23 @@ pub struct Cell<'a> {
 pub struct Pair<'a> {
     /// The base.
     pub base: Cell<'a>,
-    /// What is measured against it.
+    /// The new one.
     pub new: Cell<'a>,
 }
 
 /// The cells of two results.
 #[derive(Debug, Default)]
 pub struct Matched<'a> {
-    /// Those with a partner, in the order of the base.
+    /// The matched cells, in the order of the base.
     pub pairs: Vec<Pair<'a>>,
-    /// Cells of the base without one.
+    /// Unmatched cells of the base.
     pub base_alone: Vec<Cell<'a>>,
-    /// Cells of the new result without one.
+    /// Unmatched cells of the new result.
     pub new_alone: Vec<Cell<'a>>,
 }
 
 impl<'a> Cell<'a> {
-    /// The trials that ended well.
+    /// The successful trials.
     pub fn good(&self) -> impl Iterator<Item = &'a Trial> + '_ {
         self.trials.iter().copied().filter(|trial| trial.outcome == Outcome::Ok)
     }
@@ -62,9 +62,9 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// Finds every cell's partner: the same plan first, then equal conditions, then the same label on
-/// equal conditions but for the file system's spec. Where several could be meant, none is taken.
-pub fn matched<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
+/// Matches each cell: the same plan first, then equal conditions, then the same label on conditions that are equal
+/// except for the file system's spec. An ambiguous cell is not matched.
+pub fn match_cells<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
     let (mut base, mut new) = (cells(base), cells(new));
     name(&mut base, &mut new);
     let mut left: [Vec<Option<Cell<'a>>>; 2] =
@@ -91,7 +91,7 @@ pub fn matched<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
     Matched { pairs: pairs.into_iter().map(|(_, pair)| pair).collect(), base_alone, new_alone }
 }
 
-/// What two cells must share, from the strictest to the loosest.
+/// The keys that two cells must share, from the strictest to the loosest.
 const PASSES: &[fn(&Cell<'_>) -> String] = &[
     |cell| format!("{} {} {}", cell.plan().hash, cell.lab(), cell.plan().label),
     |cell| format!("{} {}", cell.plan().hash, cell.plan().label),
@@ -107,7 +107,7 @@ fn cells(trials: &[Trial]) -> Vec<Cell<'_>> {
     let mut homeless = Vec::new();
     for trial in trials {
         let plan = &trial.plan;
-        // One that died before its lab was known belongs to any cell of its plan.
+        // A trial that failed before its lab was known belongs to any cell of its plan.
         if trial.lab_id.is_none() && trial.outcome != Outcome::Ok {
             homeless.push(trial);
             continue;
@@ -129,7 +129,7 @@ fn cells(trials: &[Trial]) -> Vec<Cell<'_>> {
     cells
 }
 
-/// Puts a trial into the cell at a place, or into a new one where there is none.
+/// Puts a trial into the cell at an index, or into a new one at the end.
 fn put<'a>(cells: &mut Vec<Cell<'a>>, at: usize, trial: &'a Trial) {
     match cells.get_mut(at) {
         Some(cell) => cell.trials.push(trial),
@@ -141,13 +141,13 @@ fn put<'a>(cells: &mut Vec<Cell<'a>>, at: usize, trial: &'a Trial) {
     }
 }
 
-/// The conditions of a plan: all of it but what a comparison may be about. Two trials are of one kind if these
-/// are equal.
+/// The conditions of a plan: all of it but the parts that a comparison may be about. Two trials are of one kind if
+/// these are equal.
 pub fn conditions(plan: &Plan) -> Value {
     let mut key = serde_json::to_value(plan).unwrap_or(Value::Null);
     remove(&mut key, "", &["label", "hash"]);
     remove(&mut key, "/medium", &["kernel", "boot", "path"]);
-    // A drive of this host is named by its path; what is made (loop:8G) by its size.
+    // A drive of this host is identified by its path; an ephemeral device (loop:8G) by its size.
     if plan.device().is_some_and(|device| device.on.starts_with('/')) {
         remove(&mut key, "/medium", &["on"]);
     }
@@ -162,7 +162,7 @@ pub fn conditions(plan: &Plan) -> Value {
     key
 }
 
-/// Conditions without what was typed of the file system: a label may stand for two specs, an old and a new one.
+/// Conditions without the requested spec of the file system: a label may stand for two specs, an old and a new one.
 pub fn without_spec(mut conditions: Value) -> Value {
     remove(&mut conditions, "/filesystem", &["kind", "spec"]);
     conditions
@@ -174,7 +174,7 @@ fn remove(value: &mut Value, at: &str, fields: &[&str]) {
     }
 }
 
-/// Names cells by workload and label, and by whatever conditions tell them from their namesakes.
+/// Names cells by workload and label, and by the conditions that distinguish them from others of that name.
 fn name<'a>(base: &mut [Cell<'a>], new: &mut [Cell<'a>]) {
     fn subject<'a>(cell: &Cell<'a>) -> Subject<'a> {
         Subject { lab_id: cell.identity(), ..cell.trials[0].into() }
@@ -211,13 +211,13 @@ mod tests {
     fn another_kernel_and_lab_are_partners_and_another_disk_is_none() {
         let base = fixture::trials();
         let new = on_kernel(fixture::trials(), "6.12.3");
-        let both = matched(&base, &new);
+        let both = match_cells(&base, &new);
         assert_eq!((both.pairs.len(), both.base_alone.len(), both.new_alone.len()), (6, 0, 0));
         assert!(both.pairs.iter().all(|pair| pair.base.name == pair.new.name));
         assert_eq!(both.pairs[0].base.name, "dirops on ext4");
         let mut moved = fixture::trials();
         moved.iter_mut().for_each(|trial| fixture::set_disk(trial, "instant"));
-        let none = matched(&base, &moved);
+        let none = match_cells(&base, &moved);
         assert!(none.pairs.is_empty());
         assert_eq!(names(&none.new_alone)[0], "dirops on ext4, instant");
     }
@@ -225,13 +225,13 @@ mod tests {
     #[test]
     fn two_kernels_on_both_sides_find_their_own_and_one_against_two_is_not_guessed() {
         let two = [fixture::trials(), on_kernel(fixture::trials(), "6.12.3")].concat();
-        let both = matched(&two, &two);
+        let both = match_cells(&two, &two);
         assert_eq!(both.pairs.len(), 12);
         for pair in &both.pairs {
             assert_eq!(pair.base.plan().hash, pair.new.plan().hash);
         }
         let third = on_kernel(fixture::trials(), "5.10.0");
-        let none = matched(&two, &third);
+        let none = match_cells(&two, &third);
         assert!(none.pairs.is_empty(), "{:?}", names(&none.base_alone));
         assert_eq!(none.base_alone.len(), 12);
         assert!(names(&none.base_alone).iter().any(|name| name.contains(", 6.12.3")));
@@ -245,11 +245,11 @@ mod tests {
             trial.plan.filesystem.as_mut().unwrap().spec = "ext4 -O ^dir_index".into();
             trial.plan = trial.plan.clone().sealed();
         }
-        assert_eq!(matched(&base, &new).pairs.len(), 6);
+        assert_eq!(match_cells(&base, &new).pairs.len(), 6);
         for trial in new.iter_mut().filter(|trial| trial.plan.label == "ext4") {
             trial.plan.label = "linear".into();
         }
-        let two_alone = matched(&base, &new);
+        let two_alone = match_cells(&base, &new);
         assert_eq!((two_alone.pairs.len(), two_alone.base_alone.len()), (4, 2));
     }
 
@@ -261,19 +261,19 @@ mod tests {
             trial.plan.workload.params.insert("files".into(), "20000".into());
             trial.plan = trial.plan.clone().sealed();
         }
-        let both = matched(&base, &new);
+        let both = match_cells(&base, &new);
         assert_eq!(both.pairs.len(), 3);
         assert_eq!(names(&both.base_alone)[0], "dirops files=10000 on ext4");
         assert_eq!(names(&both.new_alone)[0], "dirops files=20000 on ext4");
     }
 
     #[test]
-    fn a_trial_that_died_before_its_lab_was_known_stays_with_its_plan() {
+    fn a_trial_that_failed_before_its_lab_was_known_stays_with_its_plan() {
         let base = fixture::trials();
         let mut new = fixture::trials();
         new[0].lab_id = None;
         new[0].outcome = Outcome::Failed;
-        let both = matched(&base, &new);
+        let both = match_cells(&base, &new);
         assert_eq!((both.pairs.len(), both.pairs[0].new.trials.len()), (6, 3));
         assert_eq!(both.pairs[0].new.good().count(), 2);
     }

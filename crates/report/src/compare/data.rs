@@ -72,7 +72,7 @@ fn row(row: &Row) -> Value {
 const HEAD: &str = "cell,phase,metric,unit,method,n_base,n_new,base,new,ratio,low,high,p,\
     p_in_table,relabelled_p,exact,verdict,n_that_would_decide,notes\n";
 
-/// A line for each row; what is unknown is empty.
+/// A line for each row; unknown values are empty.
 pub fn csv(compared: &Compared) -> String {
     let mut out = String::from(HEAD);
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What differs between the two sides of a comparison beside what was measured: a line each.
+//! Differences between the two sides of a comparison other than the measured values: a line each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,33 +9,33 @@ use serde_json::Value;
 use super::cells::{Cell, Pair};
 use crate::number::clean;
 
-/// One thing that differs.
+/// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What: `kernel`, `tool mkfs`, `lab identity`.
+    /// Its name: `kernel`, `tool mkfs`, `lab identity`.
     pub what: String,
     /// Its values in the base.
     pub base: String,
     /// Its values in the new result.
     pub new: String,
-    /// The cells it differs in; none where it differs in all.
+    /// The cells in which it differs; empty if it differs in all.
     pub cells: Vec<String>,
 }
 
-/// What a value is where there is none.
+/// The value where there is none.
 const NONE: &str = "none";
 
-/// The longest value that is shown, in characters; more of it helps nobody.
+/// The longest displayed value, in characters.
 const LONGEST: usize = 100;
 
-/// The differences of all pairs; one that several share is named once.
+/// The differences of all pairs; one shared by several pairs is listed once.
 pub fn differences(pairs: &[Pair<'_>]) -> Vec<Difference> {
     let mut found: Vec<Difference> = Vec::new();
     for pair in pairs {
         let (base, new) = (facts(&pair.base), facts(&pair.new));
         let names: BTreeSet<&(u8, String)> = base.keys().chain(new.keys()).collect();
         for name in names {
-            let (base, new) = (shown(base.get(name)), shown(new.get(name)));
+            let (base, new) = (format_values(base.get(name)), format_values(new.get(name)));
             if base == new {
                 continue;
             }
@@ -58,8 +58,8 @@ pub fn differences(pairs: &[Pair<'_>]) -> Vec<Difference> {
 
 type Facts = BTreeMap<(u8, String), BTreeSet<String>>;
 
-/// All that may differ, with every value that some trial of the cell has; in the order of the
-/// number. A trial that failed may have found no conditions, so what is empty is left out.
+/// All facts that may differ, with every value of some trial of the cell, in the order of the number. A trial
+/// that failed may have no conditions, so empty values are skipped.
 fn facts(cell: &Cell<'_>) -> Facts {
     let mut facts = Facts::new();
     let mut add = |order: u8, what: &str, value: String| {
@@ -73,15 +73,15 @@ fn facts(cell: &Cell<'_>) -> Facts {
         let found = &trial.conditions;
         add(0, "schema of records", trial.schema.to_string());
         add(1, "fsdyno", trial.program());
-        // Enough of it to tell it from another; the whole of it is in the records.
+        // Enough of it to distinguish it; the records have all of it.
         let lab = trial.lab_id.iter().flat_map(|id| id.chars()).take(16);
         add(2, "lab identity", lab.collect());
         add(3, "kernel", found.kernel.clone());
-        for (what, value) in planned(&trial.plan) {
+        for (what, value) in plan_facts(&trial.plan) {
             add(4, &what, value);
         }
         add(5, "CPU", found.cpu.clone());
-        // A directory's own device; of a loop device or an array only a number that changes.
+        // For a directory its device; for a loop device or an array it is only a number that changes.
         if matches!(trial.plan.medium, MediumPlan::Directory { .. }) {
             add(6, "device", found.device.clone());
         }
@@ -100,8 +100,8 @@ fn facts(cell: &Cell<'_>) -> Facts {
     facts
 }
 
-/// What of a plan is no condition of the match.
-fn planned(plan: &Plan) -> Vec<(String, String)> {
+/// The facts of a plan that are not conditions of the match.
+fn plan_facts(plan: &Plan) -> Vec<(String, String)> {
     let mut facts = vec![("label".to_string(), plan.label.clone())];
     if let Some(filesystem) = &plan.filesystem {
         facts.push(("file system".into(), filesystem.spec.clone()));
@@ -114,10 +114,12 @@ fn planned(plan: &Plan) -> Vec<(String, String)> {
         MediumPlan::Lab(lab) => {
             facts.push(("lab's kernel".into(), lab.kernel.clone()));
             facts.push(("boot".into(), lab.boot.name().into()));
-            facts.extend(law("disk", &lab.disk.spec));
-            facts.extend(lab.journal.iter().flat_map(|disk| law("journal's disk", &disk.spec)));
+            facts.extend(disk_parameters("disk", &lab.disk.spec));
+            facts.extend(
+                lab.journal.iter().flat_map(|disk| disk_parameters("journal's disk", &disk.spec)),
+            );
         }
-        MediumPlan::Model(model) => facts.extend(law("disk", &model.disk.spec)),
+        MediumPlan::Model(model) => facts.extend(disk_parameters("disk", &model.disk.spec)),
     }
     let input = plan.workload.input.iter().filter_map(|input| {
         let path = plan.workload.params.get(&input.parameter)?;
@@ -127,8 +129,8 @@ fn planned(plan: &Plan) -> Vec<(String, String)> {
     facts
 }
 
-/// A disk's file, a line for each of its values.
-fn law(of: &str, spec: &Value) -> Vec<(String, String)> {
+/// The parameters of a disk, a line for each value.
+fn disk_parameters(of: &str, spec: &Value) -> Vec<(String, String)> {
     match spec {
         Value::Object(fields) => fields
             .iter()
@@ -141,12 +143,12 @@ fn law(of: &str, spec: &Value) -> Vec<(String, String)> {
     }
 }
 
-fn shown(values: Option<&BTreeSet<String>>) -> String {
+fn format_values(values: Option<&BTreeSet<String>>) -> String {
     let all: Vec<String> = values.into_iter().flatten().map(|value| clean(value)).collect();
     if all.is_empty() { NONE.into() } else { all.join(" | ") }
 }
 
-/// Two values that differ, cut to what can be read, from where they still are alike.
+/// Two different values, truncated to a readable length from where they begin to differ.
 fn apart(base: String, new: String) -> (String, String) {
     let alike = base.chars().zip(new.chars()).take_while(|(a, b)| a == b).count();
     let from = if base.chars().count().max(new.chars().count()) > LONGEST {
@@ -154,23 +156,23 @@ fn apart(base: String, new: String) -> (String, String) {
     } else {
         0
     };
-    let cut = |text: &str| {
+    let truncated = |text: &str| {
         let rest: Vec<char> = text.chars().skip(from).collect();
         let start = if from > 0 { "..." } else { "" };
         let end = if rest.len() > LONGEST { "..." } else { "" };
         format!("{start}{}{end}", rest.iter().take(LONGEST).collect::<String>())
     };
-    (cut(&base), cut(&new))
+    (truncated(&base), truncated(&new))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cells::matched;
+    use super::super::cells::match_cells;
     use super::*;
     use crate::fixture;
 
     fn between(base: &[Trial], new: &[Trial]) -> Vec<Difference> {
-        differences(&matched(base, new).pairs)
+        differences(&match_cells(base, new).pairs)
     }
 
     #[test]
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_side_has_differs_and_control_characters_are_not_passed_on() {
+    fn a_value_of_one_side_only_differs_and_control_characters_are_removed() {
         let base = fixture::trials();
         let mut new = fixture::trials();
         for trial in &mut new {

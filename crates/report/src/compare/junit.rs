@@ -1,7 +1,7 @@
 //! A comparison as JUnit's XML, which CI systems show: a test case for each cell and phase.
 //!
-//! `failure` is slower, `error` a trial of NEW that failed, `skipped` what cannot be told or has no
-//! partner: that is no pass.
+//! `failure` is slower, `error` a trial of NEW that failed, `skipped` an undecided or unmatched phase, which is not
+//! a pass.
 
 use fsdyno_stats::compare::Verdict;
 
@@ -14,7 +14,7 @@ pub fn junit(compared: &Compared) -> String {
     let (mut errors, mut skipped) = (0, compared.count(Verdict::Unknown));
     for alone in &compared.alone {
         let what = words::alone(alone);
-        cases.push(outside("no partner", &alone.what, "skipped", &what, &what));
+        cases.push(outside("unmatched", &alone.what, "skipped", &what, &what));
         skipped += 1;
     }
     for trial in &compared.unfinished {
@@ -66,16 +66,16 @@ fn case(row: &Row) -> String {
         words::n(row),
     );
     let marks = words::marks(row);
-    let told = if marks.is_empty() { line.clone() } else { format!("{line}; {marks}") };
+    let text = if marks.is_empty() { line.clone() } else { format!("{line}; {marks}") };
     let inside = match row.verdict() {
         Verdict::Slower => {
             let message = escape(&format!("slower: {line}"));
-            format!("<failure message=\"{message}\" type=\"slower\">{}</failure>", escape(&told))
+            format!("<failure message=\"{message}\" type=\"slower\">{}</failure>", escape(&text))
         }
-        Verdict::Unknown => format!("<skipped message=\"{}\"/>", escape(&format!("~: {told}"))),
+        Verdict::Unknown => format!("<skipped message=\"{}\"/>", escape(&format!("~: {text}"))),
         verdict => {
-            let told = format!("{}: {told}", words::verdict(verdict));
-            format!("<system-out>{}</system-out>", escape(&told))
+            let text = format!("{}: {text}", words::verdict(verdict));
+            format!("<system-out>{}</system-out>", escape(&text))
         }
     };
     let seconds = row.new.1.filter(|_| row.measure.unit() == "seconds");

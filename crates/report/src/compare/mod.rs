@@ -1,7 +1,7 @@
-//! Two results compared: `fsdyno compare BASE NEW`.
+//! Comparison of two results: `fsdyno compare BASE NEW`.
 //!
-//! [`cells`] finds which cell belongs to which, [`rows`] compares the phases of each pair,
-//! [`differences`] names what differs beside them; the other files are what people and programs read.
+//! [`cells`] matches the cells of both, [`rows`] compares the phases of each pair, [`differences`] lists
+//! other differences; the other files are the output formats.
 
 mod cells;
 mod data;
@@ -24,43 +24,43 @@ use cells::{Cell, Matched};
 use crate::number::clean;
 use crate::table::Style;
 
-/// What is compared, and from which difference on it matters.
+/// The options of a comparison.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct CompareOptions {
     /// The measure.
     pub metric: Metric,
     /// The least difference that matters, relative: 0.03 is 3 %.
     pub threshold: f64,
 }
 
-/// Two results compared.
+/// The comparison of two results.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// What was asked.
+    /// The requested measure.
     pub metric: Metric,
     /// The least difference that matters, relative.
     pub threshold: f64,
     /// A row for each phase of each pair of cells, in the order of the base.
     pub rows: Vec<Row>,
-    /// What differs beside them.
+    /// Other differences.
     pub differences: Vec<Difference>,
-    /// What has no partner, each in a sentence.
-    pub alone: Vec<Alone>,
-    /// Trials that did not end well.
+    /// Unmatched cells and phases, each in a sentence.
+    pub alone: Vec<Unmatched>,
+    /// Failed and skipped trials.
     pub unfinished: Vec<Unfinished>,
 }
 
-/// Which of the two results.
+/// One of the two results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What is measured against.
+    /// The base.
     Base,
-    /// What is measured.
+    /// The new result.
     New,
 }
 
 impl Side {
-    /// Its word in messages.
+    /// Its name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Side::Base => "BASE",
@@ -71,52 +71,56 @@ impl Side {
 
 /// A cell, or a phase of one, that only one side has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Alone {
-    /// Which side has it.
+pub struct Unmatched {
+    /// The side that has it.
     pub side: Side,
-    /// What it is.
+    /// Its name.
     pub what: String,
 }
 
 /// A trial that failed or was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Which side it is of.
+    /// The side that it belongs to.
     pub side: Side,
     /// Its cell.
     pub cell: String,
     /// Its seed.
     pub seed: u64,
-    /// Whether it failed; else it was skipped.
+    /// True if it failed, false if it was skipped.
     pub failed: bool,
-    /// Why, as it was recorded.
+    /// The recorded reason.
     pub reason: String,
 }
 
-/// How a step of a bisection ends.
+/// The result of a bisection step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bisect {
     /// No phase takes longer by more than the threshold.
     Good,
     /// Some phase does.
     Bad,
-    /// The trials do not tell.
+    /// The trials do not decide.
     CannotTell,
 }
 
-/// Why nothing could be compared: what each side has.
+/// The reason why nothing could be compared: the cells of each side.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nothing to compare: {0}")]
 pub struct NothingInCommon(String);
 
-/// Compares two results. A caller that wants the user's order hands the trials in that order, and
-/// leaves out those that a later trial superseded.
+/// Compares two results. A caller that wants the user's order passes the trials in that order, without
+/// superseded ones.
 ///
 /// # Errors
-/// No cell of one has a partner in the other, or no pair has trials of both sides that ended well and
-/// nothing has failed.
-pub fn compare(base: &[Trial], new: &[Trial], wanted: Wanted) -> Result<Compared, NothingInCommon> {
-    let Matched { pairs, base_alone, new_alone } = cells::matched(base, new);
+/// No cell of one has a match in the other, or no pair has successful trials of both sides and nothing
+/// has failed.
+pub fn compare(
+    base: &[Trial],
+    new: &[Trial],
+    options: CompareOptions,
+) -> Result<Compared, NothingInCommon> {
+    let Matched { pairs, base_alone, new_alone } = cells::match_cells(base, new);
     if pairs.is_empty() {
         let sides = [(Side::Base, &base_alone), (Side::New, &new_alone)].map(has);
         return Err(NothingInCommon(format!(
@@ -124,9 +128,9 @@ pub fn compare(base: &[Trial], new: &[Trial], wanted: Wanted) -> Result<Compared
             sides[0], sides[1]
         )));
     }
-    let (rows, mut alone) = rows::rows(&pairs, wanted);
+    let (rows, mut alone) = rows::rows(&pairs, options);
     for (side, cells) in [(Side::Base, &base_alone), (Side::New, &new_alone)] {
-        alone.extend(cells.iter().map(|cell| Alone { side, what: cell.name.clone() }));
+        alone.extend(cells.iter().map(|cell| Unmatched { side, what: cell.name.clone() }));
     }
     let mut unfinished = Vec::new();
     let bases = pairs.iter().map(|pair| &pair.base).chain(&base_alone);
@@ -134,8 +138,8 @@ pub fn compare(base: &[Trial], new: &[Trial], wanted: Wanted) -> Result<Compared
     bases.for_each(|cell| unfinished.extend(unfinished_of(Side::Base, cell)));
     news.for_each(|cell| unfinished.extend(unfinished_of(Side::New, cell)));
     let compared = Compared {
-        metric: wanted.metric,
-        threshold: wanted.threshold,
+        metric: options.metric,
+        threshold: options.threshold,
         rows,
         differences: differences::differences(&pairs),
         alone,
@@ -146,13 +150,13 @@ pub fn compare(base: &[Trial], new: &[Trial], wanted: Wanted) -> Result<Compared
             format!("; {}, seed {}: {}", first.side.name(), first.seed, clean(&first.reason))
         });
         return Err(NothingInCommon(format!(
-            "no phase of equal conditions ended well on both sides{why}"
+            "no phase of equal conditions succeeded on both sides{why}"
         )));
     }
     Ok(compared)
 }
 
-/// How many cells are named where none has a partner.
+/// The number of cells listed if none has a match.
 const NAMED: usize = 6;
 
 fn has((side, cells): (Side, &Vec<Cell<'_>>)) -> String {
@@ -180,23 +184,23 @@ fn unfinished_of(side: Side, cell: &Cell<'_>) -> Vec<Unfinished> {
 }
 
 impl Compared {
-    /// How many rows have a verdict.
+    /// The number of rows with a verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.rows.iter().filter(|row| row.verdict() == verdict).count()
     }
 
-    /// Whether some phase is slower.
+    /// Returns true if some phase is slower.
     pub fn slower(&self) -> bool {
         self.count(Verdict::Slower) > 0
     }
 
-    /// Whether a trial of the new result failed.
+    /// Returns true if a trial of the new result failed.
     pub fn new_failed(&self) -> bool {
         self.unfinished.iter().any(|trial| trial.side == Side::New && trial.failed)
     }
 
-    /// What a bisection wants to know: bad if some phase certainly takes longer by more than the
-    /// threshold; good only if every phase of every cell of the base certainly does not.
+    /// The result for a bisection: bad if some phase certainly takes longer by more than the threshold; good only
+    /// if every phase of every cell of the base certainly does not.
     pub fn bisect(&self) -> Bisect {
         let regressed: Vec<Option<bool>> = self.rows.iter().map(Row::regressed).collect();
         let lacks = self.alone.iter().any(|alone| alone.side == Side::Base);
@@ -210,7 +214,7 @@ impl Compared {
     }
 }
 
-/// How a comparison is printed.
+/// The output format of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Aligned columns as wide as the terminal.
@@ -228,7 +232,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format, with the name that `--format` takes and what it is.
+    /// Every format, with its name for `--format` and its description.
     pub const ALL: &[(&str, &str, Format)] = &[
         ("text", "A table for a terminal", Format::Text),
         ("mail", "A table of 72 columns for a mailing list", Format::Mail),

@@ -7,19 +7,19 @@ use fsdyno_stats::compare::{Comparison, Verdict, adjust};
 use fsdyno_stats::validity::Flag;
 
 use super::cells::{Cell, Pair};
-use super::{Alone, Side, Wanted};
+use super::{CompareOptions, Side, Unmatched};
 use crate::device;
 use crate::measure::Measure;
 use crate::number::clean;
-use crate::pairing::{How, Pairing};
+use crate::pairing::{Matching, Pairing};
 use crate::view::{Run, latency_op};
 
-/// What is compared.
+/// The metric of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Seconds until the device's own cache was empty.
     Durable,
-    /// Seconds until the last call came back.
+    /// Seconds until the last call returned.
     Returned,
     /// CPU seconds of the threads that issue ops.
     Cpu,
@@ -28,47 +28,47 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// Every metric, with the name that `--metric` takes and what it is.
+    /// Every metric, with its name for `--metric` and its description.
     pub const ALL: &[(&str, &str, Metric)] = &[
         (
             "durable",
-            "Time until the device's own cache was empty; to returned where that is unknown; of full file \
-             systems what a file takes of the device",
+            "Time until the device's own cache was empty; to returned if that is unknown; for full file \
+             systems the device space per file",
             Metric::Durable,
         ),
-        ("returned", "Time until the last call came back", Metric::Returned),
+        ("returned", "Time until the last call returned", Metric::Returned),
         ("cpu", "CPU time of the threads that issue the calls", Metric::Cpu),
         ("p99", "99th percentile of the latency of the phase's main op", Metric::P99),
     ];
 
-    /// The name that `--metric` takes.
+    /// Its name for `--metric`.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, _, metric)| *metric == self).map_or("", |(name, _, _)| name)
     }
 }
 
-/// What a reader must know of a row.
+/// A note on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
-    /// The time to durable is unknown, so it is the time to returned.
+    /// The time to durable is unknown, so the time to returned is compared.
     ByReturned,
-    /// The phase ended by time, so it is the time for one operation.
+    /// The phase ended by time, so the time per operation is compared.
     EachOp,
-    /// The file systems were filled, so it is what a file takes of the device.
-    ByRoom,
-    /// There is but one value on a side, or one pair.
+    /// The file systems were filled, so the device space per file is compared.
+    BySpace,
+    /// There is only one value on a side, or one pair.
     Single,
     /// A value is zero or unknown, and has no ratio.
     NoRatio,
-    /// What was compared is not what was asked for, by a flag of its trials.
+    /// A flag of the trials forbids a verdict.
     Withheld,
     /// No two repeats differed.
     Exact,
     /// Trials of the lab without common seeds, compared as if on a host.
     Unpaired,
-    /// So many trials have no partner of their seed.
+    /// The number of trials whose seed the other side does not have.
     LeftOut(usize),
-    /// So many repeats would decide.
+    /// The number of repeats that would decide.
     Decides(u32),
     /// A flag of some trial.
     Flag(Flag),
@@ -81,28 +81,28 @@ pub struct Row {
     pub cell: String,
     /// The phase.
     pub phase: String,
-    /// What was compared in the end.
+    /// The measure that was compared.
     pub measure: Measure,
-    /// Values of the base: how many, and their geometric mean (the arithmetic one if one
-    /// is zero); none where it was not measured in all of them.
+    /// Number of values of the base, and their geometric mean (the arithmetic one if a value is zero); none if
+    /// it was not measured in all of them.
     pub base: (usize, Option<f64>),
-    /// The same of the new result.
+    /// Number and mean of values of the new result.
     pub new: (usize, Option<f64>),
-    /// Their ratio; none where a value is zero.
+    /// Their ratio; none if a value is zero.
     pub comparison: Option<Comparison>,
-    /// What a reader must know.
+    /// Notes on the row.
     pub marks: Vec<Mark>,
-    /// Why what either side acknowledged may be lost at a power cut.
+    /// The reasons why acknowledged data of either side may be lost at a power cut.
     pub risks: Vec<String>,
 }
 
 impl Row {
-    /// What follows; unknown where there is no ratio.
+    /// The verdict; unknown if there is no ratio.
     pub fn verdict(&self) -> Verdict {
         self.comparison.map_or(Verdict::Unknown, |comparison| comparison.verdict)
     }
 
-    /// Whether it takes longer by more than the threshold; none where that cannot be told.
+    /// Returns true if it takes longer by more than the threshold; none if that is undecided.
     pub fn regressed(&self) -> Option<bool> {
         self.comparison?.regressed()
     }
@@ -122,13 +122,13 @@ impl Row {
 }
 
 /// The rows of all pairs, corrected for their number, and the phases that only one side has.
-pub fn rows(pairs: &[Pair<'_>], wanted: Wanted) -> (Vec<Row>, Vec<Alone>) {
+pub fn rows(pairs: &[Pair<'_>], options: CompareOptions) -> (Vec<Row>, Vec<Unmatched>) {
     let (mut rows, mut alone) = (Vec::new(), Vec::new());
     for pair in pairs {
         let (base, new) = (phases(&pair.base), phases(&pair.new));
         for phase in &base {
             match new.contains(phase) {
-                true => rows.extend(row(pair, phase, wanted)),
+                true => rows.extend(row(pair, phase, options)),
                 false => alone.push(without(Side::Base, &pair.base, phase)),
             }
         }
@@ -143,11 +143,11 @@ pub fn rows(pairs: &[Pair<'_>], wanted: Wanted) -> (Vec<Row>, Vec<Alone>) {
     (rows, alone)
 }
 
-fn without(side: Side, cell: &Cell<'_>, phase: &str) -> Alone {
-    Alone { side, what: format!("{}, phase {}", cell.name, clean(phase)) }
+fn without(side: Side, cell: &Cell<'_>, phase: &str) -> Unmatched {
+    Unmatched { side, what: format!("{}, phase {}", cell.name, clean(phase)) }
 }
 
-/// The phases of a cell's good trials, in the order of the first that has them.
+/// The phases of a cell's successful trials, in the order of the first that has them.
 fn phases<'a>(cell: &Cell<'a>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for phase in cell.good().flat_map(|trial| &trial.measured.phases) {
@@ -158,30 +158,32 @@ fn phases<'a>(cell: &Cell<'a>) -> Vec<&'a str> {
     names
 }
 
-/// The trials that ran a phase; of a seed that the lab ran twice one, for both are the same trial.
+/// The trials that ran a phase; if the lab ran a seed twice, only one of these equal trials.
 fn runs<'a>(cell: &Cell<'a>, phase: &str) -> Vec<Run<'a>> {
-    let mut seen = BTreeSet::new();
+    let mut known = BTreeSet::new();
     let run = |trial: &'a Trial| {
         let found = trial.measured.phases.iter().find(|found| found.name == phase)?;
-        (!trial.repeats_exactly() || seen.insert(trial.seed)).then_some((trial, found))
+        (!trial.repeats_exactly() || known.insert(trial.seed)).then_some((trial, found))
     };
     cell.good().filter_map(run).collect()
 }
 
-fn row(pair: &Pair<'_>, phase: &str, wanted: Wanted) -> Option<Row> {
+fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
     let pairing = Pairing::of(&runs(&pair.base, phase), &runs(&pair.new, phase));
     let (base, new) = (&pairing.base, &pairing.new);
     let mut marks = Vec::new();
     match pairing.how {
-        How::Pairs(left_out) => marks.extend((left_out > 0).then_some(Mark::LeftOut(left_out))),
-        How::Unpaired => marks.push(Mark::Unpaired),
-        How::Samples => {}
+        Matching::Pairs(left_out) => {
+            marks.extend((left_out > 0).then_some(Mark::LeftOut(left_out)))
+        }
+        Matching::Unpaired => marks.push(Mark::Unpaired),
+        Matching::Samples => {}
     }
     let all: Vec<Run<'_>> = base.iter().chain(new).copied().collect();
-    let measure = measure_of(&all, wanted.metric);
-    marks.extend(match (wanted.metric, measure) {
+    let measure = measure_of(&all, options.metric);
+    marks.extend(match (options.metric, measure) {
         (Metric::Durable, Measure::Returned) => Some(Mark::ByReturned),
-        (Metric::Durable, Measure::Room) => Some(Mark::ByRoom),
+        (Metric::Durable, Measure::Space) => Some(Mark::BySpace),
         (_, Measure::Operation | Measure::Cpu { each: true }) => Some(Mark::EachOp),
         _ => None,
     });
@@ -196,7 +198,7 @@ fn row(pair: &Pair<'_>, phase: &str, wanted: Wanted) -> Option<Row> {
     let mut risks: Vec<String> = all.iter().flat_map(|(trial, _)| device::risks(trial)).collect();
     risks.sort();
     risks.dedup();
-    // That it is not durable is what "by returned" says.
+    // The mark "by returned" already says that it is not durable.
     flags.retain(|flag| *flag != Flag::NotDurable);
     marks.extend(flags.into_iter().map(Mark::Flag));
     Some(Row {
@@ -205,16 +207,16 @@ fn row(pair: &Pair<'_>, phase: &str, wanted: Wanted) -> Option<Row> {
         measure,
         base: (base.len(), base_values.as_deref().map(mean)),
         new: (new.len(), new_values.as_deref().map(mean)),
-        comparison: comparison.map(|comparison| comparison.within(wanted.threshold)),
+        comparison: comparison.map(|comparison| comparison.within(options.threshold)),
         marks,
         risks,
     })
 }
 
-/// By what the trials of both sides are measured, where this was asked for.
-fn measure_of(runs: &[Run<'_>], wanted: Metric) -> Measure {
+/// The measure that the trials of both sides have for a metric.
+fn measure_of(runs: &[Run<'_>], metric: Metric) -> Measure {
     let each = runs.iter().any(|run| run.1.limit_ns.is_some());
-    match wanted {
+    match metric {
         Metric::Durable => Measure::of(runs.iter()),
         Metric::Returned if each => Measure::Operation,
         Metric::Returned => Measure::Returned,
@@ -234,7 +236,7 @@ fn main_op(runs: &[Run<'_>]) -> Option<OpKind> {
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(kind, _)| kind)
 }
 
-/// The geometric mean, which ratios are about; where a value is zero, the arithmetic one.
+/// The geometric mean, which ratios are of; if a value is zero, the arithmetic mean.
 fn mean(values: &[f64]) -> f64 {
     let n = values.len().max(1) as f64;
     if values.iter().all(|value| *value > 0.0) && !values.is_empty() {
@@ -244,7 +246,7 @@ fn mean(values: &[f64]) -> f64 {
     }
 }
 
-/// What follows from the comparison, before what the trials are flagged with.
+/// Adds the marks that follow from the comparison, before those of the flags.
 fn mark(row: &mut Row) {
     let mut marks = Vec::new();
     match row.comparison {

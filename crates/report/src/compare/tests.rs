@@ -1,20 +1,20 @@
-//! Comparisons of made trials.
+//! Tests of comparisons on generated trials.
 
 use super::*;
 use crate::fixture;
 use crate::measure::Measure;
 use fsdyno_record::Nanos;
 
-fn wanted() -> Wanted {
-    Wanted { metric: Metric::Durable, threshold: 0.03 }
+fn options() -> CompareOptions {
+    CompareOptions { metric: Metric::Durable, threshold: 0.03 }
 }
 
 fn between(base: &[Trial], new: &[Trial]) -> Compared {
-    compare(base, new, wanted()).unwrap()
+    compare(base, new, options()).unwrap()
 }
 
-/// The same trials with the times of one label's phases made longer, by so many parts of a thousand
-/// and a little of the seed.
+/// The trials with the times of one label's phases multiplied by `permille` thousandths and a little of the
+/// seed.
 fn slowed(label: &str, permille: u64) -> Vec<Trial> {
     let mut trials = fixture::trials();
     for trial in trials.iter_mut().filter(|trial| trial.plan.label == label) {
@@ -28,8 +28,7 @@ fn slowed(label: &str, permille: u64) -> Vec<Trial> {
     trials
 }
 
-/// A bit of everything: slower, faster, same, not told, another kernel, a cell without a partner, a
-/// failed trial.
+/// Every case: slower, faster, same, undecided, another kernel, an unmatched cell, a failed trial.
 fn mixed() -> Compared {
     let mut new = slowed("ext4", 1120);
     for trial in &mut new {
@@ -65,7 +64,7 @@ fn a_result_against_itself_is_the_same_everywhere() {
 }
 
 #[test]
-fn what_became_slower_is_found_by_pairs_of_seeds_and_is_bad() {
+fn a_slowdown_is_found_by_pairs_of_seeds_and_is_bad() {
     let compared = between(&fixture::trials(), &slowed("ext4", 1120));
     assert_eq!((compared.count(Verdict::Slower), compared.count(Verdict::Same)), (4, 8));
     assert_eq!(compared.bisect(), Bisect::Bad);
@@ -82,7 +81,7 @@ fn what_became_slower_is_found_by_pairs_of_seeds_and_is_bad() {
 fn below_the_threshold_it_is_the_same_and_a_smaller_threshold_finds_it() {
     let (base, new) = (fixture::trials(), slowed("ext4", 1010));
     assert_eq!(between(&base, &new).count(Verdict::Same), 12);
-    let sharp = compare(&base, &new, Wanted { threshold: 0.002, ..wanted() }).unwrap();
+    let sharp = compare(&base, &new, CompareOptions { threshold: 0.002, ..options() }).unwrap();
     assert_eq!(sharp.count(Verdict::Slower), 4);
 }
 
@@ -98,7 +97,7 @@ fn a_host_is_compared_by_welch_and_by_returned_where_nothing_is_durable() {
 }
 
 #[test]
-fn one_trial_claims_nothing_and_a_bisection_skips_it() {
+fn one_trial_has_no_verdict_and_a_bisection_skips_it() {
     let compared = between(&fixture::single(), &slowed("ext4", 3000)[..1]);
     assert_eq!((compared.rows.len(), compared.count(Verdict::Unknown)), (2, 2));
     assert!(compared.rows[0].marks.contains(&Mark::Single), "{:?}", compared.rows[0]);
@@ -117,7 +116,7 @@ fn a_time_of_zero_has_no_ratio_and_no_verdict() {
 }
 
 #[test]
-fn seeds_without_a_partner_are_left_out_and_told() {
+fn unmatched_seeds_are_left_out_and_reported() {
     let mut new = fixture::trials();
     new.retain(|trial| trial.seed != 2);
     let row = &between(&fixture::trials(), &new).rows[0];
@@ -164,25 +163,25 @@ fn records_of_another_schema_are_named() {
 }
 
 #[test]
-fn what_was_not_measured_is_no_zero() {
+fn an_unmeasured_value_is_not_zero() {
     let mut new = fixture::trials();
     new.iter_mut().for_each(|trial| trial.measured.phases[0].ops.clear());
-    let wanted = Wanted { metric: Metric::P99, ..wanted() };
-    let compared = compare(&fixture::trials(), &new, wanted).unwrap();
+    let options = CompareOptions { metric: Metric::P99, ..options() };
+    let compared = compare(&fixture::trials(), &new, options).unwrap();
     assert_eq!((compared.rows[0].new.1, compared.rows[0].marks[0]), (None, Mark::NoRatio));
     let mail = print(&compared, Format::Mail, Style::default());
     assert!(!mail.contains("0 ns"), "{mail}");
 }
 
 #[test]
-fn nothing_in_common_says_what_each_has() {
+fn nothing_in_common_lists_what_each_side_has() {
     let mut new = fixture::trials();
     new.iter_mut().for_each(|trial| fixture::set_disk(trial, "instant"));
-    let error = compare(&fixture::trials(), &new, wanted()).unwrap_err().to_string();
+    let error = compare(&fixture::trials(), &new, options()).unwrap_err().to_string();
     for word in ["BASE has dirops on ext4, hdd-7200", "NEW has", "instant"] {
         assert!(error.contains(word), "{error}");
     }
-    let empty = compare(&fixture::trials(), &[], wanted()).unwrap_err().to_string();
+    let empty = compare(&fixture::trials(), &[], options()).unwrap_err().to_string();
     assert!(empty.contains("NEW has no trial"), "{empty}");
 }
 
@@ -199,7 +198,7 @@ fn every_metric_measures_something_else() {
     for (metric, ratio) in
         [(Metric::Durable, 1.0), (Metric::Cpu, 2.0), (Metric::Returned, 3.0), (Metric::P99, 4.0)]
     {
-        let compared = compare(&base, &new, Wanted { metric, ..wanted() }).unwrap();
+        let compared = compare(&base, &new, CompareOptions { metric, ..options() }).unwrap();
         for row in &compared.rows {
             assert_eq!(row.measure.name(), metric.name());
             assert!((row.comparison.unwrap().ratio - ratio).abs() < 1e-9, "{row:?}");
@@ -208,7 +207,7 @@ fn every_metric_measures_something_else() {
 }
 
 #[test]
-fn a_phase_that_ended_by_time_is_measured_by_what_was_done_in_it() {
+fn a_phase_that_ended_by_time_is_measured_per_operation() {
     let timed = |times: u64| {
         let mut trials = fixture::trials();
         for phase in trials.iter_mut().flat_map(|trial| &mut trial.measured.phases) {
@@ -262,7 +261,7 @@ fn as_csv_and_json_have_every_row() {
 }
 
 #[test]
-fn hostile_names_reach_no_terminal_and_no_markup() {
+fn hostile_names_are_escaped_for_terminal_and_markup() {
     let mut trials = fixture::with_failures();
     for trial in &mut trials {
         trial.plan.label = "<script>alert(1)</script>\x1b[2J\"|'&\u{ffff}".into();

@@ -1,4 +1,4 @@
-//! A comparison for people: a table for a terminal, for a mail, or as Markdown.
+//! A comparison as text: a table for a terminal or a mail, or Markdown.
 
 use fsdyno_stats::compare::Verdict;
 use unicode_width::UnicodeWidthStr;
@@ -7,7 +7,7 @@ use super::{Compared, Row, Side, words};
 use crate::markdown::escape;
 use crate::table::{MAIL_WIDTH, Style};
 use crate::text::plain;
-use crate::wrap::{SHORTEST, cut, wrap};
+use crate::wrap::{SHORTEST, truncate, wrap};
 
 /// For a terminal.
 pub fn text(compared: &Compared, style: Style) -> String {
@@ -22,7 +22,7 @@ pub fn mail(compared: &Compared) -> String {
 
 const HEADS: [&str; 8] = ["phase", "n", "base", "new", "effect %", "95 % interval", "p", "verdict"];
 
-/// The column of the phase's name, which is cut where a line is too long, and that of p, which goes.
+/// The column of the phase's name, which is truncated if a line is too long, and that of p, which is dropped.
 const PHASE: usize = 0;
 const P: usize = 6;
 
@@ -63,15 +63,13 @@ impl Writer {
         }
         self.paragraph(&words::summary(compared), "");
         self.line("");
-        self.list("What differs beside what was measured:", compared.differences.iter(), |d| {
-            words::difference(d)
-        });
+        self.list("Other differences:", compared.differences.iter(), |d| words::difference(d));
         if compared.differences.is_empty() {
             self.paragraph("Nothing else differs: kernel, tools, disk and lab are the same.", "");
             self.line("");
         }
-        self.list("Without a partner:", compared.alone.iter(), words::alone);
-        self.list("Did not end well:", words::unfinished(compared).iter(), String::clone);
+        self.list("Unmatched:", compared.alone.iter(), words::alone);
+        self.list("Failed or skipped:", words::unfinished(compared).iter(), String::clone);
         for (name, meaning) in words::legend(compared) {
             self.paragraph(&format!("{name}: {meaning}"), "  ");
         }
@@ -94,7 +92,7 @@ impl Writer {
         self.line("");
     }
 
-    /// The width of each column, zero where it goes, and the gap between them.
+    /// The width of each column, zero if it is dropped, and the gap between them.
     fn fit(&self, rows: &[[String; 8]]) -> ([usize; 8], usize) {
         let mut widths = HEADS.map(|head| head.width());
         for row in rows {
@@ -102,22 +100,22 @@ impl Writer {
                 *width = (*width).max(cell.width());
             }
         }
-        let room = self.style.width;
+        let space = self.style.width;
         let needs = |widths: &[usize; 8], gap| {
             let columns = widths.iter().filter(|width| **width > 0).count();
             widths.iter().sum::<usize>() + gap * (columns - 1)
         };
         for gap in [2, 1] {
-            if needs(&widths, gap) <= room {
+            if needs(&widths, gap) <= space {
                 return (widths, gap);
             }
         }
-        let too_much = needs(&widths, 1) - room;
+        let too_much = needs(&widths, 1) - space;
         let shortest = SHORTEST.min(widths[PHASE]);
         if widths[PHASE] - shortest < too_much {
             widths[P] = 0;
         }
-        let too_much = needs(&widths, 1).saturating_sub(room);
+        let too_much = needs(&widths, 1).saturating_sub(space);
         widths[PHASE] = widths[PHASE].saturating_sub(too_much).max(shortest);
         (widths, 1)
     }
@@ -131,9 +129,9 @@ impl Writer {
             if at > 0 {
                 line.push_str(&" ".repeat(gap));
             }
-            let cell = cut(cell, *width);
+            let cell = truncate(cell, *width);
             let pad = " ".repeat(width.saturating_sub(cell.width()));
-            // The verdict is a word too, and nothing follows it.
+            // The verdict is a word too, and it is the last column.
             let words = at == PHASE || at == cells.len() - 1;
             line.push_str(&if words { format!("{cell}{pad}") } else { format!("{pad}{cell}") });
         }

@@ -1,9 +1,9 @@
-//! The words that every format of a comparison shares.
+//! Texts that every format of a comparison shares.
 
 use fsdyno_stats::compare::{Method, Verdict};
 use fsdyno_stats::validity::Flag;
 
-use super::{Alone, Compared, Difference, Mark, Metric, Row, Side};
+use super::{Compared, Difference, Mark, Metric, Row, Side, Unmatched};
 use crate::number::{self, clean};
 
 /// A verdict in a table.
@@ -16,21 +16,21 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A ratio as what it changes: `+12.3 %`, `-4.0 %`, `+0.003 %`; `x2.31` from a doubling on.
+/// A ratio as a change: `+12.3 %`, `-4.0 %`, `+0.003 %`; `x2.31` from a doubling on.
 pub fn change(ratio: f64) -> String {
     if ratio >= 1.9995 {
         return format!("x{}", number::relative(ratio).trim_end_matches('x'));
     }
     let percent = (ratio - 1.0) * 100.0;
     let digits = match percent.abs() {
-        // The rounding of a division is no difference.
+        // The rounding of a division is not a difference.
         p if p < 1e-9 => return "0 %".into(),
         p if p < 0.0995 => 3,
         p if p < 0.995 => 2,
         _ => 1,
     };
     let shown = format!("{percent:+.digits$}");
-    // What is there is not shown as nothing.
+    // A small change is not shown as zero.
     if shown[1..].chars().all(|c| c == '0' || c == '.') {
         return if percent < 0.0 { ">-0.001 %".into() } else { "<+0.001 %".into() };
     }
@@ -48,7 +48,7 @@ pub fn interval(row: &Row) -> String {
     interval.map_or("-".into(), |(low, high)| format!("{} to {}", change(low), change(high)))
 }
 
-/// Holm's p of the table: `0.012`, `<0.001`, or `-` where nothing was tested.
+/// Holm's p of the table: `0.012`, `<0.001`, or `-` if nothing was tested.
 pub fn p(row: &Row) -> String {
     match row.comparison.and_then(|comparison| comparison.p_in_table) {
         None => "-".into(),
@@ -57,7 +57,7 @@ pub fn p(row: &Row) -> String {
     }
 }
 
-/// `5`, or `5/4` where the sides have unequal numbers.
+/// `5`, or `5/4` if the sides have unequal numbers.
 pub fn n(row: &Row) -> String {
     let (base, new) = (row.base.0, row.new.0);
     if base == new { base.to_string() } else { format!("{base}/{new}") }
@@ -67,8 +67,8 @@ pub fn n(row: &Row) -> String {
 pub fn mark(mark: &Mark) -> String {
     match mark {
         Mark::ByReturned => "by returned".into(),
-        Mark::EachOp => "time for one operation".into(),
-        Mark::ByRoom => "by room".into(),
+        Mark::EachOp => "time per operation".into(),
+        Mark::BySpace => "by space".into(),
         Mark::Single => "n = 1".into(),
         Mark::NoRatio => "no ratio".into(),
         Mark::Withheld => "no verdict".into(),
@@ -81,18 +81,18 @@ pub fn mark(mark: &Mark) -> String {
     }
 }
 
-/// What a side came to, or `-` where it was not measured.
+/// The value of a side, or `-` if it was not measured.
 pub fn value(row: &Row, side: Side) -> String {
     let value = if side == Side::Base { row.base.1 } else { row.new.1 };
-    value.map_or("-".into(), |value| row.measure.shown(value))
+    value.map_or("-".into(), |value| row.measure.format(value))
 }
 
-/// All marks of a row in one line; empty where it has none.
+/// All marks of a row in one line; empty if it has none.
 pub fn marks(row: &Row) -> String {
     marks_of(row).join(", ")
 }
 
-/// The marks of a row, each with what it says of this row alone.
+/// The marks of a row, each with its details.
 pub fn marks_of(row: &Row) -> Vec<String> {
     let words = |it: &Mark| match it {
         Mark::Flag(Flag::Unsafe) => format!("{} ({})", mark(it), row.risks.join("; ")),
@@ -101,7 +101,7 @@ pub fn marks_of(row: &Row) -> Vec<String> {
     row.marks.iter().map(words).collect()
 }
 
-/// What the marks and the columns mean, each with its name.
+/// The meaning of the marks and the columns, by name.
 pub fn legend(compared: &Compared) -> Vec<(String, String)> {
     let mut lines: Vec<(String, String)> = Vec::new();
     let mut add = |name: &str, meaning: &str| {
@@ -113,24 +113,24 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
     let methods: Vec<Method> =
         compared.rows.iter().filter_map(|row| Some(row.comparison?.method)).collect();
     let how = match (methods.contains(&Method::Paired), methods.contains(&Method::Welch)) {
-        (true, true) => "of pairs of equal seed where both sides are of the lab, else Welch's",
+        (true, true) => "of pairs of equal seed if both sides are of the lab, else Welch's",
         (true, false) => "of pairs of equal seed",
-        _ => "Welch's; up to 20 trials a side, a permutation test has to agree",
+        _ => "Welch's; up to 20 trials per side, a permutation test must agree",
     };
     add(
         "effect",
         &format!("new over base, with the 95 % t interval of the logarithms ({how}); n trials"),
     );
-    add("p", "of the same test, raised by Holm for all rows of the table");
+    add("p", "of the same test, adjusted by Holm's method for all rows of the table");
     let limit = change(1.0 + compared.threshold);
     add(
         "same",
         &format!(
-            "the whole interval lies within {limit} and its inverse (--threshold); faster, slower: it lies beyond 0 %, and p is below 0.05"
+            "the whole interval lies within {limit} and its inverse (--threshold); faster, slower: it excludes 0 %, and p is below 0.05"
         ),
     );
     if compared.count(Verdict::Unknown) > 0 {
-        add("~", "the trials do not tell");
+        add("~", "undecided");
     }
     let notes = compared.rows.iter().filter_map(|row| row.comparison?.note()?.split_once(": "));
     notes.for_each(|(name, meaning)| add(name, meaning));
@@ -139,32 +139,32 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
         match mark {
             Mark::ByReturned => add(
                 "by returned",
-                "the time to durable is not known of every trial, so it is the time to returned",
+                "the time to durable is unknown for some trial, so the time to returned is compared",
             ),
             Mark::EachOp => add(
-                "time for one operation",
-                "the phase ended by time, so what was done in it is compared",
+                "time per operation",
+                "the phase ended by time, so the time per operation is compared",
             ),
-            Mark::ByRoom => add(
-                "by room",
-                "the file systems were filled, so what a file takes of the device is compared, geometric mean: \
-                 slower is less roomy, faster is roomier",
+            Mark::BySpace => add(
+                "by space",
+                "the file systems were filled, so the device space per file is compared, geometric mean: \
+                 slower is more space, faster is less",
             ),
             Mark::NoRatio => add("no ratio", "a value is zero or was not measured"),
             Mark::Withheld => add(
                 "no verdict",
-                "what was measured is not what was asked for; see the flag beside it",
+                "something other than the requested comparison was measured; see the flag of the row",
             ),
-            // Their words are the comparison's own.
+            // The comparison has a text of its own for these.
             Mark::Single | Mark::Exact => {}
             Mark::Unpaired => add(
                 "not paired",
-                "the sides have not two seeds in common, so they are compared as samples",
+                "the sides do not have two seeds in common, so they are compared as samples",
             ),
-            Mark::LeftOut(_) => add("left out", "trials whose seed the other side has not"),
+            Mark::LeftOut(_) => add("left out", "trials whose seed the other side does not have"),
             Mark::Decides(_) => add(
                 "would decide",
-                "so many repeats would find a difference of the threshold, or show that there is \
+                "this number of repeats would find a difference of the threshold, or show that there is \
                  none, with 95 % probability",
             ),
             Mark::Flag(flag) => add(flag.name(), flag.meaning()),
@@ -176,22 +176,20 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
 fn measure(metric: Metric) -> &'static str {
     match metric {
         Metric::Durable => "time until the device's own cache was empty, geometric mean",
-        Metric::Returned => "time until the last call came back, geometric mean",
+        Metric::Returned => "time until the last call returned, geometric mean",
         Metric::Cpu => "CPU time of the threads that issue the calls, geometric mean",
-        Metric::P99 => {
-            "99th percentile of the latency of the op that is most of the phase, geometric mean"
-        }
+        Metric::P99 => "99th percentile of the latency of the phase's main op, geometric mean",
     }
 }
 
-/// `1 slower, 2 faster, 4 same, 1 not told (~), of 8.`, and where it is slowest.
+/// `1 slower, 2 faster, 4 same, 1 undecided (~), of 8.`, and the largest slowdown.
 pub fn summary(compared: &Compared) -> String {
     let mut parts = Vec::new();
     for (verdict, word) in [
         (Verdict::Slower, "slower"),
         (Verdict::Faster, "faster"),
         (Verdict::Same, "same"),
-        (Verdict::Unknown, "not told (~)"),
+        (Verdict::Unknown, "undecided (~)"),
     ] {
         let n = compared.count(verdict);
         if n > 0 {
@@ -210,7 +208,7 @@ pub fn summary(compared: &Compared) -> String {
     if let Some(worst) = slower.max_by(|a, b| ratio(a).total_cmp(&ratio(b))) {
         let (change, interval) = (effect(worst), interval(worst));
         sentence += &format!(
-            " Slowest beside its base: {} by {change} (95 % interval {interval}, n = {}).",
+            " Largest slowdown: {} by {change} (95 % interval {interval}, n = {}).",
             worst.title(),
             n(worst)
         );
@@ -234,7 +232,7 @@ pub fn difference(difference: &Difference) -> String {
 }
 
 /// `only in BASE: dirops on xfs`.
-pub fn alone(alone: &Alone) -> String {
+pub fn alone(alone: &Unmatched) -> String {
     format!("only in {}: {}", alone.side.name(), alone.what)
 }
 
@@ -263,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_keeps_its_sign_and_is_never_shown_as_nothing() {
+    fn a_change_keeps_its_sign_and_is_never_shown_as_zero() {
         let shown =
             [1.0, 1.1234, 0.96, 1.004, 1.00042, 1.000_000_1, 0.999_999_9, 2.314, 23.14, 0.0432]
                 .map(change);

@@ -1,4 +1,4 @@
-//! What power cuts showed, in sentences: what was lost, and what the number of cuts can show.
+//! The results of power cuts, in sentences: losses, and the statistical limits of the number of cuts.
 
 use std::collections::BTreeMap;
 
@@ -11,51 +11,54 @@ use crate::number;
 /// The confidence of all limits.
 const LEVEL: f64 = 0.95;
 
-/// Shares of cuts, one of which a number of cuts without a loss can be suggested for.
+/// Shares of cuts, for one of which a number of cuts without a loss is suggested.
 const SHARES: [f64; 3] = [0.05, 0.01, 0.001];
 
-/// Whether anything acknowledged was lost, by which file system, and in how many of such cuts it may be lost; what
-/// could not be examined, or only after a repair; what could not run.
+/// Losses of acknowledged work by file system, with the limits of their share; what could not be examined, or only
+/// after a repair; what could not run.
 pub fn sentences(rows: &[Row]) -> Vec<String> {
-    let mut said = kept(rows);
-    said.extend(rows.iter().filter_map(at_risk));
-    said.extend(rows.iter().filter_map(lost));
+    let mut lines = without_loss(rows);
+    lines.extend(rows.iter().filter_map(risk_sentence));
+    lines.extend(rows.iter().filter_map(loss_sentence));
     if ran(rows).any(|row| !row.tried.is_empty()) {
-        said.push(
-            "Most cuts come where a loss is likeliest, so these shares are of such cuts, not of power cuts at random \
+        lines.push(
+            "Most crash points are where a loss is likeliest, so these shares are of such cuts, not of power cuts at random \
              moments."
                 .into(),
         );
     }
-    said.extend(rows.iter().filter_map(unexamined));
-    said.extend(rows.iter().flat_map(repaired));
-    said.extend(ran(rows).filter_map(torn));
+    lines.extend(rows.iter().filter_map(unexamined_sentence));
+    lines.extend(rows.iter().flat_map(repair_sentences));
+    lines.extend(ran(rows).filter_map(tear_sentence));
     for row in ran(rows).filter(|row| row.has_old_oracle() && !row.tried.is_empty()) {
-        said.push(format!(
-            "{}: judged by an earlier fsdyno, which took a file that was found under an old name only for kept.",
+        lines.push(format!(
+            "{}: judged by an earlier fsdyno, which did not count a file found only under an old name as lost.",
             named(row)
         ));
     }
     for row in ran(rows).filter(|row| row.tried.is_empty()) {
-        said.push(format!("{}: its power was never cut, for nothing of it was timed.", named(row)));
+        lines.push(format!(
+            "{}: its power was never cut, because no phase of it was timed.",
+            named(row)
+        ));
     }
     for row in rows {
         if let Some(reason) = &row.skipped {
             let reason = number::clean(reason);
-            said.push(format!("{} is skipped: {}.", named(row), reason.trim_end_matches('.')));
+            lines.push(format!("{} is skipped: {}.", named(row), reason.trim_end_matches('.')));
         }
     }
-    said
+    lines
 }
 
-/// The least and the most of such cuts that lose something acknowledged; none where there was no cut.
+/// The limits of the share of such cuts that lose something acknowledged; none if there was no cut.
 pub fn limits(row: &Row) -> Option<(f64, f64)> {
-    let (lost, cuts) = (violated(row), row.tried.len());
+    let (lost, cuts) = (violations_of(row), row.tried.len());
     (cuts > 0).then(|| proportion::interval(lost as u64, cuts as u64, LEVEL))
 }
 
-/// After how many cuts something acknowledged was gone, or what was left could not be examined.
-pub fn violated(row: &Row) -> usize {
+/// The number of cuts after which something acknowledged was lost, or the file system could not be examined.
+pub fn violations_of(row: &Row) -> usize {
     row.count(|tried| tried.findings.violations() > 0 || tried.recovery.lost.is_some())
 }
 
@@ -63,8 +66,8 @@ fn all(row: &Row) -> String {
     number::counted(row.tried.len(), "cut")
 }
 
-/// Those that lost nothing, by how often their power was cut: cuts of different file systems show nothing together.
-fn kept(rows: &[Row]) -> Vec<String> {
+/// Sentences on rows that lost nothing, by number of cuts: cuts of different file systems are not added up.
+fn without_loss(rows: &[Row]) -> Vec<String> {
     let mut by_cuts: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for row in rows.iter().filter(|row| lost_nothing(row) && risks(row).is_empty()) {
         by_cuts.entry(row.tried.len()).or_default().push(named(row));
@@ -97,8 +100,8 @@ fn lost_nothing(row: &Row) -> bool {
     !row.is_bad() && !row.tried.is_empty()
 }
 
-/// What gives up durability by its options is never called kept, whatever the cuts found.
-fn at_risk(row: &Row) -> Option<String> {
+/// A sentence on a row whose options give up durability, whatever the cuts found.
+fn risk_sentence(row: &Row) -> Option<String> {
     let risks = risks(row);
     let found = match lost_nothing(row) {
         true => "; that these cuts lost nothing acknowledged does not make it safe",
@@ -107,7 +110,7 @@ fn at_risk(row: &Row) -> Option<String> {
     (!risks.is_empty()).then(|| format!("{} ({}){found}.", named(row), risks.join("; ")))
 }
 
-fn lost(row: &Row) -> Option<String> {
+fn loss_sentence(row: &Row) -> Option<String> {
     let (least, most) = limits(row).filter(|_| row.is_bad())?;
     let count = match row.violations() {
         0 => String::new(),
@@ -117,7 +120,7 @@ fn lost(row: &Row) -> Option<String> {
         "{}: acknowledged bytes or names were lost in {} of {}{count}; with {} confidence {} to {} of such cuts lose \
          one.",
         named(row),
-        violated(row),
+        violations_of(row),
         all(row),
         plain(LEVEL),
         at_least(least),
@@ -125,7 +128,7 @@ fn lost(row: &Row) -> Option<String> {
     ))
 }
 
-fn unexamined(row: &Row) -> Option<String> {
+fn unexamined_sentence(row: &Row) -> Option<String> {
     (row.unmountable() > 0).then(|| {
         format!(
             "{}: what {} of {} left could not be examined (it could not be mounted, hung or panicked), so all that was \
@@ -137,7 +140,7 @@ fn unexamined(row: &Row) -> Option<String> {
     })
 }
 
-fn repaired(row: &Row) -> Vec<String> {
+fn repair_sentences(row: &Row) -> Vec<String> {
     let kind = row.plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
     let guarantee = guarantee::of(kind);
     let tool =
@@ -146,34 +149,34 @@ fn repaired(row: &Row) -> Vec<String> {
         |tried: &CutOutcome| tried.recovery.repair.is_some() && tried.recovery.lost.is_none();
     let forced = row.count(|tried| back(tried) && tried.recovery.last_resort.is_some());
     let repaired = row.count(back) - forced;
-    let mut said = Vec::new();
+    let mut lines = Vec::new();
     if repaired > 0 {
-        said.push(format!(
-            "{}: {repaired} of {} needed {tool}; the result was judged after the repair.",
+        lines.push(format!(
+            "{}: {repaired} of {} needed {tool}; the state after the repair was judged.",
             named(row),
             all(row)
         ));
     }
     if forced > 0 {
-        said.push(format!(
-            "{}: after {forced} of {} no repair made it mountable; what was judged is what the last resort left, which \
-             discards the journal.",
+        lines.push(format!(
+            "{}: after {forced} of {} no repair made it mountable; it was judged after the last resort, which discards \
+             the journal.",
             named(row),
             all(row)
         ));
     }
-    said
+    lines
 }
 
-fn torn(row: &Row) -> Option<String> {
+fn tear_sentence(row: &Row) -> Option<String> {
     let (name, tear) = (named(row), row.tear);
     let between = format!("{name}: writes were torn between sectors of {tear}, which is");
     match (row.finer_unit(), row.coarser_unit()) {
-        (Some(whole), _) => Some(format!(
-            "{between} harsher than its disk: that writes {whole} whole or not at all."
-        )),
+        (Some(whole), _) => {
+            Some(format!("{between} harsher than its disk, which writes {whole} atomically."))
+        }
         (_, Some(smaller)) => {
-            Some(format!("{between} milder than its disk: that writes only {smaller} whole."))
+            Some(format!("{between} milder than its disk, which writes only {smaller} atomically."))
         }
         _ => None,
     }
@@ -186,15 +189,15 @@ fn plain(share: f64) -> String {
 
 /// An upper limit as a percentage with two digits, which is never below it.
 fn at_most(share: f64) -> String {
-    rounded(share, f64::ceil)
+    round_percent(share, f64::ceil)
 }
 
 /// A lower limit as a percentage with two digits, which is never above it.
 fn at_least(share: f64) -> String {
-    rounded(share, f64::floor)
+    round_percent(share, f64::floor)
 }
 
-fn rounded(share: f64, round: fn(f64) -> f64) -> String {
+fn round_percent(share: f64, round: fn(f64) -> f64) -> String {
     let percent = share * 100.0;
     let decimals = if percent >= 10.0 {
         0
@@ -212,10 +215,10 @@ mod tests {
     use fsdyno_crash::{AtomicUnit, DiskFault};
 
     use super::*;
-    use crate::crash::told_apart;
+    use crate::crash::with_unique_names;
     use crate::crash_fixture;
 
-    /// A row with so many cuts, so many of which lost a name.
+    /// A row with this number of cuts, `lost` of which lost a name.
     fn cut(label: &str, lost: usize, cuts: usize) -> Row {
         let mut row = crash_fixture::crashed().swap_remove(0);
         row.label = label.into();
@@ -227,27 +230,27 @@ mod tests {
     }
 
     #[test]
-    fn few_cuts_without_a_loss_say_how_little_they_show_and_no_two_file_systems_are_added_up() {
-        let said = sentences(&[cut("ext4", 0, 10), cut("off", 0, 10), cut("xfs", 0, 400)]);
+    fn few_cuts_without_a_loss_have_wide_limits_and_file_systems_are_not_added_up() {
+        let text = sentences(&[cut("ext4", 0, 10), cut("off", 0, 10), cut("xfs", 0, 400)]);
         assert_eq!(
-            said[0],
+            text[0],
             "No acknowledged byte or name was lost in 10 cuts each of ext4, off: with 95 % confidence fewer than 26 % \
              of such cuts of any one of them lose one; 59 cuts without a loss would show fewer than 5 %."
         );
         assert_eq!(
-            said[1],
+            text[1],
             "No acknowledged byte or name was lost in 400 cuts of xfs: with 95 % confidence fewer than 0.75 % of such \
              cuts lose one; 2,995 cuts without a loss would show fewer than 0.1 %."
         );
-        assert!(said[2].contains("not of power cuts at random moments"), "{said:?}");
-        assert!(!said.concat().contains("20 cuts") && !said.concat().contains("420"), "{said:?}");
+        assert!(text[2].contains("not of power cuts at random moments"), "{text:?}");
+        assert!(!text.concat().contains("20 cuts") && !text.concat().contains("420"), "{text:?}");
     }
 
     #[test]
     fn cuts_that_lost_something_have_the_exact_interval() {
-        let said = sentences(&[cut("off", 9, 80)]);
+        let text = sentences(&[cut("off", 9, 80)]);
         assert_eq!(
-            said[0],
+            text[0],
             "off: acknowledged bytes or names were lost in 9 of 80 cuts, 9 in all; with 95 % confidence 5.2 % to 21 % \
              of such cuts lose one."
         );
@@ -268,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_run_and_what_could_not_be_examined_is_said() {
+    fn rows_that_could_not_run_or_be_examined_are_named() {
         let mut rows = crash_fixture::crashed();
         let plan = rows[0].plan.clone();
         rows.push(Row {
@@ -276,48 +279,48 @@ mod tests {
             ..Row::skipped(&plan, 1, DiskFault::Honest, "no such driver".into())
         });
         rows[1].tried.retain(|tried| tried.recovery.lost.is_some());
-        let said = sentences(&rows).join(" ");
-        for told in [
+        let text = sentences(&rows).join(" ");
+        for part in [
             "lost in 3 cuts of ext4: with 95 % confidence fewer than 64 %",
             "what 1 of 1 cut left could not be examined",
             "old is skipped: no such driver.",
         ] {
-            assert!(said.contains(told), "{told}: {said}");
+            assert!(text.contains(part), "{part}: {text}");
         }
         assert!(rows[1].is_bad() && !rows[0].is_bad() && !rows[2].is_bad());
-        assert!(!said.contains("never cut"), "{said}");
+        assert!(!text.contains("never cut"), "{text}");
         rows[0].oracle = 1;
-        let said = sentences(&rows).join(" ");
-        assert!(said.contains("ext4: judged by an earlier fsdyno"), "{said}");
+        let text = sentences(&rows).join(" ");
+        assert!(text.contains("ext4: judged by an earlier fsdyno"), "{text}");
     }
 
     #[test]
-    fn what_was_found_is_a_sentence_and_nothing_is_claimed_where_nothing_was_cut() {
+    fn findings_are_sentences_and_without_cuts_nothing_is_claimed() {
         let mut rows = crash_fixture::crashed();
-        let said = sentences(&rows).join(" ");
+        let text = sentences(&rows).join(" ");
         let disk = "off on a disk that drops flushes: ";
         assert!(
-            said.contains(&format!("{disk}acknowledged bytes or names were lost in 2")),
-            "{said}"
+            text.contains(&format!("{disk}acknowledged bytes or names were lost in 2")),
+            "{text}"
         );
         assert!(
-            said.contains(&format!("{disk}1 of 3 cuts needed xfs_repair; the result")),
-            "{said}"
+            text.contains(&format!("{disk}1 of 3 cuts needed xfs_repair; the state")),
+            "{text}"
         );
         rows[0].tried.clear();
-        assert!(sentences(&rows).iter().any(|said| said.contains("never cut")));
-        // Torn within what the disk writes whole.
+        assert!(sentences(&rows).iter().any(|text| text.contains("never cut")));
+        // Torn within what the disk writes atomically.
         let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
         let mut torn = rows[1].clone();
         let fsdyno_record::plan::MediumPlan::Lab(lab) = &mut torn.plan.medium else { panic!() };
         lab.disk.spec = serde_json::to_value(&spec).unwrap().into();
         assert_eq!(torn.tear, AtomicUnit::MIN);
         let harsh = sentences(&[torn.clone()]).join(" ");
-        let right = "sectors of 512 bytes, which is harsher than its disk: that writes 4096 bytes";
+        let right = "sectors of 512 bytes, which is harsher than its disk, which writes 4096 bytes";
         assert!(harsh.contains(right), "{harsh}");
         torn.tear = AtomicUnit::of(&torn.plan);
         assert!(!sentences(&[torn.clone()]).join(" ").contains("harsher"));
-        let told = told_apart(&[torn, rows[1].clone()]);
-        assert_eq!(told[0].label, "off, torn at 4096 bytes");
+        let rows = with_unique_names(&[torn, rows[1].clone()]);
+        assert_eq!(rows[0].label, "off, torn at 4096 bytes");
     }
 }

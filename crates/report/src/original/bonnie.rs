@@ -1,21 +1,21 @@
-//! bonnie++'s line of CSV, format 1.98, which `bon_csv2html` reads; for Bonnie of 1996 its table.
+//! bonnie++'s CSV line, format 1.98, which `bon_csv2html` reads; for Bonnie of 1996 its table.
 //!
-//! Times are until the last call came back, as the originals' are, without the mkdir calls, which
-//! they make before their clocks start. Rates and shares of CPU are cut to whole numbers as theirs.
-//! CPU time is that of the threads that issue ops; it goes on to the phase's last stamp, so it holds
-//! their part of the final sync as well. The longest op is sought among the calls that the phase is
-//! about: the sync that ends it is none of them, as a run of bonnie++ shows, whose rewriting of
-//! 16 MiB, fsync included, has a longest op of 49 us.
+//! Times are until the last call returned, as the original's, without the mkdir calls, which the
+//! original makes before its clock starts. Rates and shares of CPU are truncated as the original's.
+//! CPU time is that of the threads that issue ops; it extends to the phase's last stamp, so it includes
+//! their part of the final sync. The longest op is taken from the calls that the phase is about, without
+//! the sync that ends it: in a run of bonnie++, the rewrite of 16 MiB, fsync included, has a longest op
+//! of 49 us.
 //!
-//! Where bonnie++ 2.00a departs from its own format, as runs of it show, the format is kept: it
-//! leaves the chunk size empty whatever it is, and writes the number of directories one field late.
+//! Where bonnie++ 2.00a departs from its own format, this follows the format: the program leaves the chunk
+//! size always empty, and writes the number of directories one field late.
 
 use fsdyno_record::trial::Phase;
 use fsdyno_record::{Nanos, OpKind, Trial};
 
 /// The fields of a line.
 const FIELDS: usize = 50;
-/// A phase below this has no rate: the original takes such a time for too short to mean anything.
+/// A phase shorter than this has no rate, as in the original.
 const SHORTEST: Nanos = Nanos(500_000_000);
 /// The first field of a rate and of the longest op, the phase, and the calls that it is about.
 const IO: [(usize, usize, &str, &[OpKind]); 5] = [
@@ -25,9 +25,9 @@ const IO: [(usize, usize, &str, &[OpKind]); 5] = [
     (15, 41, "char-read", &[OpKind::Read]),
     (17, 42, "block-read", &[OpKind::Read]),
 ];
-/// The same of the seeks.
+/// The fields, phase and calls of the seeks.
 const SEEKS: (usize, usize, &str, &[OpKind]) = (19, 43, "seeks", &[OpKind::Read, OpKind::Write]);
-/// The same of the many files; what ends a phase is no op of these kinds.
+/// The fields, phases and calls of the many files; the sync that ends a phase is not one of these kinds.
 const FILES: [(usize, usize, &str, &[OpKind]); 6] = [
     (26, 44, "create-seq", MAKE),
     (28, 45, "stat-seq", ASK),
@@ -41,7 +41,7 @@ const MAKE: &[OpKind] =
 const ASK: &[OpKind] = &[OpKind::Stat, OpKind::Open, OpKind::Read, OpKind::Close];
 const REMOVE: &[OpKind] = &[OpKind::Unlink, OpKind::Fsync];
 
-/// One trial.
+/// The report of one trial.
 pub fn form(trial: &Trial) -> String {
     match trial.plan.workload.params.get("program").map(String::as_str) {
         Some("bonnie") => table(trial),
@@ -49,12 +49,12 @@ pub fn form(trial: &Trial) -> String {
     }
 }
 
-/// What is left out in the line of bonnie++ is an empty field.
+/// The CSV line of bonnie++; omitted values are empty fields.
 fn line(trial: &Trial) -> String {
     let mut fields: [String; FIELDS] = std::array::from_fn(|_| String::new());
     fields[0] = "1.98".into();
     fields[1] = format!("fsdyno {}", trial.version);
-    // Names are not quoted, and the reader takes every comma for the end of a field.
+    // Names are not quoted, and the reader takes every comma as the end of a field.
     fields[2] = trial.plan.label.replace([',', '"', '\n'], " ");
     fields[3] = "1".into();
     fields[4] = trial.seed.to_string();
@@ -65,7 +65,7 @@ fn line(trial: &Trial) -> String {
 
 fn large_file(fields: &mut [String; FIELDS], trial: &Trial) {
     let Some(blocks) = phase(trial, "block-write") else { return };
-    let bytes = books(blocks, "bytes");
+    let bytes = units(blocks, "bytes");
     fields[5] = size(bytes);
     fields[6] = match bytes.checked_div(count(blocks, OpKind::Write)) {
         None | Some(8192) => String::new(),
@@ -73,16 +73,16 @@ fn large_file(fields: &mut [String; FIELDS], trial: &Trial) {
     };
     for (rate, longest, name, kinds) in IO {
         let Some(phase) = phase(trial, name) else { continue };
-        let kib = per_second(books(phase, "bytes"), phase) / 1024.0;
+        let kib = per_second(units(phase, "bytes"), phase) / 1024.0;
         fields[rate] = unless_short(phase, "+++++", format!("{}", kib as u64));
         fields[rate + 1] = unless_short(phase, "+++", format!("{}", cpu(phase) as u64));
         fields[longest] = longest_of(phase, kinds);
     }
     let (rate, longest, name, kinds) = SEEKS;
     let Some(phase) = phase(trial, name) else { return };
-    let seeks = per_second(books(phase, "seeks"), phase);
+    let seeks = per_second(units(phase, "seeks"), phase);
     let text = if seeks < 1000.0 { format!("{seeks:.1}") } else { format!("{}", seeks as u64) };
-    fields[7] = books(phase, "seeks").to_string();
+    fields[7] = units(phase, "seeks").to_string();
     // Each seeker opens the file once.
     fields[8] = count(phase, OpKind::Open).to_string();
     fields[rate] = unless_short(phase, "+++++", text);
@@ -93,19 +93,19 @@ fn large_file(fields: &mut [String; FIELDS], trial: &Trial) {
 fn small_files(fields: &mut [String; FIELDS], trial: &Trial) {
     let Some(created) = phase(trial, "create-seq") else { return };
     let param = |key: &str| trial.plan.workload.params.get(key).map_or("", String::as_str);
-    // What has its default is empty.
+    // A default is empty.
     let unless = |key: &str, default: &str| match param(key) {
         value if value == default => String::new(),
         value => value.to_string(),
     };
-    fields[21] = (books(created, "files") / 1024).to_string();
+    fields[21] = (units(created, "files") / 1024).to_string();
     fields[22] = unless("files-max", "0");
     fields[23] = unless("files-min", "0");
     fields[24] = unless("dirs", "0");
     fields[25] = unless("files-chunk", "8192");
     for (rate, longest, name, kinds) in FILES {
         let Some(phase) = phase(trial, name) else { continue };
-        let files = per_second(books(phase, "files"), phase);
+        let files = per_second(units(phase, "files"), phase);
         fields[rate] = unless_short(phase, "+++++", format!("{}", files as u64));
         fields[rate + 1] = unless_short(phase, "+++", format!("{}", cpu(phase) as u64));
         fields[longest] = longest_of(phase, kinds);
@@ -119,17 +119,17 @@ fn table(trial: &Trial) -> String {
          \x20             -Per Char- --Block--- -Rewrite-- -Per Char- --Block--- --Seeks---\n\
          Machine    MB K/sec %CPU K/sec %CPU K/sec %CPU K/sec %CPU K/sec %CPU  /sec %CPU\n",
     );
-    let bytes = phase(trial, "block-write").map_or(0, |phase| books(phase, "bytes"));
+    let bytes = phase(trial, "block-write").map_or(0, |phase| units(phase, "bytes"));
     let machine: String = trial.plan.label.chars().take(8).collect();
     out.push_str(&format!("{machine:<8} {:>4}", bytes >> 20));
     for (.., name, _) in IO {
         if let Some(phase) = phase(trial, name) {
-            let kib = per_second(books(phase, "bytes"), phase) / 1024.0;
+            let kib = per_second(units(phase, "bytes"), phase) / 1024.0;
             out.push_str(&format!(" {:>5} {:>4.1}", kib as u64, cpu(phase)));
         }
     }
     if let Some(phase) = phase(trial, "seeks") {
-        let seeks = per_second(books(phase, "seeks"), phase);
+        let seeks = per_second(units(phase, "seeks"), phase);
         out.push_str(&format!(" {seeks:>5.1} {:>4.1}", cpu(phase)));
     }
     out.push('\n');
@@ -140,7 +140,7 @@ fn phase<'a>(trial: &'a Trial, name: &str) -> Option<&'a Phase> {
     trial.measured.phases.iter().find(|phase| phase.name == name)
 }
 
-fn books(phase: &Phase, what: &str) -> u64 {
+fn units(phase: &Phase, what: &str) -> u64 {
     phase.books.get(what).copied().unwrap_or(0)
 }
 
@@ -148,7 +148,7 @@ fn count(phase: &Phase, kind: OpKind) -> u64 {
     phase.ops.get(&kind).map_or(0, |ops| ops.count)
 }
 
-/// The time that the original would have seen.
+/// The time that the original would have measured.
 fn time(phase: &Phase) -> Nanos {
     let made = phase.ops.get(&OpKind::Mkdir).map_or(Nanos(0), |mkdir| mkdir.total_ns);
     phase.returned_ns - made
@@ -159,7 +159,7 @@ fn per_second(count: u64, phase: &Phase) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-/// Per cent of the time.
+/// CPU time in per cent of the time.
 fn cpu(phase: &Phase) -> f64 {
     let seconds = time(phase).seconds();
     if seconds > 0.0 { 100.0 * phase.cpu_ns.seconds() / seconds } else { 0.0 }
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Name, milliseconds, what it counts, kinds with how many ops and the longest in microseconds.
+    /// Name, milliseconds, counts, kinds with their number of ops and the longest in microseconds.
     type Row<'a> = (&'a str, u64, &'a [(&'a str, u64)], &'a [(OpKind, u64, u64)]);
 
     const MIB: u64 = 1 << 20;
@@ -253,11 +253,11 @@ mod tests {
             let max_ns = Nanos(us * 1000 + 999);
             OpStats { count, max_ns, ..OpStats::default() }
         };
-        let phase = |(name, ms, books, ops): &Row<'_>| Phase {
+        let phase = |(name, ms, units, ops): &Row<'_>| Phase {
             name: (*name).into(),
             returned_ns: Nanos(ms * 1_000_000),
             cpu_ns: Nanos(ms * 250_000),
-            books: books.iter().map(|(what, n)| (what.to_string(), *n)).collect(),
+            books: units.iter().map(|(what, n)| (what.to_string(), *n)).collect(),
             ops: ops.iter().map(|(kind, count, us)| (*kind, stats(*count, *us))).collect(),
             ..Phase::default()
         };
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_skipped_is_empty_and_still_a_field() {
+    fn a_skipped_phase_leaves_empty_fields() {
         let only_files = form(&trial(&SMALL, &[("files-max", "link"), ("dirs", "3")]));
         let fields_of_files = fields(&only_files);
         assert_eq!(fields_of_files.len(), 50);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_made_before_the_original_starts_its_clock() {
+    fn directories_are_created_before_the_clock_starts() {
         let mut trial = trial(&SMALL, &[]);
         let mkdir = OpStats { total_ns: Nanos(1_000_000_000), ..OpStats::default() };
         trial.measured.phases[0].ops.insert(OpKind::Mkdir, mkdir);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_of_another_size_is_told() {
+    fn another_chunk_size_is_written() {
         let mut trial = trial(&BIG, &[]);
         let writes = trial.measured.phases[1].ops.get_mut(&OpKind::Write).unwrap();
         writes.count = 19_200;
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_told_in_the_unit_that_fits() {
+    fn sizes_are_in_the_unit_that_fits() {
         for (bytes, text) in
             [(2 << 30, "2G"), (1800 << 20, "1800M"), (16 << 10, "16k"), (256, "256"), (0, "0")]
         {
@@ -348,8 +348,7 @@ mod tests {
         );
     }
 
-    /// Runs a program of bonnie++'s with this on its input; none, and a printed reason, where it is
-    /// not installed.
+    /// Runs a program of bonnie++ with this input; none, and a printed reason, if it is not installed.
     fn original(program: &str, args: &[&str], input: &str) -> Option<String> {
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -385,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_original_has_its_fields_filled_and_empty_where_ours_has() {
+    fn our_line_has_the_same_empty_fields_as_the_originals() {
         // The options of theirs, what ours did, and the parameters of ours.
         type Case<'a> = (&'a [&'a str], Vec<Row<'a>>, &'a [(&'a str, &'a str)]);
         let fast = [vec![BIG[1], BIG[2], BIG[4], BIG[5]], SMALL.to_vec()].concat();
@@ -398,7 +397,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let at = folder.path().to_str().unwrap();
             let start = ["-q", "-r", "0", "-m", "lab", "-d", at];
-            // It refuses to run as root unless it is told to.
+            // It refuses to run as root without this option.
             let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
             let user: &[&str] = if root { &["-u", "root"] } else { &[] };
             let all: Vec<&str> = start.iter().chain(user).chain(args).copied().collect();

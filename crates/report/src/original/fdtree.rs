@@ -1,16 +1,16 @@
-//! fdtree's own report: whole seconds and whole rates, with the exact ones in brackets behind them.
+//! fdtree's own report: whole seconds and whole rates, with the exact ones in brackets after them.
 //!
-//! The script takes bash's SECONDS before and after each phase and divides whole numbers; a phase of
-//! no whole second has rate 0. Its phases follow each other at once, so here the times until the last
-//! call came back are laid end to end, and what lies between the phases of the trial (verification,
-//! syncs) is left out, as are the lines of `date`: the lab has no date.
+//! The script reads bash's SECONDS before and after each phase and divides whole numbers; a phase of
+//! less than a second has rate 0. Its phases follow each other at once, so this report concatenates the
+//! times until the last call returned, and omits the gaps between the phases of the trial (verification,
+//! syncs) and the lines of `date`: the lab has no date.
 
 use std::fmt::Write;
 
 use fsdyno_record::trial::Phase;
 use fsdyno_record::{Nanos, Trial};
 
-/// A rate: what is counted in the books, and what its line is called.
+/// A rate: the counted unit, and the label of its line.
 type Rate = (&'static str, &'static str);
 
 /// Phase, its heading, its rates.
@@ -25,10 +25,10 @@ const PHASES: [(&str, &str, &[Rate]); 4] = [
     ("directory-remove", "DIRECTORY REMOVE", &[("directories", "Directory removals per second")]),
 ];
 
-/// One trial.
+/// The report of one trial.
 pub fn form(trial: &Trial) -> String {
     let mut out = format!(
-        "# {}, seed {}, in the form of fdtree-1.0.2; in brackets what was measured\n",
+        "# {}, seed {}, in the form of fdtree-1.0.2; measured values in brackets\n",
         trial.plan.label, trial.seed
     );
     header(&mut out, trial);
@@ -48,7 +48,7 @@ pub fn form(trial: &Trial) -> String {
             ),
         );
         for (what, rate) in rates {
-            let count = books(phase, what);
+            let count = units(phase, what);
             let truncated = count.checked_div(end - start).unwrap_or(0);
             let exactly = if exact > 0.0 {
                 format!("{:.3}", count as f64 / exact)
@@ -61,15 +61,16 @@ pub fn form(trial: &Trial) -> String {
     out
 }
 
-/// Which tree it was.
+/// Prints the parameters of the tree.
 fn header(out: &mut String, trial: &Trial) {
     let total = |what: &str| {
         let phases = trial.measured.phases.iter();
-        phases.map(|phase| books(phase, what)).max().unwrap_or(0)
+        phases.map(|phase| units(phase, what)).max().unwrap_or(0)
     };
     let (directories, files, kib) = (total("directories"), total("files"), total("KiB"));
     line(out, format_args!("fdtree-1.0.2: starting at ./LEVEL0.fsdyno.1/"));
-    if let Some((levels, dirs)) = shape(trial).filter(|shape| counted(*shape) == Some(directories))
+    if let Some((levels, dirs)) =
+        shape(trial).filter(|shape| directory_count(*shape) == Some(directories))
     {
         line(
             out,
@@ -90,8 +91,8 @@ fn header(out: &mut String, trial: &Trial) {
     line(out, format_args!("\tfor a total of {files} files and {kib} KiB"));
 }
 
-/// Levels and directories per directory of the program's defaults and of the published sets, as the
-/// workload has them; what they come to is compared with the books.
+/// Levels and directories per directory of the program's defaults and of the published sets, as in the
+/// workload; their number of directories is compared with the count.
 const SETS: [(&str, (u64, u64)); 5] = [
     ("none", (4, 10)),
     ("small-shallow", (3, 20)),
@@ -109,8 +110,8 @@ fn shape(trial: &Trial) -> Option<(u64, u64)> {
     Some((number("levels").unwrap_or(levels), number("dirs").unwrap_or(dirs)))
 }
 
-/// How many directories a tree has, its root counted.
-fn counted((levels, dirs): (u64, u64)) -> Option<u64> {
+/// The number of directories of a tree, including its root.
+fn directory_count((levels, dirs): (u64, u64)) -> Option<u64> {
     (0..levels).try_fold(1u64, |below, _| below.checked_mul(dirs)?.checked_add(1))
 }
 
@@ -119,11 +120,11 @@ fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = writeln!(out, "{text}");
 }
 
-fn books(phase: &Phase, what: &str) -> u64 {
+fn units(phase: &Phase, what: &str) -> u64 {
     phase.books.get(what).copied().unwrap_or(0)
 }
 
-/// Whole seconds, as SECONDS has them.
+/// Whole seconds, as in SECONDS.
 fn whole(time: Nanos) -> u64 {
     time.0 / 1_000_000_000
 }
@@ -133,17 +134,17 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// A count in the books.
+    /// A work unit and its count.
     type Count = (&'static str, u64);
 
-    /// A trial of phases that took so many milliseconds.
+    /// A trial whose phases took these milliseconds.
     fn trial(phases: &[(&str, u64, &[Count])]) -> Trial {
         let mut trial = fixture::single().remove(0);
         trial.plan.workload.name = "fdtree".into();
-        let phase = |(name, ms, books): &(&str, u64, &[Count])| Phase {
+        let phase = |(name, ms, units): &(&str, u64, &[Count])| Phase {
             name: (*name).into(),
             returned_ns: Nanos(ms * 1_000_000),
-            books: books.iter().map(|(what, n)| ((*what).to_string(), *n)).collect(),
+            books: units.iter().map(|(what, n)| ((*what).to_string(), *n)).collect(),
             ..Phase::default()
         };
         trial.measured.phases = phases.iter().map(phase).collect();
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_the_medium_shallow_set_is_told_as_the_script_tells_it() {
+    fn a_run_of_the_medium_shallow_set_is_printed_as_by_the_script() {
         let trial = trial(&[
             ("directory-create", 400, DIRECTORIES),
             ("file-create", 154_300, &[("files", 3_070), ("KiB", 12_280_000)]),
@@ -169,7 +170,7 @@ mod tests {
         ]);
         assert_eq!(
             form(&with(trial, &[("set", "medium-shallow"), ("levels", "auto"), ("dirs", "auto")])),
-            "# ext4, seed 1, in the form of fdtree-1.0.2; in brackets what was measured\n\
+            "# ext4, seed 1, in the form of fdtree-1.0.2; measured values in brackets\n\
              fdtree-1.0.2: starting at ./LEVEL0.fsdyno.1/\n\
              \tcreating/deleting 2 directory levels with 17 directories at each level\n\
              \tfor a total of 307 directories\n\
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_run_that_only_creates_two_phases_are_told() {
+    fn a_run_that_only_creates_has_two_phases() {
         let text = form(&trial(&[
             ("directory-create", 0, DIRECTORIES),
             ("file-create", 1000, &[("files", 3_070), ("KiB", 12_280_000)]),
@@ -198,12 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn levels_that_do_not_make_the_directories_that_were_made_are_not_told() {
-        let told = |levels| {
+    fn levels_that_do_not_match_the_directories_are_not_printed() {
+        let printed = |levels| {
             let trial = trial(&[("directory-create", 0, DIRECTORIES)]);
             form(&with(trial, &[("levels", levels), ("dirs", "17")])).contains("directory levels")
         };
-        assert!(told("2") && !told("3") && !told("64"));
+        assert!(printed("2") && !printed("3") && !printed("64"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Trials as the program that the workload stands for would have reported them.
+//! Trials in the report format of the program that the workload reproduces.
 //!
 //! One file for each program; its row here makes `--format original` print it.
 
@@ -11,17 +11,17 @@ use fsdyno_record::trial::Outcome;
 
 use crate::error::ReportError;
 
-/// Prints a trial that ended well in the form of the original; ends in a newline.
+/// Prints a successful trial in the form of the original; ends in a newline.
 type Form = fn(&Trial) -> String;
 
 /// Workload and the form of its original.
 const FORMS: &[(&str, Form)] =
     &[("fdtree", fdtree::form), ("bonnie", bonnie::form), ("postmark", postmark::form)];
 
-/// Every trial that ended well, one after the other.
+/// Prints every successful trial, one after the other.
 ///
 /// # Errors
-/// [`ReportError::NoOriginal`] where no trial's workload has such a form.
+/// [`ReportError::NoOriginal`] if no trial's workload has such a form.
 pub fn original(trials: &[Trial]) -> Result<String, ReportError> {
     let form_of = |trial: &&Trial| {
         let form = FORMS.iter().find(|(name, _)| *name == trial.plan.workload.name)?.1;

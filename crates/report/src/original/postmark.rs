@@ -1,14 +1,14 @@
-//! PostMark's own reports, verbose and terse: whole seconds of at least one, and what was done.
+//! PostMark's own reports, verbose and terse: whole seconds of at least one, and counts.
 //!
-//! PostMark takes time(2) before and after each part [SRC]. Its parts follow each other at once, so
-//! here the times until the last call came back are laid end to end from a full second on, and what
-//! lies between the phases of the trial (verification, syncs) is left out, as are the phases of the
-//! subdirectories, which it does not time.
+//! PostMark calls time(2) before and after each part [SRC]. Its parts follow each other at once, so this
+//! report concatenates the times until the last call returned, from a full second on, and omits the gaps
+//! between the phases of the trial (verification, syncs) and the phases of the subdirectories, which
+//! PostMark does not time.
 
 use fsdyno_record::trial::Phase;
 use fsdyno_record::{Nanos, Trial};
 
-/// One trial, as its workload's parameter `report` says.
+/// The report of one trial, by its workload's parameter `report`.
 pub fn form(trial: &Trial) -> String {
     let run = Run::of(trial);
     let terse = trial.plan.workload.params.get("report").is_some_and(|report| report == "terse");
@@ -20,9 +20,9 @@ pub fn form(trial: &Trial) -> String {
     )
 }
 
-/// What PostMark counts, and its whole seconds.
+/// PostMark's counts and its whole seconds.
 struct Run {
-    /// Seconds of all, of creation alone, of the transactions, of deletion alone.
+    /// Seconds in total, of creation alone, of the transactions, of deletion alone.
     total: u64,
     creation: u64,
     mixed: u64,
@@ -41,7 +41,7 @@ struct Run {
 impl Run {
     fn of(trial: &Trial) -> Run {
         let phases = &trial.measured.phases;
-        let books = |what: &str| {
+        let units = |what: &str| {
             phases.iter().filter_map(|phase| phase.books.get(what)).copied().sum::<u64>()
         };
         let returned = |name: &str| {
@@ -51,7 +51,7 @@ impl Run {
         let created = returned("create");
         let transacted = created + returned("transactions");
         let deleted = transacted + returned("delete");
-        // A time of nothing is taken for one second [SRC].
+        // A time of zero counts as one second [SRC].
         let between =
             |from: Nanos, to: Nanos| (to.0 / 1_000_000_000 - from.0 / 1_000_000_000).max(1);
         Run {
@@ -59,19 +59,19 @@ impl Run {
             creation: between(Nanos(0), created),
             mixed: between(created, transacted),
             deletion: between(transacted, deleted),
-            transactions: books("transactions"),
-            created_alone: books("files created alone"),
-            created_mixed: books("files created mixed"),
-            read: books("files read"),
-            appended: books("files appended"),
-            deleted_alone: books("files deleted alone"),
-            deleted_mixed: books("files deleted mixed"),
-            bytes_read: books("read bytes"),
-            bytes_written: books("written bytes"),
+            transactions: units("transactions"),
+            created_alone: units("files created alone"),
+            created_mixed: units("files created mixed"),
+            read: units("files read"),
+            appended: units("files appended"),
+            deleted_alone: units("files deleted alone"),
+            deleted_mixed: units("files deleted mixed"),
+            bytes_read: units("read bytes"),
+            bytes_written: units("written bytes"),
         }
     }
 
-    /// Rates are whole numbers, cut off [SRC].
+    /// The verbose report; rates are truncated to whole numbers [SRC].
     fn verbose(&self) -> String {
         let Run { total, creation, mixed, deletion, .. } = *self;
         let files =
@@ -106,7 +106,7 @@ impl Run {
         .concat()
     }
 
-    /// Thirteen fields: two times, eleven rates.
+    /// The terse report: thirteen fields, two times and eleven rates.
     fn terse(&self) -> String {
         let Run { total, creation, mixed, deletion, .. } = *self;
         let rates = [
@@ -143,15 +143,15 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// The default configuration's books, with the times of its three parts in milliseconds.
+    /// The default configuration's counts, with the times of its three parts in milliseconds.
     fn trial(report: &str, create: u64, transactions: u64, delete: u64) -> Trial {
         let mut trial = fixture::single().remove(0);
         trial.plan.workload.name = "postmark".into();
         trial.plan.workload.params = [("report".to_string(), report.to_string())].into();
-        let phase = |name: &str, ms: u64, books: &[(&str, u64)]| Phase {
+        let phase = |name: &str, ms: u64, units: &[(&str, u64)]| Phase {
             name: name.into(),
             returned_ns: Nanos(ms * 1_000_000),
-            books: books.iter().map(|(what, n)| ((*what).to_string(), *n)).collect(),
+            books: units.iter().map(|(what, n)| ((*what).to_string(), *n)).collect(),
             ..Phase::default()
         };
         trial.measured.phases = vec![
@@ -206,7 +206,7 @@ mod tests {
         let text = form(&trial("verbose", 2600, 3500, 900));
         for line in [
             "\t7 seconds total\n",
-            // From 2.6 to 6.1 seconds: four times the clock has struck.
+            // From 2.6 to 6.1 seconds: the clock ticks four times.
             "\t4 seconds of transactions (125 per second)\n",
             "\t764 created (109 per second)\n",
             "\t\tCreation alone: 500 files (250 per second)\n",

@@ -1,17 +1,17 @@
-//! Young against aged: rows of a phase that differ in the age of their file system and in nothing else.
+//! Fresh against aged file systems: rows of a phase that differ only in the age of their file system.
 
 use fsdyno_stats::compare::{Comparison, Verdict};
 
 use super::bars::{self, Bar, Bars, Part, Tone};
 use super::colour::Looks;
-use super::figure::{Figure, drawn, n_of};
+use super::figure::{Figure, drawn_note, n_of};
 use super::scale::Unit;
 use super::table::Table;
 use crate::measure::Measure;
 use crate::number;
 use crate::view::{Row, Section};
 
-/// The figure; none where nothing aged has its fresh counterpart.
+/// The figure; none if no aged row has a fresh counterpart.
 pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     if section.aged.is_empty() {
         return None;
@@ -19,32 +19,32 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let mut bars: Vec<Bar> = Vec::new();
     let mut before = None;
     for pair in &section.aged {
-        // Several ages of one file system share their fresh one.
+        // Several ages of one file system share its fresh row.
         if before != Some(pair.young) {
             bars.extend(bar(section, pair.young, String::new(), looks));
         }
-        bars.extend(bar(section, pair.aged, told(&pair.comparison), looks));
+        bars.extend(bar(section, pair.aged, ratio(&pair.comparison), looks));
         before = Some(pair.young);
     }
     let all = bars.len();
     let measure = section.measure;
-    let unit = if measure == Measure::Room { Unit::Bytes } else { Unit::Seconds };
+    let unit = if measure == Measure::Space { Unit::Bytes } else { Unit::Seconds };
     let title = format!("{}: young against aged", section.title());
     let chart = bars::draw(&Bars { title, unit, bars, key: Vec::new() });
     let n = section.aged.iter().map(|pair| pair.comparison.n);
     let note = format!(
-        "{}. Pairs that differ in nothing but age; the ratio is the aged one's over the young one's, ~ where \
-         these trials do not tell the two apart (Holm, for all that the report compares); {}{}.",
+        "{}. Pairs that differ only in age; the ratio is the aged one's over the fresh one's, ~ if it is \
+         undecided (Holm, for all comparisons of the report); {}{}.",
         measure.words(),
         n_of(n),
-        drawn(bars::MOST, all)
+        drawn_note(bars::MOST, all)
     );
     let table = table(section, looks);
     Some(Figure { slug: "age", title: "Young against aged".into(), note, chart, table })
 }
 
 /// `, 1.30x`.
-fn told(comparison: &Comparison) -> String {
+fn ratio(comparison: &Comparison) -> String {
     let open = if comparison.verdict == Verdict::Unknown { "~ " } else { "" };
     format!(", {open}{}", number::relative(comparison.ratio))
 }
@@ -54,7 +54,7 @@ fn bar(section: &Section<'_>, row: usize, ratio: String, looks: &Looks) -> Optio
     Some(Bar {
         name: row.name.clone(),
         look: looks.get(row),
-        value: section.measure.shown(row.measured.mean) + &ratio,
+        value: section.measure.format(row.measured.mean) + &ratio,
         parts: vec![Part { length: row.measured.mean, tone: Tone::Full }],
         interval: row.measured.interval(),
         beneath: None,
@@ -71,7 +71,7 @@ fn table(section: &Section<'_>, looks: &Looks) -> Table {
         else {
             continue;
         };
-        let mean = |row: &Row<'_>| measure.shown(row.measured.mean);
+        let mean = |row: &Row<'_>| measure.format(row.measured.mean);
         let comparison = &pair.comparison;
         let cells = vec![
             aged.name.clone(),
@@ -94,7 +94,7 @@ mod tests {
     use crate::{fixture, view};
 
     #[test]
-    fn an_aged_row_stands_beside_its_fresh_one_with_their_ratio() {
+    fn an_aged_row_is_next_to_its_fresh_one_with_their_ratio() {
         let trials = fixture::young_and_aged();
         let sections = view::sections(&trials, None);
         let section = &sections[0];
@@ -103,11 +103,11 @@ mod tests {
         assert_eq!(figure.table.rows.len(), 3, "{:?}", figure.table.rows);
         let cells = &figure.table.rows[0].cells;
         assert!(cells[0].contains("aged 80% churn 2") && cells[1].contains("fresh"), "{cells:?}");
-        assert!(figure.chart.inline("a").contains("x</text>"), "the ratio is told");
+        assert!(figure.chart.inline("a").contains("x</text>"), "the ratio is drawn");
     }
 
     #[test]
-    fn what_filled_its_file_system_is_drawn_by_what_it_held() {
+    fn a_phase_that_fills_its_file_system_is_drawn_by_its_capacity() {
         let mut trials = fixture::young_and_aged();
         for trial in &mut trials {
             let files = if trial.plan.age().is_some() { 500 } else { 1000 } + trial.seed;
@@ -117,8 +117,8 @@ mod tests {
         }
         let sections = view::sections(&trials, None);
         let figure = figure(&sections[0], &Looks::of(&sections[0].rows)).unwrap();
-        assert!(figure.note.starts_with("What a file takes of the device."), "{}", figure.note);
+        assert!(figure.note.starts_with("Device space per file."), "{}", figure.note);
         let cells = &figure.table.rows[0].cells;
-        assert_eq!((cells[3].as_str(), cells[7].as_str()), ("2.0 KiB", "less roomy"));
+        assert_eq!((cells[3].as_str(), cells[7].as_str()), ("2.0 KiB", "more space"));
     }
 }

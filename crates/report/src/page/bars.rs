@@ -1,47 +1,47 @@
-//! Bars that lie and begin at zero, one for each file system.
+//! Horizontal bars from zero, one for each file system.
 
-use super::chart::{Anchor, Chart, Key, cut, percent};
+use super::chart::{Anchor, Chart, Key, percent, truncate};
 use super::colour::{Look, Looks};
 use super::scale::{Scale, Unit};
 use crate::view::Row;
 
-/// More bars than this are not drawn in one chart; the table beneath has all rows.
+/// The largest number of bars in one chart; the table below it has all rows.
 pub const MOST: usize = 24;
 
 const ROW: f64 = 44.0;
 const BAR_AT: f64 = 21.0;
 const BAR: f64 = 14.0;
 
-/// A line more, where names and values do not fit into one.
+/// Height of an additional line, for names and values that do not fit into one.
 const LINE: f64 = 16.0;
 
-/// What a letter of a name takes and one of a value, and how wide the narrowest chart is, in pixels.
+/// Width of a letter of a name, of a letter of a value, and of the narrowest chart, in pixels.
 const NAME: f64 = 9.3;
 const VALUE: f64 = 8.4;
 const NARROW: f64 = 300.0;
 
-/// Letters of a name and of a value that the narrowest chart has room for.
+/// Letters of a name and of a value that fit into the narrowest chart.
 const LONGEST: usize = 32;
 
-/// What a chart of bars shows.
+/// The contents of a bar chart.
 pub struct Bars {
-    /// In a line.
+    /// One-line title.
     pub title: String,
-    /// What its axis counts.
+    /// The unit of its axis.
     pub unit: Unit,
-    /// From top to bottom.
+    /// The bars, from top to bottom.
     pub bars: Vec<Bar>,
-    /// What the parts of a bar are, where it has several.
+    /// The meaning of the parts of a bar, if it has several.
     pub key: Vec<(Key, String)>,
 }
 
 /// One bar.
 pub struct Bar {
-    /// Whose it is.
+    /// The row's name.
     pub name: String,
     /// Its colour and hatch.
     pub look: Look,
-    /// What it comes to, in words.
+    /// Its value in words.
     pub value: String,
     /// Its parts from zero on.
     pub parts: Vec<Part>,
@@ -53,33 +53,33 @@ pub struct Bar {
 
 /// A part of a bar.
 pub struct Part {
-    /// How long it is, in the unit of the axis.
+    /// Length in the unit of the axis.
     pub length: f64,
-    /// How it is filled.
+    /// Its fill.
     pub tone: Tone,
 }
 
-/// How a part is filled.
+/// The fill of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// With the colour of its file system.
+    /// The full colour of its file system.
     Full,
-    /// With a part of it.
+    /// Half of it.
     Half,
-    /// With less of it.
+    /// A light tone of it.
     Light,
-    /// With a neutral tone, 0 the strongest.
+    /// A neutral tone, 0 the strongest.
     Neutral(usize),
 }
 
 impl Bar {
-    /// Whether name and value fit into one line.
+    /// Returns true if name and value fit into one line.
     fn fits(&self) -> bool {
         let letters = |text: &str| text.chars().count().min(LONGEST) as f64;
         letters(&self.name) * NAME + letters(&self.value) * VALUE < NARROW
     }
 
-    /// Where it ends, its interval included.
+    /// The end of the bar, including its interval.
     fn reach(&self) -> f64 {
         let end = self.parts.iter().map(|part| part.length).sum::<f64>();
         let high = self.interval.map_or(0.0, |(_, high)| high);
@@ -90,12 +90,12 @@ impl Bar {
     }
 }
 
-/// The class of a key's box that stands for each row's own colour: that of the first.
+/// The class of a key's box that stands for each row's own colour: that of the first row.
 pub fn own(rows: &[Row<'_>], looks: &Looks) -> String {
     rows.first().map_or("ink".into(), |row| format!("f{}", looks.get(row).colour))
 }
 
-/// Draws them, the first [`MOST`] of them.
+/// Draws the first [`MOST`] of them.
 pub fn draw(of: &Bars) -> Chart {
     let bars = &of.bars[..of.bars.len().min(MOST)];
     let described = bars.iter().map(|bar| format!("{}: {}", bar.name, bar.value));
@@ -119,16 +119,16 @@ pub fn draw(of: &Bars) -> Chart {
     chart
 }
 
-/// A bar below its name and value; the value stands on a line of its own where that is wanted.
+/// Draws a bar below its name and value; `line` is the offset of a value on its own line.
 fn one(chart: &mut Chart, bar: &Bar, scale: &Scale, top: f64, line: f64) {
-    let value = cut(&bar.value, LONGEST);
-    chart.text("name", 0.0, top + 15.0, Anchor::Start, &cut(&bar.name, LONGEST));
+    let value = truncate(&bar.value, LONGEST);
+    chart.text("name", 0.0, top + 15.0, Anchor::Start, &truncate(&bar.name, LONGEST));
     chart.text("value", 1.0, top + 15.0 + line, Anchor::End, &value);
     let y = top + BAR_AT + line;
     let width = |value: f64| percent(scale.at(value));
     let mut from = 0.0;
     let whole: f64 = bar.parts.iter().map(|part| part.length.max(0.0)).sum();
-    // Lines of the grid do not shine through.
+    // The grid must not show through.
     chart.put(format_args!(
         r#"<rect class="back" y="{y:.1}" width="{}" height="{BAR}"/>"#,
         width(whole)
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_as_long_as_what_they_show_and_stand_on_zero() {
+    fn bars_are_proportional_and_start_at_zero() {
         let svg = chart(vec![bar("a", &[40.0, 10.0]), bar("b", &[100.0])]);
         for part in [
             r#"x="0%" y="21.0" width="40%""#,

@@ -1,21 +1,21 @@
-//! One drawing, as part of the page or as a file of its own.
+//! One drawing, as part of the page or as a separate file.
 //!
-//! Places from left to right are percentages and letters have a fixed size, so one drawing serves a
-//! phone and a wide screen without scaling its text. Paths know no percentages: they lie in an inner
-//! drawing that is stretched, with strokes that are not.
+//! Horizontal positions are percentages and letters have a fixed size, so one drawing fits a
+//! phone and a wide screen without scaling its text. Paths do not support percentages: they lie in a
+//! nested drawing that is stretched, with strokes that are not.
 
 use std::fmt::Write;
 
 use super::colour::{self, Look};
 use crate::markup::escape;
 
-/// How wide a chart is that stands alone, in pixels.
+/// Width of a separate chart, in pixels.
 const WIDTH: u32 = 720;
 
-/// The first bytes of every chart that is written to a file: what begins so may be written anew.
+/// The first bytes of every chart file: a file that begins so may be overwritten.
 pub const MARK: &str = "<!-- a chart of fsdyno -->";
 
-/// A drawing that is being made.
+/// A drawing under construction.
 #[derive(Clone, Debug)]
 pub struct Chart {
     title: String,
@@ -24,7 +24,7 @@ pub struct Chart {
     body: String,
 }
 
-/// Where a text stands from its place.
+/// The position of a text relative to its anchor point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// To the right of it.
@@ -35,7 +35,7 @@ pub enum Anchor {
     End,
 }
 
-/// What stands before a word of the key.
+/// The symbol of an entry of the key.
 #[derive(Clone, Debug)]
 pub enum Key {
     /// A box of these classes.
@@ -53,33 +53,33 @@ const LONG: usize = 36;
 /// Height of a line of the key.
 const KEY: f64 = 20.0;
 
-/// How wide a tick of an axis is drawn at most, from both its sides.
+/// The largest width of a tick label of an axis, on each side.
 pub const AXIS: f64 = 24.0;
 
 impl Chart {
-    /// An empty drawing with what it shows in a line, and in words for those who hear it.
+    /// An empty drawing with a one-line title, and a description for screen readers.
     pub fn new(title: impl Into<String>, description: impl Into<String>) -> Chart {
         let (title, description) = (title.into(), description.into());
         Chart { title, description, height: 0.0, body: String::new() }
     }
 
-    /// How high it is so far, in pixels.
+    /// Its current height in pixels.
     pub fn height(&self) -> f64 {
         self.height
     }
 
-    /// Makes it higher.
+    /// Increases the height.
     pub fn grow(&mut self, pixels: f64) {
         self.height += pixels;
     }
 
-    /// Adds elements; all foreign text in them has to be escaped.
+    /// Adds elements; all foreign text in them must be escaped.
     pub fn put(&mut self, elements: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail, so the result carries nothing.
         let _ = self.body.write_fmt(elements);
     }
 
-    /// A text at a percentage and a height.
+    /// Adds a text at a percentage and a height.
     pub fn text(&mut self, class: &str, x: f64, y: f64, anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -90,7 +90,7 @@ impl Chart {
         self.put(format_args!(r#"<text class="{class}" x="{x}" y="{y:.1}"{anchor}>{text}</text>"#));
     }
 
-    /// A line of the grid from top to bottom, with its text below.
+    /// Adds a vertical line of the grid with its label below.
     pub fn upright(&mut self, at: f64, top: f64, bottom: f64, label: &str) {
         let x = percent(at);
         self.put(format_args!(
@@ -104,14 +104,14 @@ impl Chart {
         self.text("tick", at, bottom + 16.0, anchor, label);
     }
 
-    /// A line of the grid from left to right, with its text on it.
+    /// Adds a horizontal line of the grid with its label on it.
     pub fn level(&mut self, y: f64, label: &str) {
         self.put(format_args!(r#"<line class="grid" x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#));
         self.text("tick", 0.0, y - 3.0, Anchor::Start, label);
     }
 
-    /// The key: two to a line where all are short, and a line each where the end of a name may be
-    /// what tells it from another.
+    /// Adds the key: two entries to a line if all are short, otherwise one, because the end of a long name
+    /// may be what distinguishes it.
     pub fn key(&mut self, entries: &[(Key, String)]) {
         let short = entries.iter().all(|(_, name)| name.chars().count() <= SHORT);
         let columns = if short { 2 } else { 1 };
@@ -134,7 +134,7 @@ impl Chart {
                     dashes(*look),
                 )),
             }
-            let name = escape(&cut(name, if short { SHORT } else { LONG }));
+            let name = escape(&truncate(name, if short { SHORT } else { LONG }));
             self.put(format_args!(
                 r#"<svg x="{left}%" overflow="visible"><text class="key" x="26" y="{:.1}">{name}</text></svg>"#,
                 y + 12.0
@@ -143,7 +143,7 @@ impl Chart {
         self.height += KEY * entries.len().div_ceil(columns) as f64 + 6.0;
     }
 
-    /// Lines over the whole width between two heights; each is a path in a field of 1000 by `height`.
+    /// Adds lines over the whole width between two heights; each is a path in a field of 1000 by `height`.
     pub fn paths(&mut self, top: f64, height: f64, paths: &[(Look, String)]) {
         self.put(format_args!(
             r#"<svg y="{top:.1}" width="100%" height="{height:.1}" viewBox="0 0 1000 {height:.1}" preserveAspectRatio="none" overflow="visible">"#
@@ -155,7 +155,7 @@ impl Chart {
         self.put(format_args!("</svg>"));
     }
 
-    /// As part of a page, under an id that is unique there.
+    /// The drawing as part of a page, under an id that is unique there.
     pub fn inline(&self, id: &str) -> String {
         let (height, body) = (self.height, &self.body);
         let (title, description) = (escape(&self.title), escape(&self.description));
@@ -164,7 +164,7 @@ impl Chart {
         )
     }
 
-    /// As a file of its own, with its title above and its style within, on white.
+    /// The drawing as a separate file, with its title and its style, on white.
     pub fn alone(&self) -> String {
         let (title, description) = (escape(&self.title), escape(&self.description));
         let style = colour::alone(include_str!("chart.css"));
@@ -179,7 +179,7 @@ impl Chart {
     }
 }
 
-/// From a share to what SVG wants: `12.5%`.
+/// A share as SVG's percentage: `12.5%`.
 pub fn percent(share: f64) -> String {
     let text = format!("{:.2}", share * 100.0);
     format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
@@ -192,8 +192,8 @@ fn dashes(look: Look) -> String {
     }
 }
 
-/// A text of at most so many letters, its last one an ellipsis where there are more.
-pub fn cut(text: &str, most: usize) -> String {
+/// A text of at most `most` letters, the last one an ellipsis if it is longer.
+pub fn truncate(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.into();
     }

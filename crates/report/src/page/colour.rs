@@ -1,5 +1,5 @@
-//! How a row looks in every chart and table of a page: one colour for each kind of file system,
-//! the same in every report, and a hatch that tells rows of one colour apart.
+//! The appearance of a row in every chart and table of a page: one colour for each kind of file
+//! system, the same in every report, and a hatch that distinguishes rows of one colour.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -7,9 +7,9 @@ use std::fmt::Write;
 use crate::view::Row;
 
 /// The colours on white paper and on a dark page. The first three are of the palette of Okabe and Ito
-/// ("Color Universal Design", 2008); the others keep near its hues but were moved by a search until each has
-/// a contrast of 3 with its ground (WCAG 2.1, 1.4.11) and any two stay apart for readers
-/// without red or green cones, which the palette as published does not reach on white. Both are tested below.
+/// ("Color Universal Design", 2008); the others stay near its hues but were adjusted by a search until each has
+/// a contrast of 3 with its background (WCAG 2.1, 1.4.11) and any two remain distinct for readers
+/// without red or green cones, which the published palette does not achieve on white. Both are tested below.
 const COLOURS: [[&str; 2]; 8] = [
     ["#0072b2", "#0072b2"],
     ["#d55e00", "#d55e00"],
@@ -21,7 +21,7 @@ const COLOURS: [[&str; 2]; 8] = [
     ["#38444b", "#e7e7e7"],
 ];
 
-/// Everything else that a chart is drawn in: its name in the style sheets, on white, on a dark page.
+/// The other colours of charts: name in the style sheets, on white, on a dark page.
 const OTHERS: [[&str; 3]; 8] = [
     ["--panel", "#ffffff", "#1b1f25"],
     ["--ink", "#1d2126", "#e6e9ed"],
@@ -33,7 +33,7 @@ const OTHERS: [[&str; 3]; 8] = [
     ["--n3", "#d3d8dd", "#454c55"],
 ];
 
-/// How many neutral tones there are, from the strongest on.
+/// Number of neutral tones, from the strongest on.
 pub const NEUTRALS: usize = 4;
 
 /// Kinds with a colour of their own, as indices into the palette.
@@ -55,7 +55,7 @@ fn of(kind: &str) -> usize {
     known.unwrap_or_else(by_name) % COLOURS.len()
 }
 
-/// Stripes in the colour of the page, so that they show on a light and on a dark one. The first row of a colour has
+/// Stripes in the background colour, so that they show on light and dark pages. The first row of a colour has
 /// none; page.css has the same for the tables.
 const HATCHES: [Hatch; 7] = [
     Hatch { turn: 45, apart: 7, crossed: false },
@@ -67,7 +67,7 @@ const HATCHES: [Hatch; 7] = [
     Hatch { turn: 45, apart: 14, crossed: false },
 ];
 
-/// How many rows of one colour differ.
+/// Number of rows of one colour that can be distinguished.
 const LOOKS: usize = HATCHES.len() + 1;
 
 /// The dashes of a line, in the order of the hatches, the plain one first.
@@ -76,26 +76,26 @@ const DASHES: [&str; LOOKS] =
 
 /// Stripes of one direction, or of two.
 struct Hatch {
-    /// In degrees.
+    /// Angle in degrees.
     turn: u32,
-    /// From one stripe to the next.
+    /// Distance between stripes.
     apart: u32,
-    /// Whether others cross them.
+    /// True if other stripes cross them.
     crossed: bool,
 }
 
 /// Colour and hatch of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Look {
-    /// Which colour of the palette: `f0` fills with the first, `l0` draws lines in it, `d0` is a dot of
+    /// Index into the palette: `f0` fills with the first colour, `l0` draws lines in it, `d0` is a dot of
     /// a table.
     pub colour: usize,
-    /// 0 is plain, others count the hatches from 1.
+    /// 0 is plain; the hatches count from 1.
     pub hatch: usize,
 }
 
 impl Look {
-    /// The dashes of its lines, as `stroke-dasharray` wants them; empty for a plain line.
+    /// The dashes of its lines, in the form of `stroke-dasharray`; empty for a plain line.
     pub fn dash(self) -> &'static str {
         DASHES[self.hatch % LOOKS]
     }
@@ -106,7 +106,7 @@ impl Look {
     }
 }
 
-/// The looks of a page: a row of one name looks alike in all its sections.
+/// The looks of a page: a row of one name has one look in all its sections.
 pub struct Looks(BTreeMap<String, Look>);
 
 impl Looks {
@@ -122,9 +122,9 @@ impl Looks {
         Looks(names.into_iter().map(String::from).zip(looks).collect())
     }
 
-    /// The looks of rows that are no trials, by their kinds, in their order. Those of one colour differ by their
-    /// hatch. Where there are more of a kind than hatches, the others take colours that no kind has here, as
-    /// long as there are any; then looks begin anew, for every bar has its name next to it.
+    /// The looks of rows that are not trials, by their kinds, in their order. Rows of one colour differ by their
+    /// hatch. If a kind has more rows than hatches, the others take colours that no kind uses here, while there
+    /// are any; then looks repeat, because every bar has its name next to it.
     pub fn of_kinds<'r>(kinds: impl Iterator<Item = &'r str>) -> Vec<Look> {
         let colours: Vec<usize> = kinds.map(of).collect();
         let mut used = [0usize; COLOURS.len()];
@@ -146,7 +146,7 @@ impl Looks {
     }
 }
 
-/// The patterns of the hatches, `hatch1` and on, for the whole page or for a chart that stands alone.
+/// The patterns of the hatches, `hatch1` and on, for the page or for a separate chart.
 pub fn patterns() -> String {
     let mut svg = String::from("<defs>");
     for (index, Hatch { turn, apart, crossed }) in HATCHES.iter().enumerate() {
@@ -162,7 +162,7 @@ pub fn patterns() -> String {
     svg + "</defs>"
 }
 
-/// The style of the palette for the page: light, dark where the reader wants it, light on paper.
+/// The palette's style for the page: light, dark if the reader prefers it, light on paper.
 pub fn style() -> String {
     let set = |dark: usize| {
         let colours = COLOURS.iter().enumerate().map(|(i, of)| format!("--c{i}:{};", of[dark]));
@@ -180,7 +180,7 @@ pub fn style() -> String {
     )
 }
 
-/// What fills and lines of each colour are.
+/// The rules of fills and lines of each colour.
 fn rules() -> String {
     let colours =
         (0..COLOURS.len()).map(|i| format!(".f{i}{{fill:var(--c{i})}}.l{i}{{stroke:var(--c{i})}}"));
@@ -188,8 +188,8 @@ fn rules() -> String {
     colours.chain(neutrals).collect()
 }
 
-/// The style of a chart that stands alone, on white; every colour is spelled out, for programs that
-/// draw SVG know no variables.
+/// The style of a separate chart, on white; every colour is spelled out, because programs that draw
+/// SVG may not support variables.
 pub fn alone(chart: &str) -> String {
     let mut style = format!("{chart}\n{}", rules());
     for (index, [light, _]) in COLOURS.iter().enumerate() {
@@ -226,7 +226,7 @@ mod tests {
         a.max(b) / a.min(b)
     }
 
-    /// What eyes see: all cones, without red ones, without green ones (G. M. Machado, M. M. Oliveira,
+    /// Human vision: all cones, without red ones, without green ones (G. M. Machado, M. M. Oliveira,
     /// L. A. F. Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency",
     /// 2009, severity 1.0).
     const EYES: [[Linear; 3]; 3] = [
@@ -259,14 +259,14 @@ mod tests {
     fn nearest(colours: &[&str]) -> f64 {
         let mut least = f64::INFINITY;
         for eye in EYES {
-            let seen = |hex: &&str| {
+            let perceived = |hex: &&str| {
                 let light = linear(hex);
                 let cone = |row: Linear| row.iter().zip(light).map(|(a, b)| a * b).sum::<f64>();
                 oklab(eye.map(cone).map(|value| value.clamp(0.0, 1.0)))
             };
-            let seen: Vec<Linear> = colours.iter().map(seen).collect();
-            for (at, a) in seen.iter().enumerate() {
-                for b in &seen[..at] {
+            let perceived: Vec<Linear> = colours.iter().map(perceived).collect();
+            for (at, a) in perceived.iter().enumerate() {
+                for b in &perceived[..at] {
                     let apart = a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
                     least = least.min(apart);
                 }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_stand_out_from_their_ground_and_from_each_other_for_every_eye() {
+    fn colours_contrast_with_their_background_and_each_other_for_all_vision() {
         for ground in 0..2 {
             let panel = OTHERS[0][1 + ground];
             let colours: Vec<&str> = COLOURS.iter().map(|of| of[ground]).collect();
@@ -285,13 +285,13 @@ mod tests {
             }
             assert!(nearest(&colours) >= 0.09, "{}", nearest(&colours));
         }
-        // What the search was for: the palette as published, on white.
+        // The reason for the search: the published palette, on white.
         let published = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
         assert!(published.iter().any(|colour| contrast(colour, "#ffffff") < 3.0));
     }
 
     #[test]
-    fn text_can_be_read_on_both_grounds() {
+    fn text_is_readable_on_both_backgrounds() {
         let [panel, ink, soft, ..] = OTHERS;
         for text in [ink, soft] {
             assert!(contrast(text[1], panel[1]) >= 4.5, "{text:?}");
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_the_catalog_differ_and_a_stranger_keeps_its_colour() {
+    fn kinds_of_the_catalog_differ_and_an_unknown_kind_keeps_its_colour() {
         let colours: std::collections::BTreeSet<_> = KINDS.iter().map(|(k, _)| of(k)).collect();
         assert_eq!(colours.len(), KINDS.len());
         assert_eq!(of("nilfs2"), of("nilfs2"));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_variants_of_one_file_system_look_apart_and_more_take_colours_that_are_free() {
+    fn eight_variants_of_one_file_system_look_different_and_more_take_unused_colours() {
         let looks = Looks::of_kinds(["ext4"; 8].into_iter().chain(["xfs"]));
         let dashes: BTreeSet<&str> = looks[..8].iter().map(|look| look.dash()).collect();
         assert_eq!(dashes.len(), 8);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_know_every_hatch_of_the_charts() {
+    fn the_tables_have_every_hatch_of_the_charts() {
         let css = include_str!("page.css");
         for hatch in 1..=HATCHES.len() {
             assert!(css.contains(&format!(".hatch{hatch} ")), "page.css lacks hatch {hatch}");
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_that_stands_alone_asks_for_no_variable() {
+    fn a_separate_chart_uses_no_variable() {
         let style = alone(include_str!("chart.css"));
         assert!(!style.contains("var("), "{style}");
     }

@@ -1,4 +1,4 @@
-//! The conditions in full: once what all trials share, then of each row what is its own.
+//! The conditions in full: first what all trials share, then what is particular to each row.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use serde::Serialize;
 use super::facts;
 use crate::view::{self, Row};
 
-/// Trials of one row that are listed one by one; more are counted.
+/// The largest number of trials of a row that are listed; more are counted.
 const LISTED: usize = 20;
 
-/// The part of the page at its end.
+/// The last section of the page.
 #[derive(Debug, Serialize)]
 pub struct Conditions {
-    /// What is the same for every row; everything, where there is one row.
+    /// Facts that are the same for every row; all of them if there is one row.
     common: Vec<(String, String)>,
     /// A block for each row.
     blocks: Vec<Block>,
-    /// How many more rows there are than the page has room for.
+    /// Number of rows omitted because the page has no space for them.
     left_out: usize,
 }
 
-/// A row: what is its own, and its trials.
+/// A row: its particular facts and its trials.
 #[derive(Debug, Default, Serialize)]
 struct Block {
     name: String,
@@ -33,31 +33,31 @@ struct Block {
 }
 
 impl Conditions {
-    /// One block for each plan, as its first seed found it, in about so many bytes.
+    /// One block for each plan, with the conditions of its first seed, within this number of bytes.
     pub fn of<'r, 't: 'r>(
         rows: impl Iterator<Item = (&'r str, &'r Row<'t>)>,
         bytes: usize,
     ) -> Conditions {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut known = std::collections::BTreeSet::new();
         let mut blocks: Vec<Block> = Vec::new();
         for (workload, row) in rows {
             let Some((trial, _)) = row.trials.first() else { continue };
             let lab = trial.lab_id.as_deref();
-            if seen.insert((trial.plan.hash.as_str(), lab, row.name.as_str())) {
+            if known.insert((trial.plan.hash.as_str(), lab, row.name.as_str())) {
                 blocks.push(block(workload, row, trial));
             }
         }
         Conditions::of_blocks(blocks, bytes)
     }
 
-    /// Blocks of names and facts, for what has no trials of its own.
+    /// Blocks of names and facts, for rows without trials of their own.
     pub fn of_facts(blocks: Vec<(String, Vec<(String, String)>)>, bytes: usize) -> Conditions {
         let block = |(name, facts)| Block { name, facts, ..Block::default() };
         Conditions::of_blocks(blocks.into_iter().map(block).collect(), bytes)
     }
 
     fn of_blocks(mut blocks: Vec<Block>, bytes: usize) -> Conditions {
-        let common = shared(&blocks);
+        let common = common_facts(&blocks);
         for block in &mut blocks {
             block.facts.retain(|fact| !common.contains(fact));
         }
@@ -65,21 +65,21 @@ impl Conditions {
         Conditions { common, blocks, left_out }
     }
 
-    /// Whether there is anything to tell.
+    /// Returns true if there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 }
 
-/// What every block has alike.
-fn shared(blocks: &[Block]) -> Vec<(String, String)> {
+/// The facts that every block has.
+fn common_facts(blocks: &[Block]) -> Vec<(String, String)> {
     let Some((first, others)) = blocks.split_first() else { return Vec::new() };
     let everywhere =
         |fact: &&(String, String)| others.iter().all(|block| block.facts.contains(*fact));
     first.facts.iter().filter(everywhere).cloned().collect()
 }
 
-/// Leaves out the blocks for which there is no room, and says how many.
+/// Drops the blocks that do not fit and returns their number.
 fn fit(blocks: &mut Vec<Block>, bytes: usize) -> usize {
     let mut left = bytes;
     let fits = |block: &&Block| {
@@ -119,11 +119,11 @@ pub struct Lab {
     parts: BTreeMap<String, String>,
 }
 
-/// More lab identities than this are counted, not listed.
+/// The largest number of lab identities that are listed; more are counted.
 pub const LABS: usize = 24;
 
-/// Each lab identity with who ran in it and, after the first, only those parts that differ from
-/// the first: labs of one study share most of what they are.
+/// Each lab identity with the rows that ran in it and, after the first, only those parts that differ
+/// from the first: labs of one study share most of their parts.
 pub fn labs(trials: &[Trial]) -> Vec<Lab> {
     let parts = |id: &str| {
         let trial = trials.iter().find(|trial| trial.lab_id.as_deref() == Some(id));
@@ -135,7 +135,7 @@ pub fn labs(trials: &[Trial]) -> Vec<Lab> {
         let mut own = parts(id);
         own.retain(|name, value| index == 0 || first.get(name) != Some(value));
         let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
-        let labels = super::listed(&labels, 12);
+        let labels = super::join_names(&labels, 12);
         Lab { id: id.into(), labels, parts: own }
     };
     labs.into_iter().take(LABS).enumerate().map(view).collect()
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_share_is_told_once_and_nothing_is_lost() {
+    fn shared_facts_appear_once_and_none_is_lost() {
         let conditions = of(&fixture::trials(), 1 << 20);
         assert_eq!(conditions.blocks.len(), 6);
         let names = |facts: &[(String, String)]| {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_counted() {
+    fn blocks_that_do_not_fit_are_counted() {
         let conditions = of(&fixture::trials(), 3000);
         assert!(!conditions.blocks.is_empty() && conditions.left_out > 0);
         assert_eq!(conditions.blocks.len() + conditions.left_out, 6);

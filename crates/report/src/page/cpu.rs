@@ -1,4 +1,4 @@
-//! Where a phase's CPU time went: the threads that issue the calls, and the kernel's own.
+//! CPU time of a phase: of the threads that issue the calls, and of kernel threads.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use fsdyno_record::trial::{Phase, Split};
 use super::bars::{self, Bar, Bars, Part, Tone};
 use super::chart::Key;
 use super::colour::{Looks, NEUTRALS};
-use super::figure::{Figure, drawn, n_of};
+use super::figure::{Figure, drawn_note, n_of};
 use super::scale::Unit;
 use super::table::Table;
 use crate::number;
 use crate::view::{Row, Section};
 
-/// What threads are named beyond those that have a tone of their own.
+/// The label of threads beyond those that have a tone of their own.
 const REST: &str = "other threads";
 
-/// The figure; none where no CPU time was seen.
+/// The figure; none if no CPU time was recorded.
 pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let rows = &section.rows;
     let works = works(rows);
@@ -44,7 +44,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
         "CPU time of the threads that issue the calls{}; means, {}{}.{}",
         if kernel { " and of the kernel's own threads" } else { "" },
         n_of(rows.iter().map(|row| row.returned.n)),
-        drawn(bars::MOST, rows.len()),
+        drawn_note(bars::MOST, rows.len()),
         if sampled {
             " The split into user and kernel mode is an estimate by timer ticks."
         } else {
@@ -55,7 +55,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     Some(Figure { slug: "cpu", title: "CPU time".into(), note, chart, table })
 }
 
-/// The kinds of kernel threads, the busiest first; beyond the tones there are, they are one.
+/// The kinds of kernel threads, the busiest first; those beyond the available tones are merged.
 fn works(rows: &[Row<'_>]) -> Vec<String> {
     let mut times: BTreeMap<&str, u64> = BTreeMap::new();
     for (work, ns) in rows.iter().flat_map(|row| &row.trials).flat_map(|(_, p)| &p.kernel_cpu_ns) {
@@ -71,7 +71,7 @@ fn works(rows: &[Row<'_>]) -> Vec<String> {
     names
 }
 
-/// The kernel lends its pooled workers to whoever has work for them.
+/// The name of a kind of kernel thread; the kernel's pooled workers serve every subsystem.
 fn threads(work: &str) -> String {
     if work == "kworker" { "kworker (pooled)".into() } else { work.to_string() }
 }
@@ -115,7 +115,7 @@ fn table(rows: &[Row<'_>], works: &[String], looks: &Looks) -> Table {
     let mut heads = vec!["<file system", "n", "calls", "±", "user", "kernel"];
     let works_heads: Vec<String> = works.iter().map(|work| threads(work)).collect();
     heads.extend(works_heads.iter().map(String::as_str));
-    let caption = "Mean CPU time; kworkers are pooled, and whose work they did is not told apart";
+    let caption = "Mean CPU time; kworkers are pooled, and their work is not attributed";
     let mut table = Table::new(caption, &heads);
     for row in rows {
         let spread = row.cpu.relative_half_width();
@@ -135,7 +135,7 @@ mod tests {
     use fsdyno_record::Nanos;
 
     #[test]
-    fn threads_beyond_the_tones_are_taken_together_and_none_is_lost() {
+    fn threads_beyond_the_tones_are_merged_and_none_is_lost() {
         let mut trials = fixture::single();
         for phase in trials.iter_mut().flat_map(|trial| &mut trial.measured.phases) {
             phase.kernel_cpu_ns =

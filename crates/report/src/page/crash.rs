@@ -1,38 +1,36 @@
-//! The page of power cuts: how fast each file system was, beside what a cut cost it.
+//! The page of power cuts: the speed of each file system and what a power cut costs it.
 
 use fsdyno_crash::{CutOutcome, Row};
 use minijinja::{AutoEscape, Environment, Value, context};
 
 use super::bars::{self, Bar, Bars, Tone};
+use super::budget::{self, Budget};
 use super::chart::Key;
 use super::colour::{self, Look, Looks};
 use super::conditions::Conditions;
 use super::cuts;
-use super::figure::{Figure, drawn};
-use super::room::{self, Room};
+use super::figure::{Figure, drawn_note};
 use super::scale::Unit;
 use super::table::Table;
-use super::{FigureView, Part, figure_view, listed, style};
-use crate::crash::{COLUMNS, Column, PAIRS, lost, mount, named, ran, sentences, told_apart};
+use super::{FigureView, Part, figure_view, join_names, style};
+use crate::crash::{COLUMNS, Column, PAIRS, lost, mount, named, ran, sentences, with_unique_names};
 use crate::error::ReportError;
 use crate::number;
 
-/// The most that a cut did, from the worst on: what it is called in the key, and whether it was so.
+/// An outcome of a cut, the worst first: its label in the key and its test.
 type Outcome = (&'static str, fn(&CutOutcome) -> bool);
 
 const OUTCOMES: [Outcome; 4] = [
-    ("acknowledged work, or all, is lost", |tried| {
+    ("acknowledged work lost, or the whole file system", |tried| {
         tried.findings.violations() > 0 || tried.recovery.lost.is_some()
     }),
-    ("it needed a repair", |tried| {
-        tried.recovery.unclean.is_some() || tried.recovery.refused.is_some()
-    }),
-    ("unacknowledged work was lost", |tried| {
+    ("repair needed", |tried| tried.recovery.unclean.is_some() || tried.recovery.refused.is_some()),
+    ("unacknowledged work lost", |tried| {
         let found = &tried.findings;
         found.lost_ns.0 + found.files_lost + found.files_empty + found.files_stale > 0
             || found.names_lost + found.names_doubled > 0
     }),
-    ("nothing was lost", |_| true),
+    ("nothing lost", |_| true),
 ];
 
 /// The page. It needs no network, no script and no font of its own; all foreign text is escaped.
@@ -45,44 +43,44 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.add_template("page", include_str!("page.html"))?;
-    let mut room = Room::of(1);
-    let all = told_apart(rows);
-    let part = page_part(&all, &mut room);
+    let mut budget = Budget::of(1);
+    let all = with_unique_names(rows);
+    let part = page_part(&all, &mut budget);
     let rows: Vec<Row> = ran(&all).cloned().collect();
     let rows = rows.as_slice();
     let title = title(rows);
     let meaning = |column: &Column| (column.head.to_string(), column.meaning.to_string());
-    let told = COLUMNS.iter().filter(|column| !column.meaning.is_empty());
-    let conditions = Conditions::of_facts(cuts::blocks(rows), room::CONDITIONS);
+    let explained = COLUMNS.iter().filter(|column| !column.meaning.is_empty());
+    let conditions = Conditions::of_facts(cuts::blocks(rows), budget::CONDITIONS);
     let page = environment.get_template("page")?.render(context! {
         title,
         style => Value::from_safe_string(style()),
         patterns => Value::from_safe_string(colour::patterns()),
-        compared => compared(rows),
-        answer => room::lines(sentences(&all)),
+        compared => compared_sentence(rows),
+        answer => budget::lines(sentences(&all)),
         parts => part.into_iter().collect::<Vec<_>>(),
-        left_out => room.left_out(),
-        legend => told.map(meaning).collect::<Vec<_>>(),
+        left_out => budget.left_out(),
+        legend => explained.map(meaning).collect::<Vec<_>>(),
         instrument => context! {},
-        subject => room::lines(cuts::subject(rows)),
-        command => room::text(cuts::commands(rows)),
-        conditions_are => "The options of the command, defaults too. What the kernel then had in effect is not recorded of power cuts. A disk or kernel from a file of yours is named here and not its path.",
+        subject => budget::lines(cuts::subject(rows)),
+        command => budget::text(cuts::commands(rows)),
+        conditions_are => "The options of the command, including defaults. The settings in effect in the guest are not recorded for power cuts. A disk or kernel from a file is given by name, not by path.",
         conditions_file => cuts::FILE,
         conditions => Some(conditions).filter(|all| !all.is_empty()),
     })?;
     Ok(page)
 }
 
-/// The part of a page that shows them; none where it has room for no more parts.
-pub fn page_part(all: &[Row], room: &mut Room) -> Option<Part> {
-    if !room.next_part() {
+/// The section of a page that shows power cuts; none if the page has no space for it.
+pub fn page_part(all: &[Row], budget: &mut Budget) -> Option<Part> {
+    if !budget.next_part() {
         return None;
     }
     let rows: Vec<Row> = ran(all).cloned().collect();
     let rows = rows.as_slice();
     let looks = looks(rows);
     let mut drawn = figures(rows, &looks).into_iter();
-    let mut view = |figure| figure_view(figure, "crash", room);
+    let mut view = |figure| figure_view(figure, "crash", budget);
     let first: Option<FigureView> = drawn.next().and_then(&mut view);
     let figures: Vec<FigureView> = drawn.filter_map(&mut view).collect();
     Some(Part {
@@ -90,7 +88,7 @@ pub fn page_part(all: &[Row], room: &mut Room) -> Option<Part> {
         title: "What a power cut costs".into(),
         first,
         figures,
-        lines: room::lines(examples(rows)),
+        lines: budget::lines(examples(rows)),
         calls: None,
     })
 }
@@ -117,12 +115,12 @@ fn title(rows: &[Row]) -> String {
     if workloads.is_empty() {
         workloads.push("nothing");
     }
-    let (workloads, names) = (listed(&workloads, 3), listed(&names, 6));
+    let (workloads, names) = (join_names(&workloads, 3), join_names(&names, 6));
     number::clean(&format!("Power cuts: {workloads} on {names}"))
 }
 
-/// How many cuts of how many file systems: those of different ones are not added up.
-fn compared(rows: &[Row]) -> String {
+/// The number of cuts and file systems: cuts of different file systems are not added up.
+fn compared_sentence(rows: &[Row]) -> String {
     let counts = || rows.iter().map(|row| row.tried.len());
     let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
     let (s, each) = (if most == 1 { "" } else { "s" }, if rows.len() == 1 { "" } else { " each" });
@@ -132,7 +130,7 @@ fn compared(rows: &[Row]) -> String {
     format!("{least}{most} cut{s}{each} of {rows}, all of them mounted, walked and checked.")
 }
 
-/// The first violations of each, in words.
+/// The first violations of each row, in words.
 fn examples(rows: &[Row]) -> Vec<String> {
     const EACH: usize = 3;
     let mut lines = Vec::new();
@@ -150,7 +148,7 @@ fn examples(rows: &[Row]) -> Vec<String> {
     lines
 }
 
-/// The figures: speed with the whole table, what cuts did, how much work they cost, how long it took to come back.
+/// The figures: speed with the whole table, outcomes of cuts, work lost, recovery time.
 fn figures(rows: &[Row], looks: &[Look]) -> Vec<Figure> {
     vec![
         speed(rows, looks),
@@ -160,7 +158,7 @@ fn figures(rows: &[Row], looks: &[Look]) -> Vec<Figure> {
             looks,
             ("lost", "Work lost"),
             lost,
-            "work that nothing acknowledged, as far back as it reaches",
+            "age of the oldest unacknowledged work that was lost",
         ),
         worst(rows, looks, ("recovery", "Recovery"), mount, "virtual time of the mount"),
     ]
@@ -193,9 +191,9 @@ fn speed(rows: &[Row], looks: &[Look]) -> Figure {
         table.row(*look, COLUMNS.iter().map(|column| (column.cell)(row)).collect());
     }
     let note = format!(
-        "{} a second until they are durable, one seed: no interval. Beneath it what a power cut costs{}.",
+        "{} per second until durable; one seed, so no interval. The table shows what a power cut costs{}.",
         number::clean(&unit),
-        drawn(bars::MOST, rows.len())
+        drawn_note(bars::MOST, rows.len())
     );
     Figure { slug: "speed", title: "Speed, and what a power cut costs".into(), note, chart, table }
 }
@@ -204,8 +202,8 @@ fn part(length: f64, tone: Tone) -> bars::Part {
     bars::Part { length, tone }
 }
 
-/// How many cuts each outcome was the worst of.
-fn counted(row: &Row) -> [usize; OUTCOMES.len()] {
+/// The number of cuts with each outcome as their worst.
+fn count_outcomes(row: &Row) -> [usize; OUTCOMES.len()] {
     let mut counts = [0; OUTCOMES.len()];
     for tried in &row.tried {
         if let Some(at) = OUTCOMES.iter().position(|(_, so)| so(tried)) {
@@ -217,7 +215,7 @@ fn counted(row: &Row) -> [usize; OUTCOMES.len()] {
 
 fn outcomes(rows: &[Row], looks: &[Look]) -> Figure {
     let bar = |(row, look): (&Row, &Look)| {
-        let counts = counted(row);
+        let counts = count_outcomes(row);
         Bar {
             name: named(row),
             look: *look,
@@ -231,23 +229,23 @@ fn outcomes(rows: &[Row], looks: &[Look]) -> Figure {
     let key =
         (0..).zip(OUTCOMES).map(|(at, (what, _))| (Key::Box(format!("n{at}")), what.to_string()));
     let chart = bars::draw(&Bars {
-        title: "What cuts did".into(),
+        title: "Outcomes of power cuts".into(),
         unit: Unit::Count,
         bars,
         key: key.collect(),
     });
     let heads: Vec<&str> =
         ["<file system"].into_iter().chain(OUTCOMES.map(|(what, _)| what)).collect();
-    let mut table = Table::new("Cuts by the worst that each did", &heads);
+    let mut table = Table::new("Cuts by their worst outcome", &heads);
     for (row, look) in rows.iter().zip(looks) {
-        let counts = counted(row).map(|n| n.to_string());
+        let counts = count_outcomes(row).map(|n| n.to_string());
         table.row(*look, std::iter::once(named(row)).chain(counts).collect());
     }
-    let note = format!("Cuts by the worst that each did{}.", drawn(bars::MOST, rows.len()));
-    Figure { slug: "outcomes", title: "What cuts did".into(), note, chart, table }
+    let note = format!("Cuts by their worst outcome{}.", drawn_note(bars::MOST, rows.len()));
+    Figure { slug: "outcomes", title: "Outcomes of power cuts".into(), note, chart, table }
 }
 
-/// The middle cut and the worst one of a time.
+/// The median and the worst cut of a time.
 fn worst(
     rows: &[Row],
     looks: &[Look],
@@ -256,7 +254,7 @@ fn worst(
     what: &str,
 ) -> Figure {
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let mut table = Table::new(what, &["<file system", "middle", "worst"]);
+    let mut table = Table::new(what, &["<file system", "median", "worst"]);
     let mut bars = Vec::new();
     for (row, look) in rows.iter().zip(looks) {
         let (middle, most) = row.median_and_max(of);
@@ -280,14 +278,11 @@ fn worst(
     }
     let own = looks.first().map_or("ink".into(), |look| format!("f{}", look.colour));
     let key = vec![
-        (Key::Box(own.clone()), "the middle cut".to_string()),
-        (Key::Box(format!("{own} light")), "the worst".to_string()),
+        (Key::Box(own.clone()), "median cut".to_string()),
+        (Key::Box(format!("{own} light")), "worst cut".to_string()),
     ];
     let chart = bars::draw(&Bars { title: title.into(), unit: Unit::Seconds, bars, key });
-    let note = format!(
-        "Of all cuts the middle one and the worst: {what}{}.",
-        drawn(bars::MOST, rows.len())
-    );
+    let note = format!("Median and worst cut: {what}{}.", drawn_note(bars::MOST, rows.len()));
     Figure { slug, title: title.into(), note, chart, table }
 }
 
@@ -297,9 +292,9 @@ mod tests {
     use crate::crash_fixture;
 
     #[test]
-    fn the_page_shows_speed_beside_the_cost_and_needs_nothing_from_the_network() {
+    fn the_page_shows_speed_with_the_cost_and_needs_nothing_from_the_network() {
         let page = html(&crash_fixture::crashed()).unwrap();
-        for told in [
+        for part in [
             "Power cuts: dirops on ext4, off",
             "48.0 deliveries/s",
             "No acknowledged byte or name was lost in 3 cuts of ext4: with 95 % confidence fewer than 64 %",
@@ -308,7 +303,7 @@ mod tests {
             "VIOLATIONS",
             "must be 0",
         ] {
-            assert!(page.contains(told), "{told}");
+            assert!(page.contains(part), "{part}");
         }
         for outside in ["http:", "https:", "<script", "<link", "<img", "@import", "NaN"] {
             assert!(!page.contains(outside), "{outside}");
@@ -319,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_run_is_said_and_drawn_nowhere_and_the_title_has_every_workload() {
+    fn a_row_that_could_not_run_is_named_and_not_drawn_and_the_title_has_every_workload() {
         let mut rows = crash_fixture::crashed();
         let plan = rows[0].plan.clone();
         let skipped = Row::skipped(&plan, 1, rows[0].disk, "no such driver".into());
@@ -331,14 +326,14 @@ mod tests {
     }
 
     #[test]
-    fn each_cut_counts_once_for_the_worst_that_it_did() {
+    fn each_cut_counts_once_by_its_worst_outcome() {
         let rows = crash_fixture::crashed();
-        assert_eq!(counted(&rows[0]), [0, 0, 2, 1]);
-        assert_eq!(counted(&rows[1]), [2, 1, 0, 0]);
+        assert_eq!(count_outcomes(&rows[0]), [0, 0, 2, 1]);
+        assert_eq!(count_outcomes(&rows[1]), [2, 1, 0, 0]);
     }
 
     #[test]
-    fn hostile_text_is_shown_and_not_obeyed_and_no_row_is_a_page() {
+    fn hostile_text_is_escaped_and_no_row_is_a_page() {
         let mut rows = crash_fixture::crashed();
         rows[0].label = "</title><script>alert('x')</script>".into();
         rows[1].tried[0].findings.examples = vec!["<script>x</script>".into()];

@@ -1,4 +1,4 @@
-//! How power cuts were made: what a reader of their page needs to make them again.
+//! How power cuts were made: the facts and commands that reproduce a page of them.
 
 use fsdyno_crash::{DiskFault, Row};
 use fsdyno_record::Bytes;
@@ -8,10 +8,10 @@ use crate::command::{bytes, option};
 use crate::crash::named;
 use crate::number;
 
-/// What has all of it.
+/// The file with all details.
 pub const FILE: &str = "crash.json";
 
-/// How rows were made, for the top of the page: a line for each way, one where all were made alike.
+/// How rows were made, for the top of the page: one line for each distinct way.
 pub fn subject(rows: &[Row]) -> Vec<String> {
     let line = |row: &Row| {
         let kernel = row.plan.lab().map(|lab| lab.kernel_release().to_string()).unwrap_or_default();
@@ -39,14 +39,14 @@ fn facts(row: &Row) -> Vec<(String, String)> {
     let all = [
         ("workload", plan.workload.name.clone()),
         ("parameters", set.collect::<Vec<_>>().join(" ")),
-        ("asked for", spec.unwrap_or_default()),
+        ("requested", spec.unwrap_or_default()),
         ("cuts", row.tried.len().to_string()),
         ("disk", plan.disk_name().unwrap_or_default().to_string()),
-        ("what the disk does when flushed", told(row.disk).to_string()),
-        ("writes are torn at", row.tear.to_string()),
+        ("disk's behaviour on a flush", fault_name(row.disk).to_string()),
+        ("atomic write unit", row.tear.to_string()),
         ("kernel", lab.map(|lab| lab.kernel_release().to_string()).unwrap_or_default()),
-        ("memory of the guest", lab.map(|lab| lab.ram.to_string()).unwrap_or_default()),
-        ("of it for files", lab.and_then(|lab| lab.cacheable).map(text).unwrap_or_default()),
+        ("guest memory", lab.map(|lab| lab.ram.to_string()).unwrap_or_default()),
+        ("memory for file caches", lab.and_then(|lab| lab.cacheable).map(text).unwrap_or_default()),
         ("CPU", lab.map(|lab| lab.cpu.to_string()).unwrap_or_default()),
         ("scheduler", lab.and_then(|lab| lab.scheduler.clone()).unwrap_or_default()),
         ("period", period(row).unwrap_or_default()),
@@ -56,17 +56,17 @@ fn facts(row: &Row) -> Vec<(String, String)> {
         ("seed", row.seed.to_string()),
         ("lab", row.lab_id.clone().unwrap_or_default()),
     ];
-    let told = all.into_iter().filter(|(_, value)| !value.is_empty());
-    told.map(|(name, value)| (name.to_string(), number::clean(&value))).collect()
+    let known = all.into_iter().filter(|(_, value)| !value.is_empty());
+    known.map(|(name, value)| (name.to_string(), number::clean(&value))).collect()
 }
 
-/// The period whose settings stand under those of the spec.
+/// The period of the spec's settings.
 fn period(row: &Row) -> Option<String> {
     row.plan.filesystem.as_ref()?.period.clone()
 }
 
-/// What the command line calls a kind of disk.
-fn told(disk: DiskFault) -> &'static str {
+/// The command line's name for a disk fault.
+fn fault_name(disk: DiskFault) -> &'static str {
     let known = DiskFault::ALL.iter().find(|(_, _, other)| *other == disk);
     known.map_or("honest", |(name, ..)| name)
 }
@@ -75,15 +75,15 @@ fn sysctls(row: &Row) -> impl Iterator<Item = String> {
     row.plan.sysctls.iter().map(|(key, value)| format!("{key}={value}"))
 }
 
-/// A command line: the file systems, and what they share, the workload and every other option.
+/// A command line: the file systems, and their shared workload and options.
 type Line = (Vec<String>, (String, Vec<String>));
 
-/// What to type to make them again, a command for each set of choices; file systems that share all share one.
+/// The commands that reproduce them, one for each set of options; file systems with equal options share one.
 pub fn commands(rows: &[Row]) -> String {
     let mut commands: Vec<Line> = Vec::new();
     for row in rows.iter().filter(|row| !row.tried.is_empty()) {
-        let typed = row.plan.file_system_typed().unwrap_or_else(|| row.plan.label.clone());
-        let (file_system, choices) = (option("fs", &typed), choices(row));
+        let spec = row.plan.file_system_typed().unwrap_or_else(|| row.plan.label.clone());
+        let (file_system, choices) = (option("fs", &spec), choices(row));
         match commands.iter_mut().find(|(_, known)| *known == choices) {
             Some((file_systems, _)) if file_systems.contains(&file_system) => {}
             Some((file_systems, _)) => file_systems.push(file_system),
@@ -119,7 +119,7 @@ fn choices(row: &Row) -> (String, Vec<String>) {
     }
     words.extend(sysctls(row).map(|sysctl| option("sysctl", &sysctl)));
     if row.disk != DiskFault::Honest {
-        words.push(option("misbehave", told(row.disk)));
+        words.push(option("misbehave", fault_name(row.disk)));
     }
     words.push(format!("--tear {}", row.tear.bytes()));
     words.push(format!("--cuts {} --seed {}", row.tried.len(), row.seed));
@@ -132,7 +132,7 @@ mod tests {
     use crate::crash_fixture;
 
     #[test]
-    fn what_was_made_alike_is_one_command_and_what_was_not_is_another() {
+    fn equal_conditions_share_a_command_and_others_do_not() {
         let mut rows = crash_fixture::crashed();
         let text = commands(&rows);
         assert_eq!(text.matches("fsdyno crash dirops").count(), 2, "{text}");
@@ -153,6 +153,6 @@ mod tests {
             assert_eq!(commands(&rows).matches(option).count(), 1, "{option}");
         }
         assert_eq!(subject(&rows).len(), 2);
-        assert!(blocks(&rows)[1].1.contains(&("writes are torn at".into(), "512 bytes".into())));
+        assert!(blocks(&rows)[1].1.contains(&("atomic write unit".into(), "512 bytes".into())));
     }
 }

@@ -1,4 +1,4 @@
-//! What a phase asked of the device, and the space that it took.
+//! The requests of a phase to the device, and the space that it took.
 
 use fsdyno_record::Bytes;
 use fsdyno_record::trial::Device;
@@ -6,13 +6,13 @@ use fsdyno_record::trial::Device;
 use super::bars::{self, Bar, Bars, Part, Tone};
 use super::chart::Key;
 use super::colour::Looks;
-use super::figure::{Figure, drawn, n_of};
+use super::figure::{Figure, drawn_note, n_of};
 use super::scale::Unit;
 use super::table::Table;
 use crate::number;
 use crate::view::{Row, Section};
 
-/// Requests and seeks; none where no device says what it did.
+/// Requests and seeks; none if the device has no counters.
 pub fn requests(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let rows: Vec<&Row<'_>> =
         section.rows.iter().filter(|row| mean(row, |d| Some(d.reads)).is_some()).collect();
@@ -61,13 +61,13 @@ pub fn requests(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let note = format!(
         "Requests until durable; means, {}{}.",
         n_of(rows.iter().map(|row| row.returned.n)),
-        drawn(bars::MOST, rows.len())
+        drawn_note(bars::MOST, rows.len())
     );
     let table = table(&rows, looks);
     Some(Figure { slug: "device", title: "Device requests".into(), note, chart, table })
 }
 
-/// The mean over the seeds of something that a device counts.
+/// The mean over the seeds of a device counter.
 fn mean(row: &Row<'_>, of: impl Fn(&Device) -> Option<u64>) -> Option<f64> {
     row.mean(|phase| phase.device.as_ref().and_then(&of).map(|n| n as f64))
 }
@@ -100,11 +100,11 @@ fn table(rows: &[&Row<'_>], looks: &Looks) -> Table {
     table.without_empty()
 }
 
-/// Space in use at the end of the phase; none for a directory, where it is that of a whole file
-/// system with all that others keep there.
+/// Space in use at the end of the phase; none for a directory, where statfs counts the whole file
+/// system.
 pub fn space(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let rows: Vec<(&Row<'_>, f64)> =
-        section.rows.iter().filter_map(|row| Some((row, used(row)?))).collect();
+        section.rows.iter().filter_map(|row| Some((row, space_used(row)?))).collect();
     if rows.iter().all(|(_, used)| *used <= 0.0) {
         return None;
     }
@@ -124,10 +124,10 @@ pub fn space(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
         key: Vec::new(),
     });
     let note = format!(
-        "By the file system's own count (statfs) at the end of the phase, with what the empty file \
+        "By the file system's own count (statfs) at the end of the phase, including what the empty file \
          system takes; means, {}{}.",
         n_of(rows.iter().map(|(row, _)| row.returned.n)),
-        drawn(bars::MOST, rows.len())
+        drawn_note(bars::MOST, rows.len())
     );
     let mut table = Table::new("Means over n trials", &["<file system", "n", "space used"]);
     for (row, used) in &rows {
@@ -137,7 +137,7 @@ pub fn space(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     Some(Figure { slug: "space", title: "Space used".into(), note, chart, table })
 }
 
-fn used(row: &Row<'_>) -> Option<f64> {
+fn space_used(row: &Row<'_>) -> Option<f64> {
     let own = row.trials.iter().all(|(trial, _)| trial.plan.filesystem.is_some());
     row.mean(|phase| Some(phase.space_used.0 as f64)).filter(|_| own)
 }

@@ -1,11 +1,11 @@
-//! What was in effect in a trial, as names and values.
+//! The settings in effect in a trial, as names and values.
 
 use std::collections::BTreeMap;
 
 use fsdyno_record::Trial;
 use fsdyno_record::trial::Phase;
 
-/// Everything in effect, as name and value; what is unknown is left out.
+/// All settings in effect, as name and value; unknown ones are omitted.
 pub fn of(trial: &Trial) -> Vec<(String, String)> {
     let (plan, found) = (&trial.plan, &trial.conditions);
     let mut facts: Vec<(String, String)> = Vec::new();
@@ -15,7 +15,7 @@ pub fn of(trial: &Trial) -> Vec<(String, String)> {
         }
     };
     fact("parameters", pairs(&plan.workload.params));
-    fact("asked for", plan.filesystem.as_ref().map(|fs| fs.spec.clone()).unwrap_or_default());
+    fact("requested", plan.filesystem.as_ref().map(|fs| fs.spec.clone()).unwrap_or_default());
     fact("mkfs", found.mkfs.join(" "));
     fact("mount", found.mount.clone());
     fact("features", lines(&found.features));
@@ -29,8 +29,8 @@ pub fn of(trial: &Trial) -> Vec<(String, String)> {
         fact("disk", format!("{raid}{}\n{}", lab.disk.name, parameters(&lab.disk.spec)));
         let journal = lab.journal.as_ref();
         fact("journal on", journal.map(|disk| disk.name.clone()).unwrap_or_default());
-        fact("memory of the guest", lab.ram.to_string());
-        fact("CPU speed", format!("{} instructions a nanosecond", lab.cpu));
+        fact("guest memory", lab.ram.to_string());
+        fact("CPU speed", format!("{} instructions per nanosecond", lab.cpu));
         fact("boot", lab.boot.name().to_string());
     }
     if let Some(model) = plan.model() {
@@ -65,8 +65,8 @@ pub fn of(trial: &Trial) -> Vec<(String, String)> {
     facts
 }
 
-/// CPU time of kernel threads by work, a line for each phase. The kernel lends its pooled workers
-/// to whoever has work for them, and their time is not told apart by whose it was.
+/// CPU time of kernel threads by kind of work, a line for each phase. The kernel's pooled workers
+/// (kworker) serve every subsystem, and their time cannot be attributed.
 fn kernel_threads(trial: &Trial) -> String {
     let name = |work: &str| match work {
         "kworker" => "kworker (pooled, unattributed)".to_string(),
@@ -80,8 +80,8 @@ fn kernel_threads(trial: &Trial) -> String {
     trial.measured.phases.iter().filter_map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The parameters of a disk, a line for each. What it is and where each value comes from is told
-/// by `fsdyno show disk`, at a length that would bury the values here.
+/// The parameters of a disk, a line for each. `fsdyno show disk` has its description and the sources of
+/// the values.
 fn parameters(spec: &serde_json::Value) -> String {
     let words = |key: &str| matches!(key, "about" | "source");
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! A chart with its table: what every part of the page is made of.
+//! A chart with its table: the unit of every part of the page.
 
 use super::chart::Chart;
 use super::table::Table;
@@ -6,11 +6,11 @@ use super::table::Table;
 /// A chart and the numbers that it shows.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// The word for it in the name of its file: `latency`.
+    /// The word for it in file names: `latency`.
     pub slug: &'static str,
     /// The heading.
     pub title: String,
-    /// What a reader must know: n, what is drawn how, what is left out.
+    /// What a reader needs to know: n, what is drawn and how, what is omitted.
     pub note: String,
     /// The drawing.
     pub chart: Chart,
@@ -18,7 +18,7 @@ pub struct Figure {
     pub table: Table,
 }
 
-/// `n = 3`, `n = 2 to 5`; with `no interval with n = 1` where that is so.
+/// `n = 3`, `n = 2 to 5`; with `no interval with n = 1` if that is so.
 pub fn n_of(numbers: impl Iterator<Item = usize>) -> String {
     let numbers: Vec<usize> = numbers.collect();
     let least = numbers.iter().copied().min().unwrap_or(0);
@@ -31,8 +31,8 @@ pub fn n_of(numbers: impl Iterator<Item = usize>) -> String {
     }
 }
 
-/// `; the first 24 of 300 are drawn`, or nothing where all are.
-pub fn drawn(most: usize, all: usize) -> String {
+/// `; the first 24 of 300 are drawn`, or nothing if all are.
+pub fn drawn_note(most: usize, all: usize) -> String {
     if all > most { format!("; the first {most} of {all} are drawn") } else { String::new() }
 }
 
@@ -41,12 +41,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn n_is_told_as_it_is() {
+    fn n_is_stated_exactly() {
         let of = |numbers: &[usize]| n_of(numbers.iter().copied());
         assert_eq!(of(&[3, 3]), "n = 3");
         assert_eq!(of(&[2, 5]), "n = 2 to 5");
         assert_eq!(of(&[1, 1]), "n = 1: no interval");
         assert_eq!(of(&[1, 3]), "n = 1 to 3; no interval where n = 1");
-        assert_eq!(drawn(24, 24) + &drawn(24, 300), "; the first 24 of 300 are drawn");
+        assert_eq!(drawn_note(24, 24) + &drawn_note(24, 300), "; the first 24 of 300 are drawn");
     }
 }

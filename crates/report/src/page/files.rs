@@ -1,4 +1,4 @@
-//! The charts of the page as files of their own.
+//! The charts of the page as separate files.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,16 @@ use crate::curve;
 use crate::series::Index;
 use crate::view;
 
-/// A chart with the name of its file.
+/// A chart with its file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChartFile {
-    /// `dirops-create-latency.svg`: small letters, digits and hyphens.
+    /// `dirops-create-latency.svg`: lower-case letters, digits and hyphens.
     pub name: String,
-    /// An SVG document, readable on white, that needs nothing else.
+    /// A self-contained SVG document for a white background.
     pub svg: String,
 }
 
-/// Every chart of these trials, drawn as the page draws it: `overview.svg` and
+/// Every chart of these trials, drawn as on the page: `overview.svg` and
 /// `workload-phase-chart.svg`.
 pub fn charts<'b>(
     trials: &[Trial],
@@ -36,7 +36,7 @@ pub fn charts<'b>(
         sections.iter().flat_map(|s| &s.rows).chain(curves.iter().flat_map(growth::rows)),
     );
     let series = Index::of(series);
-    let mut files = Names::default();
+    let mut files = ChartFiles::default();
     if let Some(figure) = overview::figure(&sections, &looks) {
         files.add("", &figure);
     }
@@ -51,20 +51,20 @@ pub fn charts<'b>(
     files.made
 }
 
-/// Whether bytes are a chart that fsdyno wrote: such a file may be written anew.
+/// Returns true if the bytes are a chart written by fsdyno, which may be overwritten.
 pub fn is_chart(bytes: &[u8]) -> bool {
     bytes.starts_with(MARK.as_bytes())
 }
 
-/// Files that are being made, each with a name of its own.
+/// Chart files with unique names.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct ChartFiles {
     pub made: Vec<ChartFile>,
     taken: BTreeSet<String>,
 }
 
-impl Names {
-    /// Adds a chart; two titles that come out alike are told apart by a number.
+impl ChartFiles {
+    /// Adds a chart; equal names get a number.
     pub fn add(&mut self, of: &str, figure: &Figure) {
         let stem = match of {
             "" => figure.slug.to_string(),
@@ -78,10 +78,10 @@ impl Names {
     }
 }
 
-/// Letters beyond this add nothing that tells names apart.
+/// The largest length of a name: more letters do not help to distinguish names.
 const LONGEST: usize = 80;
 
-/// Small letters, digits and single hyphens: a label must not leave its folder.
+/// Lower-case letters, digits and single hyphens: a label must not leave its folder.
 fn slug(text: &str) -> String {
     let mut slug = String::new();
     for c in text.chars().take(LONGEST) {

@@ -1,4 +1,4 @@
-//! What was done between the phases, and how long it took.
+//! Work between the phases, and its duration.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use super::table::{Row, Table};
 use crate::number;
 use crate::view::Section;
 
-/// The table; none where there was nothing to do.
+/// The table; none if there was no such work.
 pub fn table(sections: &[Section<'_>]) -> Option<Table> {
-    let heads = ["<workload", "<file system", "<where", "<what was done", "took", "n"];
+    let heads = ["<workload", "<file system", "<position", "<action", "time", "n"];
     let mut table = Table::new("Means over n trials", &heads);
     let row = |cells| Row { cells, ..Row::default() };
     table.rows = lines(sections).into_iter().map(row).collect();
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// Workload, row, the phase that follows, what was wanted and done, and how long it took.
+/// Workload, row, the following phase, the requested and the actual action, and its duration.
 fn lines(sections: &[Section<'_>]) -> Vec<Vec<String>> {
     let mut lines = Vec::new();
     for section in sections {
@@ -27,13 +27,13 @@ fn lines(sections: &[Section<'_>]) -> Vec<Vec<String>> {
             for (trial, phase) in &row.trials {
                 let phases = &trial.measured.phases;
                 let last = phases.last().is_some_and(|p| p.name == phase.name);
-                // Where nothing was wanted and nothing done, there is nothing to pay.
+                // If nothing was requested and nothing done, there is no cost.
                 let idle = |gap: &&Gap| gap.wanted == "none" && gap.done == "none";
                 for gap in trial.measured.gaps.iter().filter(|gap| !idle(gap)) {
                     if gap.before == phase.name || (last && gap.before.is_empty()) {
                         let key = (gap.before.as_str(), gap.done.as_str());
                         times.entry(key).or_default().push(gap.elapsed_ns.seconds());
-                        // What could not be done as wanted is said in the conditions' notes too.
+                        // The notes of the conditions also say what could not be done as requested.
                     }
                 }
             }

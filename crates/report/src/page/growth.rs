@@ -1,6 +1,6 @@
-//! Curves: how a phase's time grows with the number of files, with the exponent that fits.
+//! Curves: the growth of a phase's time with the number of files, and the fitted exponent.
 
-use super::chart::{AXIS, Anchor, Chart, cut, percent};
+use super::chart::{AXIS, Anchor, Chart, percent, truncate};
 use super::colour::Looks;
 use super::figure::{Figure, n_of};
 use super::scale::{Scale, Unit};
@@ -9,11 +9,11 @@ use crate::curve::{self, Curve};
 use crate::number;
 use crate::view::Row;
 
-/// Height of the field, and what is left free above it for the names of the highest lines.
+/// Height of the field, and of the margin above it for the names of the highest lines.
 const FIELD: f64 = 260.0;
 const HEAD: f64 = 14.0;
 
-/// Files end before the right edge, where the names of the lines stand.
+/// The end of the axis of files, before the right edge, where the names of the lines are.
 const RIGHT: f64 = 0.97;
 
 /// The figure of a curve: files to the right, time upward, both from zero.
@@ -38,7 +38,7 @@ fn chart(curve: &Curve<'_>, looks: &Looks) -> Chart {
     let title = format!("{}: time by number of files", curve.title);
     let mut chart = Chart::new(title, curve::sentences(curve).join(" "));
     let places = || curve.lines.iter().flat_map(|line| line.rows.iter().flatten());
-    let reach = |place: &curve::Place<'_>| {
+    let reach = |place: &curve::PointRow<'_>| {
         place.returned.interval().map_or(place.returned.mean, |(_, high)| high)
     };
     let up = Scale::over(places().map(reach).fold(0.0, f64::max), Unit::Seconds);
@@ -65,7 +65,7 @@ fn chart(curve: &Curve<'_>, looks: &Looks) -> Chart {
     }
     let mut ends = Vec::new();
     for line in &curve.lines {
-        let here: Vec<(f64, &curve::Place<'_>)> = curve
+        let here: Vec<(f64, &curve::PointRow<'_>)> = curve
             .points
             .iter()
             .zip(&line.rows)
@@ -82,7 +82,7 @@ fn chart(curve: &Curve<'_>, looks: &Looks) -> Chart {
             point(&mut chart, *x, place, &y, look.colour);
         }
         let exponent = line.growth.map(|growth| format!(", files^{:.2}", growth.exponent));
-        let name = cut(&line.name, 18) + &exponent.unwrap_or_default();
+        let name = truncate(&line.name, 18) + &exponent.unwrap_or_default();
         ends.extend(here.last().map(|(x, place)| (*x, y(place.returned.mean), name)));
     }
     names(&mut chart, ends);
@@ -94,7 +94,7 @@ fn chart(curve: &Curve<'_>, looks: &Looks) -> Chart {
 fn point(
     chart: &mut Chart,
     x: f64,
-    place: &curve::Place<'_>,
+    place: &curve::PointRow<'_>,
     y: &dyn Fn(f64) -> f64,
     colour: usize,
 ) {
@@ -112,7 +112,7 @@ fn point(
     ));
 }
 
-/// The names of lines above their ends, moved up where one would lie on another.
+/// Writes the names of lines above their ends, moved up where one would overlap another.
 fn names(chart: &mut Chart, mut ends: Vec<(f64, f64, String)>) {
     const LINE: f64 = 15.0;
     ends.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(svg.matches("<circle").count(), 8);
         assert_eq!(svg.matches("<path").count(), 2);
         for part in
-            [">ext4, files^1.00<", ">linear, files^2.00<", ">0<", "8,000 files", "a parabola"]
+            [">ext4, files^1.00<", ">linear, files^2.00<", ">0<", "8,000 files", "quadratic"]
         {
             assert!(svg.contains(part), "{part} in {svg}");
         }

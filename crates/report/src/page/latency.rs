@@ -1,25 +1,25 @@
-//! Latencies of a phase's main op: which part of the ops took longer than a time.
+//! Latencies of a phase's main op: the share of ops that took longer than a given time.
 
 use fsdyno_record::Nanos;
 use fsdyno_stats::Histogram;
 
 use super::chart::{Chart, Key};
 use super::colour::{Look, Looks};
-use super::figure::{Figure, drawn};
+use super::figure::{Figure, drawn_note};
 use super::scale::{Log, Unit};
 use super::table::Table;
 use crate::number;
 use crate::view::{Row, Section};
 
-/// More lines than this cannot be told apart in one chart.
+/// The largest number of lines that can be distinguished in one chart.
 pub const MOST: usize = 8;
 
 const HEIGHT: f64 = 208.0;
 
-/// No op in so many is drawn apart.
+/// The smallest share of ops that is drawn.
 const RAREST: f64 = 1e-6;
 
-/// The figure; none where no op has a latency.
+/// The figure; none if no op has a latency.
 pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let op = section.latency_op?.name();
     let rows: Vec<(&Row<'_>, &Histogram)> =
@@ -29,9 +29,9 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     }
     let title = format!("Latency of {op}");
     let note = format!(
-        "Which part of the ops took longer than a time: further left is better. Both axes are \
+        "The share of ops that took longer than a given time; further left is better. Both axes are \
          logarithmic; all seeds together{}.",
-        drawn(MOST, rows.len())
+        drawn_note(MOST, rows.len())
     );
     let chart = chart(&format!("{}: latency of {op}", section.title()), &rows, looks);
     Some(Figure { slug: "latency", title, note, chart, table: table(op, &rows, looks) })
@@ -59,7 +59,7 @@ fn chart(title: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Chart {
         chart.upright(at, top, top + HEIGHT, &Unit::Seconds.label(value));
     }
     for (at, share) in y.ticks() {
-        // The line of all of them is the upper edge, and needs no name.
+        // The line of all ops is the upper edge, and needs no name.
         let label = if share < 1.0 { percentile(share) } else { String::new() };
         chart.level(top + HEIGHT * (1.0 - at), &label);
     }
@@ -73,14 +73,14 @@ fn chart(title: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Chart {
     chart
 }
 
-/// `1 % (p99)` of the share of the ops that took longer.
+/// `1 % (p99)` for the share of ops that took longer.
 fn percentile(share: f64) -> String {
     let (percent, rest) = (share * 100.0, 100.0 - share * 100.0);
     let digits = (-percent.log10().floor()).max(0.0) as usize;
     format!("{percent:.digits$} % (p{rest:.digits$})")
 }
 
-/// Steps from bucket to bucket; steps that nobody could see are taken together.
+/// Steps from bucket to bucket; steps too small to be visible are merged.
 fn path(buckets: &[(u64, u64)], longest: u64, x: &Log, y: &Log) -> String {
     let count: u64 = buckets.iter().map(|(_, n)| n).sum();
     let right = |ns: u64| (x.at(ns.min(longest) as f64 / 1e9) * 1000.0).round();
@@ -91,8 +91,8 @@ fn path(buckets: &[(u64, u64)], longest: u64, x: &Log, y: &Log) -> String {
     for (index, (upper, n)) in buckets.iter().enumerate() {
         slower -= n;
         let here = (right(*upper), down(slower));
-        let seen = here.0 - last.0 >= 4.0 || here.1 - last.1 >= 3.0;
-        if seen || index + 1 == buckets.len() {
+        let visible = here.0 - last.0 >= 4.0 || here.1 - last.1 >= 3.0;
+        if visible || index + 1 == buckets.len() {
             path.push_str(&format!("H{}V{}", here.0, here.1));
             last = here;
         }
@@ -102,10 +102,8 @@ fn path(buckets: &[(u64, u64)], longest: u64, x: &Log, y: &Log) -> String {
 
 fn table(op: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Table {
     let heads = ["<file system", op, "p50", "p90", "p99", "p99.9", "max"];
-    let mut table = Table::new(
-        "The time within which so many percent of the ops came back, all seeds; percentiles are at most 1.6 % too long",
-        &heads,
-    );
+    let mut table =
+        Table::new("Latency percentiles over all seeds, at most 1.6 % too high", &heads);
     for (row, all) in rows {
         let mut cells = vec![row.name.clone(), number::count(all.count())];
         let at = |p: f64| Nanos(all.percentile(p)).to_string();
@@ -138,9 +136,9 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_told_both_ways() {
-        let told = [0.1, 0.01, 0.001, 0.0001].map(percentile);
-        assert_eq!(told, ["10 % (p90)", "1 % (p99)", "0.1 % (p99.9)", "0.01 % (p99.99)"]);
+    fn percentiles_are_written_both_ways() {
+        let written = [0.1, 0.01, 0.001, 0.0001].map(percentile);
+        assert_eq!(written, ["10 % (p90)", "1 % (p99)", "0.1 % (p99.9)", "0.01 % (p99.99)"]);
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //! charts as files.
 //!
 //! A [`figure::Figure`] is a chart with its table. Each kind of chart is one file here that makes
-//! figures of a section; [`bars`] and [`chart`] draw. What would make the page too large is left out
-//! and said to be ([`room`]).
+//! figures of a section; [`bars`] and [`chart`] draw. Parts that would make the page too large are
+//! omitted, and the page says so ([`budget`]).
 
 mod aged;
 mod bars;
+mod budget;
 mod chart;
 mod colour;
 mod conditions;
@@ -22,7 +23,6 @@ mod growth;
 mod latency;
 mod over_time;
 mod overview;
-mod room;
 mod scale;
 mod study;
 mod table;
@@ -41,16 +41,17 @@ use crate::columns::columns;
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::series::Index;
-use crate::study::{Beside, Judged};
+use crate::study::{Extras, Judged};
 use crate::unfinished::Unfinished;
 use crate::view::{self, Row, Section};
 use crate::{
-    answer, books, calls, command, described, disks, instrument, legend, number, promise, subject,
+    answer, calls, command, described, disks, instrument, legend, number, repeatability, subject,
+    work_units,
 };
+use budget::Budget;
 use colour::Looks;
 use conditions::Conditions;
 use figure::Figure;
-use room::Room;
 use table::Table;
 
 pub use crash::html as crash_html;
@@ -58,8 +59,8 @@ pub use files::{ChartFile, charts, is_chart};
 pub use over_time::drawn_trials;
 pub use why::{title_of as why_title, why_charts};
 
-/// The page, with what was recorded over time, and with ratios to the label of the baseline or to the
-/// best. It needs no network, no script and no font of its own; all foreign text is escaped.
+/// The page with series over time, and with ratios to the label of the baseline or to the best. It
+/// needs no network, no script and no font of its own; all foreign text is escaped.
 ///
 /// # Errors
 /// Only [`ReportError::Template`], for a fault in the page's own template.
@@ -71,40 +72,40 @@ pub fn html<'b>(
     html_with(trials, series, &[], basis)
 }
 
-/// The same, with what was found out about why it is so.
+/// [`html`] with the explanations of `fsdyno why`.
 ///
 /// # Errors
 /// As [`html`].
 pub fn html_with<'b>(
     trials: &[Trial],
     series: &[Series],
-    told: &[StoredExplanation],
+    explanations: &[StoredExplanation],
     basis: impl Into<Basis<'b>>,
 ) -> Result<String, ReportError> {
-    page_of(None, trials, Beside { series, told, ..Beside::default() }, basis.into())
+    page_of(None, trials, Extras { series, explanations, ..Extras::default() }, basis.into())
 }
 
-/// The page of a study: its claims with their verdicts and its published tables beside the measured ones
-/// come first, and then all that [`html_with`] has, and what power cuts cost.
+/// The page of a study: its claims with their verdicts and its published tables with the measured numbers
+/// come first, then everything that [`html_with`] has, and the cost of power cuts.
 ///
 /// # Errors
 /// As [`html`].
 pub fn study_page<'b>(
     judged: &Judged,
     trials: &[Trial],
-    beside: Beside<'_>,
+    extras: Extras<'_>,
     basis: impl Into<Basis<'b>>,
 ) -> Result<String, ReportError> {
-    page_of(Some(judged), trials, beside, basis.into())
+    page_of(Some(judged), trials, extras, basis.into())
 }
 
 fn page_of(
     judged: Option<&Judged>,
     trials: &[Trial],
-    beside: Beside<'_>,
+    extras: Extras<'_>,
     basis: Basis<'_>,
 ) -> Result<String, ReportError> {
-    let Beside { series, told, crashed, .. } = beside;
+    let Extras { series, explanations, crashed, .. } = extras;
     let sections = view::sections(trials, basis);
     let curves = curve::curves(trials);
     let on_curves =
@@ -121,16 +122,16 @@ fn page_of(
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.add_template("page", include_str!("page.html"))?;
-    let more = told.len().min(why::MOST) + usize::from(!crashed.is_empty());
-    let mut room = Room::of(sections.len() + curves.len() + more);
+    let more = explanations.len().min(why::MOST) + usize::from(!crashed.is_empty());
+    let mut budget = Budget::of(sections.len() + curves.len() + more);
     let overview = overview::figure(&sections, &looks);
-    let overview = overview.and_then(|figure| figure_view(figure, "all", &mut room));
-    let mut parts = parts(&sections, &curves, &looks, &Index::of(series), &mut room);
+    let overview = overview.and_then(|figure| figure_view(figure, "all", &mut budget));
+    let mut parts = parts(&sections, &curves, &looks, &Index::of(series), &mut budget);
     let measured = || title(rows().chain(on_curves().map(|place| (place.of.as_str(), &place.row))));
-    let cuts = power_cuts(crashed, &mut room);
+    let cuts = power_cuts(crashed, &mut budget);
     let cuts_at = cuts.as_ref().map(|part| part.id.clone());
     parts.extend(cuts);
-    let explained = why::views(told, beside.places, &mut room);
+    let explained = why::views(explanations, extras.places, &mut budget);
     let leads = study::Leads::of(&explained, crashed, cuts_at);
     let study = judged.map(|judged| study::section(judged, leads, &mut environment)).transpose()?;
     let page = environment.get_template("page")?.render(context! {
@@ -139,47 +140,47 @@ fn page_of(
         study => study.map(Value::from_safe_string),
         patterns => Value::from_safe_string(colour::patterns()),
         version => trials.first().map(|t| t.program()),
-        compared => compared(trials, &sections, &curves),
-        broken => room::lines(promise::broken(trials)),
-        answer => room::lines(match judged {
-            Some(judged) => [beside.not_run(), crate::study::counts(judged)].concat(),
+        compared => compared_sentence(trials, &sections, &curves),
+        broken => budget::lines(repeatability::differences(trials)),
+        answer => budget::lines(match judged {
+            Some(judged) => [extras.not_run(), crate::study::counts(judged)].concat(),
             None => answers(&sections, &curves, basis),
         }),
-        subject => room::lines(subject::lines(trials)),
+        subject => budget::lines(subject::lines(trials)),
         overview,
         parts,
         explained,
-        more_explained => more_explained(told.len().saturating_sub(why::MOST)),
-        left_out => room.left_out(),
+        more_explained => more_explained(explanations.len().saturating_sub(why::MOST)),
+        left_out => budget.left_out(),
         legend => meanings(&sections),
         flags => view::flags(&sections, &curves).iter().map(|f| [f.name(), f.meaning()]).collect::<Vec<_>>(),
-        instrument => instrument::view(&sections, room::LINES),
-        gaps => gaps::table(&sections).map(|table| table.fit(room::GAPS)),
+        instrument => instrument::view(&sections, budget::LINES),
+        gaps => gaps::table(&sections).map(|table| table.fit(budget::GAPS)),
         unfinished => unfinished(trials),
-        conditions => Some(Conditions::of(rows().chain(points()), room::CONDITIONS)).filter(|all| !all.is_empty()),
-        conditions_are => "As found in effect, not as asked for. Where a value comes from the seed, it is that of the first.",
+        conditions => Some(Conditions::of(rows().chain(points()), budget::CONDITIONS)).filter(|all| !all.is_empty()),
+        conditions_are => "As found in effect, not as requested. A value that depends on the seed is that of the first seed.",
         conditions_file => "trials.ndjson",
         labs => conditions::labs(trials),
         more_labs => view::labs(trials).len().saturating_sub(conditions::LABS),
-        command => room::text(command::of(trials, basis)),
+        command => budget::text(command::of(trials, basis)),
     })?;
     Ok(page)
 }
 
-/// Where the explained trials are that the page has no room for; none of none.
+/// The note on explained trials that the page has no space for; none if there are none.
 fn more_explained(count: usize) -> Option<String> {
     let is = if count == 1 { "is" } else { "are" };
     (count > 0)
         .then(|| format!("{} {is} in why.ndjson", number::counted(count, "more explained trial")))
 }
 
-/// What power cuts cost, where there were any.
-fn power_cuts(crashed: &[fsdyno_crash::Row], room: &mut Room) -> Option<Part> {
-    let rows = crate::crash::told_apart(crashed);
-    (!rows.is_empty()).then(|| crash::page_part(&rows, room)).flatten()
+/// The section on power cuts, if there were any.
+fn power_cuts(crashed: &[fsdyno_crash::Row], budget: &mut Budget) -> Option<Part> {
+    let rows = crate::crash::with_unique_names(crashed);
+    (!rows.is_empty()).then(|| crash::page_part(&rows, budget)).flatten()
 }
 
-/// The page's style: the palette, what charts look like, and the rest.
+/// The page's style: the palette, the style of charts, and the rest.
 fn style() -> String {
     [colour::style().as_str(), include_str!("chart.css"), include_str!("page.css")].concat()
 }
@@ -197,12 +198,12 @@ fn figures(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Vec<Figu
     std::iter::once(times::figure(section, looks)).chain(more.into_iter().flatten()).collect()
 }
 
-/// A part of the page: a phase of a workload, or a curve.
+/// A section of the page: a phase of a workload, or a curve.
 #[derive(Serialize)]
 struct Part {
     id: String,
     title: String,
-    /// The figure that opens it, its table unfolded.
+    /// The first figure, with its table unfolded.
     first: Option<FigureView>,
     figures: Vec<FigureView>,
     lines: Vec<String>,
@@ -219,16 +220,16 @@ struct FigureView {
     table: Table,
 }
 
-/// The figure, if there is room for it.
-fn figure_view(figure: Figure, part: &str, room: &mut Room) -> Option<FigureView> {
+/// The figure, if the page has space for it.
+fn figure_view(figure: Figure, part: &str, budget: &mut Budget) -> Option<FigureView> {
     let Figure { slug, title, note, chart, table } = figure;
     let id = format!("{part}-{slug}");
     let chart = chart.inline(&id);
-    if !room.take(chart.len() + note.len() + 900) {
-        room.leave_out_a_chart();
+    if !budget.take(chart.len() + note.len() + 900) {
+        budget.leave_out_a_chart();
         return None;
     }
-    let table = room.fit(table);
+    let table = budget.fit(table);
     Some(FigureView { id, slug, title, note, chart: Value::from_safe_string(chart), table })
 }
 
@@ -237,42 +238,42 @@ fn parts(
     curves: &[Curve<'_>],
     looks: &Looks,
     series: &Index<'_>,
-    room: &mut Room,
+    budget: &mut Budget,
 ) -> Vec<Part> {
     let mut parts = Vec::new();
     for (index, section) in sections.iter().enumerate() {
-        if !room.next_part() {
+        if !budget.next_part() {
             continue;
         }
         let id = format!("s{index}");
-        // What is seldom looked at is worked out only where there is room for it.
+        // Details are computed only if there is space for them.
         let mut figures = figures(section, looks, series).into_iter();
-        let first = figures.next().and_then(|figure| figure_view(figure, &id, room));
-        let figures = figures.filter_map(|figure| figure_view(figure, &id, room)).collect();
-        let told = books::lines(section).into_iter().chain(disks::lines(section));
-        let lines = told.chain(described::lines(section)).collect();
-        let calls = calls_of(section, looks, room);
-        let lines = room::lines(lines);
+        let first = figures.next().and_then(|figure| figure_view(figure, &id, budget));
+        let figures = figures.filter_map(|figure| figure_view(figure, &id, budget)).collect();
+        let counts = work_units::lines(section).into_iter().chain(disks::lines(section));
+        let lines = counts.chain(described::lines(section)).collect();
+        let calls = calls_of(section, looks, budget);
+        let lines = budget::lines(lines);
         parts.push(Part { id, title: section.title(), first, figures, lines, calls });
     }
     for (index, curve) in curves.iter().enumerate() {
-        if !room.next_part() {
+        if !budget.next_part() {
             continue;
         }
         let id = format!("c{index}");
         let figure = growth::figure(curve, looks);
         let title = figure.title.clone();
-        let first = figure_view(Figure { title: "Growth".into(), ..figure }, &id, room);
-        let lines = room::lines(curve::sentences(curve));
+        let first = figure_view(Figure { title: "Growth".into(), ..figure }, &id, budget);
+        let lines = budget::lines(curve::sentences(curve));
         parts.push(Part { id, title, first, figures: Vec::new(), lines, calls: None });
     }
     parts
 }
 
-/// Every kind of call, with how many there were, their share of the time, and latencies.
-fn calls_of(section: &Section<'_>, looks: &Looks, room: &mut Room) -> Option<Table> {
+/// Every kind of call, with its count, its share of the time, and latencies.
+fn calls_of(section: &Section<'_>, looks: &Looks, budget: &mut Budget) -> Option<Table> {
     let heads = ["<file system", "<call", "count", "share", "p50", "p99", "max"];
-    let mut table = Table::new("All seeds; share is of the time of all calls", &heads);
+    let mut table = Table::new("All seeds; share of the time of all calls", &heads);
     for row in &section.rows {
         for calls in calls::of(row) {
             let cells = vec![
@@ -286,29 +287,28 @@ fn calls_of(section: &Section<'_>, looks: &Looks, room: &mut Room) -> Option<Tab
             ];
             table.row(looks.get(row), cells);
         }
-        if table.size() > room.left() {
+        if table.size() > budget.left() {
             break;
         }
     }
-    let table = room.fit(table);
+    let table = budget.fit(table);
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// What the columns mean, those of the page's own among them.
+/// The meaning of the columns, including the page's own.
 fn meanings(sections: &[Section<'_>]) -> Vec<(String, String)> {
     let tables: Vec<_> = sections.iter().map(columns).collect();
     let heads: Vec<&str> = tables.iter().flatten().map(|column| column.head.as_str()).collect();
     let mut entries = legend::legend(sections, &heads);
     if !entries.is_empty() {
         let own = |name: &str, meaning: &str| (name.to_string(), meaning.to_string());
-        entries
-            .insert(1, own("synced", "until syncfs(2) came back, which writes out what is dirty"));
+        entries.insert(1, own("synced", "until syncfs(2), which writes out dirty data, returned"));
     }
     entries
 }
 
 /// `a, b and 12 more`.
-fn listed(names: &[&str], most: usize) -> String {
+fn join_names(names: &[&str], most: usize) -> String {
     match names.len().checked_sub(most + 1) {
         None => names.join(", "),
         Some(_) => format!("{} and {} more", names[..most].join(", "), names.len() - most),
@@ -332,13 +332,13 @@ fn title<'r, 't: 'r>(rows: impl Iterator<Item = (&'r str, &'r Row<'t>)>) -> Stri
     }
     let workloads = match workloads.as_slice() {
         [one, other] => format!("{one} and {other}"),
-        all => listed(all, 4),
+        all => join_names(all, 4),
     };
-    number::clean(&format!("{workloads} on {}", listed(&names, 6)))
+    number::clean(&format!("{workloads} on {}", join_names(&names, 6)))
 }
 
-/// What was compared, in a sentence.
-fn compared(trials: &[Trial], sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
+/// A sentence on what was compared.
+fn compared_sentence(trials: &[Trial], sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
     let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let count = |outcome| trials.iter().filter(|t| t.outcome == outcome).count();
     let (ok, skipped) = (count(Outcome::Ok), count(Outcome::Skipped));
@@ -353,11 +353,11 @@ fn compared(trials: &[Trial], sections: &[Section<'_>], curves: &[Curve<'_>]) ->
         ok,
         plural(trials.len(), "trial"),
         plural(rows, "row"),
-        if media.len() < 4 { media.join(" and ") } else { listed(&media, 3) }
+        if media.len() < 4 { media.join(" and ") } else { join_names(&media, 3) }
     )
 }
 
-/// Who wins, and how times grow.
+/// The answer: the fastest, and the growth of times.
 fn answers(sections: &[Section<'_>], curves: &[Curve<'_>], basis: Basis<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     if !sections.is_empty() {
@@ -367,12 +367,12 @@ fn answers(sections: &[Section<'_>], curves: &[Curve<'_>], basis: Basis<'_>) -> 
     sentences
 }
 
-/// Outcome, what it was, and why; those beyond a number are counted.
+/// Outcome, trial and reason; those beyond a limit are counted.
 fn unfinished(trials: &[Trial]) -> Vec<[String; 3]> {
     let all = crate::unfinished::unfinished(trials);
-    let more = all.len().saturating_sub(room::LINES);
-    let listed = all.into_iter().take(room::LINES);
-    let line = |t: Unfinished| [t.outcome.into(), room::text(t.what), room::text(t.reason)];
+    let more = all.len().saturating_sub(budget::LINES);
+    let listed = all.into_iter().take(budget::LINES);
+    let line = |t: Unfinished| [t.outcome.into(), budget::text(t.what), budget::text(t.reason)];
     let mut lines: Vec<[String; 3]> = listed.map(line).collect();
     if more > 0 {
         lines.push(["and".into(), format!("{more} more"), "they are in trials.ndjson".into()]);
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_is_as_it_was_looked_at() {
+    fn the_page_is_as_reviewed() {
         // A file of its own, so that a reader can open the sample in a browser.
         insta::assert_binary_snapshot!("report.html", page(&fixture::with_failures()).into_bytes());
     }
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_text_is_shown_and_not_obeyed() {
+    fn hostile_text_is_escaped() {
         let hostile = "</title><script>alert('x')</script>\"><b>";
         let mut trials = fixture::with_failures();
         for trial in &mut trials {
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_and_charts_can_be_heard() {
+    fn tables_and_charts_are_accessible() {
         let page = page(&fixture::trials());
         assert!(page.contains("<html lang=\"en\">") && page.contains("class=\"skip\""));
         assert_eq!(
@@ -445,7 +445,7 @@ mod tests {
         assert!(page.contains("prefers-color-scheme: dark") && page.contains("@media print"));
     }
 
-    /// The fixture's trials on so many disks.
+    /// The fixture's trials on a number of disks.
     fn on_disks(disks: usize) -> Vec<Trial> {
         let trials = fixture::trials();
         let on = |disk: usize| {
@@ -464,7 +464,7 @@ mod tests {
         assert!(trials.len() >= 200);
         let page = page(&trials);
         assert!(page.len() < 1_500_000, "{}", page.len());
-        assert!(!page.contains("this page leaves out"), "all of its charts are there");
+        assert!(!page.contains("this page omits"), "all of its charts are there");
     }
 
     #[test]
@@ -478,13 +478,13 @@ mod tests {
     }
 
     #[test]
-    fn pooled_kernel_workers_are_named_as_what_they_are() {
+    fn pooled_kernel_workers_are_named_as_such() {
         let page = page(&fixture::trials());
         assert!(page.contains("kworker (pooled, unattributed) "), "no kworker in the conditions");
     }
 
     #[test]
-    fn gaps_in_which_nothing_was_to_be_done_are_left_out() {
+    fn gaps_without_work_are_omitted() {
         let mut trials = fixture::single();
         assert!(page(&trials).contains("Between the phases"));
         for gap in trials.iter_mut().flat_map(|trial| &mut trial.measured.gaps) {
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_comes_first_and_the_command_to_repeat_it_with_the_conditions_at_the_end() {
+    fn the_answer_comes_first_and_the_command_and_the_conditions_last() {
         let page = page(&fixture::trials());
         let at = |text: &str| page.find(text).unwrap();
         assert!(at("class=\"answer\"") < at("id=\"overview\""));
@@ -510,11 +510,13 @@ mod tests {
         );
         assert!(at("id=\"conditions\"") < at("class=\"command\""));
         assert!(at("href=\"#repeat\"") < at("class=\"answer\""));
-        assert!(page.contains("synced") && page.contains("with what the empty file system takes"));
+        assert!(
+            page.contains("synced") && page.contains("including what the empty file system takes")
+        );
     }
 
     #[test]
-    fn ten_thousand_trials_have_a_page_of_a_bounded_size_that_says_what_it_lacks() {
+    fn ten_thousand_trials_have_a_page_of_a_bounded_size_that_says_what_it_omits() {
         // Six times as many seeds as the fixture has.
         let mut trials = Vec::new();
         for more in 0..6 {
@@ -527,17 +529,17 @@ mod tests {
         assert!(trials.len() >= 10_000);
         let page = page(&trials);
         assert!(page.len() < 1_500_000, "{}", page.len());
-        for said in [
-            "more rows are left out here",
+        for part in [
+            "more rows are omitted here",
             "the first 24 of 279 are drawn",
-            " more rows are left out here; trials.ndjson",
+            " more rows are omitted here; trials.ndjson",
         ] {
-            assert!(page.contains(said), "{said}");
+            assert!(page.contains(part), "{part}");
         }
     }
 
     #[test]
-    fn what_has_no_time_no_calls_or_no_second_trial_is_drawn_without_what_is_no_number() {
+    fn rows_without_time_calls_or_a_second_trial_are_drawn_without_nan() {
         let mut zero = fixture::single();
         for phase in zero.iter_mut().flat_map(|trial| &mut trial.measured.phases) {
             phase.returned_ns = fsdyno_record::Nanos(0);

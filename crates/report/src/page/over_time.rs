@@ -1,4 +1,4 @@
-//! A phase over time: how fast ops came back, and what was dirty and under write-back meanwhile.
+//! A phase over time: rate of ops, and dirty and write-back data.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use fsdyno_record::{Bytes, Trial};
 
 use super::chart::{AXIS, Anchor, Chart, Key};
 use super::colour::{Look, Looks};
-use super::figure::{Figure, drawn};
+use super::figure::{Figure, drawn_note};
 use super::latency::MOST;
 use super::scale::{Scale, Unit};
 use super::table::Table;
@@ -16,18 +16,18 @@ use crate::number;
 use crate::series::Index;
 use crate::view::{Run, Section};
 
-/// Heights of the field of ops, and of each below it, and what lies between two fields.
+/// Heights of the field of ops and of each field below it, and the gap between two fields.
 const OPS: f64 = 120.0;
 const BELOW: f64 = 72.0;
 const BETWEEN: f64 = 10.0;
 
-/// Room for a field's name, and its highest tick below that.
+/// Space for a field's name, and for its highest tick below it.
 const NAME: f64 = 36.0;
 
-/// More steps than this are taken together for the drawing.
+/// The largest number of drawn steps; more are merged.
 const STEPS: usize = 120;
 
-/// The trials whose series the page may draw: of all that may be one row the least seed.
+/// The trials whose series the page may draw: for each possible row that with the least seed.
 pub fn drawn_trials(trials: &[Trial]) -> Vec<&Trial> {
     let mut firsts: BTreeMap<_, &Trial> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| trial.outcome == Outcome::Ok) {
@@ -52,13 +52,13 @@ struct Drawn<'a> {
 }
 
 impl Drawn<'_> {
-    /// Where interval `index` ends, in seconds.
+    /// The end of interval `index`, in seconds.
     fn end(&self, index: usize) -> f64 {
         self.series.end(index).seconds()
     }
 
-    /// Ops a second in each interval, with where it ends. A last interval that was cut to less than
-    /// half is one with the one before it: a rate over a moment says nothing.
+    /// Ops per second in each interval, with the interval's end. A last interval shorter than half of
+    /// the others is merged into the one before: a rate over a moment means nothing.
     fn rates(&self) -> Vec<(f64, f64)> {
         self.a_second(&self.series.ops)
     }
@@ -80,13 +80,13 @@ impl Drawn<'_> {
         rates
     }
 
-    /// Bytes at the end of each interval, with where it ends.
+    /// Bytes at the end of each interval, with the interval's end.
     fn bytes(&self, of: &[u64]) -> Vec<(f64, f64)> {
         of.iter().enumerate().map(|(index, bytes)| (self.end(index), *bytes as f64)).collect()
     }
 }
 
-/// The figure of the first seed of each row; none where nothing was recorded over time.
+/// The figure of the first seed of each row; none if nothing was recorded over time.
 pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Option<Figure> {
     let rows = section.rows.iter().filter_map(|row| {
         let (trial, phase) = row.trials.first()?;
@@ -99,40 +99,40 @@ pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Optio
     let rows: Vec<Drawn<'_>> = rows.collect();
     let first = rows.first()?;
     let seeds = match rows.iter().all(|row| row.seed == first.seed) {
-        true => format!("seed {} alone", first.seed),
-        false => "the first seed of each alone".to_string(),
+        true => format!("seed {} only", first.seed),
+        false => "only the first seed of each".to_string(),
     };
     let note = format!(
-        "What happened when, from the first op to {}; {seeds}, n = 1{}. Every value is in \
+        "From the first op to {}; {seeds}, n = 1{}. Every value is in \
          series.ndjson.",
         end(section),
-        drawn(MOST, rows.len())
+        drawn_note(MOST, rows.len())
     );
     let chart = chart(&format!("{}: over time", section.title()), &rows);
     Some(Figure { slug: "over-time", title: "Over time".into(), note, chart, table: table(&rows) })
 }
 
-/// Where a phase ends over time: at its durable stamp, else at the last that it has.
+/// The end of a phase over time: its durable stamp, else the last known stamp.
 fn end(section: &Section<'_>) -> &'static str {
     let all = || section.rows.iter().filter_map(|row| row.trials.first());
     let stamp = |(_, phase): &Run<'_>| match (phase.durable_ns, phase.synced_ns) {
         (Some(_), _) => "durable",
-        (None, Some(_)) => "synced (durable cannot be told)",
-        (None, None) => "the last call's return (when it was durable cannot be told)",
+        (None, Some(_)) => "synced (durable is unknown)",
+        (None, None) => "the last call's return (durable is unknown)",
     };
     let mut stamps = all().map(stamp);
     let Some(first) = stamps.next() else { return "its end" };
-    if stamps.all(|stamp| stamp == first) { first } else { "durable, or the last that can be told" }
+    if stamps.all(|stamp| stamp == first) { first } else { "durable, or the last known stamp" }
 }
 
 /// Seconds and values.
 type Line = Vec<(f64, f64)>;
 
-/// What is drawn of a series, one field below the other.
+/// A field of the chart: its name, its unit and its line.
 type Field = (&'static str, Unit, fn(&Drawn<'_>) -> Line);
 
 const FIELDS: [Field; 4] = [
-    ("ops a second", Unit::Rate, |row| row.rates()),
+    ("ops per second", Unit::Rate, |row| row.rates()),
     ("dirty in the page cache", Unit::Bytes, |row| row.bytes(&row.series.dirty_bytes)),
     ("under write-back", Unit::Bytes, |row| row.bytes(&row.series.writeback_bytes)),
     ("written to the device", Unit::ByteRate, |row| row.a_second(&row.series.device_written_bytes)),
@@ -140,7 +140,7 @@ const FIELDS: [Field; 4] = [
 
 fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
     let rows = &rows[..rows.len().min(MOST)];
-    let words = rows.iter().map(|row| format!("{}: {}", row.name, spoken(row)));
+    let words = rows.iter().map(|row| format!("{}: {}", row.name, describe(row)));
     let mut chart = Chart::new(title, words.collect::<Vec<_>>().join("; ") + ".");
     let key: Vec<(Key, String)> =
         rows.iter().map(|row| (Key::Line(row.look), row.name.to_string())).collect();
@@ -190,7 +190,7 @@ fn path(line: &[(f64, f64)], stepped: bool, height: f64, time: &Scale, scale: &S
     let mut path = String::new();
     for group in line.chunks(every) {
         let Some((end, last)) = group.last() else { continue };
-        // Rates of several intervals have a mean; of readings the last is as good as any.
+        // Rates of several intervals have a mean; of readings the last one stands for all.
         let mean = group.iter().map(|(_, value)| value).sum::<f64>() / group.len() as f64;
         let (x, y) = (right(*end), down(if stepped { mean } else { *last }));
         path.push_str(&match (path.is_empty(), stepped) {
@@ -207,26 +207,26 @@ fn most(values: &[u64]) -> Option<String> {
     values.iter().max().map(|bytes| Bytes(*bytes).to_string())
 }
 
-fn spoken(row: &Drawn<'_>) -> String {
+fn describe(row: &Drawn<'_>) -> String {
     let rates = row.rates();
     let highest = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let dirty = most(&row.series.dirty_bytes).map(|most| format!(", at most {most} dirty"));
-    format!("at most {} ops a second{}", number::short(highest), dirty.unwrap_or_default())
+    format!("at most {} ops per second{}", number::short(highest), dirty.unwrap_or_default())
 }
 
-/// What the lines come to: all their values would be no table to read.
+/// A summary of the lines: all their values would make an unreadable table.
 fn table(rows: &[Drawn<'_>]) -> Table {
     let heads = [
         "<file system",
         "seed",
         "intervals",
-        "of",
-        "ops/s least",
+        "length",
+        "min ops/s",
         "median",
-        "most",
-        "most dirty",
-        "most under write-back",
-        "device wrote",
+        "max",
+        "max dirty",
+        "max under write-back",
+        "written to device",
     ];
     let mut table = Table::new("One seed over time", &heads);
     for row in rows {
@@ -271,7 +271,7 @@ mod tests {
             assert!(svg.contains(field.0), "{}", field.0);
         }
         assert_eq!(svg.matches("<path").count(), 3 + 4 * 3);
-        assert!(figure.note.contains("seed 1 alone"), "{}", figure.note);
+        assert!(figure.note.contains("seed 1 only"), "{}", figure.note);
         assert_eq!(figure.table.rows.len(), 3);
     }
 
@@ -287,13 +287,13 @@ mod tests {
         };
         assert!(note(|_| {}).contains("first op to durable; "));
         let synced = note(|phase| (phase.durable_ns, phase.synced_ns) = (None, Some(Nanos(9))));
-        assert!(synced.contains("to synced (durable cannot be told)"), "{synced}");
+        assert!(synced.contains("to synced (durable is unknown)"), "{synced}");
         let returned = note(|phase| (phase.durable_ns, phase.synced_ns) = (None, None));
         assert!(returned.contains("to the last call's return"), "{returned}");
     }
 
     #[test]
-    fn of_each_row_the_least_seed_is_drawn_and_the_others_series_need_not_be_read() {
+    fn the_least_seed_of_each_row_is_drawn_and_other_series_are_not_needed() {
         let mut trials = fixture::trials();
         trials.reverse();
         let drawn = drawn_trials(&trials);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn without_series_there_is_no_figure_and_what_cannot_be_told_is_not_drawn() {
+    fn without_series_there_is_no_figure_and_unknown_values_are_not_drawn() {
         let trials = fixture::trials();
         let mut series = fixture::series(&trials);
         let sections = view::sections(&trials, None);

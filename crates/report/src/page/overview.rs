@@ -1,6 +1,6 @@
 //! The overview: every phase of every workload, each file system's time as a ratio with its interval.
 
-use super::chart::{AXIS, Anchor, Chart, cut, percent};
+use super::chart::{AXIS, Anchor, Chart, percent, truncate};
 use super::colour::{Look, Looks};
 use super::figure::{Figure, n_of};
 use super::scale::{Scale, Unit};
@@ -10,62 +10,62 @@ use crate::measure::Measure;
 use crate::number;
 use crate::view::{Row, Section};
 
-/// A ratio that is larger than this on some row has the axis go by factors.
+/// The ratio above which the axis becomes logarithmic.
 const LINEAR: f64 = 5.0;
 
-/// An interval is drawn so many times as far as the farthest ratio, then it is cut off.
+/// An interval is drawn up to this multiple of the farthest ratio, then clipped.
 const FAR: f64 = 1.5;
 
-/// With more rows than this the names beside the dots are left to the table.
+/// The largest number of rows with names next to their dots; with more, only the table has them.
 const NAMED: usize = 40;
 
-/// Where the names of dots stand.
+/// The position of the names of dots.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Names {
-    /// Beside them, where all of them fit there.
-    Beside,
+enum NamePlacement {
+    /// Next to them, if all of them fit there.
+    Side,
     /// On a line above them.
     Above,
-    /// In the table alone; the dots of a phase share a line.
-    Nowhere,
+    /// Only in the table; the dots of a phase share a line.
+    TableOnly,
 }
 
-impl Names {
-    fn of(phases: &[Phase], axis: &Axis) -> Names {
+impl NamePlacement {
+    fn of(phases: &[Phase], axis: &Axis) -> NamePlacement {
         let dots = || phases.iter().flat_map(|phase| &phase.dots);
         if dots().count() > NAMED {
-            Names::Nowhere
-        } else if dots().all(|dot| beside(dot, axis).is_some()) {
-            Names::Beside
+            NamePlacement::TableOnly
+        } else if dots().all(|dot| side_position(dot, axis).is_some()) {
+            NamePlacement::Side
         } else {
-            Names::Above
+            NamePlacement::Above
         }
     }
 
-    /// How high the rows of so many dots are.
+    /// The height of the rows of a number of dots.
     fn height(self, dots: usize) -> f64 {
         match self {
-            Names::Beside => ROW * dots as f64,
-            Names::Above => TALL * dots as f64,
-            Names::Nowhere => STRIP,
+            NamePlacement::Side => ROW * dots as f64,
+            NamePlacement::Above => TALL * dots as f64,
+            NamePlacement::TableOnly => STRIP,
         }
     }
 
-    /// Where the middle of a dot is within them.
+    /// The vertical middle of a dot within them.
     fn middle(self, index: usize) -> f64 {
         match self {
-            Names::Beside => ROW * index as f64 + ROW / 2.0,
-            Names::Above => TALL * index as f64 + TALL - 8.0,
-            Names::Nowhere => STRIP / 2.0,
+            NamePlacement::Side => ROW * index as f64 + ROW / 2.0,
+            NamePlacement::Above => TALL * index as f64 + TALL - 8.0,
+            NamePlacement::TableOnly => STRIP / 2.0,
         }
     }
 }
 
-/// How wide a chart is at least, and a letter at most, in pixels.
+/// The least width of a chart and the largest width of a letter, in pixels.
 const NARROW: f64 = 308.0;
 const LETTER: f64 = 7.2;
 
-/// More phases than this are no overview.
+/// The largest number of phases in an overview.
 const PHASES: usize = 24;
 
 const TITLE: f64 = 22.0;
@@ -79,13 +79,13 @@ struct Dot {
     name: String,
     look: Look,
     n: usize,
-    /// Whether all others are measured by it.
+    /// True if all others are compared with it.
     base: bool,
     ratio: f64,
     interval: Option<(f64, f64)>,
-    /// Whether its trials tell beyond chance how it compares, as the tables say it.
-    told: bool,
-    /// What it comes to, and its verdict, in words.
+    /// True if its ratio is significant, as in the tables.
+    significant: bool,
+    /// Its value and its verdict, in words.
     measured: String,
     verdict: &'static str,
 }
@@ -96,7 +96,7 @@ struct Phase {
     dots: Vec<Dot>,
 }
 
-/// The figure; none where nothing is compared.
+/// The figure; none if nothing is compared.
 pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
     let phases: Vec<Phase> = sections.iter().filter_map(|section| phase(section, looks)).collect();
     let versus = sections.first()?.versus.clone();
@@ -111,16 +111,14 @@ pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
     let left = if left > 0 { format!(" {left} more phases follow below.") } else { String::new() };
     let to = if versus == "best" { "the best of its phase" } else { &versus };
     let open = match dots().any(|dot| dot.n > 1) {
-        true => {
-            " Filled: beyond chance; hollow: no difference that matters, or these trials do not tell."
-        }
-        false => " Hollow: one trial each tells nothing beyond its own.",
+        true => " Filled: significant; hollow: no difference that matters, or undecided.",
+        false => " Hollow: one trial each, so no test.",
     };
-    let filled = sections.iter().filter(|section| section.measure == Measure::Room).count();
+    let filled = sections.iter().filter(|section| section.measure == Measure::Space).count();
     let (measure, left_is) = match filled {
         0 => ("Time", "faster"),
-        all if all == sections.len() => ("What a file takes of the device", "roomier"),
-        _ => ("Time (where a file system was filled, what a file takes of it)", "better"),
+        all if all == sections.len() => ("Device space per file", "less space"),
+        _ => ("Time (device space per file, if file systems were filled)", "better"),
     };
     let note = format!(
         "{measure} relative to {to}, with 95 % intervals; further left is {left_is}.{open} {}; {}.{left}",
@@ -139,14 +137,14 @@ fn phase<'s>(section: &'s Section<'_>, looks: &Looks) -> Option<Phase> {
         Some(Dot {
             name: row.marked_name(),
             look: looks.get(row),
-            // Of pairs it is those that are compared.
+            // For pairs, n is the number of pairs.
             n: comparison.map_or(row.returned.n, |comparison| comparison.n),
             base: comparison.is_none(),
             ratio: ratio.value,
             interval: comparison.and_then(|comparison| comparison.interval),
-            told: comparison.is_some_and(|comparison| comparison.n > 1)
+            significant: comparison.is_some_and(|comparison| comparison.n > 1)
                 && ratio.standing == Standing::Plain,
-            measured: section.measure.shown(row.measured.mean),
+            measured: section.measure.format(row.measured.mean),
             verdict: comparison.map_or("", |of| section.measure.verdict(of.verdict)),
         })
     };
@@ -154,15 +152,15 @@ fn phase<'s>(section: &'s Section<'_>, looks: &Looks) -> Option<Phase> {
     (dots.len() > 1).then(|| Phase { title: section.title(), dots })
 }
 
-/// Where ratios lie: from zero, or by factors where some are far apart.
+/// The axis of ratios: linear from zero, or logarithmic if some are far apart.
 enum Axis {
     Linear(Scale),
-    /// The logarithms of both ends.
+    /// Logarithmic, with the logarithms of both ends.
     Factors(f64, f64),
 }
 
 impl Axis {
-    /// Never narrower than from zero to 1.5, or from a half to double: small differences look small.
+    /// At least from zero to 1.5, or from a half to double, so that small differences look small.
     fn over<'a>(dots: impl Iterator<Item = &'a Dot> + Clone) -> Axis {
         let ratios = || dots.clone().map(|dot| dot.ratio);
         let (most, least) = (ratios().fold(1.0, f64::max), ratios().fold(1.0, f64::min));
@@ -183,7 +181,7 @@ impl Axis {
         }
     }
 
-    /// Whether a value lies within.
+    /// Returns true if a value lies within the axis.
     fn has(&self, ratio: f64) -> bool {
         match self {
             Axis::Linear(scale) => (0.0..=scale.end).contains(&ratio),
@@ -196,7 +194,7 @@ impl Axis {
             let Axis::Linear(scale) = self else { return Vec::new() };
             return scale.ticks();
         };
-        // 1, 2, 5 as long as there are few of them; then powers of ten alone.
+        // 1, 2, 5 while there are few of them; then only powers of ten.
         let decades = (high - low) / std::f64::consts::LN_10;
         let digits: &[f64] = if decades < 2.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let every = if decades > 6.0 { 2 } else { 1 };
@@ -212,17 +210,16 @@ impl Axis {
         match self {
             Axis::Linear(_) => "The axis begins at zero",
             Axis::Factors(..) => {
-                "The axis is logarithmic, for some are far apart: equal steps are equal factors"
+                "The axis is logarithmic because some ratios are far apart: equal steps are equal factors"
             }
         }
     }
 }
 
 fn chart(phases: &[Phase], axis: &Axis, versus: &str) -> Chart {
-    let names = Names::of(phases, axis);
+    let names = NamePlacement::of(phases, axis);
     let height = |phase: &Phase| TITLE + BETWEEN + names.height(phase.dots.len());
-    let mut chart =
-        Chart::new(format!("Every phase: time relative to {versus}"), described(phases));
+    let mut chart = Chart::new(format!("Every phase: time relative to {versus}"), describe(phases));
     let bottom: f64 = phases.iter().map(height).sum();
     for (at, label) in axis.ticks() {
         chart.upright(at, 0.0, bottom, &label);
@@ -231,7 +228,7 @@ fn chart(phases: &[Phase], axis: &Axis, versus: &str) -> Chart {
     chart.put(format_args!(r#"<line class="one" x1="{one}" x2="{one}" y1="0" y2="{bottom:.1}"/>"#));
     let mut top = 0.0;
     for phase in phases {
-        chart.text("name", 0.0, top + 15.0, Anchor::Start, &cut(&phase.title, 32));
+        chart.text("name", 0.0, top + 15.0, Anchor::Start, &truncate(&phase.title, 32));
         for (index, dot) in phase.dots.iter().enumerate() {
             mark(&mut chart, dot, axis, top + TITLE + names.middle(index), names);
         }
@@ -241,19 +238,19 @@ fn chart(phases: &[Phase], axis: &Axis, versus: &str) -> Chart {
     chart
 }
 
-/// Its name, and how it compares.
+/// Its name and its ratio.
 fn label(dot: &Dot, axis: &Axis) -> String {
     let (_, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
     let beyond = if axis.has(high) { "" } else { " …" };
     match dot.base {
-        true => cut(&dot.name, 38),
-        false => format!("{} {}{beyond}", cut(&dot.name, 34), number::relative(dot.ratio)),
+        true => truncate(&dot.name, 38),
+        false => format!("{} {}{beyond}", truncate(&dot.name, 34), number::relative(dot.ratio)),
     }
 }
 
-/// The place of its name, right of its interval or left of it, with whether it is to the right;
-/// none where it fits on neither side of the narrowest chart.
-fn beside(dot: &Dot, axis: &Axis) -> Option<(f64, bool)> {
+/// The position of its name, right or left of its interval, with true for right; none if it fits on
+/// neither side of the narrowest chart.
+fn side_position(dot: &Dot, axis: &Axis) -> Option<(f64, bool)> {
     let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
     let (left, right) = (axis.at(low), axis.at(high));
     let wide = label(dot, axis).chars().count() as f64 * LETTER + 14.0;
@@ -265,7 +262,7 @@ fn beside(dot: &Dot, axis: &Axis) -> Option<(f64, bool)> {
 }
 
 /// A dot with its interval and its name.
-fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: Names) {
+fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: NamePlacement) {
     let (at, colour) = (axis.at(dot.ratio), dot.look.colour);
     let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
     let (left, right) = (axis.at(low), axis.at(high));
@@ -276,16 +273,16 @@ fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: Names) {
             percent(right)
         ));
     }
-    let class = match dot.told || dot.base {
+    let class = match dot.significant || dot.base {
         true => format!("f{colour}"),
         false => format!("open l{colour}"),
     };
     chart
         .put(format_args!(r#"<circle class="{class}" cx="{}" cy="{y:.1}" r="4.5"/>"#, percent(at)));
-    match (names, beside(dot, axis)) {
-        (Names::Nowhere, _) => {}
-        // Letters are pixels and places are shares, so a distance from a share takes an inner drawing.
-        (Names::Beside, Some((at, right))) => {
+    match (names, side_position(dot, axis)) {
+        (NamePlacement::TableOnly, _) => {}
+        // Letters are pixels and positions are shares, so an offset from a share needs a nested drawing.
+        (NamePlacement::Side, Some((at, right))) => {
             let (inner, anchor) = if right { (10, "start") } else { (-10, "end") };
             chart.put(format_args!(
                 r#"<svg x="{}" overflow="visible"><text class="dotname" x="{inner}" y="{:.1}" text-anchor="{anchor}">{}</text></svg>"#,
@@ -295,7 +292,7 @@ fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: Names) {
             ));
         }
         _ => {
-            chart.text("dotname", 0.0, y - 10.0, Anchor::Start, &cut(&dot.name, 30));
+            chart.text("dotname", 0.0, y - 10.0, Anchor::Start, &truncate(&dot.name, 30));
             if !dot.base {
                 chart.text("dotname", 1.0, y - 10.0, Anchor::End, &number::relative(dot.ratio));
             }
@@ -303,11 +300,11 @@ fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: Names) {
     }
 }
 
-/// Those that differ beyond chance, phase by phase.
-fn described(phases: &[Phase]) -> String {
+/// The dots of each phase in words.
+fn describe(phases: &[Phase]) -> String {
     let dot = |dot: &Dot| {
-        let told = if dot.told || dot.base { "" } else { ", not told apart" };
-        format!("{} {}{told}", dot.name, number::relative(dot.ratio))
+        let open = if dot.significant || dot.base { "" } else { ", undecided" };
+        format!("{} {}{open}", dot.name, number::relative(dot.ratio))
     };
     let phase = |phase: &Phase| {
         let dots: Vec<String> = phase.dots.iter().take(NAMED).map(dot).collect();
@@ -318,7 +315,7 @@ fn described(phases: &[Phase]) -> String {
 
 /// `0.98x to 1.04x`.
 pub fn interval((low, high): (f64, f64)) -> String {
-    // A whole 1 would be read as what is measured against itself.
+    // A bare 1 would be read as the base itself.
     let end = |value: f64| if value == 1.0 { "1.00x".into() } else { number::relative(value) };
     format!("{} to {}", end(low), end(high))
 }
@@ -397,7 +394,7 @@ mod tests {
             base: false,
             ratio,
             interval: None,
-            told: true,
+            significant: true,
             measured: String::new(),
             verdict: "",
         };

@@ -1,24 +1,24 @@
-//! Axes: from zero to a round number, or by powers of ten.
+//! Axes: linear from zero to a round number, or logarithmic.
 
-/// What an axis counts.
+/// The unit of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Seconds.
     Seconds,
-    /// Things, written with `k`, `M`, `G` (powers of 1000).
+    /// Counts, written with `k`, `M`, `G` (powers of 1000).
     Count,
-    /// Things in a second.
+    /// Counts per second.
     Rate,
     /// Bytes, by powers of 1024.
     Bytes,
-    /// Bytes in a second.
+    /// Bytes per second.
     ByteRate,
     /// Ratios: `2x`.
     Times,
 }
 
 impl Unit {
-    /// A round number of it, without needless zeros.
+    /// A round number of it, without trailing zeros.
     pub fn label(self, value: f64) -> String {
         if value == 0.0 {
             return "0".into();
@@ -63,10 +63,10 @@ fn binary(value: f64) -> i32 {
     (0..4).find(|power| value < 1023.9 * 1024f64.powi(*power)).unwrap_or(4)
 }
 
-/// From zero to a round number.
+/// A linear axis from zero to a round number.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
-    /// Where it ends.
+    /// Its end.
     pub end: f64,
     step: f64,
     unit: Unit,
@@ -89,19 +89,19 @@ impl Scale {
             .map(|digit| digit * power)
             .find(|step| longest / step >= 2.0)
             .unwrap_or(power);
-        // What is counted has no halves.
+        // Counts have no halves.
         let step = if unit == Unit::Count { step.max(1.0) } else { step };
-        // A bar that ends on a line all but for rounding needs no further step.
+        // A bar that ends on a line except for rounding needs no further step.
         Scale { end: (longest / step - 1e-9).ceil().max(1.0) * step, step, unit }
     }
 
-    /// Where a value lies, from 0 to 1.
+    /// The position of a value, from 0 to 1.
     pub fn at(&self, value: f64) -> f64 {
         let at = value / self.end;
         if at.is_finite() { at.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Where each line lies, from 0 to 1, and what it says; the first is zero.
+    /// The position of each line, from 0 to 1, and its label; the first is zero.
     pub fn ticks(&self) -> Vec<(f64, String)> {
         let steps = (self.end / self.step).round() as u32;
         let tick = |index| {
@@ -112,7 +112,7 @@ impl Scale {
     }
 }
 
-/// By powers of ten, for what spans many of them.
+/// A logarithmic axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Log {
     low: i32,
@@ -120,14 +120,14 @@ pub struct Log {
 }
 
 impl Log {
-    /// The whole powers around these two values, which have to be positive; at least one power.
+    /// The whole powers of ten around these two positive values; at least one decade.
     pub fn around(least: f64, most: f64) -> Log {
         let power = |value: f64| if value > 0.0 { value.log10() } else { 0.0 };
         let low = (power(least) + 1e-9).floor() as i32;
         Log { low, high: ((power(most) - 1e-9).ceil() as i32).max(low + 1) }
     }
 
-    /// Where a value lies, from 0 to 1.
+    /// The position of a value, from 0 to 1.
     pub fn at(&self, value: f64) -> f64 {
         if value <= 0.0 {
             return 0.0;
@@ -136,7 +136,7 @@ impl Log {
         ((value.log10() - f64::from(self.low)) / span).clamp(0.0, 1.0)
     }
 
-    /// Where each power lies and what it is; every second one where there are many.
+    /// The position and value of each power; every second one if there are many.
     pub fn ticks(&self) -> Vec<(f64, f64)> {
         let every = if self.high - self.low > 5 { 2 } else { 1 };
         let powers = (self.low..=self.high).filter(|power| (power - self.low) % every == 0);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_what_is_no_number_have_a_scale_too() {
+    fn zero_and_nan_have_a_scale_too() {
         for odd in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let scale = Scale::over(odd, Unit::Count);
             assert!(scale.at(odd).is_finite() && scale.end == 1.0);

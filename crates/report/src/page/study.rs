@@ -1,10 +1,10 @@
 //! The section of a study, at the front of the page: claims with their verdicts, and each published table
-//! beside the measured one.
+//! with the measured one.
 
 use minijinja::{Environment, context};
 use serde::Serialize;
 
-use super::room;
+use super::budget;
 use super::why::View;
 use crate::crash;
 use crate::error::ReportError;
@@ -14,7 +14,7 @@ use crate::study::{
     claim_notes, count, digits, grids, notes_of_table, subject, timelines,
 };
 
-/// What only this section needs of style.
+/// The style that only this section needs.
 pub const STYLE: &str = include_str!("study.css");
 
 /// The section in HTML, all foreign text escaped.
@@ -27,8 +27,8 @@ pub fn section(
     let found = |verdict: &Verdict| {
         judged.variants.iter().flat_map(|v| &v.claims).any(|claim| claim.verdict == *verdict)
     };
-    let meanings: Vec<(Word, &str)> =
-        Verdict::ALL.into_iter().filter(found).map(|v| (Word::of(v), v.meaning())).collect();
+    let meanings: Vec<(VerdictView, &str)> =
+        Verdict::ALL.into_iter().filter(found).map(|v| (VerdictView::of(v), v.meaning())).collect();
     Ok(environment.get_template("study")?.render(context! {
         question => clean(&judged.question),
         source => clean(&judged.source),
@@ -40,19 +40,19 @@ pub fn section(
     })?)
 }
 
-/// What leads to the parts of the page that say why, and what a power cut costs.
+/// Links to the sections on explanations and on the cost of power cuts.
 #[derive(Default, Serialize)]
 pub struct Leads {
-    /// Where it is, its title, its first sentence.
+    /// Anchor, title and first sentence of each explanation.
     why: Vec<[String; 3]>,
-    /// What power cuts cost, in sentences.
+    /// The cost of power cuts, in sentences.
     cost: Vec<String>,
-    /// Where the page draws that, if it has room for it.
+    /// The anchor of the section that draws it, if the page has space for it.
     cost_at: Option<String>,
 }
 
 impl Leads {
-    /// Of explained trials, and of power cuts with where they are drawn.
+    /// Links to explained trials, and to power cuts with their anchor.
     pub fn of(explained: &[View], crashed: &[fsdyno_crash::Row], cost_at: Option<String>) -> Leads {
         let lead = |view: &View| {
             let (id, title, sentence) = view.lead();
@@ -60,29 +60,29 @@ impl Leads {
         };
         Leads {
             why: explained.iter().map(lead).collect(),
-            cost: room::lines(crash::sentences(&crash::told_apart(crashed))),
+            cost: budget::lines(crash::sentences(&crash::with_unique_names(crashed))),
             cost_at,
         }
     }
 }
 
-/// A verdict as it is shown: a sign and a word, and a class for the colour that only repeats them.
+/// A verdict as it is displayed: a sign, a word, and a class whose colour only repeats them.
 #[derive(Serialize)]
-struct Word {
+struct VerdictView {
     class: &'static str,
     sign: &'static str,
     text: String,
 }
 
-impl Word {
-    /// A claim's: muted where it is one of another experiment than the study.
-    fn of_claim(claim: &Claim) -> Word {
-        let word = Word::of(claim.verdict);
+impl VerdictView {
+    /// A claim's verdict: muted if the experiment differs from the study's.
+    fn of_claim(claim: &Claim) -> VerdictView {
+        let word = VerdictView::of(claim.verdict);
         let class = if claim.is_full() { word.class } else { "scaled" };
-        Word { class, text: claim.called(), ..word }
+        VerdictView { class, text: claim.verdict_text(), ..word }
     }
 
-    fn of(verdict: Verdict) -> Word {
+    fn of(verdict: Verdict) -> VerdictView {
         let (class, sign) = match verdict {
             Verdict::Reproduced | Verdict::StillHolds => ("holds", "✓"),
             Verdict::NoLongerHolds => ("fails", "✗"),
@@ -90,11 +90,11 @@ impl Word {
             Verdict::Undecided => ("open", "~"),
             Verdict::NotTestable | Verdict::NotRun => ("untested", "–"),
         };
-        Word { class, sign, text: verdict.word().into() }
+        VerdictView { class, sign, text: verdict.word().into() }
     }
 }
 
-/// The kernels beside each other.
+/// The results on several kernels, side by side.
 #[derive(Serialize)]
 struct ShownTimeline {
     title: String,
@@ -103,25 +103,25 @@ struct ShownTimeline {
     tables: Vec<(String, Vec<Vec<Vec<String>>>)>,
 }
 
-/// A claim over the kernels.
+/// A claim on all kernels.
 #[derive(Serialize)]
 struct ShownPoint {
     id: String,
     text: String,
     changes: bool,
-    /// The verdict, what was measured, and why, on each.
-    at: Vec<(Word, String, String)>,
+    /// The verdict, the measured number, and the reason, on each.
+    at: Vec<(VerdictView, String, String)>,
 }
 
 impl ShownTimeline {
     fn of(timeline: &Timeline<'_>) -> ShownTimeline {
         let point = |claim: &&Claim| {
             let value = claim.measured.map_or_else(String::new, |number| digits(number.value));
-            (Word::of_claim(claim), value, room::text(clean(&claim.why)))
+            (VerdictView::of_claim(claim), value, budget::text(clean(&claim.why)))
         };
         let claims = timeline.claims().into_iter().map(|(claim, at)| ShownPoint {
             id: clean(&claim.id),
-            text: room::text(clean(&claim.text)),
+            text: budget::text(clean(&claim.text)),
             changes: changes(&at),
             at: at.iter().map(point).collect(),
         });
@@ -157,7 +157,7 @@ impl Shown {
 struct ShownClaim {
     id: String,
     text: String,
-    verdict: Word,
+    verdict: VerdictView,
     /// Measured, 95 % interval, n, published.
     numbers: [String; 4],
     lines: Vec<String>,
@@ -166,18 +166,18 @@ struct ShownClaim {
 impl ShownClaim {
     fn of(claim: &Claim) -> ShownClaim {
         let facts = claim_facts(claim);
-        let fact = |wanted: &str| {
-            let found = facts.iter().find(|(name, _)| *name == wanted);
+        let fact = |key: &str| {
+            let found = facts.iter().find(|(name, _)| *name == key);
             found.map_or_else(String::new, |(_, value)| value.clone())
         };
         let notes = claim_notes(claim);
         let lines = claim.check.iter().chain([&claim.why]).chain(&notes);
         ShownClaim {
             id: clean(&claim.id),
-            text: room::text(clean(&claim.text)),
-            verdict: Word::of_claim(claim),
+            text: budget::text(clean(&claim.text)),
+            verdict: VerdictView::of_claim(claim),
             numbers: ["measured", "95 % interval", "n", "published"].map(fact),
-            lines: lines.map(|line| room::text(clean(line))).collect(),
+            lines: lines.map(|line| budget::text(clean(line))).collect(),
         }
     }
 }
@@ -201,21 +201,21 @@ impl ShownTable {
             source: clean(&table.source),
             heads: grid.heads.into_iter().skip(2).collect(),
             rows: grid.rows,
-            notes: room::lines(notes_of_table(table, variant)),
+            notes: budget::lines(notes_of_table(table, variant)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::study::{Beside, sample};
+    use crate::study::{Extras, sample};
     use crate::{fixture, page};
 
     #[test]
-    fn verdicts_stand_in_front_of_all_charts_with_a_sign_and_a_word() {
-        let html = page::study_page(&sample::judged(), &fixture::trials(), Beside::default(), None)
+    fn verdicts_precede_all_charts_with_a_sign_and_a_word() {
+        let html = page::study_page(&sample::judged(), &fixture::trials(), Extras::default(), None)
             .unwrap();
-        let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is not there"));
+        let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
         assert!(
             at("id=\"study\"") < at("id=\"overview\"") && at("id=\"overview\"") < at("id=\"s0\"")
         );
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_text_of_a_study_is_shown_and_not_obeyed() {
+    fn hostile_text_of_a_study_is_escaped() {
         let hostile = "<script>alert(1)</script>";
         let mut judged = sample::judged();
         judged.title.push_str(hostile);
@@ -250,27 +250,27 @@ mod tests {
                 table.rows.iter_mut().for_each(|row| row.label.push_str(hostile));
             });
         }
-        let html = page::study_page(&judged, &fixture::trials(), Beside::default(), None).unwrap();
+        let html = page::study_page(&judged, &fixture::trials(), Extras::default(), None).unwrap();
         assert!(!html.contains("<script") && html.contains("&lt;script&gt;"));
     }
 
     #[test]
-    fn what_power_cuts_cost_leads_only_to_where_it_is_drawn() {
+    fn the_cost_of_power_cuts_links_only_to_an_existing_section() {
         let crashed = crate::crash_fixture::crashed();
         let section = |cost_at: Option<&str>| {
             let leads = super::Leads::of(&[], &crashed, cost_at.map(String::from));
             super::section(&sample::judged(), leads, &mut super::Environment::new()).unwrap()
         };
-        let (drawn, told) = (section(Some("crash")), section(None));
-        assert!(drawn.contains("<a href=\"#crash\">What a power cut costs</a>"), "{drawn}");
-        assert!(told.contains("What a power cut costs") && !told.contains("#crash"), "{told}");
+        let (linked, plain) = (section(Some("crash")), section(None));
+        assert!(linked.contains("<a href=\"#crash\">What a power cut costs</a>"), "{linked}");
+        assert!(plain.contains("What a power cut costs") && !plain.contains("#crash"), "{plain}");
     }
 
     #[test]
     fn a_timeline_has_its_kernels_side_by_side_before_each_by_itself() {
         let judged = sample::on_kernels();
-        let html = page::study_page(&judged, &fixture::trials(), Beside::default(), None).unwrap();
-        let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is not there"));
+        let html = page::study_page(&judged, &fixture::trials(), Extras::default(), None).unwrap();
+        let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
         let own = "as then, kernel 5.10.0-32-amd64</h";
         assert!(at("as then, kernel by kernel") < at(own));
         let head = "<th scope=\"col\" class=\"left\">5.10.0-32-amd64</th>\
@@ -280,9 +280,9 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_of_a_study_can_be_heard() {
+    fn the_tables_of_a_study_are_accessible() {
         let html =
-            page::study_page(&sample::on_kernels(), &fixture::trials(), Beside::default(), None)
+            page::study_page(&sample::on_kernels(), &fixture::trials(), Extras::default(), None)
                 .unwrap();
         assert_eq!(html.matches("<table>").count(), html.matches("<caption>").count());
         assert_eq!(

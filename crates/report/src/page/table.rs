@@ -1,19 +1,19 @@
-//! The tables of the page: whatever a chart shows, in numbers.
+//! The tables of the page: the numbers of each chart.
 
 use serde::Serialize;
 
 use super::colour::Look;
 
-/// A table with a column that names its rows.
+/// A table whose first column names its rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
-    /// What it shows, with what its n is.
+    /// Its contents, and the meaning of n.
     pub caption: String,
     /// The columns.
     pub heads: Vec<Head>,
     /// The rows.
     pub rows: Vec<Row>,
-    /// How many more rows there are than the page has room for.
+    /// Number of rows omitted because the page has no space for them.
     pub left_out: usize,
 }
 
@@ -29,17 +29,17 @@ pub struct Head {
 pub struct Row {
     /// The classes of the dot in its file system's look; empty for none.
     pub dot: String,
-    /// What stands in its columns.
+    /// The cells.
     pub cells: Vec<String>,
-    /// Whether it is shown as the best.
+    /// True if it is displayed as the best.
     pub best: bool,
-    /// Verdicts that stand beneath it.
+    /// Flags displayed below it.
     pub flags: Vec<&'static str>,
 }
 
 impl Table {
-    /// An empty table. A head that begins with `<` is of a column of words, one with `±` of the
-    /// spread of what is before it.
+    /// An empty table. A head that begins with `<` marks a column of words, `±` one of the spread of
+    /// the column before it.
     pub fn new(caption: impl Into<String>, heads: &[&str]) -> Table {
         let head = |text: &&str| match text.strip_prefix('<') {
             Some(words) => Head { text: words.into(), class: "left" },
@@ -55,33 +55,33 @@ impl Table {
         self.rows.push(Row { dot: look.dot(), cells, ..Row::default() });
     }
 
-    /// Adds a row of no file system.
+    /// Adds a row that belongs to no file system.
     pub fn plain(&mut self, cells: Vec<String>) {
         self.rows.push(Row { cells, ..Row::default() });
     }
 
-    /// Leaves out every column but the first in which no row has anything: no spread of single
-    /// trials, no device of a directory.
+    /// Removes every column but the first that is empty in all rows, such as the spread of single
+    /// trials or the device of a directory.
     pub fn without_empty(mut self) -> Table {
         let empty = |cell: Option<&String>| cell.is_none_or(|text| text.is_empty() || text == "–");
-        let kept: Vec<bool> = (0..self.heads.len())
+        let used: Vec<bool> = (0..self.heads.len())
             .map(|at| at == 0 || self.rows.iter().any(|row| !empty(row.cells.get(at))))
             .collect();
-        let mut keep = kept.iter();
+        let mut keep = used.iter();
         self.heads.retain(|_| keep.next() != Some(&false));
         for row in &mut self.rows {
-            let mut keep = kept.iter();
+            let mut keep = used.iter();
             row.cells.retain(|_| keep.next() != Some(&false));
         }
         self
     }
 
-    /// About how many bytes it takes in the page.
+    /// The approximate number of bytes it takes in the page.
     pub fn size(&self) -> usize {
         200 + self.rows.iter().map(Row::size).sum::<usize>()
     }
 
-    /// Keeps as many rows as fit into so many bytes.
+    /// Truncates the table to the rows that fit into this number of bytes.
     pub fn fit(mut self, bytes: usize) -> Table {
         let mut left = bytes;
         let fits = |row: &&Row| {
@@ -99,7 +99,7 @@ impl Table {
 
 impl Row {
     fn size(&self) -> usize {
-        // Letters that HTML spells out (`&lt;`) are rare enough.
+        // Characters that HTML escapes (`&lt;`) are rare enough.
         let cells: usize = self.cells.iter().map(|cell| cell.len() + 18).sum();
         60 + self.dot.len() + cells + 60 * self.flags.len()
     }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_columns_go_and_rows_without_room_are_counted() {
+    fn empty_columns_are_removed_and_omitted_rows_are_counted() {
         let mut table = Table::new("t", &["file system", "n", "±", "<where"]);
         for n in 0..100 {
             let cells = ["ext4".into(), n.to_string(), String::new(), "–".into()];

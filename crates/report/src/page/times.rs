@@ -1,4 +1,4 @@
-//! Times of a phase: how long until the last call returned, and until it was durable.
+//! Times of a phase: until the last call returned, and until durable.
 
 use fsdyno_record::Nanos;
 use fsdyno_record::trial::Phase;
@@ -7,14 +7,14 @@ use fsdyno_stats::Summary;
 use super::bars::{self, Bar, Bars, Part, Tone};
 use super::chart::Key;
 use super::colour::Looks;
-use super::figure::{Figure, drawn, n_of};
+use super::figure::{Figure, drawn_note, n_of};
 use super::scale::Unit;
 use super::table::{self, Table};
-use crate::columns::moved;
+use crate::columns::throughput;
 use crate::number;
 use crate::view::{Row, Section};
 
-/// The figure that opens a section.
+/// The first figure of a section.
 pub fn figure(section: &Section<'_>, looks: &Looks) -> Figure {
     let by_time = section.rows.iter().any(|row| row.each.is_some());
     let own = bars::own(&section.rows, looks);
@@ -29,17 +29,17 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Figure {
         title: format!(
             "{}: {}",
             section.title(),
-            if by_time { "time an operation" } else { "time" }
+            if by_time { "time per operation" } else { "time" }
         ),
         unit: Unit::Seconds,
         bars: section.rows.iter().map(|row| bar(row, looks)).collect(),
         key,
     });
-    let shorter = if by_time { "Time of one operation; shorter" } else { "Shorter" };
+    let shorter = if by_time { "Time per operation; shorter" } else { "Shorter" };
     let note = format!(
         "{shorter} is better; {}, whiskers are 95 % intervals{}.",
         n_of(section.rows.iter().map(|row| row.returned.n)),
-        drawn(bars::MOST, section.rows.len())
+        drawn_note(bars::MOST, section.rows.len())
     );
     let table = table(section, looks);
     Figure { slug: "times", title: "Time".into(), note, chart, table }
@@ -60,14 +60,14 @@ fn bar(row: &Row<'_>, looks: &Looks) -> Bar {
     }
 }
 
-/// The time to durable, where it says more than the clock.
+/// The time to durable, if it differs from the time to returned by more than the clock's resolution.
 fn light<'r>(row: &'r Row<'_>) -> Option<&'r Summary> {
     row.durable.as_ref().filter(|_| row.each.is_none())
 }
 
 fn value(row: &Row<'_>) -> String {
     if let Some(each) = &row.each {
-        return format!("{} an operation", number::seconds(each.mean));
+        return format!("{} per operation", number::seconds(each.mean));
     }
     let returned = number::seconds(row.returned.mean);
     match &row.durable {
@@ -76,7 +76,7 @@ fn value(row: &Row<'_>) -> String {
     }
 }
 
-/// Every time of every row.
+/// All times of all rows.
 fn table(section: &Section<'_>, looks: &Looks) -> Table {
     let caption = match section.rows.iter().any(|row| row.returned.n > 1) {
         true => "Mean of n seeds ± 95 % interval; ratios are of geometric means",
@@ -129,7 +129,7 @@ fn cells(row: &Row<'_>) -> Vec<String> {
         mean(&row.cpu),
         dash(row.mean(kernel).map(number::seconds)),
         dash(row.rate.map(|rate| number::short(rate.mean))),
-        dash(moved(row)),
+        dash(throughput(row)),
         dash(row.ratio.map(number::ratio)),
     ]
 }

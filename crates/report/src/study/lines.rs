@@ -1,9 +1,9 @@
-//! What every printed form of a study's end has in common: its sentences, and its tables as text.
+//! The parts that every printed form of a study's results shares: its sentences, and its tables as text.
 
 use super::{Claim, Judged, Number, Table, Variant, Verdict};
 use crate::number::{clean, percent, relative, significant};
 
-/// What marks a published number that is in doubt.
+/// The mark of a published number that is in doubt.
 pub const DOUBT: &str = "?";
 
 /// `as then: 12 claims: 7 still hold, 2 no longer hold, 3 not testable here`, a line for each variant.
@@ -32,14 +32,14 @@ pub fn count(variant: &Variant) -> String {
     }
 }
 
-/// The variant's name, with its scale where that is not full.
+/// The variant's name, with its scale if that is not full.
 fn name(variant: &Variant) -> String {
     let scale =
         if variant.scale == 1 { String::new() } else { format!(", scale 1/{}", variant.scale) };
     clean(&format!("{}{scale}", variant.name))
 }
 
-/// `as then, scale 1/10: kernel 6.1.0-44-amd64`; of a timeline's point, whose name has its kernel, the name alone.
+/// `as then, scale 1/10: kernel 6.1.0-44-amd64`; for a point of a timeline, whose name has its kernel, only the name.
 pub fn subject(variant: &Variant) -> String {
     if variant.kernel.is_some()
         && variant.kernels.iter().all(|it| Some(it) == variant.kernel.as_ref())
@@ -54,12 +54,12 @@ pub fn subject(variant: &Variant) -> String {
     clean(&format!("{}: {kernels}", name(variant)))
 }
 
-/// A number of four significant digits, whole from a thousand on; what is very small or very large as `3.48e-5`.
+/// A number of four significant digits, whole from a thousand on; very small or large ones as `3.48e-5`.
 pub fn digits(value: f64) -> String {
     significant(value, 4)
 }
 
-/// What was measured and published, as far as there is anything, as name and value.
+/// The measured and published numbers, as name and value.
 pub fn claim_facts(claim: &Claim) -> Vec<(&'static str, String)> {
     let unit = |text: String| {
         let unit = &claim.unit;
@@ -79,7 +79,7 @@ pub fn claim_facts(claim: &Claim) -> Vec<(&'static str, String)> {
     facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// What a reader must know of a claim, and what became of it at full scale where this is not.
+/// The notes of a claim, and its verdict at full scale if this is at another scale.
 pub fn claim_notes(claim: &Claim) -> Vec<String> {
     let mut notes: Vec<String> = claim.notes.iter().map(|note| clean(note)).collect();
     if let Some(full) = claim.full_scale.as_ref().filter(|_| !claim.is_full()) {
@@ -100,8 +100,8 @@ pub fn claim_notes(claim: &Claim) -> Vec<String> {
     notes
 }
 
-/// A table as text: for each row a line of what was published, one of what was measured, and where any
-/// is known one of ratios; the row's label stands in the first.
+/// A table as text: for each row a line of published numbers, one of measured ones, and one of ratios if any is
+/// known; the row's label is in the first.
 pub struct Grid {
     /// The heads, those of the label and of the kind of line first.
     pub heads: Vec<String>,
@@ -125,7 +125,9 @@ pub fn grids(table: &Table) -> Grid {
                 let text = clean(cell.published.as_deref().unwrap_or("-"));
                 if cell.doubts.is_empty() { text } else { format!("{text} {DOUBT}") }
             }),
-            line("", "measured", &|cell| cell.measured.as_ref().map_or("-".into(), measured)),
+            line("", "measured", &|cell| {
+                cell.measured.as_ref().map_or("-".into(), format_measured)
+            }),
         ];
         if ratios {
             lines.push(line("", "ratio", &|cell| cell.ratio.map_or("-".into(), relative)));
@@ -144,7 +146,7 @@ pub fn head(column: &super::Column) -> String {
 }
 
 /// `402.1 ±0.4 %`.
-pub fn measured(number: &Number) -> String {
+pub fn format_measured(number: &Number) -> String {
     let value = digits(number.value);
     let half = number.interval.map(|(low, high)| (high - low) / 2.0);
     match half.filter(|_| number.value != 0.0) {
@@ -153,14 +155,14 @@ pub fn measured(number: &Number) -> String {
     }
 }
 
-/// What has to be told beneath a table: how many seeds, which published numbers are in doubt and why, what was
-/// not measured and why.
+/// The notes below a table: the number of seeds, the published numbers that are in doubt and why, and missing
+/// measurements and why.
 pub fn notes_of_table(table: &Table, variant: &Variant) -> Vec<String> {
     let cells = || table.rows.iter().flat_map(|row| &row.cells);
     let mut notes = Vec::new();
     let n: Vec<usize> = cells().filter_map(|cell| Some(cell.measured.as_ref()?.n)).collect();
     match (n.iter().min(), n.iter().max()) {
-        (Some(1), Some(1)) => notes.push("One seed: nothing is known of the spread.".to_string()),
+        (Some(1), Some(1)) => notes.push("One seed: the spread is unknown.".to_string()),
         (Some(least), Some(most)) if least == most => {
             notes.push(format!("Means of {least} seeds ± 95 % interval of the mean."));
         }
@@ -171,15 +173,15 @@ pub fn notes_of_table(table: &Table, variant: &Variant) -> Vec<String> {
     }
     if cells().any(|cell| cell.published.as_ref().is_some_and(|text| text.contains('±'))) {
         notes.push(
-            "A published ± is the spread of runs on one machine, ours is between seeds: they are not \
+            "A published ± is the spread of runs on one machine, ours is between seeds: the two are not \
              compared."
                 .into(),
         );
     }
     if variant.scale != 1 && !n.is_empty() {
         notes.push(format!(
-            "Measured at scale 1/{}: times, counts and space are those of less work, so no ratio of them \
-             is shown.",
+            "Measured at scale 1/{}: times, counts and space are of less work, so their ratios \
+             are not shown.",
             variant.scale
         ));
     }
@@ -199,7 +201,7 @@ pub fn notes_of_table(table: &Table, variant: &Variant) -> Vec<String> {
         notes.push(clean(&format!("{DOUBT} {}: {why}", places.join("; "))));
     }
     for (why, places) in missing {
-        // The reason of a whole row or table is told once.
+        // The reason of a whole row or table is given once.
         let where_ = match places.len() {
             n if n == every => "nothing".to_string(),
             _ => whole_rows(table, &places),
@@ -209,7 +211,7 @@ pub fn notes_of_table(table: &Table, variant: &Variant) -> Vec<String> {
     notes
 }
 
-/// The places, those of a whole row under its label alone.
+/// The places, those of a whole row by its label alone.
 fn whole_rows(table: &Table, places: &[String]) -> String {
     let mut named: Vec<String> = Vec::new();
     for row in &table.rows {
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_is_not_shown_as_nothing_and_what_is_huge_has_no_tail_of_zeros() {
+    fn small_numbers_are_not_zero_and_large_ones_have_no_trailing_zeros() {
         let small = [3.48e-5, 0.00012344, 0.000099996, 0.0001, 1e-300, -2.5e-7, 1e-9].map(digits);
         let shown = ["3.48e-5", "0.0001234", "1e-4", "0.0001", "1e-300", "-2.5e-7", "1e-9"];
         assert_eq!(small, shown);

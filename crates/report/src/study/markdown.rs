@@ -1,4 +1,4 @@
-//! A study's end as Markdown, for an issue tracker or a page of docs.
+//! The results of a study as Markdown, for an issue tracker or a page of docs.
 
 use super::lines::{Grid, claim_facts, claim_notes, counts, grids, notes_of_table, subject};
 use super::timeline::{CHANGES_MEAN, timelines};
@@ -6,7 +6,7 @@ use super::{Judged, Verdict};
 use crate::markdown::escape;
 use crate::number::clean;
 
-/// The counts, then each variant: its claims in one table, and each published table beside the measured one.
+/// The counts, then each variant: its claims in one table, and each published table with the measured numbers.
 pub fn markdown(judged: &Judged) -> String {
     let mut out = String::new();
     for line in counts(judged) {
@@ -35,7 +35,7 @@ pub fn markdown(judged: &Judged) -> String {
             let facts =
                 claim_facts(claim).into_iter().map(|(name, value)| format!("{name} {value}"));
             let facts: Vec<String> = facts.collect();
-            let word = claim.called();
+            let word = claim.verdict_text();
             let turned = matches!(claim.verdict, Verdict::NoLongerHolds | Verdict::Reversed);
             let verdict = if turned && claim.is_full() { format!("**{word}**") } else { word };
             let why: Vec<String> =

@@ -1,9 +1,9 @@
-//! The end of a study: every claim with its verdict, and the published tables beside the measured ones.
+//! The results of a study: every claim with its verdict, and the published tables with the measured numbers.
 //!
-//! These are the plain results; who judges them stands above this crate. [`text`], [`mail`],
-//! [`markdown`] and [`json`] print them, and [`crate::study_page`] puts them in front of the page.
+//! These types only hold results; a crate above this one judges them. [`text`], [`mail`],
+//! [`markdown`] and [`json`] print them, and [`crate::study_page`] puts them at the front of the page.
 
-mod beside;
+mod extras;
 mod lines;
 mod markdown;
 mod text;
@@ -11,21 +11,21 @@ mod timeline;
 
 use serde::{Deserialize, Serialize};
 
-pub use beside::{Beside, NotRun};
+pub use extras::{Extras, NotRun};
 pub(crate) use lines::{claim_facts, claim_notes, count, grids, notes_of_table, subject};
 pub use lines::{counts, digits};
 pub use markdown::markdown;
 pub use text::{mail, text};
 pub(crate) use timeline::{CHANGES_MEAN, Timeline, changes, timelines};
 
-/// A study's end.
+/// The results of a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
     /// The study's title.
     pub title: String,
-    /// What was asked.
+    /// The study's question.
     pub question: String,
-    /// Who published it.
+    /// The publication.
     pub source: String,
     /// Each variant that was run, with its own verdicts.
     pub variants: Vec<Variant>,
@@ -34,16 +34,16 @@ pub struct Judged {
 /// A study under one set of conditions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Variant {
-    /// `as then`, `as today`, with what else tells it from others: `as today, kernel 5.10`.
+    /// `as then`, `as today`, with whatever distinguishes it from others: `as today, kernel 5.10`.
     pub name: String,
-    /// `as then`, `as today`, `as it stands`: alike for all kernels of a timeline.
+    /// `as then`, `as today`, `as it stands`: equal for all kernels of a timeline.
     pub conditions: String,
-    /// Its kernel, where the study is a timeline.
+    /// Its kernel, if the study is a timeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// What sizes were divided by; 1 at full scale.
+    /// The divisor of sizes; 1 at full scale.
     pub scale: u64,
-    /// The kernels that it ran on, each once; empty of what ran in a model alone.
+    /// The kernels that it ran on, each once; empty if it ran only in a model.
     pub kernels: Vec<String>,
     /// The claims, in the order of the file.
     pub claims: Vec<Claim>,
@@ -51,10 +51,10 @@ pub struct Variant {
     pub tables: Vec<Table>,
 }
 
-/// What became of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Verdict {
-    /// It holds, on a kernel of its time.
+    /// It holds, on a kernel of the publication's time.
     #[serde(rename = "reproduced")]
     Reproduced,
     /// It holds, on a kernel of another time.
@@ -63,13 +63,13 @@ pub enum Verdict {
     /// The measured number lies on the wrong side of the bound.
     #[serde(rename = "no longer holds")]
     NoLongerHolds,
-    /// What was claimed to be the greater is the smaller.
+    /// The number claimed to be greater is smaller.
     #[serde(rename = "reversed")]
     Reversed,
-    /// The trials leave it open.
+    /// The trials do not decide.
     #[serde(rename = "undecided")]
     Undecided,
-    /// What it is about cannot be measured here.
+    /// Its subject cannot be measured here.
     #[serde(rename = "not testable here")]
     NotTestable,
     /// A run that it needs has no trial yet.
@@ -89,7 +89,7 @@ impl Verdict {
         Verdict::NotRun,
     ];
 
-    /// Of one claim.
+    /// The word for one claim.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Reproduced => "reproduced",
@@ -102,7 +102,7 @@ impl Verdict {
         }
     }
 
-    /// Of `n` claims, behind their number: `2 still hold`.
+    /// The words for `n` claims, after their number: `2 still hold`.
     pub fn words(self, n: usize) -> &'static str {
         match self {
             Verdict::StillHolds if n != 1 => "still hold",
@@ -111,34 +111,34 @@ impl Verdict {
         }
     }
 
-    /// What it means, in a sentence.
+    /// The meaning, in a sentence.
     pub fn meaning(self) -> &'static str {
         match self {
             Verdict::Reproduced => {
-                "What was measured lies beyond doubt within the bounds of the claim, on a kernel of its \
-                 own time."
+                "The measured number lies clearly within the bounds of the claim, on a kernel of the \
+                 publication's time."
             }
             Verdict::StillHolds => {
-                "What was measured lies beyond doubt within the bounds of the claim; the kernel is not the \
-                 one of then, so nothing is called reproduced."
+                "The measured number lies clearly within the bounds of the claim; the kernel is not of the \
+                 publication's time, so it is not called reproduced."
             }
             Verdict::NoLongerHolds => {
-                "What was measured lies beyond doubt outside of the bounds of the claim, or in one part of it, \
-                 or the difference that it tells of is none that counts."
+                "The measured number lies clearly outside the bounds of the claim, or of one part of it, \
+                 or the claimed difference is within the margin."
             }
             Verdict::Reversed => {
-                "The difference goes the other way, by more than the least that counts: what was claimed \
-                 to be the faster is the slower. Of a claim of several parts all of them do."
+                "The difference is in the opposite direction, by more than the margin: what was claimed \
+                 to be faster is slower; for a claim of several parts, in all of them."
             }
             Verdict::Undecided => {
-                "The interval of what was measured holds the bound, or the number is nearer to it than counts \
-                 (5 % unless the claim says otherwise): nothing is claimed."
+                "The interval of the measured number contains the bound, or the number is within the margin of it \
+                 (5 % unless the claim says otherwise)."
             }
             Verdict::NotTestable => {
-                "The claim needs a file system, a kernel or a number that is not there; the reason stands \
+                "The claim needs a file system, a kernel or a number that is missing; the reason is given \
                  with it."
             }
-            Verdict::NotRun => "The claim needs a run of the study of which no trial is there.",
+            Verdict::NotRun => "The claim needs a run of the study that has no trial yet.",
         }
     }
 }
@@ -146,56 +146,56 @@ impl Verdict {
 /// A claim and its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// Its short name: `C1`.
+    /// Its short identifier: `C1`.
     pub id: String,
-    /// What is claimed.
+    /// The statement.
     pub text: String,
-    /// What became of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub why: String,
-    /// What was measured and what it has to be: `returned of tarball unpack, ext3 over ext4: more
-    /// than 1`; none of a claim that nobody can test.
+    /// The measured quantity and its bound: `returned of tarball unpack, ext3 over ext4: more than 1`; none for an
+    /// untestable claim.
     pub check: Option<String>,
-    /// The unit of the numbers; empty of a ratio or an exponent.
+    /// The unit of the numbers; empty for a ratio or an exponent.
     pub unit: String,
-    /// What was published.
+    /// The published number.
     pub published: Option<f64>,
-    /// What was measured.
+    /// The measured number.
     pub measured: Option<Number>,
-    /// The p-value of the verdict, raised for all claims of the variant (Holm); none with one seed, and where
-    /// nothing varied.
+    /// The p-value of the verdict, adjusted for all claims of the variant (Holm); none for one seed, and if nothing
+    /// varied.
     pub p: Option<f64>,
-    /// What else a reader must know: one seed, flags, a model.
+    /// Notes: one seed, flags, a model.
     pub notes: Vec<String>,
-    /// What sizes were divided by; 1 at full scale.
+    /// The divisor of sizes; 1 at full scale.
     pub scale: u64,
-    /// Whether the verdict is that of a single seed.
+    /// True if the verdict is that of a single seed.
     pub one_seed: bool,
-    /// What became of it at full scale, where this is another and that is known.
+    /// The verdict at full scale, if this is at another scale and it is known.
     pub full_scale: Option<FullScale>,
 }
 
 impl Claim {
-    /// Whether it has a verdict, and not only the reason why there is none.
+    /// Returns true if it has a verdict, not only the reason why there is none.
     pub fn is_judged(&self) -> bool {
         !matches!(self.verdict, Verdict::NotTestable | Verdict::NotRun)
     }
 
-    /// Whether its verdict is one about the study, and not about a smaller experiment.
+    /// Returns true if its verdict is about the study, not about a smaller experiment.
     pub fn is_full(&self) -> bool {
         self.scale == 1 || !self.is_judged()
     }
 
-    /// The verdict as what it is: `at 1/32: reversed, one seed`.
-    pub fn called(&self) -> String {
+    /// The verdict with its scale and a single seed: `at 1/32: reversed, one seed`.
+    pub fn verdict_text(&self) -> String {
         let scale = if self.is_full() { String::new() } else { format!("at 1/{}: ", self.scale) };
         let seed = if self.one_seed && self.is_judged() { ", one seed" } else { "" };
         format!("{scale}{}{seed}", self.verdict.word())
     }
 }
 
-/// What became of a claim in the full study.
+/// The verdict on a claim in the full study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FullScale {
     /// The folder below `results/` of fsdyno's source that has the records.
@@ -204,31 +204,31 @@ pub struct FullScale {
     pub kernels: Vec<String>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Whether that is of a single seed.
+    /// True if it is that of a single seed.
     pub one_seed: bool,
-    /// What was measured.
+    /// The measured number.
     pub measured: Option<Number>,
 }
 
-/// A measured number, in the unit of where it stands.
+/// A measured number, in the unit of its cell or claim.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Number {
     /// The mean, ratio or exponent.
     pub value: f64,
-    /// How many trials, pairs or (of an exponent) points it comes from.
+    /// Number of trials, pairs or (for an exponent) points.
     pub n: usize,
-    /// The 95 % interval; none of a single trial.
+    /// The 95 % interval; none for a single trial.
     pub interval: Option<(f64, f64)>,
 }
 
-/// A published table and what was measured of it.
+/// A published table and the numbers measured for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
     /// Its short name.
     pub name: String,
-    /// What it shows.
+    /// Its contents.
     pub caption: String,
-    /// Where it was published.
+    /// Its publication.
     pub source: String,
     /// Its columns.
     pub columns: Vec<Column>,
@@ -254,31 +254,30 @@ pub struct Row {
     pub cells: Vec<Cell>,
 }
 
-/// A published number beside the measured one.
+/// A published number and the measured one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
-    /// As it was printed, `28.40±1.28`; none where none was published.
+    /// The number as printed, `28.40±1.28`; none if none was published.
     pub published: Option<String>,
-    /// Why the published number cannot be right, or not be what it seems.
+    /// The reasons why the published number is wrong or misleading.
     pub doubts: Vec<String>,
-    /// What was measured.
+    /// The measured number.
     pub measured: Option<Number>,
-    /// Why nothing was.
+    /// The reason why it was not measured.
     pub missing: Option<String>,
-    /// Measured over published; none where either is not there or zero, and where another scale makes it
-    /// say nothing.
+    /// Measured over published; none if either is missing or zero, or if another scale makes it meaningless.
     pub ratio: Option<f64>,
 }
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
-/// The whole of it for programs, nothing rounded, with what was not run: docs/schema/judged.schema.json; ends in a
-/// newline.
+/// All results as JSON, nothing rounded, with the conditions that were not run: docs/schema/judged.schema.json; ends
+/// in a newline.
 ///
 /// # Errors
 /// Only [`crate::ReportError::Json`].
-pub fn json(judged: &Judged, beside: Beside<'_>) -> Result<String, crate::ReportError> {
+pub fn json(judged: &Judged, extras: Extras<'_>) -> Result<String, crate::ReportError> {
     #[derive(Serialize)]
     struct Versioned<'a> {
         schema: u32,
@@ -286,7 +285,7 @@ pub fn json(judged: &Judged, beside: Beside<'_>) -> Result<String, crate::Report
         judged: &'a Judged,
         not_run: &'a [NotRun],
     }
-    let whole = Versioned { schema: SCHEMA, judged, not_run: beside.not_run };
+    let whole = Versioned { schema: SCHEMA, judged, not_run: extras.not_run };
     Ok(serde_json::to_string_pretty(&whole)? + "\n")
 }
 

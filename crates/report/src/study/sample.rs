@@ -1,4 +1,4 @@
-//! A study's end for tests: every verdict, a table with a doubt and a hole, a variant at a scale.
+//! Sample results of a study for tests: every verdict, a table with a doubt and a gap, a variant at a scale.
 
 use super::{Cell, Claim, Column, Judged, Number, Row, Table, Variant, Verdict};
 
@@ -32,7 +32,7 @@ fn cell(published: Option<&str>, measured: Option<f64>, ratio: Option<f64>) -> C
     }
 }
 
-/// The sample on two kernels as then, and on one as today: on the later one the first claim is reversed, and the first
+/// The sample on two kernels as then, and on one as today: on the newer one the first claim is reversed, and the first
 /// time is 300 s.
 pub fn on_kernels() -> Judged {
     let mut judged = judged();

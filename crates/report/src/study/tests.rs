@@ -22,7 +22,7 @@ fn a_mail_is_72_columns_of_ascii_and_begins_with_the_counts() {
 }
 
 #[test]
-fn a_table_too_wide_is_told_in_blocks_and_nothing_is_lost() {
+fn a_table_too_wide_is_printed_in_blocks_and_nothing_is_lost() {
     let mut judged = sample::judged();
     let table = &mut judged.variants[0].tables[0];
     let (column, cell) = (table.columns[0].clone(), table.rows[0].cells[0].clone());
@@ -34,18 +34,18 @@ fn a_table_too_wide_is_told_in_blocks_and_nothing_is_lost() {
     assert_eq!(text.matches("618.991").count(), 13 + 12 + 1);
 }
 
-/// With conditions that nothing was run under.
-fn beside() -> Beside<'static> {
+/// Conditions without a run.
+fn extras() -> Extras<'static> {
     static NOT_RUN: std::sync::LazyLock<[NotRun; 1]> = std::sync::LazyLock::new(|| {
-        [NotRun { conditions: "as it stands".into(), why: "Nobody ran it.".into() }]
+        [NotRun { conditions: "as it stands".into(), why: "It was never run.".into() }]
     });
-    Beside { not_run: NOT_RUN.as_slice(), ..Beside::default() }
+    Extras { not_run: NOT_RUN.as_slice(), ..Extras::default() }
 }
 
 #[test]
 fn json_has_the_verdicts_as_words_and_nothing_rounded() {
     let json: serde_json::Value =
-        serde_json::from_str(&json(&sample::judged(), beside()).unwrap()).unwrap();
+        serde_json::from_str(&json(&sample::judged(), extras()).unwrap()).unwrap();
     let then = &json["variants"][0];
     assert_eq!(then["claims"][1]["verdict"], "no longer holds");
     assert_eq!(then["claims"][0]["measured"]["interval"][0], 1.72 * 0.98);
@@ -65,10 +65,10 @@ fn json_fits_its_published_schema_which_knows_every_verdict() {
     );
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     let mut json: serde_json::Value =
-        serde_json::from_str(&json(&sample::judged(), beside()).unwrap()).unwrap();
+        serde_json::from_str(&json(&sample::judged(), extras()).unwrap()).unwrap();
     let problems: Vec<String> = validator.iter_errors(&json).map(|e| e.to_string()).collect();
     assert_eq!(problems, Vec::<String>::new());
-    json["variants"][0]["claims"][0]["verdict"] = "it is so".into();
+    json["variants"][0]["claims"][0]["verdict"] = "unknown verdict".into();
     assert!(!validator.is_valid(&json));
 }
 
@@ -87,7 +87,7 @@ fn words_of_a_verdict_agree_with_their_number_and_colour_only_repeats_them() {
 }
 
 #[test]
-fn foreign_text_cannot_speak_to_the_terminal() {
+fn foreign_text_cannot_control_the_terminal() {
     let mut judged = sample::judged();
     judged.title.push_str("\x1b[2J");
     judged.variants[0].claims[0].text.push_str("\x1b[2J");

@@ -1,4 +1,4 @@
-//! A study's end for a terminal, and for a mail.
+//! The results of a study for a terminal or a mail.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -11,41 +11,41 @@ use crate::table::{MAIL_WIDTH, Style};
 use crate::text::plain;
 use crate::wrap::wrap;
 
-/// For a terminal; the counts of verdicts first.
+/// The results for a terminal; the counts of verdicts first.
 pub fn text(judged: &Judged, style: Style) -> String {
     Writer { paper: Paper { style, ascii: false }, out: String::new() }.write(judged)
 }
 
-/// For a mailing list: 72 columns of ASCII.
+/// The results for a mailing list: 72 columns of ASCII.
 pub fn mail(judged: &Judged) -> String {
     Writer { paper: MAIL, out: String::new() }.write(judged)
 }
 
-/// What is written on: how wide it is, and whether it takes ASCII alone.
+/// The output medium: its width, and whether it takes only ASCII.
 #[derive(Clone, Copy)]
 pub struct Paper {
     /// Width and colour.
     pub style: Style,
-    /// ASCII alone.
+    /// True if it takes only ASCII.
     pub ascii: bool,
 }
 
-/// A mail.
+/// The output medium of a mail.
 pub const MAIL: Paper = Paper { style: Style { color: false, width: MAIL_WIDTH }, ascii: true };
 
 impl Paper {
-    /// The text in lines, set in from the second on.
+    /// The text in lines, indented from the second on.
     pub fn paragraph(&self, text: &str, indent: &str) -> String {
-        let lines = wrap(&self.spelled(text), indent, self.style.width);
+        let lines = wrap(&self.encode(text), indent, self.style.width);
         lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 
-    fn spelled(&self, text: &str) -> String {
+    fn encode(&self, text: &str) -> String {
         if self.ascii { plain(text) } else { text.to_string() }
     }
 }
 
-/// Before what belongs to a claim.
+/// Indentation of the lines of a claim.
 const INDENT: &str = "      ";
 
 struct Writer {
@@ -99,10 +99,10 @@ impl Writer {
     }
 
     fn claim(&mut self, claim: &Claim) {
-        let word = claim.called();
+        let word = claim.verdict_text();
         let head = format!("  {} {word}: {}", clean(&claim.id), clean(&claim.text));
         let style = self.paper.style;
-        let mut lines = wrap(&self.paper.spelled(&head), INDENT, style.width);
+        let mut lines = wrap(&self.paper.encode(&head), INDENT, style.width);
         // The verdict is a word; its colour only repeats it.
         if let Some(first) = lines.first_mut().filter(|_| style.color) {
             let code = match claim.verdict {
@@ -118,14 +118,14 @@ impl Writer {
         lines.iter().for_each(|line| self.line(line));
         let facts: Vec<String> =
             claim_facts(claim).iter().map(|(name, value)| format!("{name} {value}")).collect();
-        let told = [
+        let texts = [
             claim.check.as_deref().map(clean).unwrap_or_default(),
             facts.join(", "),
             clean(&claim.why),
             claim_notes(claim).join(" "),
         ];
-        for told in told.iter().filter(|told| !told.is_empty()) {
-            self.paragraph(&format!("{INDENT}{told}"), INDENT);
+        for text in texts.iter().filter(|text| !text.is_empty()) {
+            self.paragraph(&format!("{INDENT}{text}"), INDENT);
         }
     }
 
@@ -141,10 +141,10 @@ impl Writer {
         }
     }
 
-    /// The grid, in as many blocks of columns as its width needs; each begins with the labels.
+    /// Writes the grid in as many blocks of columns as its width needs; each begins with the labels.
     fn grid(&mut self, grid: &Grid) {
         let paper = self.paper;
-        let spell = |line: &Vec<String>| line.iter().map(|c| paper.spelled(c)).collect();
+        let spell = |line: &Vec<String>| line.iter().map(|c| paper.encode(c)).collect();
         let mut all: Vec<Vec<String>> = vec![spell(&grid.heads)];
         all.extend(grid.rows.iter().flatten().map(spell));
         let width = |at: usize| all.iter().map(|line| line[at].width()).max().unwrap_or(0);

@@ -1,11 +1,11 @@
-//! A study that ran on several kernels, kernel beside kernel: what became of each claim, and each cell of the
-//! published tables.
+//! A study on several kernels, side by side: the verdicts of each claim, and the cells of the published
+//! tables.
 
-use super::lines::{Grid, digits, head, measured};
+use super::lines::{Grid, digits, format_measured, head};
 use super::{Claim, Judged, Variant, Verdict};
 use crate::number::clean;
 
-/// The kernels of one set of conditions, beside each other.
+/// The kernels of one set of conditions, side by side.
 pub struct Timeline<'a> {
     /// `as then`.
     pub conditions: &'a str,
@@ -44,7 +44,7 @@ impl Timeline<'_> {
         kernels.map(clean).collect()
     }
 
-    /// Each claim with its verdict on each kernel; the file is one for all, and so are its claims.
+    /// Each claim with its verdict on each kernel; all kernels have the same claims.
     pub fn claims(&self) -> Vec<(&Claim, Vec<&Claim>)> {
         let first = self.points.first().map_or(&[][..], |point| point.claims.as_slice());
         let on_each = |id: &str| {
@@ -54,13 +54,13 @@ impl Timeline<'_> {
         first.iter().map(|claim| (claim, on_each(&claim.id))).collect()
     }
 
-    /// The claims as text; those whose verdict is not the same on all kernels are marked.
+    /// The claims as text; those whose verdict differs between kernels are marked.
     pub fn claims_grid(&self) -> Option<Grid> {
         let claims = self.claims();
         let row = |(claim, at): &(&Claim, Vec<&Claim>)| {
             let mark = if changes(at) { CHANGES } else { "" };
             let mut line = vec![clean(&claim.id), mark.to_string()];
-            line.extend(at.iter().map(|claim| told(claim)));
+            line.extend(at.iter().map(|claim| short_verdict(claim)));
             vec![line]
         };
         let rows: Vec<Vec<Vec<String>>> = claims.iter().map(row).collect();
@@ -69,7 +69,7 @@ impl Timeline<'_> {
         (!rows.is_empty()).then_some(Grid { heads, rows })
     }
 
-    /// Each published table with what was measured on each kernel: its name and caption, and a line for each cell.
+    /// Each published table with the numbers measured on each kernel: its name and caption, and a line for each cell.
     pub fn tables(&self) -> Vec<(String, Grid)> {
         let Some(first) = self.points.first() else { return Vec::new() };
         let mut heads = vec![String::new(), String::new(), "published".to_string()];
@@ -80,7 +80,7 @@ impl Timeline<'_> {
                     let label = if at == 0 { clean(&row.label) } else { String::new() };
                     let cell = |variant: &Variant| {
                         let row = variant.tables.get(table_at)?.rows.get(row_at)?;
-                        row.cells.get(at)?.measured.as_ref().map(measured)
+                        row.cells.get(at)?.measured.as_ref().map(format_measured)
                     };
                     let published = row.cells.get(at).and_then(|cell| cell.published.as_deref());
                     let mut line = vec![label, head(column), clean(published.unwrap_or("-"))];
@@ -97,20 +97,20 @@ impl Timeline<'_> {
     }
 }
 
-/// What marks a claim whose verdict changes from kernel to kernel, and what that means.
+/// The mark of a claim whose verdict differs between kernels, and its meaning.
 const CHANGES: &str = "*";
 /// See [`CHANGES`].
-pub const CHANGES_MEAN: &str = "* the verdict is not the same on all kernels.";
+pub const CHANGES_MEAN: &str = "* the verdict differs between kernels.";
 
-/// Whether the verdicts of a claim differ.
+/// Returns true if the verdicts of a claim differ.
 pub fn changes(at: &[&Claim]) -> bool {
     at.windows(2).any(|pair| pair[0].verdict != pair[1].verdict)
 }
 
 /// `still holds 1.52`.
-pub fn told(claim: &Claim) -> String {
+pub fn short_verdict(claim: &Claim) -> String {
     let verdict = claim.verdict;
-    let called = claim.called();
+    let called = claim.verdict_text();
     let short = if verdict == Verdict::NotTestable { "not testable" } else { &called };
     claim.measured.map_or(short.into(), |number| format!("{short} {}", digits(number.value)))
 }
@@ -121,10 +121,10 @@ mod tests {
     use crate::study::sample;
 
     #[test]
-    fn kernels_stand_side_by_side_and_what_changes_is_marked() {
+    fn kernels_are_side_by_side_and_changes_are_marked() {
         let judged = sample::on_kernels();
         let timelines = timelines(&judged);
-        assert_eq!(timelines.len(), 1, "what ran on one kernel is none");
+        assert_eq!(timelines.len(), 1, "one kernel is not a timeline");
         let timeline = &timelines[0];
         assert_eq!(timeline.title(), "as then, kernel by kernel");
         let claims = timeline.claims_grid().unwrap();
@@ -139,7 +139,7 @@ mod tests {
         );
         assert_eq!(table.rows[0][1][..2], ["", "remove s"]);
         assert_eq!(table.rows[1][0][2..], ["148", "-", "-"]);
-        // In all that is printed, and before the variants by themselves.
+        // In all output formats, and before the variants by themselves.
         for text in [
             crate::study::text(&judged, crate::table::Style::default()),
             crate::study::mail(&judged),

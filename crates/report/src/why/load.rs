@@ -1,4 +1,4 @@
-//! Reads what result folders keep of explanations.
+//! Reads the explanations stored in result folders.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,8 +12,8 @@ use fsdyno_why::stored::FILE;
 use crate::load::{LoadError, Torn};
 
 /// Reads the explanations in result folders, or in the folders of records; those of other trials than these
-/// (superseded ones, say) are left out. A folder without any has none. Of each file one torn last line is left
-/// out too, and told.
+/// (superseded ones, say) are skipped. A folder without explanations gives none. One torn last line of each
+/// file is skipped and reported.
 ///
 /// # Errors
 /// A file that cannot be read, a bad line that is not a torn last one, a newer schema.
@@ -39,7 +39,7 @@ pub fn load_why<P: AsRef<Path>>(
     Ok((all, torn))
 }
 
-/// Reads all explanations that a folder keeps, of whatever trials.
+/// Reads all explanations in a folder, of any trials.
 ///
 /// # Errors
 /// As [`load_why`].

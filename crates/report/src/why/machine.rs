@@ -13,7 +13,7 @@ use crate::number::clean;
 const COLUMNS: &str = "trial,workload,label,table,place,what,cause_or_task,layer,requests,bytes,seeks,\
     time_ns,seek_ns,instructions,calls,ops";
 
-/// Every row of requests, then every function, one a line. What a row has no number for is empty.
+/// Every row of requests, then every function, one per line. Missing numbers are empty.
 pub fn csv(it: &Explained) -> String {
     let mut out = format!("{COLUMNS}\n");
     let first = [&it.trial_id, &it.workload, &it.label].map(|text| clean(text));
@@ -40,7 +40,7 @@ pub fn csv(it: &Explained) -> String {
     out
 }
 
-/// Everything, as one object.
+/// All data, as one object.
 pub fn json(it: &Explained, other: Option<&Explained>) -> String {
     let attributed = it.account.as_ref().map(|account| account.attributed());
     let phase = |phase: &Phase| {

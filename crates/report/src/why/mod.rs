@@ -1,4 +1,4 @@
-//! Why a trial took its time, as it is shown: for people, for a page, for programs.
+//! Output of an explanation of a trial's time: text, Markdown, CSV, JSON.
 
 mod load;
 mod machine;
@@ -12,30 +12,30 @@ use crate::table::Style;
 pub use load::{load_why, read_why};
 pub(crate) use text::title;
 
-/// How an explanation is written.
+/// The output format of an explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Text for a terminal.
     Text,
-    /// For a page or an issue.
+    /// Markdown for a page or an issue.
     Markdown,
     /// All rows, for a spreadsheet.
     Csv,
-    /// Everything.
+    /// All data as one object.
     Json,
 }
 
 impl Format {
-    /// All, with the name that is typed and what it means.
+    /// Every format, with its name for `--format` and its description.
     pub const ALL: &[(&str, &str, Format)] = &[
-        ("text", "For people", Format::Text),
+        ("text", "Text for a terminal", Format::Text),
         ("markdown", "The same tables for a page or an issue", Format::Markdown),
-        ("csv", "Every row of requests and of functions, one a line", Format::Csv),
+        ("csv", "Every row of requests and of functions, one per line", Format::Csv),
         ("json", "Everything", Format::Json),
     ];
 }
 
-/// A trial, against another where there is one; ends in a newline.
+/// A trial, compared with another if there is one; ends in a newline.
 pub fn write(it: &Explained, other: Option<&Explained>, format: Format, style: Style) -> String {
     match format {
         Format::Text => text::text(it, other, style),
@@ -59,10 +59,10 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A label that a terminal, a table and a page must not obey.
+    /// A label that a terminal, a table and a page must escape.
     pub const HOSTILE: &str = "a, b|<script>\u{1b}[2J";
 
-    /// A trial with one phase, called as it is said.
+    /// A trial with one phase, under this label.
     pub fn explained(label: &str) -> Explained {
         let mut account = Account::default();
         let place = (Stage::Running, 0);
@@ -107,7 +107,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn people_see_rows_sums_and_what_could_not_be_told() {
+    fn text_has_rows_sums_and_the_unattributed_share() {
         let text = write(&explained("x"), None, Format::Text, Style::default());
         for part in [
             "unlink\n",
@@ -115,7 +115,8 @@ pub(crate) mod tests {
             "75.0 %",
             "unattributed",
             "mkfs, verification",
-            "99.90 % of the requests, 75.00 % of the",
+            "timed, 99.90 %",
+            "of the requests and 75.00 % of the time are attributed",
             "ext4_find_entry  ext4",
         ] {
             assert!(text.contains(part), "{part}: {text}");
@@ -124,20 +125,20 @@ pub(crate) mod tests {
         let mut cut = explained("x");
         cut.log.lost = 1234;
         let text = write(&cut, None, Format::Markdown, Style::default());
-        assert!(text.contains("cut short: 1,234 more requests are in none"), "{text}");
+        assert!(text.contains("truncated: 1,234 more requests are in no row"), "{text}");
         let markdown = write(&explained("x"), None, Format::Markdown, Style::default());
         let row = "| ext4\\_find\\_entry | ext4 | 30.0 | 2.00 | 100.0 % |";
         assert!(markdown.contains(row), "{markdown}");
     }
 
     #[test]
-    fn no_line_is_wider_than_the_terminal_and_what_was_left_out_is_said() {
+    fn no_line_is_wider_than_the_terminal_and_omitted_columns_are_named() {
         for width in [40, 60, 80, 120] {
             let text = shown(Format::Text, width);
             assert!(text.lines().all(|line| line.width() <= width), "{width}: {text}");
         }
-        assert!(shown(Format::Text, 40).contains("left out for want of columns: "));
-        assert!(!shown(Format::Text, 120).contains("left out for want"));
+        assert!(shown(Format::Text, 40).contains("columns omitted to fit the width: "));
+        assert!(!shown(Format::Text, 120).contains("columns omitted"));
     }
 
     #[test]
@@ -149,7 +150,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn programs_get_every_row() {
+    fn csv_and_json_have_every_row() {
         let csv = write(&explained("a, b"), None, Format::Csv, Style::default());
         let columns = |line: &str| line.replace("\"a, b\"", "").split(',').count();
         assert!(csv.lines().all(|line| columns(line) == 16), "{csv}");
@@ -170,7 +171,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_phase_alone_is_alone_in_everything() {
+    fn one_phase_alone_is_the_only_one_in_every_table() {
         let mut it = explained("x");
         let mut second = it.phases[0].clone();
         second.name = "create".into();

@@ -1,4 +1,4 @@
-//! The tables of an explained trial, cell by cell, for whatever shows them.
+//! The tables of an explained trial, cell by cell, for all output formats.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use fsdyno_why::{Explained, Phase, Row};
 use crate::columns::Column;
 use crate::number;
 
-/// So many functions of a phase are shown to people.
+/// Number of functions of a phase in a table.
 const SHOWN: usize = 12;
 
-/// The rows of a place, one structure and cause each, with what they sum up to.
+/// The rows of a phase or gap, one for each structure and cause, with their sums.
 pub struct Requests {
-    /// The phase, or what lies between phases.
+    /// The phase, or the gap between phases.
     pub place: String,
     /// How long the disk was busy there.
     pub busy: Nanos,
@@ -24,7 +24,7 @@ pub struct Requests {
     pub rows: Vec<Row>,
 }
 
-/// The timed requests, place by place, in the trial's order.
+/// The timed requests, by phase and gap, in the trial's order.
 pub fn places(it: &Explained) -> Vec<Requests> {
     let mut places: Vec<Requests> = Vec::new();
     for row in it.rows().into_iter().filter(|row| row.cause != Cause::Untimed) {
@@ -40,14 +40,14 @@ pub fn places(it: &Explained) -> Vec<Requests> {
     places
 }
 
-/// What mkfs and verification asked for, outside the disk's time.
+/// The requests of mkfs and verification, outside the disk's time.
 pub fn untimed(it: &Explained) -> Sum {
     let mut sum = Sum::default();
     it.rows().iter().filter(|row| row.cause == Cause::Untimed).for_each(|row| sum.add(&row.sum));
     sum
 }
 
-/// The columns of one place's rows.
+/// The columns of one phase's or gap's rows.
 pub fn requests(of: &Requests) -> Vec<Column> {
     let share = |row: &Row| 100.0 * row.sum.time_ns.0 as f64 / of.busy.0.max(1) as f64;
     let column = |head: &str, drop, left, cell: &dyn Fn(&Row) -> String| Column {
@@ -67,12 +67,12 @@ pub fn requests(of: &Requests) -> Vec<Column> {
     ]
 }
 
-/// What a row touches.
+/// The structure that a row touches.
 pub fn what(row: &Row) -> &'static str {
     row.structure.map_or("unattributed", |structure| structure.name())
 }
 
-/// Bytes, short.
+/// Bytes in short form.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0 => "0".into(),
@@ -81,7 +81,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// The sums of all rows, and how much of them could be told.
+/// The sums of all rows, and the attributed share.
 pub fn sums(it: &Explained) -> String {
     let Some(account) = &it.account else { return String::new() };
     let all = account.sum(|_| true);
@@ -91,13 +91,13 @@ pub fn sums(it: &Explained) -> String {
     let cut = match it.log.lost {
         0 => String::new(),
         lost => {
-            format!(" The log was cut short: {} more requests are in none.", number::count(lost))
+            format!(" The log was truncated: {} more requests are in no row.", number::count(lost))
         }
     };
     format!(
-        "All rows: {} requests, {}, {} in which the disk had a request to answer. Attributed of what is \
-         timed: {:.2} % of the requests, {:.2} % of the time. A request and its time count for the structure \
-         that it begins in, its bytes for those that they lie in.",
+        "All rows: {} requests, {}, {} during which the disk was busy. Of what is \
+         timed, {:.2} % of the requests and {:.2} % of the time are attributed. A request and its time count for the structure \
+         in which it begins, its bytes for the structures in which they lie.",
         number::count(all.requests),
         size(all.bytes.0),
         all.time_ns,
@@ -106,21 +106,21 @@ pub fn sums(it: &Explained) -> String {
     ) + &cut
 }
 
-/// Instructions of a phase by whose work it was.
+/// Instructions of a phase by task.
 pub fn executed(phase: &Phase) -> String {
     let per_op = |count: u64| count as f64 / phase.ops.max(1) as f64;
     let of = |(task, tree): (&Task, &Frame)| format!("{} {:.0}", task.name(), per_op(tree.whole()));
     let busy: BTreeMap<&Task, &Frame> =
         phase.executed.iter().filter(|(task, _)| **task != Task::Idle).collect();
     format!(
-        "{}: instructions an op ({} ops): {}",
+        "{}: instructions per op ({} ops): {}",
         phase.name,
         number::count(phase.ops),
         busy.into_iter().map(of).collect::<Vec<_>>().join(", ")
     )
 }
 
-/// The functions of a phase's ops that take the most instructions, against those of another where there is one.
+/// The functions of a phase's ops with the most instructions, compared with those of another trial if there is one.
 pub fn functions(phase: &Phase, there: Option<&Phase>) -> Vec<Column> {
     match there.filter(|there| !there.executed.is_empty()) {
         Some(there) => difference(phase, there),
@@ -146,12 +146,12 @@ fn alone(phase: &Phase) -> Vec<Column> {
         column("function", 0, true, each(&|it| it.function.clone())),
         column("layer", 3, true, each(&|it| it.layer.clone())),
         column(
-            "instructions an op",
+            "instructions per op",
             0,
             false,
             each(&|it| format!("{:.1}", it.instructions as f64 / ops)),
         ),
-        column("calls an op", 2, false, each(&|it| format!("{:.2}", it.calls as f64 / ops))),
+        column("calls per op", 2, false, each(&|it| format!("{:.2}", it.calls as f64 / ops))),
         column(
             "share",
             1,
@@ -172,7 +172,7 @@ fn difference(here: &Phase, there: &Phase) -> Vec<Column> {
     vec![
         column("function", 0, true, &Difference::names),
         column("layer", 3, true, &|it| it.layer.clone()),
-        column("instructions an op", 1, false, &|it| format!("{:.1}", it.here)),
+        column("instructions per op", 1, false, &|it| format!("{:.1}", it.here)),
         column("of the other", 2, false, &|it| format!("{:.1}", it.there)),
         column("difference", 0, false, &|it| format!("{:+.1}", it.delta())),
     ]

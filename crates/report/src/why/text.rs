@@ -4,16 +4,16 @@ use fsdyno_why::{Explained, Phase, say};
 use unicode_width::UnicodeWidthStr;
 
 use super::rows;
-use crate::columns::{Column, cut};
+use crate::columns::{Column, truncate};
 use crate::markdown::escape;
 use crate::number::{self, clean};
 use crate::table::Style;
 use crate::wrap::{SHORTEST, wrap};
 
-/// What cut text ends in.
+/// The mark of truncated text.
 const CUT: &str = "…";
 
-/// For a terminal.
+/// An explained trial for a terminal.
 pub fn text(it: &Explained, other: Option<&Explained>, style: Style) -> String {
     let mut out = Writer { style, out: String::new(), dropped: Vec::new() };
     out.paragraph(&title(it, other));
@@ -23,14 +23,14 @@ pub fn text(it: &Explained, other: Option<&Explained>, style: Style) -> String {
         out.line("");
         let places = rows::places(it);
         let tables: Vec<Vec<Column>> = places.iter().map(rows::requests).collect();
-        // Columns of all places are equally wide, so that the eye can run down the page.
+        // Columns of all gaps and phases have equal widths, so that they line up.
         let layout = out.layout(&tables);
         for (place, table) in places.iter().zip(&tables) {
             out.heading(&place.place);
             out.table(table, &layout);
             out.line("");
         }
-        untimed(it).iter().for_each(|line| out.paragraph(line));
+        untimed_sentence(it).iter().for_each(|line| out.paragraph(line));
         out.paragraph(&rows::sums(it));
     }
     for (phase, there) in phases(it, other) {
@@ -43,7 +43,7 @@ pub fn text(it: &Explained, other: Option<&Explained>, style: Style) -> String {
     if !out.dropped.is_empty() {
         out.line("");
         let heads = std::mem::take(&mut out.dropped).join(", ");
-        out.paragraph(&format!("left out for want of columns: {heads}"));
+        out.paragraph(&format!("columns omitted to fit the width: {heads}"));
     }
     if !it.notes.is_empty() {
         out.line("");
@@ -52,7 +52,7 @@ pub fn text(it: &Explained, other: Option<&Explained>, style: Style) -> String {
     out.out
 }
 
-/// For a page or an issue.
+/// An explained trial for a page or an issue.
 pub fn markdown(it: &Explained, other: Option<&Explained>) -> String {
     let mut out = format!("### {}\n\n", escape(&clean(&title(it, other))));
     let line = |text: &str| format!("{}\n", escape(&clean(text)));
@@ -64,7 +64,7 @@ pub fn markdown(it: &Explained, other: Option<&Explained>) -> String {
             &format!("\n{}:\n\n{}", escape(&clean(&place.place)), pipes(&rows::requests(&place)));
     }
     out.push('\n');
-    untimed(it).iter().for_each(|told| out += &line(told));
+    untimed_sentence(it).iter().for_each(|text| out += &line(text));
     out += &line(&rows::sums(it));
     for (phase, there) in phases(it, other) {
         let table = pipes(&rows::functions(phase, there));
@@ -76,7 +76,7 @@ pub fn markdown(it: &Explained, other: Option<&Explained>) -> String {
     out
 }
 
-/// Which trial it is, and which it is held against; pages have it too.
+/// The trial, and the one that it is compared with; pages use it too.
 pub fn title(it: &Explained, other: Option<&Explained>) -> String {
     let against = other.map(|other| {
         let workload = match other.workload == it.workload {
@@ -107,12 +107,11 @@ fn phases<'a>(
         .map(move |phase| (phase, there(phase)))
 }
 
-fn untimed(it: &Explained) -> Option<String> {
+fn untimed_sentence(it: &Explained) -> Option<String> {
     let sum = rows::untimed(it);
     let (requests, bytes) = (number::count(sum.requests), rows::size(sum.bytes.0));
-    let told =
-        format!("Untimed, by mkfs, verification and the like: {requests} requests, {bytes}.");
-    (sum.requests > 0).then_some(told)
+    let text = format!("Untimed, by mkfs, verification and similar: {requests} requests, {bytes}.");
+    (sum.requests > 0).then_some(text)
 }
 
 fn pipes(columns: &[Column]) -> String {
@@ -126,7 +125,7 @@ fn pipes(columns: &[Column]) -> String {
     out
 }
 
-/// The width of each column that is shown; none of one that found no room.
+/// The width of each displayed column; none for an omitted one.
 type Layout = Vec<Option<usize>>;
 
 struct Writer {
@@ -146,15 +145,15 @@ impl Writer {
     }
 
     fn heading(&mut self, text: &str) {
-        let text = cut(&clean(text), self.style.width, CUT);
+        let text = truncate(&clean(text), self.style.width, CUT);
         match self.style.color {
             true => self.line(&format!("\x1b[1m{text}\x1b[0m")),
             false => self.line(&text),
         }
     }
 
-    /// Which columns of tables that have the same ones fit beside each other. Where even the last do not, the
-    /// first, which are words, are cut: a digit never is.
+    /// The columns of tables with equal columns that fit side by side. If even the last do not fit, the first, which
+    /// are words, are truncated: a digit never is.
     fn layout(&mut self, tables: &[Vec<Column>]) -> Layout {
         let Some(columns) = tables.first() else { return Layout::new() };
         let wide = |at: usize| {
@@ -191,7 +190,7 @@ impl Writer {
             for (column, width) in columns.iter().zip(layout) {
                 let Some(width) = *width else { continue };
                 let cell = if at == 0 { &column.head } else { &column.cells[at - 1] };
-                let cell = cut(&clean(cell), width, CUT);
+                let cell = truncate(&clean(cell), width, CUT);
                 let pad = " ".repeat(width - cell.width());
                 cells.push(if column.left { cell + &pad } else { pad + &cell });
             }

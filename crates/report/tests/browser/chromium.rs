@@ -1,4 +1,4 @@
-//! A small client of chromium: opens a page and asks it questions, through the pipe of its debugging
+//! A small client of chromium: opens a page and evaluates expressions through the pipe of its debugging
 //! protocol (a line of JSON, ended by a zero byte, each way). Nothing is downloaded, no port is opened.
 
 use std::io::{BufRead, BufReader, Write};
@@ -14,12 +14,12 @@ pub struct Browser {
     from: BufReader<ChildStdout>,
     session: String,
     last: u64,
-    /// What the page's console said, and what it could not load.
+    /// Messages of the page's console, and failed loads.
     pub complaints: Vec<String>,
     profile: tempfile::TempDir,
 }
 
-/// The light in which a page is looked at.
+/// The colour scheme in which a page is viewed.
 #[derive(Clone, Copy, Debug)]
 pub enum Light {
     Day,
@@ -28,13 +28,13 @@ pub enum Light {
 }
 
 impl Browser {
-    /// Starts chromium without a window; none where it is not installed.
+    /// Starts headless chromium; none if it is not installed.
     pub fn start() -> Option<Browser> {
         let program = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
             .into_iter()
             .find(|path| Path::new(path).exists())?;
         let profile = tempfile::tempdir().unwrap();
-        // Chromium reads descriptor 3 and writes 4; a shell makes them of the pipes that we have.
+        // Chromium reads descriptor 3 and writes 4; a shell connects them to our pipes.
         let mut child = Command::new("sh")
             .arg("-c")
             .arg(r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>"$LOG""#)
@@ -63,7 +63,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Sends a command and waits for its answer; events on the way are looked at.
+    /// Sends a command and waits for its answer; events in between are handled.
     pub fn ask(&mut self, method: &str, params: Value) -> Value {
         self.last += 1;
         let mut command = json!({"id": self.last, "method": method, "params": params});
@@ -100,7 +100,7 @@ impl Browser {
         message
     }
 
-    /// Opens a file in a window of this width, and waits until all of it is there.
+    /// Opens a file in a window of this width, and waits until it is loaded.
     pub fn open(&mut self, file: &Path, width: u32, light: Light) {
         self.look(width, light);
         let url = format!("file://{}", file.display());
@@ -113,7 +113,7 @@ impl Browser {
         }
     }
 
-    /// Looks at what is open in another width or light.
+    /// Shows the open page in another width or colour scheme.
     pub fn look(&mut self, width: u32, light: Light) {
         let size =
             json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500});
@@ -144,7 +144,7 @@ impl Browser {
         }
     }
 
-    /// Keeps a picture of what is open, its first `height` pixels, where FSDYNO_SHOTS names a folder.
+    /// Saves a picture of the first `height` pixels, if FSDYNO_SHOTS names a folder.
     pub fn shoot(&mut self, name: &str, width: u32, height: u32) {
         let Some(folder) = std::env::var_os("FSDYNO_SHOTS") else { return };
         let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": 1});
@@ -154,7 +154,7 @@ impl Browser {
         std::fs::write(coded, shot["data"].as_str().unwrap()).unwrap();
     }
 
-    /// The page on paper, as PDF in Base64.
+    /// The printed page, as PDF in Base64.
     pub fn paper(&mut self) -> String {
         let printed = self.ask("Page.printToPDF", json!({"printBackground": false}));
         printed["data"].as_str().unwrap().to_string()
@@ -163,7 +163,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its own children end with it.
+        // Its child processes end with it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

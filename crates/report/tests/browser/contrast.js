@@ -1,4 +1,4 @@
-// Contrast of each kind of text with what lies behind it (WCAG 2.1, 1.4.3: 4.5).
+// Contrast of each kind of text with its background (WCAG 2.1, 1.4.3: 4.5).
 (() => {
   const rgb = text => text.match(/[\d.]+/g).map(Number);
   const light = c => { const [r, g, b] = c.slice(0, 3).map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b + .05; };

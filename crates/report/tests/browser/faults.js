@@ -29,7 +29,7 @@
       const across = Math.min(a.right, b.right) - Math.max(a.left, b.left), down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
       if (across > 2 && down > 6) faults.push(`${name}: '${texts[i][0].textContent}' lies on '${texts[j][0].textContent}'`);
     }
-    // Bars begin where the axis says 0.
+    // Bars begin at the zero of the axis.
     const zero = [...chart.querySelectorAll('text.tick')].find(t => t.textContent === '0');
     const bars = [...chart.querySelectorAll('rect.back')];
     if (bars.length && !zero) faults.push(`${name}: no axis begins at zero`);

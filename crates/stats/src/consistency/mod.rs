@@ -1,11 +1,11 @@
 //! Contradictions within a printed table: between times, counts and rates that belong together.
 //!
-//! Every number is taken for all that it may stand for (`range`: what was rounded, or cut), and only what
-//! no runs could have given is called a contradiction: a table without alarm need not be right, but
-//! one with an alarm is wrong somewhere. The runs themselves need not be known.
+//! Every number is taken as the range of values that it may stand for (`range`), and only what no runs could have
+//! given is a contradiction: a table without one need not be right, but a table with one is wrong somewhere. The
+//! runs themselves need not be known.
 //!
 //! - `sample`: a mean with its deviation, extremes, number of runs and clock;
-//! - `rate`: a time beside the rate of the same work, and cells that count the same;
+//! - `rate`: a time with the rate of the same work, and cells that count the same;
 //! - `relation`: quotients, sums and limits.
 
 pub mod range;
@@ -13,17 +13,17 @@ pub mod rate;
 pub mod relation;
 pub mod sample;
 
-pub use range::{Range, cut, printed};
+pub use range::{Range, parse_rounded, parse_truncated};
 pub use rate::{Agreement, Cell, agreed_count, check_cells};
 pub use relation::{at_most, equal};
 pub use sample::{Divisor, Sample, check_sample};
 
-/// What is broken.
+/// The rule that a contradiction breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// The mean of so many whole units cannot be that (`sample`).
+    /// No runs of whole units have this mean (`sample`).
     MeanOfUnits,
-    /// The deviation of so many whole units with that mean cannot be that (`sample`).
+    /// No runs of whole units with this mean have this deviation (`sample`).
     DeviationOfUnits,
     /// The mean lies outside the extremes (`sample`).
     MeanOutside,
@@ -33,27 +33,27 @@ pub enum Rule {
     TimeAndRate,
     /// All times are equal and the rates are not (`rate`).
     EqualTimes,
-    /// The work that a cell's time and rate tell of is not that of the others (`rate`).
+    /// The work that a cell's time and rate imply differs from that of the others (`rate`).
     OtherCount,
-    /// A quotient or a sum is not what its parts make (`relation`).
+    /// A quotient or a sum does not equal the result of its parts (`relation`).
     NotEqual,
     /// A part is more than the whole, or a rate more than its limit (`relation`).
     MoreThanWhole,
 }
 
-/// Numbers that cannot stand beside each other.
+/// Printed numbers that exclude each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contradiction {
-    /// The cell, as the caller named it.
-    pub place: String,
-    /// What is broken.
+    /// The table cell, as the caller named it.
+    pub name: String,
+    /// The rule that is broken.
     pub rule: Rule,
-    /// What is printed and why it cannot be, in one sentence.
-    pub says: String,
+    /// The printed number and why it is impossible, in one sentence.
+    pub message: String,
 }
 
 impl std::fmt::Display for Contradiction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.place, self.says)
+        write!(f, "{}: {}", self.name, self.message)
     }
 }

@@ -1,40 +1,40 @@
-//! All that a printed number may stand for.
+//! The range of values that a printed number stands for.
 
-/// What bounds may be off by through the arithmetic of floats, relative: far below any printed
-/// digit, far above what some dozen operations lose.
+/// Relative rounding error allowed for bounds: far below any printed digit, far above what some
+/// dozen floating-point operations lose.
 const SLACK: f64 = 1e-9;
 
 /// Values from `low` to `high`, both included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    /// The least.
+    /// The smallest value.
     pub low: f64,
-    /// The largest; may be infinite.
+    /// The largest value; may be infinite.
     pub high: f64,
 }
 
 impl Range {
-    /// One value and no other.
+    /// The range of exactly one value.
     pub fn exactly(value: f64) -> Range {
         Range { low: value, high: value }
     }
 
-    /// Whether no value is in both, by more than the arithmetic loses.
-    pub fn misses(self, other: Range) -> bool {
+    /// Returns true if no value is in both, by more than the rounding error.
+    pub fn is_disjoint_from(self, other: Range) -> bool {
         above(self.low, other.high) || above(other.low, self.high)
     }
 
-    /// What is in both, were the arithmetic exact; empty (`low` above `high`) where they miss.
-    pub fn meet(self, other: Range) -> Range {
+    /// The intersection, in exact arithmetic; empty (`low` above `high`) if the ranges are disjoint.
+    pub fn intersection(self, other: Range) -> Range {
         Range { low: self.low.max(other.low), high: self.high.min(other.high) }
     }
 
-    /// Whether nothing is in it, by more than the arithmetic loses.
+    /// Returns true if the range is empty, by more than the rounding error.
     pub fn is_empty(self) -> bool {
         above(self.low, self.high)
     }
 
-    /// All times `factor`, which is not negative.
+    /// Both bounds times `factor`, which is not negative.
     pub fn scaled(self, factor: f64) -> Range {
         Range { low: self.low * factor, high: self.high * factor }
     }
@@ -48,7 +48,7 @@ impl std::ops::Add for Range {
     }
 }
 
-/// Quotients of values that are not negative; without an upper bound where the divisor may be zero.
+/// Quotients of values that are not negative; without an upper bound if the divisor may be zero.
 impl std::ops::Div for Range {
     type Output = Range;
 
@@ -58,7 +58,7 @@ impl std::ops::Div for Range {
     }
 }
 
-/// `2.5` where it is one value, else `2.45 to 2.55`.
+/// `2.5` for one value, else `2.45 to 2.55`.
 impl std::fmt::Display for Range {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let number = |value: f64| match value.abs() {
@@ -73,24 +73,24 @@ impl std::fmt::Display for Range {
     }
 }
 
-/// Whether one value is above another by more than the arithmetic loses.
+/// Returns true if one value is above another by more than the rounding error.
 pub(super) fn above(value: f64, limit: f64) -> bool {
     value > limit + SLACK * limit.abs().max(value.abs()).min(f64::MAX)
 }
 
-/// What a printed number may have been before it was rounded: half a unit of its last digit to both
-/// sides; nothing below zero is added to a number that is not negative. Commas between thousands and
-/// a missing leading zero are read.
+/// Parses a rounded number: the range is half a unit of its last digit to both sides, and never
+/// goes below zero for a number that is not negative. Thousands separators (commas) and a missing
+/// leading zero are accepted.
 ///
-/// None of what is no plain decimal number.
-pub fn printed(text: &str) -> Option<Range> {
+/// `None` if the text is not a plain decimal number.
+pub fn parse_rounded(text: &str) -> Option<Range> {
     let (value, unit) = parse(text)?;
     Some(from(value, value - unit / 2.0, value + unit / 2.0))
 }
 
-/// The same where the digits may have been rounded or cut off, as many programs do: half a unit
-/// below to a whole unit above.
-pub fn cut(text: &str) -> Option<Range> {
+/// Parses a number that may have been rounded or truncated, as many programs do: the range is from
+/// half a unit of its last digit below to a whole unit above.
+pub fn parse_truncated(text: &str) -> Option<Range> {
     let (value, unit) = parse(text)?;
     Some(from(value, value - unit / 2.0, value + unit))
 }
@@ -122,25 +122,28 @@ mod tests {
 
     #[test]
     fn a_number_stands_for_what_rounds_to_it() {
-        assert!(is(printed("15.70"), 15.695, 15.705));
-        assert!(is(printed("3,885.9"), 3885.85, 3885.95));
-        assert!(is(printed(".00"), 0.0, 0.005));
-        assert!(is(printed("-2"), -2.5, -1.5));
-        assert!(is(cut("99"), 98.5, 100.0));
+        assert!(is(parse_rounded("15.70"), 15.695, 15.705));
+        assert!(is(parse_rounded("3,885.9"), 3885.85, 3885.95));
+        assert!(is(parse_rounded(".00"), 0.0, 0.005));
+        assert!(is(parse_rounded("-2"), -2.5, -1.5));
+        assert!(is(parse_truncated("99"), 98.5, 100.0));
         for bad in ["", ".", "1e3", "1.2.3", "12s", "NaN", "inf", "--1", "+1"] {
-            assert_eq!(printed(bad), None, "{bad}");
+            assert_eq!(parse_rounded(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn ranges_meet_miss_and_divide() {
         let of = |low, high| Range { low, high };
-        assert!(of(1.0, 2.0).misses(of(2.1, 3.0)) && !of(1.0, 2.0).misses(of(2.0, 3.0)));
-        assert!(!of(0.1 + 0.2, 1.0).misses(of(0.0, 0.3)), "rounding of floats is no gap");
-        assert!(of(1.0, 2.0).meet(of(3.0, 4.0)).is_empty());
+        assert!(
+            of(1.0, 2.0).is_disjoint_from(of(2.1, 3.0))
+                && !of(1.0, 2.0).is_disjoint_from(of(2.0, 3.0))
+        );
+        assert!(!of(0.1 + 0.2, 1.0).is_disjoint_from(of(0.0, 0.3)), "rounding of floats is no gap");
+        assert!(of(1.0, 2.0).intersection(of(3.0, 4.0)).is_empty());
         assert_eq!(of(1.0, 2.0) / of(4.0, 8.0), of(0.125, 0.5));
         assert_eq!((of(1.0, 2.0) / of(0.0, 8.0)).high, f64::INFINITY);
         assert_eq!((of(1.0, 2.0) + of(1.0, 1.0)).scaled(2.0), of(4.0, 6.0));
-        assert!(!of(0.0, f64::INFINITY).misses(of(1e300, f64::INFINITY)));
+        assert!(!of(0.0, f64::INFINITY).is_disjoint_from(of(1e300, f64::INFINITY)));
     }
 }

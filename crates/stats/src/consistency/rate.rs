@@ -1,8 +1,8 @@
-//! A time beside the rate of the same work: how much work they tell of, and where they tell of none.
+//! A time with the rate of the same work: the count of work that they imply, and when no count fits.
 //!
-//! Every run does the same count C, and its program prints the rate C / t, cut or rounded to a step
-//! of its own, and 0 where its clock saw no time at all. The mean of such rates is not C over the mean
-//! time: it lies above (Jensen 1906), by how much the deviation says.
+//! Every run does the same count C, and its program prints the rate C / t, truncated or rounded to a
+//! step of its own, and 0 if its clock measured no time. The mean of such rates is not C over the mean
+//! time: it lies above (Jensen 1906), and the deviation bounds by how much.
 
 use super::range::Range;
 use super::sample::{Sample, check_sample};
@@ -11,125 +11,126 @@ use super::{Contradiction, Rule};
 /// One cell: the times of some runs, and the rates of the same runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// What to call it.
-    pub place: String,
+    /// Name of the cell in messages.
+    pub name: String,
     /// Times of the runs.
     pub time: Sample,
-    /// Rates of the runs, in counts per unit of time; `unit` is the step to which the program cut or
-    /// rounded each.
+    /// Rates of the runs, in counts per unit of time; `unit` is the step to which the program truncated
+    /// or rounded each.
     pub rate: Sample,
 }
 
-/// The contradictions of cells whose runs all did the same count (one workload, one kind of thing
-/// counted): within each time, each rate, each pair, and between the pairs. `known` is the count,
-/// where it is known; else it is the one that most cells agree on.
+/// The contradictions of cells whose runs all did the same count (one workload, one kind of object
+/// counted): within each time, each rate, each pair, and between the pairs. `known` is the count, if
+/// it is known; otherwise it is the one that most cells agree on.
 pub fn check_cells(cells: &[Cell], known: Option<Range>) -> Vec<Contradiction> {
     let alone = |cell: &Cell| {
-        let time = check_sample(&format!("{}, time", cell.place), &cell.time);
-        let rate = check_sample(&format!("{}, rate", cell.place), &cell.rate);
+        let time = check_sample(&format!("{}, time", cell.name), &cell.time);
+        let rate = check_sample(&format!("{}, rate", cell.name), &cell.rate);
         time.into_iter().chain(rate).chain(check_pair(cell))
     };
     let mut found: Vec<Contradiction> = cells.iter().flat_map(alone).collect();
     let agreed = known.map_or_else(|| agreed_count(cells), Agreement::On);
     for cell in cells {
         let count = count(cell);
-        // What fits no count at all was found above.
-        let says = match agreed {
+        // A pair that fits no count is reported above.
+        let message = match agreed {
             _ if count.is_empty() => continue,
-            Agreement::On(did) if known.is_some() && count.misses(did) => {
-                format!("time and rate tell of a count of {count}, but each run did {did}")
+            Agreement::On(did) if known.is_some() && count.is_disjoint_from(did) => {
+                format!("time and rate imply a count of {count}, but each run did {did}")
             }
-            Agreement::On(agreed) if count.misses(agreed) => {
-                format!("time and rate tell of a count of {count}, the others of {agreed}")
+            Agreement::On(agreed) if count.is_disjoint_from(agreed) => {
+                format!("time and rate imply a count of {count}, the other cells {agreed}")
             }
             Agreement::Split => {
-                format!("time and rate tell of a count of {count}, and no others agree")
+                format!("time and rate imply a count of {count}, and no other cell agrees")
             }
             _ => continue,
         };
-        found.push(Contradiction { place: cell.place.clone(), rule: Rule::OtherCount, says });
+        found.push(Contradiction { name: cell.name.clone(), rule: Rule::OtherCount, message });
     }
     found
 }
 
-/// What cells that count the same tell of the count.
+/// The count implied by cells that count the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Agreement {
-    /// No cell tells of any.
+    /// No cell implies a count.
     Silent,
     /// No count fits more than half of the cells.
     Split,
-    /// More than half of the cells tell of this one.
+    /// More than half of the cells imply this count.
     On(Range),
 }
 
-/// The count that more than half of the cells agree on, as narrow as they together make it.
+/// The count that more than half of the cells agree on, as narrow as they make it together.
 pub fn agreed_count(cells: &[Cell]) -> Agreement {
-    // What fits no count has no vote, nor has what fits every count.
+    // A cell that fits no count has no vote, nor has one that fits every count.
     let votes = |count: &Range| !count.is_empty() && (count.low > 0.0 || count.high.is_finite());
     let counts: Vec<Range> = cells.iter().map(count).filter(votes).collect();
-    let holding = |at: f64| counts.iter().filter(move |count| !count.misses(Range::exactly(at)));
+    let holding =
+        |at: f64| counts.iter().filter(move |count| !count.is_disjoint_from(Range::exactly(at)));
     // Where the most ranges overlap, one of them begins.
     let best = counts.iter().map(|count| count.low).max_by_key(|low| holding(*low).count());
     let Some(best) = best else { return Agreement::Silent };
     if 2 * holding(best).count() <= counts.len() {
         return Agreement::Split;
     }
-    holding(best).copied().reduce(Range::meet).map_or(Agreement::Silent, Agreement::On)
+    holding(best).copied().reduce(Range::intersection).map_or(Agreement::Silent, Agreement::On)
 }
 
 /// The contradictions of one time with its rate.
 fn check_pair(cell: &Cell) -> Option<Contradiction> {
-    let fault = |rule, says| Some(Contradiction { place: cell.place.clone(), rule, says });
+    let fault = |rule, message| Some(Contradiction { name: cell.name.clone(), rule, message });
     let (time, rate) = (&cell.time, &cell.rate);
     if time.all_equal() && rate.deviation().low > 0.0 {
         let sd = rate.deviation();
-        let says = format!("all times are {}, but the rates deviate by {sd}", time.exact_mean());
-        return fault(Rule::EqualTimes, says);
+        let message = format!("all times are {}, but the rates deviate by {sd}", time.exact_mean());
+        return fault(Rule::EqualTimes, message);
     }
     let count = count(cell);
     if !count.is_empty() {
         return None;
     }
     if time.exact_mean().high == 0.0 {
-        let says = format!("no run took any time, but the mean rate is {}", rate.mean);
-        return fault(Rule::TimeAndRate, says);
+        let message = format!("no run took any time, but the mean rate is {}", rate.mean);
+        return fault(Rule::TimeAndRate, message);
     }
-    let says = format!(
+    let message = format!(
         "no count gives the time {} with the rate {}: it would be {} at least and {} at most",
         time.mean,
         rate.mean,
         Range::exactly(count.low),
         Range::exactly(count.high)
     );
-    fault(Rule::TimeAndRate, says)
+    fault(Rule::TimeAndRate, message)
 }
 
-/// The counts that could have given a cell's time and rate; empty where none could.
+/// The counts that could have given a cell's time and rate; empty if none could.
 fn count(cell: &Cell) -> Range {
     let (time, rate) = (&cell.time, &cell.rate);
     let (mean, lie) = (time.exact_mean(), time.runs_lie());
     let step = rate.unit.unwrap_or(0.0);
     if mean.high == 0.0 {
-        // No run saw any time, so every rate is 0 whatever was done.
+        // No run measured any time, so every rate is 0 regardless of the count.
         let high = if rate.mean.low > 0.0 { -1.0 } else { f64::INFINITY };
         return Range { low: 0.0, high };
     }
     let idle = most_without_time(time);
-    // Runs that saw time took a step of the clock at least.
+    // Runs that measured time took at least one step of the clock.
     let least = lie.low.max(time.unit.unwrap_or(0.0));
     let by_mean = Range {
         low: rate.mean.low / most_per_count(mean, least, lie.high),
-        // sum C / t over the runs that saw time >= C (1 - idle)^2 / mean (Jensen), less a step each.
+        // sum C / t over the runs with time >= C (1 - idle)^2 / mean (Jensen), less a step each.
         high: (rate.mean.high + step) * mean.high / (1.0 - idle).powi(2),
     };
-    // Where all runs saw time, C / t falls by C / t^2: between C / high^2 and C / low^2 for each
-    // second. Cutting adds half a step of deviation at most (Popoviciu 1935).
+    // If all runs have time, C / t falls by C / t^2: between C / high^2 and C / low^2 per second.
+    // Truncation adds at most half a step of deviation (Popoviciu 1935).
     let (sd, shown) = (time.deviation(), rate.deviation());
     if idle > 0.0 || lie.low == 0.0 || sd.high.is_infinite() || shown.high.is_infinite() {
         return by_mean;
     }
-    by_mean.meet(Range {
+    by_mean.intersection(Range {
         low: if sd.high > 0.0 { (shown.low - step / 2.0) * least.powi(2) / sd.high } else { 0.0 },
         high: if sd.low > 0.0 {
             (shown.high + step / 2.0) * lie.high.powi(2) / sd.low
@@ -139,8 +140,8 @@ fn count(cell: &Cell) -> Range {
     })
 }
 
-/// The largest share of runs whose clock may have seen no time: with a share k of zeros the
-/// deviation is mean sqrt(k / (1 - k)) at least.
+/// The largest share of runs that may have measured no time: with a share k of zeros the deviation
+/// is at least mean sqrt(k / (1 - k)).
 fn most_without_time(time: &Sample) -> f64 {
     if time.unit.is_none() || time.extremes.is_some_and(|(least, _)| least.low > 0.0) {
         return 0.0;
@@ -154,8 +155,8 @@ fn most_without_time(time: &Sample) -> f64 {
 }
 
 /// The largest mean of 1 / t, runs without time counted as 0: t from `least` to `most` with this mean,
-/// where 1 / t lies below its chord (Edmundson 1957); and no more runs took time than have room in
-/// the mean.
+/// where 1 / t lies below its chord (Edmundson 1957); and no more runs took time than the mean
+/// allows.
 fn most_per_count(mean: Range, least: f64, most: f64) -> f64 {
     if least <= 0.0 {
         return f64::INFINITY;
@@ -168,12 +169,12 @@ fn most_per_count(mean: Range, least: f64, most: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::consistency::{Divisor, printed};
+    use crate::consistency::{Divisor, parse_rounded};
     use crate::describe::{mean, population_sd};
     use proptest::prelude::*;
 
     fn sample(runs: &[f64], decimals: usize, unit: Option<f64>) -> Sample {
-        let text = |value: f64| printed(&format!("{value:.decimals$}")).unwrap();
+        let text = |value: f64| parse_rounded(&format!("{value:.decimals$}")).unwrap();
         Sample {
             mean: text(mean(runs).unwrap()),
             sd: population_sd(runs).map(text),
@@ -184,18 +185,18 @@ mod tests {
         }
     }
 
-    /// The cell that a program of whole seconds and cut rates prints of these times.
-    fn cell(place: &str, times: &[f64], count: f64) -> Cell {
+    /// The cell that a program with a clock of whole seconds and truncated rates prints for these times.
+    fn cell(name: &str, times: &[f64], count: f64) -> Cell {
         let rate = |time: &f64| if *time == 0.0 { 0.0 } else { (count / time).trunc() };
         let rates: Vec<f64> = times.iter().map(rate).collect();
         let (time, rate) = (sample(times, 2, Some(1.0)), sample(&rates, 2, Some(1.0)));
-        Cell { place: place.into(), time, rate }
+        Cell { name: name.into(), time, rate }
     }
 
     fn rules(cells: &[Cell]) -> Vec<(&str, Rule)> {
         let found = check_cells(cells, None);
-        let place = |c: &Contradiction| cells.iter().position(|cell| cell.place == c.place);
-        found.iter().filter_map(|c| Some((cells[place(c)?].place.as_str(), c.rule))).collect()
+        let position = |c: &Contradiction| cells.iter().position(|cell| cell.name == c.name);
+        found.iter().filter_map(|c| Some((cells[position(c)?].name.as_str(), c.rule))).collect()
     }
 
     proptest! {
@@ -220,7 +221,7 @@ mod tests {
                 times[0].iter().map(|t| f64::from(count) / f64::from(t + base + 1)).collect();
             let seen: Vec<f64> = times[0].iter().map(|t| f64::from(t + base + 1)).collect();
             let (time, rate) = (sample(&seen, 3, None), sample(&rates, 3, None));
-            prop_assert_eq!(check_cells(&[Cell { place: "".into(), time, rate }], Some(known)), []);
+            prop_assert_eq!(check_cells(&[Cell { name: "".into(), time, rate }], Some(known)), []);
         }
     }
 
@@ -244,22 +245,22 @@ mod tests {
     }
 
     #[test]
-    fn times_alike_have_rates_alike() {
+    fn equal_times_have_equal_rates() {
         let mut equal = cell("a", &[3.0; 10], 2047.0);
         assert_eq!(rules(&[equal.clone()]), []);
-        equal.rate.sd = printed("0.30");
+        equal.rate.sd = parse_rounded("0.30");
         assert_eq!(rules(&[equal]), [("a", Rule::EqualTimes)]);
     }
 
     #[test]
     fn a_rate_that_scatters_more_than_its_time_fits_no_count() {
         let mut wide = cell("a", &[65.0, 64.0, 67.0, 66.0, 66.0, 70.0], 336_840.0);
-        wide.rate.sd = printed("1399.38");
+        wide.rate.sd = parse_rounded("1399.38");
         assert_eq!(rules(&[wide]), [("a", Rule::TimeAndRate)]);
     }
 
     #[test]
-    fn where_a_clock_saw_time_there_is_a_rate_and_else_none() {
+    fn a_rate_exists_only_if_the_clock_measured_time() {
         let runs = [0.0, 0.0, 1.0, 0.0];
         let mut cells = vec![cell("a", &runs, 307.0), cell("b", &[1.0, 0.0, 1.0, 1.0], 307.0)];
         cells.extend([cell("c", &[0.0; 4], 307.0), cell("d", &[2.0, 1.0, 1.0, 0.0], 307.0)]);
@@ -274,10 +275,10 @@ mod tests {
 
     #[test]
     fn a_single_run_is_a_quotient() {
-        let single = |time, rate, place: &str| Cell {
-            place: place.into(),
-            time: Sample::single(printed(time).unwrap()),
-            rate: Sample::single(printed(rate).unwrap()),
+        let single = |time, rate, name: &str| Cell {
+            name: name.into(),
+            time: Sample::single(parse_rounded(time).unwrap()),
+            rate: Sample::single(parse_rounded(rate).unwrap()),
         };
         let known = Some(Range::exactly(725_000.0));
         assert_eq!(check_cells(&[single("618.991", "1171.26", "a")], known), []);

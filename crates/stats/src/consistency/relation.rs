@@ -1,46 +1,46 @@
-//! Numbers that are quotients, sums or parts of others: a rate of one run (count / time), a share of
-//! CPU ((user + system) / elapsed), reads and writes of so many transactions.
+//! Numbers that are quotients, sums or parts of others: the rate of one run (count / time), a share of
+//! CPU ((user + system) / elapsed), reads and writes of a number of transactions.
 
 use super::range::{Range, above};
 use super::{Contradiction, Rule};
 
-/// What is printed against what its parts make.
-pub fn equal(place: &str, shown: Range, made: Range) -> Option<Contradiction> {
-    shown.misses(made).then(|| Contradiction {
-        place: place.into(),
+/// Compares a printed number with the result of its parts.
+pub fn equal(name: &str, shown: Range, made: Range) -> Option<Contradiction> {
+    shown.is_disjoint_from(made).then(|| Contradiction {
+        name: name.into(),
         rule: Rule::NotEqual,
-        says: format!("printed is {shown}, but its parts make {made}"),
+        message: format!("{shown} is printed, but its parts give {made}"),
     })
 }
 
-/// A part against its whole (user and system against elapsed), a rate against its limit (what is
-/// written against what the platter passes in that time).
-pub fn at_most(place: &str, part: Range, whole: Range) -> Option<Contradiction> {
+/// Compares a part with its whole (user and system with elapsed) or a rate with its limit (bytes
+/// written with what the platter transfers in that time).
+pub fn at_most(name: &str, part: Range, whole: Range) -> Option<Contradiction> {
     above(part.low, whole.high).then(|| Contradiction {
-        place: place.into(),
+        name: name.into(),
         rule: Rule::MoreThanWhole,
-        says: format!("{part} is more than {whole} allows"),
+        message: format!("{part} is more than {whole} allows"),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::consistency::printed;
+    use crate::consistency::parse_rounded;
 
     #[test]
-    fn a_share_is_held_against_its_parts_within_their_digits() {
-        let of = |text| printed(text).unwrap();
+    fn a_share_is_compared_with_its_parts_within_their_rounding() {
+        let of = |text| parse_rounded(text).unwrap();
         let share = ((of("54.903") + of("81.789")) / of("618.991")).scaled(100.0);
         assert_eq!(equal("extract", of("22.08"), share), None);
         let found = equal("extract", of("22.09"), share).unwrap();
-        assert_eq!((found.place.as_str(), found.rule), ("extract", Rule::NotEqual));
+        assert_eq!((found.name.as_str(), found.rule), ("extract", Rule::NotEqual));
         assert!(found.to_string().contains("22.085 to 22.095"), "{found}");
     }
 
     #[test]
-    fn a_part_may_be_the_whole_and_no_more() {
-        let of = |text| printed(text).unwrap();
+    fn a_part_may_equal_the_whole_but_not_exceed_it() {
+        let of = |text| parse_rounded(text).unwrap();
         assert_eq!(at_most("run", of("47"), of("46.991")), None);
         assert_eq!(at_most("run", of("63"), of("57")).unwrap().rule, Rule::MoreThanWhole);
     }

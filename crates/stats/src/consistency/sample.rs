@@ -1,4 +1,4 @@
-//! What a mean and a deviation tell of runs that nobody printed, and where they cannot be.
+//! What a mean and a deviation imply about runs that were not parse_rounded, and when they are impossible.
 //!
 //! The tests of whole units are GRIM (Brown and Heathers, "The GRIM test", Social Psychological and
 //! Personality Science 8, 2017) and GRIMMER (Anaya 2016; in the form of Allard 2018).
@@ -6,7 +6,7 @@
 use super::range::{Range, above};
 use super::{Contradiction, Rule};
 
-/// What a printed standard deviation was divided by.
+/// The divisor of a printed standard deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Divisor {
     /// n: the population's; older tables and spreadsheets' STDEVP.
@@ -15,27 +15,27 @@ pub enum Divisor {
     RunsLessOne,
 }
 
-/// A cell of a table: the mean of some runs and what is printed beside it. Values of runs (times,
+/// A table cell: the mean of some runs and the statistics printed with it. Values of runs (times,
 /// rates) are never negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// The mean.
     pub mean: Range,
-    /// The standard deviation; none where it is not printed.
+    /// The standard deviation; none if it is not printed.
     pub sd: Option<Range>,
-    /// What it was divided by.
+    /// The divisor of the standard deviation.
     pub divisor: Divisor,
-    /// How many runs, at least one.
+    /// Number of runs, at least one.
     pub runs: u32,
-    /// The step of one run's value: 1 for a clock that tells whole seconds, or a rate without
-    /// decimals; none where a run's value may be anything.
+    /// The step of one run's value: 1 for a clock of whole seconds, or a rate without decimals; none
+    /// if a run's value may be any number.
     pub unit: Option<f64>,
-    /// The least and the largest run; none where they are not printed.
+    /// The smallest and the largest run; none if they are not printed.
     pub extremes: Option<(Range, Range)>,
 }
 
 impl Sample {
-    /// A cell with its mean only, of a single run.
+    /// A cell of a single run with its mean only.
     pub fn single(value: Range) -> Sample {
         let divisor = Divisor::Runs;
         Sample { mean: value, sd: None, divisor, runs: 1, unit: None, extremes: None }
@@ -45,7 +45,7 @@ impl Sample {
         f64::from(self.runs.max(1))
     }
 
-    /// The deviation with the divisor n: nothing for one run, anything where none is printed.
+    /// The deviation with the divisor n: zero for one run, any value if none is printed.
     pub(super) fn deviation(&self) -> Range {
         let n = self.n();
         if n == 1.0 {
@@ -58,8 +58,8 @@ impl Sample {
         }
     }
 
-    /// The sums of runs, in units, whose mean is the printed one: first and last; none where no
-    /// whole number is.
+    /// The smallest and the largest sum of runs, in units, with the printed mean; none if no whole
+    /// number gives it.
     fn sums(&self, unit: f64) -> Option<(f64, f64)> {
         let units = self.n() / unit;
         let first = (self.mean.low * units - SNAP).ceil().max(0.0);
@@ -67,7 +67,7 @@ impl Sample {
         (first <= last).then_some((first, last))
     }
 
-    /// The mean, narrowed to what whole units can make; as printed where they cannot.
+    /// The mean, narrowed to what whole units can give; as printed if they cannot.
     pub(super) fn exact_mean(&self) -> Range {
         let sums = self.unit.and_then(|unit| self.sums(unit).zip(Some(unit)));
         sums.map_or(self.mean, |((first, last), unit)| Range {
@@ -76,22 +76,23 @@ impl Sample {
         })
     }
 
-    /// Where every run lies: no run is further than sd sqrt(n - 1) from the mean (Samuelson 1968,
+    /// The range of every run: no run is further than sd sqrt(n - 1) from the mean (Samuelson 1968,
     /// "How deviant can you be?"), none is below zero or beyond the printed extremes.
     pub(super) fn runs_lie(&self) -> Range {
         let mean = self.exact_mean();
         let reach = match self.deviation().high {
-            // Of runs that are not negative, one may be the whole sum.
+            // If no run is negative, one may be the whole sum.
             high if high.is_infinite() => mean.high * (self.n() - 1.0),
             high => high * (self.n() - 1.0).sqrt(),
         };
         let lie = Range { low: (mean.low - reach).max(0.0), high: mean.high + reach };
-        self.extremes
-            .map_or(lie, |(least, most)| lie.meet(Range { low: least.low, high: most.high }))
+        self.extremes.map_or(lie, |(least, most)| {
+            lie.intersection(Range { low: least.low, high: most.high })
+        })
     }
 
-    /// Whether all runs had the same value: they are whole units and the deviation is below that of
-    /// a single run one unit off, unit sqrt(n - 1) / n.
+    /// Returns true if all runs had the same value: they are whole units and the deviation is below
+    /// that of a single run one unit off, unit sqrt(n - 1) / n.
     pub(super) fn all_equal(&self) -> bool {
         let n = self.n();
         let least = self.unit.map_or(0.0, |unit| unit * (n - 1.0).sqrt() / n);
@@ -99,34 +100,34 @@ impl Sample {
     }
 }
 
-/// Sums in units are told apart from whole numbers by more than the arithmetic of floats loses.
+/// Tolerance for sums in units to be whole numbers: more than floating-point arithmetic loses.
 const SNAP: f64 = 1e-6;
 
 /// The contradictions within one cell.
-pub fn check_sample(place: &str, sample: &Sample) -> Vec<Contradiction> {
+pub fn check_sample(name: &str, sample: &Sample) -> Vec<Contradiction> {
     let found = [units(sample), extremes(sample), spread(sample)];
-    let contradiction = |(rule, says)| Contradiction { place: place.into(), rule, says };
+    let contradiction = |(rule, message)| Contradiction { name: name.into(), rule, message };
     found.into_iter().flatten().map(contradiction).collect()
 }
 
 type Finding = Option<(Rule, String)>;
 
-/// Whether any whole units give the mean, and the deviation with it.
+/// Checks that some whole units give the mean and the deviation.
 fn units(sample: &Sample) -> Finding {
     let unit = sample.unit?;
     let n = sample.n();
     let Some((first, last)) = sample.sums(unit) else {
-        let says = format!("no {n} runs of whole steps of {unit} have the mean {}", sample.mean);
-        return Some((Rule::MeanOfUnits, says));
+        let message = format!("no {n} runs of whole steps of {unit} have the mean {}", sample.mean);
+        return Some((Rule::MeanOfUnits, message));
     };
     let sd = sample.deviation();
-    // With more sums than this something always fits.
+    // With more sums than this, one always fits.
     if sd.high.is_infinite() || last - first > 1000.0 {
         return None;
     }
     let fits = |sum: f64| {
-        // The sum of squares is whole, odd or even as the sum is, and least where the runs are as
-        // equal as can be.
+        // The sum of squares is a whole number of the same parity as the sum, and smallest if the runs
+        // are as equal as possible.
         let squares = |sd: f64| n * (sd / unit).powi(2) + sum * sum / n;
         let rest = sum % n;
         let least =
@@ -143,49 +144,50 @@ fn units(sample: &Sample) -> Finding {
         sum += 1.0;
     }
     let mean = sample.mean;
-    let says = format!("no {n} runs of whole steps of {unit} with the mean {mean} deviate by {sd}");
-    Some((Rule::DeviationOfUnits, says))
+    let message =
+        format!("no {n} runs of whole steps of {unit} with the mean {mean} deviate by {sd}");
+    Some((Rule::DeviationOfUnits, message))
 }
 
-/// Whether the mean lies between the extremes.
+/// Checks that the mean lies between the extremes.
 fn extremes(sample: &Sample) -> Finding {
     let (least, most) = sample.extremes?;
     let outside = above(least.low, sample.mean.high) || above(sample.mean.low, most.high);
-    let says = || format!("the mean {} is not between {least} and {most}", sample.mean);
-    outside.then(|| (Rule::MeanOutside, says()))
+    let message = || format!("the mean {} is not between {least} and {most}", sample.mean);
+    outside.then(|| (Rule::MeanOutside, message()))
 }
 
-/// Whether the deviation fits the extremes, or, of runs that are not negative, the mean: at most
+/// Checks that the deviation fits the extremes or, if runs are not negative, the mean: at most
 /// sqrt((max - mean)(mean - min)) (Bhatia and Davis 2000), which with 0 and n mean for the extremes
 /// is mean sqrt(n - 1); at least (max - min) / sqrt(2 n) (von Szokefalvi Nagy 1918).
 fn spread(sample: &Sample) -> Finding {
     let (sd, mean, n) = (sample.deviation(), sample.mean, sample.n());
     let most = mean.high * (n - 1.0).sqrt();
     if above(sd.low, most) {
-        let says =
+        let message =
             format!("{n} runs with the mean {mean} cannot deviate by {sd}: {most:.3} at most");
-        return Some((Rule::DeviationAndRange, says));
+        return Some((Rule::DeviationAndRange, message));
     }
     let (low, high) = sample.extremes?;
-    // The product is largest with the mean in the middle, or as near to it as its digits let it.
+    // The product is largest with the mean in the middle, or as near to it as its rounding allows.
     let middle = ((low.low + high.high) / 2.0).clamp(mean.low, mean.high);
     let most = ((high.high - middle).max(0.0) * (middle - low.low).max(0.0)).sqrt();
     let least = (high.low - low.high).max(0.0) / (2.0 * n).sqrt();
     let wrong = above(sd.low, most) || above(least, sd.high);
-    let says =
+    let message =
         || format!("{n} runs from {low} to {high} deviate by {least:.3} to {most:.3}, not by {sd}");
-    wrong.then(|| (Rule::DeviationAndRange, says()))
+    wrong.then(|| (Rule::DeviationAndRange, message()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::consistency::printed;
+    use crate::consistency::parse_rounded;
     use crate::describe;
     use proptest::prelude::*;
 
     fn cell(mean: &str, sd: &str, runs: u32, unit: Option<f64>) -> Sample {
-        let (mean, sd) = (printed(mean).unwrap(), printed(sd));
+        let (mean, sd) = (parse_rounded(mean).unwrap(), parse_rounded(sd));
         Sample { mean, sd, divisor: Divisor::Runs, runs, unit, extremes: None }
     }
 
@@ -207,15 +209,15 @@ mod tests {
         assert_eq!(rules(&cell("13.70", "1.10", 10, Some(1.0))), []);
         // Ten whole seconds, sum 137: of squares 1889 (1.10) the next are 1887 (1.005) and 1891.
         assert_eq!(rules(&cell("13.70", "1.05", 10, Some(1.0))), [Rule::DeviationOfUnits]);
-        // The mean 13.7 is not one of whole seconds, so they cannot be all alike.
+        // The mean 13.7 is not one of whole seconds, so they cannot all be equal.
         assert_eq!(rules(&cell("13.70", "0.00", 10, Some(1.0))), [Rule::DeviationOfUnits]);
         assert_eq!(rules(&cell("13.00", "0.00", 10, Some(1.0))), []);
     }
 
     #[test]
-    fn mean_and_deviation_are_held_against_the_extremes() {
+    fn mean_and_deviation_are_compared_with_the_extremes() {
         let with = |mean, sd, low, high| {
-            let extremes = Some((printed(low).unwrap(), printed(high).unwrap()));
+            let extremes = Some((parse_rounded(low).unwrap(), parse_rounded(high).unwrap()));
             rules(&Sample { extremes, ..cell(mean, sd, 10, None) })
         };
         assert_eq!(with("5.0", "1.2", "3.1", "6.9"), []);
@@ -234,7 +236,7 @@ mod tests {
         ) {
             let unit = if cents { 0.01 } else { 1.0 };
             let runs: Vec<f64> = runs.into_iter().map(|units| f64::from(units) * unit).collect();
-            let text = |value: f64| printed(&format!("{value:.decimals$}")).unwrap();
+            let text = |value: f64| parse_rounded(&format!("{value:.decimals$}")).unwrap();
             let edge = |pick: fn(f64, f64) -> f64| text(runs.iter().copied().reduce(pick).unwrap());
             for divisor in [Divisor::Runs, Divisor::RunsLessOne] {
                 let sample = Sample {

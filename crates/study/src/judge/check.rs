@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_report::study::digits;
-use fsdyno_report::{How, Pairing, counted};
+use fsdyno_report::{Matching, Pairing, counted};
 use fsdyno_stats::validity::{Flag, instrument_share};
 use fsdyno_stats::{Estimate, Summary, growth};
 
@@ -210,7 +210,7 @@ fn ratio(
     }
     measured.compare_instruments([(of, &new), (over, &base)]);
     let pairing = Pairing::of(&base.runs, &new.runs);
-    if let How::Pairs(left_out) = pairing.how
+    if let Matching::Pairs(left_out) = pairing.how
         && left_out > 0
     {
         let (trials, are) = (counted(left_out, "trial"), if left_out == 1 { "is" } else { "are" });
@@ -219,14 +219,14 @@ fn ratio(
     let side = |cell: &Cell, run: &fsdyno_report::Run<'_>| in_unit(cell, run.0).ok();
     let comparison = pairing.compare_sides(|run| side(over, run), |run| side(of, run));
     let comparison = comparison.ok_or("its ratio is not finite")?;
-    // `Comparison::withheld` needs no check: `Trials::of` refuses every flag that forbids a verdict.
+    // `Comparison::without_verdict` needs no check: `Trials::of` refuses every flag that forbids a verdict.
     let estimate = Estimate::of_ratio(&comparison);
     let Some(counts) = counts.filter(|_| comparison.relabelled.is_some()) else {
         return Ok(estimate);
     };
     let longer = |run: &fsdyno_report::Run<'_>| side(over, run).map(|value| value * counts);
     let moved = pairing.compare_sides(longer, |run| side(of, run));
-    Ok(moved.map_or(estimate, |moved| estimate.relabelled_at(counts, &moved)))
+    Ok(moved.map_or(estimate, |moved| estimate.with_permutation_at(counts, &moved)))
 }
 
 /// Returns the instrument's share of a cell's time; `None` if the cell is neither an elapsed time nor a rate.

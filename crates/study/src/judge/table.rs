@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_report::study::{self, Number};
 use fsdyno_stats::Summary;
-use fsdyno_stats::consistency::{self, Divisor, Range, Sample, printed};
+use fsdyno_stats::consistency::{self, Divisor, Range, Sample, parse_rounded};
 
 use super::figure;
 use super::trials::Trials;
@@ -123,29 +123,29 @@ fn contradictions(
         let rate = sample(row.cells[rate_at].as_ref()?, published)?;
         // Rates are per second, and times may have another unit.
         let time = scaled(time, columns[time_at].unit.is);
-        Some(consistency::Cell { place: row_at.to_string(), time, rate })
+        Some(consistency::Cell { name: row_at.to_string(), time, rate })
     });
     let cells: Vec<consistency::Cell> = cells.collect();
     let found = consistency::check_cells(&cells, Some(Range::exactly(of)));
     let read = |found: consistency::Contradiction| {
-        let (row, part) = match found.place.split_once(", ") {
+        let (row, part) = match found.name.split_once(", ") {
             Some((row, part)) => (row.to_string(), part.to_string()),
-            None => (found.place.clone(), String::new()),
+            None => (found.name.clone(), String::new()),
         };
         let of = match part.as_str() {
             "time" => Of::Time,
             "rate" => Of::Rate,
             _ => Of::Both,
         };
-        Some((row.parse().ok()?, of, found.says))
+        Some((row.parse().ok()?, of, found.message))
     };
     found.into_iter().filter_map(read).collect()
 }
 
 /// Returns a printed cell as a sample of runs; `None` if a deviation is printed without the number of runs.
 fn sample(value: &Value, published: &Published) -> Option<Sample> {
-    let mean = printed(&value.text)?;
-    let sd = value.deviation_text.as_deref().and_then(printed);
+    let mean = parse_rounded(&value.text)?;
+    let sd = value.deviation_text.as_deref().and_then(parse_rounded);
     match (sd, published.runs) {
         (None, None) => Some(Sample::single(mean)),
         (Some(_), None) => None,

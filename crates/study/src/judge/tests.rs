@@ -534,7 +534,7 @@ fn a_timeline_is_judged_kernel_by_kernel() {
     // On one kernel there is no timeline.
     let one = judge(&file, &[of("6.12", TEN)]);
     assert!(!fsdyno_report::study::markdown(&one).contains("kernel by kernel"));
-    assert_eq!(judged.variants[0].claims[0].called(), "at 1/10: still holds");
+    assert_eq!(judged.variants[0].claims[0].verdict_text(), "at 1/10: still holds");
 }
 
 #[test]
@@ -575,7 +575,7 @@ fn a_verdict_reports_a_single_seed_and_the_scale() {
         results[0].scale = scale;
         judge(&file, &results)
     };
-    let called = |judged: &Judged| judged.variants[0].claims[0].called();
+    let called = |judged: &Judged| judged.variants[0].claims[0].verdict_text();
     assert_eq!(called(&outcome(1, 1)), "still holds, one seed");
     assert_eq!(called(&outcome(1, 3)), "still holds");
     assert_eq!(called(&outcome(32, 1)), "at 1/32: still holds, one seed");

@@ -143,7 +143,7 @@ fn fill(
 /// A file of the folder, compressed; none where there is none.
 fn packed(file: &Path, limit: &Limit) -> Result<Option<Vec<u8>>, Failure> {
     let Some(found) = compressed::find(file) else { return Ok(None) };
-    let packed = compressed::open(file, limit).and_then(compressed::packed);
+    let packed = compressed::open(file, limit).and_then(compressed::compress);
     let failed = |error| Failure::wrong(format!("failed to read '{}': {error}", found.display()));
     packed.map(Some).map_err(failed)
 }

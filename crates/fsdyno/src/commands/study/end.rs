@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_crash::Row;
 use fsdyno_record::Trial;
-use fsdyno_report::study::{Beside, Judged, NotRun};
+use fsdyno_report::study::{Extras, Judged, NotRun};
 use fsdyno_report::{Basis, Format, Part, Style, study};
 use fsdyno_study::file::{StudyFile, Variant};
 use fsdyno_study::full_scale;
@@ -175,7 +175,7 @@ impl End {
             Format::Text => with(study::text(&self.judged, style)),
             Format::Mail => with(study::mail(&self.judged)),
             Format::Markdown => with(study::markdown(&self.judged)),
-            Format::Json => output::data(&study::json(&self.judged, self.beside())?),
+            Format::Json => output::data(&study::json(&self.judged, self.extras())?),
             // The forms of records and of other programs have no place for claims.
             _ => match fsdyno_report::table_of_parts(&self.parts(), basis, format) {
                 Some(table) => output::data(&table),
@@ -186,8 +186,8 @@ impl End {
 
     /// A study's end in a format, with all that stands before and behind it.
     fn whole(&self, format: Format, style: Style, text: String) -> String {
-        let beside = self.beside();
-        beside.head(format, style) + &text + &beside.text(format, style)
+        let extras = self.extras();
+        extras.head(format, style) + &text + &extras.text(format, style)
     }
 
     fn parts(&self) -> Vec<Part<'_>> {
@@ -206,21 +206,21 @@ impl End {
         Ok(())
     }
 
-    /// What stands beside the trials, but for phases over time.
-    fn beside(&self) -> Beside<'_> {
-        Beside {
-            told: &self.told,
+    /// The additions to the trials, without series over time.
+    fn extras(&self) -> Extras<'_> {
+        Extras {
+            explanations: &self.told,
             places: &self.places,
             crashed: &self.crashed,
             not_run: &self.not_run,
-            ..Beside::default()
+            ..Extras::default()
         }
     }
 
     /// The page. Of the phases over time only those that it draws are read into memory.
     fn html(&self, basis: Basis<'_>) -> Result<String, Failure> {
         let series = report::drawn(&self.folders, &self.trials)?;
-        let beside = Beside { series: &series, ..self.beside() };
-        Ok(fsdyno_report::study_page(&self.judged, &self.trials, beside, basis)?)
+        let extras = Extras { series: &series, ..self.extras() };
+        Ok(fsdyno_report::study_page(&self.judged, &self.trials, extras, basis)?)
     }
 }

@@ -1,5 +1,5 @@
-//! A flame graph: functions as wide as the instructions in them and below them, callees below their callers;
-//! of two results coloured by the difference.
+//! A flame graph: functions as wide as the instructions in them and in their callees, callees below callers;
+//! for two results coloured by the difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -13,9 +13,9 @@ use crate::number::clean;
 
 /// Height of a row, in pixels.
 const ROW: f64 = 17.0;
-/// What is narrower than this part of the whole is left out, and said.
+/// Functions narrower than this part of the whole are omitted and counted.
 const NARROWEST: f64 = 0.001;
-/// A name is drawn where there is room for a few of its letters in a chart that stands alone.
+/// A name is drawn if a few of its letters fit in a chart that stands alone.
 const NAMED: f64 = 0.03;
 const DEEPEST: usize = 64;
 
@@ -30,14 +30,14 @@ fn class(layer: &str) -> &'static str {
         "memory" => "f2",
         "files" => "f1",
         "sockets" => "f7",
-        // What is too small to be kept by its name.
+        // Too small to be kept by name.
         layer if layer.starts_with('(') => "n3",
         // A module: the file system, the journal, the driver.
         _ => "f0",
     }
 }
 
-/// Instructions an op in a frame and all below it.
+/// Instructions per op in a frame and all below it.
 fn width(frame: Option<&Frame>, ops: f64) -> f64 {
     frame.map_or(0.0, |frame| frame.whole() as f64 / ops)
 }
@@ -46,16 +46,16 @@ struct Graph {
     body: String,
     whole: f64,
     ops: f64,
-    /// The ops of the result that it is compared with.
+    /// The number of ops of the other result.
     against: Option<f64>,
     left_out: usize,
     depth: usize,
-    /// The layers that are drawn, by their class.
+    /// The drawn layers, by class.
     layers: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
-/// The graph of what a phase's ops executed, as wide as the whole; against another's it is red where this one
-/// takes more, and blue where it takes less. None where nothing was.
+/// The graph of what a phase's ops executed, as wide as the whole; compared with another it is red where this one
+/// takes more, and blue where it takes less. None if nothing was executed.
 pub fn chart(it: &Explained, phase: &Phase, there: Option<(&Explained, &Phase)>) -> Option<Chart> {
     let tree = phase.executed.get(&Task::Ops)?;
     let there =
@@ -77,7 +77,7 @@ pub fn chart(it: &Explained, phase: &Phase, there: Option<(&Explained, &Phase)>)
     let against = there.map(|(other, ..)| format!(", against {}", other.label)).unwrap_or_default();
     let title = format!("{} on {}, {}{against}", it.workload, it.label, phase.name);
     let description = format!(
-        "{:.0} instructions an op by function; {} functions too narrow to draw are left out",
+        "{:.0} instructions per op by function; {} functions too narrow to draw are omitted",
         graph.whole, graph.left_out
     );
     let mut chart = Chart::new(clean(&title), description);
@@ -111,7 +111,7 @@ impl Graph {
         }
     }
 
-    /// What a colour stands for: layers of the kernel, and modules; against another, more and less.
+    /// The meaning of the colours: layers of the kernel, and modules; for a comparison, more and less.
     fn key(&self) -> Vec<(Key, String)> {
         let boxed = |class: &str, says: &str| (Key::Box(class.into()), says.to_string());
         if self.against.is_some() {
@@ -133,8 +133,10 @@ impl Graph {
     ) {
         let whole = width(Some(frame), self.ops);
         let own = frame.own as f64 / self.ops;
-        let mut says =
-            format!("{name} ({}): {whole:.1} instructions an op, {own:.1} in itself", frame.layer);
+        let mut says = format!(
+            "{name} ({}): {whole:.1} instructions per op, {own:.1} of its own",
+            frame.layer
+        );
         let (class, opacity) = match self.against {
             None => {
                 let class = class(&frame.layer);
@@ -152,8 +154,8 @@ impl Graph {
             true => format!(r#"<text class="key" x="3" y="12">{}</text>"#, escape(&clean(name))),
             false => String::new(),
         };
-        // A drawing within the drawing cuts the name off where the function ends. Writing to a string cannot
-        // fail, so the results carry nothing.
+        // A nested drawing clips the name where the function ends. Writing to a string cannot fail, so the
+        // results carry nothing.
         let _ = write!(
             self.body,
             r#"<svg x="{}" y="{y:.0}" width="{}" height="16"><title>{}</title><rect class="{class}" width="100%" height="16" fill-opacity="{opacity:.2}"/><rect class="edge" width="100%" height="16"/>{text}</svg>"#,
@@ -164,15 +166,15 @@ impl Graph {
     }
 }
 
-/// What a reader of it has to know.
+/// The note that explains it.
 pub fn note(against: bool) -> &'static str {
     match against {
         true => {
-            "As wide as the instructions in a function and in what it calls, callees below; red where this one \
-             takes more than the other, blue where it takes less, paler the less that is."
+            "Width is the number of instructions in a function and its callees, callees below; red where this one \
+             takes more than the other, blue where it takes less, paler for a smaller difference."
         }
         false => {
-            "As wide as the instructions in a function and in what it calls, callees below; a colour is a layer \
+            "Width is the number of instructions in a function and its callees, callees below; a colour is a layer \
              of the kernel or, blue, a module."
         }
     }
@@ -201,11 +203,11 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_as_wide_as_what_it_takes() {
+    fn a_function_is_as_wide_as_its_share() {
         let tree = frame(0, &[("a", frame(10, &[("b", frame(30, &[]))])), ("c", frame(60, &[]))]);
         let svg = drawn(tree, 10, None);
-        assert!(svg.contains("10 instructions an op by function"), "{svg}");
-        assert!(svg.contains("a (files): 4.0 instructions an op, 1.0 in itself"), "{svg}");
+        assert!(svg.contains("10 instructions per op by function"), "{svg}");
+        assert!(svg.contains("a (files): 4.0 instructions per op, 1.0 of its own"), "{svg}");
         assert!(
             svg.contains(r#"width="40%""#) && svg.contains(r#"x="40%" y="0" width="60%""#),
             "{svg}"
@@ -216,7 +218,9 @@ mod tests {
     fn a_difference_is_coloured() {
         let new = frame(0, &[("a", frame(10, &[])), ("b", frame(10, &[]))]);
         let svg = drawn(new.clone(), 1, Some(frame(0, &[("a", frame(10, &[]))])));
-        assert!(svg.contains("b (files): 10.0 instructions an op, 10.0 in itself, +10.0 against"));
+        assert!(
+            svg.contains("b (files): 10.0 instructions per op, 10.0 of its own, +10.0 against")
+        );
         assert!(
             svg.contains(r#"<rect class="f1" width="100%" height="16" fill-opacity="0.80"/>"#),
             "{svg}"
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_executed_is_no_graph() {
+    fn without_executed_functions_there_is_no_graph() {
         assert!(chart(&Explained::default(), &Phase::default(), None).is_none());
     }
 }

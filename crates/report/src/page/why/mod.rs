@@ -1,4 +1,4 @@
-//! Why it is so: what `fsdyno why` found out, phase by phase, with its pictures.
+//! Explanations of `fsdyno why` on the page, phase by phase, with their pictures.
 
 mod flame;
 mod picture;
@@ -6,19 +6,19 @@ mod picture;
 use fsdyno_why::{Explained, Phase, StoredExplanation, say};
 use serde::Serialize;
 
+use super::budget::{self, Budget};
 use super::figure::Figure;
 use super::files::ChartFile;
-use super::room::{self, Room};
 use super::table::Table;
 use super::{FigureView, figure_view};
 use crate::columns::Column;
 use crate::number::clean;
 use crate::why::{rows, title};
 
-/// More explained trials than these are left to the file that has them.
+/// The largest number of explained trials on the page; the file has all.
 pub const MOST: usize = 24;
 
-/// A trial that was explained.
+/// An explained trial.
 #[derive(Serialize)]
 pub struct View {
     id: String,
@@ -29,22 +29,22 @@ pub struct View {
 }
 
 impl View {
-    /// Where it stands in the page, its title, and its first sentence.
+    /// Its anchor in the page, its title, and its first sentence.
     pub fn lead(&self) -> (&str, &str, Option<&str>) {
         (&self.id, &self.title, self.lines.first().map(String::as_str))
     }
 }
 
-/// What an explanation is of, in a line.
+/// The title of an explanation.
 pub fn title_of(told: &StoredExplanation) -> String {
     title(&told.it, told.against.as_ref())
 }
 
-/// All that were explained, as far as there is room for them; each with its place, where it has one.
-pub fn views(told: &[StoredExplanation], places: &[String], room: &mut Room) -> Vec<View> {
+/// The explained trials that the page has space for, each with its run if it has one.
+pub fn views(told: &[StoredExplanation], places: &[String], budget: &mut Budget) -> Vec<View> {
     let mut views = Vec::new();
     for (index, told) in told.iter().take(MOST).enumerate() {
-        if !room.next_part() {
+        if !budget.next_part() {
             break;
         }
         let (it, against) = (&told.it, told.against.as_ref());
@@ -53,11 +53,11 @@ pub fn views(told: &[StoredExplanation], places: &[String], room: &mut Room) -> 
         let mut lines = say::sentences(it, against);
         lines.extend(it.account.iter().map(|_| rows::sums(it)));
         lines.extend(it.notes.iter().map(|note| format!("{note}.")));
-        let lines = room::lines(lines.iter().map(|line| clean(line)).collect());
+        let lines = budget::lines(lines.iter().map(|line| clean(line)).collect());
         let mut figures = Vec::new();
         for (at, phase) in it.phases.iter().enumerate() {
             for figure in phase_figures(it, phase, against) {
-                figures.extend(figure_view(figure, &format!("{id}-{at}"), room));
+                figures.extend(figure_view(figure, &format!("{id}-{at}"), budget));
             }
         }
         let between = |place: &&rows::Requests| {
@@ -65,7 +65,7 @@ pub fn views(told: &[StoredExplanation], places: &[String], room: &mut Room) -> 
         };
         let places = rows::places(it);
         let tables = places.iter().filter(between).map(|place| {
-            room.fit(table(&format!("Requests: {}", place.place), &rows::requests(place)))
+            budget.fit(table(&format!("Requests: {}", place.place), &rows::requests(place)))
         });
         let tables = tables.collect();
         views.push(View {
@@ -125,9 +125,9 @@ fn table(caption: &str, columns: &[Column]) -> Table {
     table
 }
 
-/// Every picture of an explained trial as a file of its own: `tarball-ext4-remove-requests-by-time.svg`.
+/// Every picture of an explained trial as a separate file: `tarball-ext4-remove-requests-by-time.svg`.
 pub fn why_charts(it: &Explained, against: Option<&Explained>) -> Vec<ChartFile> {
-    let mut files = super::files::Names::default();
+    let mut files = super::files::ChartFiles::default();
     for phase in &it.phases {
         for figure in phase_figures(it, phase, against) {
             files.add(&format!("{} {} {}", it.workload, it.label, phase.name), &figure);
@@ -142,14 +142,15 @@ mod tests {
     use crate::fixture;
     use crate::why::tests::{HOSTILE, explained};
 
-    fn told(against: bool) -> StoredExplanation {
+    fn explanation(against: bool) -> StoredExplanation {
         let against = against.then(|| explained("other"));
         StoredExplanation { schema: 1, it: explained(HOSTILE), against }
     }
 
     #[test]
-    fn a_page_says_why_and_shows_it() {
-        let page = super::super::html_with(&fixture::trials(), &[], &[told(true)], None).unwrap();
+    fn a_page_explains_and_shows_why() {
+        let page =
+            super::super::html_with(&fixture::trials(), &[], &[explanation(true)], None).unwrap();
         for part in [
             "id=\"w0-0-requests-by-time\"",
             "id=\"w0-0-functions\"",
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn many_explained_trials_leave_the_page_its_size() {
-        let many = vec![told(true); 2000];
+        let many = vec![explanation(true); 2000];
         let page = super::super::html_with(&fixture::trials(), &[], &many, None).unwrap();
         assert!(page.len() < 1_500_000, "{}", page.len());
     }

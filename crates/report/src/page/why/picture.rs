@@ -1,4 +1,4 @@
-//! A picture of a disk's requests: address against time, in the colour of the structure that they touch.
+//! A picture of a disk's requests: address against time, coloured by the structure that they touch.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,13 +12,13 @@ use super::super::chart::{Anchor, Chart, Key};
 /// Height of a disk's part, in pixels.
 const HEIGHT: f64 = 200.0;
 
-/// Fewer spots than these are drawn three times as wide and high, so that they are seen.
+/// Below this number of spots, spots are drawn three times as wide and high to be visible.
 const FEW: usize = 1000;
 
-/// Height of a part that has room for two labels, in pixels.
-const ROOM: f64 = 30.0;
+/// Height of a part that has space for two labels, in pixels.
+const LABELLED: f64 = 30.0;
 
-/// What is drawn where nobody can tell the structure.
+/// The class for requests of an unknown structure.
 const UNKNOWN: &str = "ink";
 
 /// The class of each structure, the same in every picture; any two of one file system differ.
@@ -81,29 +81,29 @@ fn description(grid: &Grid) -> String {
     format!("{} requests within {}, by their address", grid.requests, took(grid))
 }
 
-/// From the first request to the last.
+/// The time from the first request to the last.
 fn took(grid: &Grid) -> Nanos {
     Nanos(grid.time.1.0.saturating_sub(grid.time.0.0))
 }
 
-/// What stands below the last request.
+/// The label below the last request.
 fn lasts(grid: &Grid) -> String {
     if took(grid).0 == 0 { String::new() } else { format!("{} later", took(grid)) }
 }
 
-/// What a reader of it has to know.
+/// The note that explains it.
 pub fn note(grid: &Grid) -> String {
     let hides = match grid.hidden {
         0 => String::new(),
         hidden => format!(", which hides {hidden} of them"),
     };
     let parts = match grid.disks.iter().any(|disk| disk.bands.len() > 1) {
-        true => " Where no request lies the disk is left out; each part has a scale of its own.",
+        true => " Ranges without a request are omitted; each part has a scale of its own.",
         false => "",
     };
     format!(
-        "{} requests by their address, from below, and the time they arrived at; a spot has the colour of \
-         what most of its requests touch{hides}.{parts}",
+        "{} requests by address, upward, and time of arrival; a spot has the colour of \
+         the structure that most of its requests touch{hides}.{parts}",
         grid.requests
     )
 }
@@ -126,14 +126,14 @@ fn field(chart: &mut Chart, disk: &DiskGrid, top: f64) {
         let (bottom, top) = (top + HEIGHT - low * row, top + HEIGHT - high * row);
         chart.level(bottom, &gibibytes(band.bytes.0));
         chart.level(top, "");
-        // Two labels need room, and two numbers.
-        if bottom - top >= ROOM && gibibytes(band.bytes.0) != gibibytes(band.bytes.1) {
+        // Two labels need space, and so do two numbers.
+        if bottom - top >= LABELLED && gibibytes(band.bytes.0) != gibibytes(band.bytes.1) {
             chart.text("tick", 0.0, top + 12.0, Anchor::Start, &gibibytes(band.bytes.1));
         }
     }
 }
 
-/// The cells as boxes, so many cells larger on each side; those side by side are one.
+/// The cells as boxes, larger by `around` cells on each side; adjacent ones are merged.
 fn path(cells: &[(u16, u16)], around: u16) -> String {
     let mut cells: Vec<(u16, u16)> = cells.iter().map(|(column, row)| (*row, *column)).collect();
     cells.sort_unstable();
@@ -144,7 +144,7 @@ fn path(cells: &[(u16, u16)], around: u16) -> String {
             *cell == (row, from.saturating_add(u16::try_from(offset).unwrap_or(u16::MAX)))
         };
         let many = cells[at..].iter().enumerate().take_while(|it| follows(*it)).count();
-        // Rows count from below. What reaches over the edge is cut off.
+        // Rows count from below. Parts beyond the edge are clipped.
         let (wide, high) = (many + 2 * usize::from(around), 1 + 2 * around);
         let (x, y) = (i32::from(from) - i32::from(around), (ROWS - 1).saturating_sub(row));
         let y = i32::from(y) - i32::from(around);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_stand_below_each_other_each_with_its_own_axis() {
+    fn disks_are_below_each_other_each_with_its_own_axis() {
         let disk = |disk, high| DiskGrid {
             disk,
             bytes: (0, high),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_disk_have_their_own_addresses_and_that_is_told() {
+    fn parts_of_a_disk_have_their_own_addresses_and_the_note_says_so() {
         let band = |low: u64, high: u64, rows| Band { bytes: (low << 30, high << 30), rows };
         let disk = DiskGrid {
             disk: 0,
@@ -248,6 +248,6 @@ mod tests {
         for label in [">1.00 GiB<", ">7.00 GiB<", ">9.00 GiB<", ">30.0 ms later<"] {
             assert_eq!(drawn.matches(label).count(), 1, "{label}: {drawn}");
         }
-        assert!(note(&grid).contains("is left out") && !note(&grid).contains("hides"));
+        assert!(note(&grid).contains("are omitted") && !note(&grid).contains("hides"));
     }
 }

@@ -1,5 +1,4 @@
-//! What stands beside a study's trials: what was recorded over time, why some of them are as they are, and what a
-//! power cut costs.
+//! Additions to a study's results: series over time, explanations, and the cost of power cuts.
 
 use fsdyno_crash::Row;
 use fsdyno_record::series::Series;
@@ -12,47 +11,47 @@ use crate::number::clean;
 use crate::page::why_title;
 use crate::table::{Format, Style};
 
-/// What lies beside the trials.
+/// Data in addition to the trials.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Beside<'a> {
+pub struct Extras<'a> {
     /// Phases over time.
     pub series: &'a [Series],
     /// Explanations of `fsdyno why`.
-    pub told: &'a [StoredExplanation],
-    /// Where each of those is from, in their order: `postmark as then`. What has none here is told without.
+    pub explanations: &'a [StoredExplanation],
+    /// The run of each explanation, in their order: `postmark as then`; missing ones are omitted.
     pub places: &'a [String],
-    /// What `fsdyno crash` found.
+    /// Results of `fsdyno crash`.
     pub crashed: &'a [Row],
-    /// What the study would be run under too and has no trial of.
+    /// Conditions of the study without a trial.
     pub not_run: &'a [NotRun],
 }
 
-/// Conditions of a study of which there is no trial.
+/// Conditions of a study without a trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NotRun {
     /// `as then`.
     pub conditions: String,
-    /// Why nothing is told of them, in a sentence.
+    /// The reason, in a sentence.
     pub why: String,
 }
 
 impl NotRun {
-    /// `as then: not run. No trial of ... is there.`
-    fn told(&self) -> String {
+    /// `as then: not run. No trial of ... exists.`
+    fn sentence(&self) -> String {
         clean(&format!("{}: not run. {}", self.conditions, self.why))
     }
 }
 
-/// Heads what a power cut costs.
+/// The heading of the cost of power cuts.
 const COST: &str = "What a power cut costs";
 
-impl Beside<'_> {
-    /// What was not run, a sentence for each, as [`super::counts`] tells of what was.
+impl Extras<'_> {
+    /// A sentence for each of the conditions that were not run, like those of [`super::counts`].
     pub fn not_run(&self) -> Vec<String> {
-        self.not_run.iter().map(NotRun::told).collect()
+        self.not_run.iter().map(NotRun::sentence).collect()
     }
 
-    /// The same for before a study's end, which begins with its counts.
+    /// These sentences in a format, before a study's results, which begin with counts.
     pub fn head(&self, format: Format, style: Style) -> String {
         let paper = match format {
             Format::Text => Paper { style, ascii: false },
@@ -65,15 +64,15 @@ impl Beside<'_> {
         self.not_run().iter().map(|line| paper.paragraph(line, "  ")).collect()
     }
 
-    /// What heads an explanation: of which run it is, as what, and of which trial.
+    /// The heading of each explanation: its run, its conditions and its trial.
     fn why_heads(&self) -> impl Iterator<Item = (String, &StoredExplanation)> {
-        self.told.iter().enumerate().map(|(at, told)| {
+        self.explanations.iter().enumerate().map(|(at, told)| {
             let place = self.places.get(at).map(|place| format!(" ({place})")).unwrap_or_default();
             (clean(&format!("Why{place}: {}", why_title(told))), told)
         })
     }
 
-    /// Explanations and power cuts for behind a study's end; empty where there are none, and in formats that have no
+    /// Explanations and power cuts in a format, after a study's results; empty if there are none, and in formats without
     /// sentences.
     pub fn text(&self, format: Format, style: Style) -> String {
         let mut out = String::new();
@@ -123,22 +122,22 @@ mod tests {
     use crate::{crash_fixture, fixture};
 
     #[test]
-    fn a_study_tells_why_and_what_it_costs_where_that_was_asked() {
-        let told = [StoredExplanation { schema: 1, it: explained(HOSTILE), against: None }];
+    fn a_study_has_explanations_and_costs_if_requested() {
+        let explanations = [StoredExplanation { schema: 1, it: explained(HOSTILE), against: None }];
         let crashed = crash_fixture::crashed();
-        let beside = Beside { told: &told, crashed: &crashed, ..Beside::default() };
+        let extras = Extras { explanations: &explanations, crashed: &crashed, ..Extras::default() };
         for format in [Format::Text, Format::Mail, Format::Markdown] {
-            let text = beside.text(format, Style::default());
+            let text = extras.text(format, Style::default());
             assert!(text.contains("75 % of the disk") && text.contains("VIOLATIONS"), "{text}");
             assert!(!text.contains('\u{1b}'), "{text}");
         }
-        assert!(beside.text(Format::Mail, Style::default()).is_ascii());
-        assert_eq!(beside.text(Format::Csv, Style::default()), "");
-        assert_eq!(Beside::default().text(Format::Text, Style::default()), "");
+        assert!(extras.text(Format::Mail, Style::default()).is_ascii());
+        assert_eq!(extras.text(Format::Csv, Style::default()), "");
+        assert_eq!(Extras::default().text(Format::Text, Style::default()), "");
         let judged = crate::study::sample::judged();
-        let page = crate::study_page(&judged, &fixture::trials(), beside, None).unwrap();
-        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is not there"));
-        // In front a sentence that leads there, and all of it behind.
+        let page = crate::study_page(&judged, &fixture::trials(), extras, None).unwrap();
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        // In front a sentence that links there, and all of it at the end.
         assert!(
             at("href=\"#w0\"") < at("id=\"overview\"") && at("id=\"overview\"") < at("id=\"w0\"")
         );
@@ -147,45 +146,45 @@ mod tests {
         );
         assert!(at("acknowledged bytes or names were lost in 2 of 3 cuts") < at("id=\"overview\""));
         let plain =
-            crate::study_page(&judged, &fixture::trials(), Beside::default(), None).unwrap();
+            crate::study_page(&judged, &fixture::trials(), Extras::default(), None).unwrap();
         assert!(!plain.contains("href=\"#crash\"") && !plain.contains("href=\"#w0\""));
     }
 
     #[test]
-    fn an_explanation_says_of_which_run_it_is_and_under_which_conditions() {
+    fn an_explanation_names_its_run_and_its_conditions() {
         let one = StoredExplanation { schema: 1, it: explained(HOSTILE), against: None };
-        let told = [one.clone(), one];
+        let explanations = [one.clone(), one];
         let places = ["postmark as then\u{1b}".to_string(), "sources as today".to_string()];
-        let beside = Beside { told: &told, places: &places, ..Beside::default() };
+        let extras = Extras { explanations: &explanations, places: &places, ..Extras::default() };
         for format in [Format::Text, Format::Mail, Format::Markdown] {
-            let text = beside.text(format, Style::default());
+            let text = extras.text(format, Style::default());
             for head in ["Why (postmark as then", "Why (sources as today): "] {
                 assert!(text.contains(head), "{text}");
             }
             assert!(!text.contains('\u{1b}'), "{text}");
         }
         let page =
-            crate::study_page(&crate::study::sample::judged(), &fixture::trials(), beside, None);
+            crate::study_page(&crate::study::sample::judged(), &fixture::trials(), extras, None);
         assert!(page.unwrap().contains("Why (sources as today): "));
     }
 
     #[test]
-    fn what_was_not_run_is_told_before_the_counts_and_in_json() {
+    fn conditions_not_run_are_named_before_the_counts_and_in_json() {
         let not_run = [NotRun {
             conditions: "as then".into(),
             why: "No trial of it is in 'out/then'.".into(),
         }];
-        let beside = Beside { not_run: &not_run, ..Beside::default() };
-        let said = "as then: not run. No trial of it is in 'out/then'.\n";
-        assert_eq!(beside.head(Format::Text, Style::default()), said);
-        assert_eq!(beside.head(Format::Mail, Style::default()), said);
-        assert_eq!(beside.head(Format::Markdown, Style::default()), format!("- {said}"));
-        assert_eq!(beside.head(Format::Csv, Style::default()), "");
+        let extras = Extras { not_run: &not_run, ..Extras::default() };
+        let text = "as then: not run. No trial of it is in 'out/then'.\n";
+        assert_eq!(extras.head(Format::Text, Style::default()), text);
+        assert_eq!(extras.head(Format::Mail, Style::default()), text);
+        assert_eq!(extras.head(Format::Markdown, Style::default()), format!("- {text}"));
+        assert_eq!(extras.head(Format::Csv, Style::default()), "");
         let judged = crate::study::sample::judged();
-        let page = crate::study_page(&judged, &fixture::trials(), beside, None).unwrap();
-        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is not there"));
+        let page = crate::study_page(&judged, &fixture::trials(), extras, None).unwrap();
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
         assert!(at("as then: not run. ") < at("as then: 6 claims"));
-        let json = crate::study::json(&judged, beside).unwrap();
+        let json = crate::study::json(&judged, extras).unwrap();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["not_run"][0]["conditions"], "as then");
     }

@@ -1,12 +1,12 @@
-//! What a phase did in its workload's own units, and how many of each a second.
+//! The work of a phase in its workload's own units, and its rates.
 
 use crate::capacity;
 use crate::number;
 use crate::view::{Row, Section};
 
 /// A line for each unit: `transactions: 10,000; ext4 98.3/s, xfs 110/s`. A unit whose name ends in
-/// `bytes` is shown in MiB; one that begins with `live` is a stock and has no rate;
-/// what was not done has no line. Rates are means over the trials, to the time of the last return.
+/// `bytes` is shown in MiB; one that begins with `live` is a level and has no rate; a count of zero has
+/// no line. Rates are means over the trials, to the time of the last return.
 pub fn lines(section: &Section<'_>) -> Vec<String> {
     let phases = || section.rows.iter().flat_map(|row| &row.trials).map(|(_, phase)| *phase);
     let mut units: Vec<&String> = phases().flat_map(|phase| phase.books.keys()).collect();
@@ -37,7 +37,7 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
     units.into_iter().filter_map(line).chain(capacity::lines(section)).collect()
 }
 
-/// Whether a unit is bytes.
+/// Returns true if a unit is bytes.
 fn bytes(unit: &str) -> bool {
     unit.ends_with("bytes") || unit.starts_with("bytes")
 }
@@ -48,8 +48,8 @@ fn rate(row: &Row<'_>, unit: &str) -> Option<String> {
         Some(*phase.books.get(unit)? as f64 / seconds).filter(|rate| rate.is_finite())
     })?;
     Some(match bytes(unit) {
-        true => format!("{} {} MiB/s", row.spoken(), number::short(mean / 1048576.0)),
-        false => format!("{} {}/s", row.spoken(), number::short(mean)),
+        true => format!("{} {} MiB/s", row.in_sentence(), number::short(mean / 1048576.0)),
+        false => format!("{} {}/s", row.in_sentence(), number::short(mean)),
     })
 }
 

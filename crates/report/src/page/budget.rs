@@ -1,50 +1,50 @@
-//! How much the page may hold, so that it opens at once whatever the number of trials.
+//! The size budget of the page, which keeps it fast to open for any number of trials.
 //!
-//! Parts of the page share what there is for figures evenly; what one does not need is left to the
-//! next. What finds no room is counted and told: nothing is left out in silence.
+//! Sections of the page share the bytes for figures evenly; what one does not use passes to the
+//! next. Everything that does not fit is counted and reported.
 
 use super::table::Table;
 
 /// Bytes for the figures of all parts together.
 const FIGURES: usize = 960_000;
 
-/// Bytes for the conditions, and for what lay between the phases.
+/// Bytes for the conditions, and for the gaps between the phases.
 pub const CONDITIONS: usize = 220_000;
 /// See [`CONDITIONS`].
 pub const GAPS: usize = 40_000;
 
-/// Lines of a list, such as that of trials that failed.
+/// Lines of a list, such as that of failed trials.
 pub const LINES: usize = 200;
 
 /// Letters of a text that was not written for the page: a message, a command, a sentence.
 const LETTERS: usize = 1600;
 
-/// Lines of a list that stands among other things.
+/// Lines of a list within a section.
 const FEW: usize = 24;
 
-/// More parts than this are no page.
+/// The largest number of sections.
 const PARTS: usize = 300;
 
-/// What is left.
-pub struct Room {
-    /// For all parts to come, the current one too.
+/// The remaining budget.
+pub struct Budget {
+    /// For all sections to come, including the current one.
     all: usize,
-    /// For the current one.
+    /// For the current section.
     own: usize,
-    /// Parts to come, the current one not among them.
+    /// Sections to come, without the current one.
     parts: usize,
     charts_left_out: usize,
     parts_left_out: usize,
 }
 
-impl Room {
-    /// A fresh page of so many parts; before the first [`Room::next_part`] is the overview.
-    pub fn of(parts: usize) -> Room {
+impl Budget {
+    /// The budget of a page of `parts` sections; before the first [`Budget::next_part`] is the overview.
+    pub fn of(parts: usize) -> Budget {
         let (parts, more) = (parts.min(PARTS), parts.saturating_sub(PARTS));
-        Room { all: FIGURES, own: FIGURES / 6, parts, charts_left_out: 0, parts_left_out: more }
+        Budget { all: FIGURES, own: FIGURES / 6, parts, charts_left_out: 0, parts_left_out: more }
     }
 
-    /// Begins the next part; false where the page has no more of them.
+    /// Begins the next section; false if the page can have no more.
     pub fn next_part(&mut self) -> bool {
         if self.parts == 0 {
             return false;
@@ -54,7 +54,7 @@ impl Room {
         true
     }
 
-    /// Takes so many bytes, if they are there.
+    /// Takes this number of bytes, if available.
     pub fn take(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.own;
         if fits {
@@ -64,24 +64,24 @@ impl Room {
         fits
     }
 
-    /// Takes what a table needs; rows for which there is no room are left out of it.
+    /// Takes the bytes of a table; rows that do not fit are omitted.
     pub fn fit(&mut self, table: Table) -> Table {
         let table = table.fit(self.own);
         self.take(table.size().min(self.own));
         table
     }
 
-    /// Bytes that the current part has left.
+    /// Bytes left for the current section.
     pub fn left(&self) -> usize {
         self.own
     }
 
-    /// A chart found no room.
+    /// Counts an omitted chart.
     pub fn leave_out_a_chart(&mut self) {
         self.charts_left_out += 1;
     }
 
-    /// What the page lacks, in a sentence; none where it has everything.
+    /// What the page omits, in a sentence; none if it has everything.
     pub fn left_out(&self) -> Option<String> {
         let what = match (self.parts_left_out, self.charts_left_out) {
             (0, 0) => return None,
@@ -90,13 +90,13 @@ impl Room {
             (parts, charts) => format!("{parts} phases and {charts} charts"),
         };
         Some(format!(
-            "To open at once, this page leaves out {what}. fsdyno report RESULT --charts DIR draws every chart, \
+            "To stay small, this page omits {what}. fsdyno report RESULT --charts DIR draws every chart, \
              and --format csv has every number."
         ))
     }
 }
 
-/// A list of sentences, the first of them where there are too many, none too long.
+/// A list of sentences, cut off after the first ones if there are too many; none is too long.
 pub fn lines(mut all: Vec<String>) -> Vec<String> {
     let more = all.len().saturating_sub(FEW);
     all.truncate(FEW);
@@ -107,11 +107,13 @@ pub fn lines(mut all: Vec<String>) -> Vec<String> {
     all
 }
 
-/// A text, cut off where it is too long.
+/// A text, cut off if it is too long.
 pub fn text(all: String) -> String {
     match all.char_indices().nth(LETTERS) {
         None => all,
-        Some((at, _)) => format!("{} … ({} more letters)", &all[..at], all[at..].chars().count()),
+        Some((at, _)) => {
+            format!("{} … ({} more characters)", &all[..at], all[at..].chars().count())
+        }
     }
 }
 
@@ -120,24 +122,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_share_evenly_and_what_one_leaves_is_the_next_ones() {
-        let mut room = Room::of(4);
-        assert!(room.next_part());
-        assert_eq!(room.left(), FIGURES / 4);
-        assert!(!room.take(FIGURES / 3));
-        assert!(room.next_part() && room.left() == FIGURES / 3);
-        assert!(room.next_part() && room.next_part() && room.take(FIGURES));
-        assert!(!room.next_part() && room.left_out().is_none());
-        room.leave_out_a_chart();
-        assert!(room.left_out().unwrap().contains("leaves out 1 charts"));
-        assert!(Room::of(310).left_out().unwrap().contains("leaves out 10 phases"));
+    fn sections_share_evenly_and_unused_bytes_pass_on() {
+        let mut budget = Budget::of(4);
+        assert!(budget.next_part());
+        assert_eq!(budget.left(), FIGURES / 4);
+        assert!(!budget.take(FIGURES / 3));
+        assert!(budget.next_part() && budget.left() == FIGURES / 3);
+        assert!(budget.next_part() && budget.next_part() && budget.take(FIGURES));
+        assert!(!budget.next_part() && budget.left_out().is_none());
+        budget.leave_out_a_chart();
+        assert!(budget.left_out().unwrap().contains("omits 1 charts"));
+        assert!(Budget::of(310).left_out().unwrap().contains("omits 10 phases"));
     }
 
     #[test]
-    fn long_lists_and_texts_say_what_they_lack() {
+    fn long_lists_and_texts_say_what_is_omitted() {
         let all = lines(vec!["x".into(); 30]);
         assert_eq!((all.len(), all[FEW].as_str()), (25, "… and 6 more."));
-        assert!(text("é".repeat(1700)).ends_with("(100 more letters)"));
+        assert!(text("é".repeat(1700)).ends_with("(100 more characters)"));
         assert_eq!(text("é".into()), "é");
     }
 }

@@ -1,5 +1,5 @@
-//! The lab's promise: under one lab identity, one plan and one seed give the same digits. Where two
-//! records break it, the reader has to know before anything else.
+//! Checks reproducibility: one lab identity, one plan and one seed must give bit-identical results. If two
+//! records differ, every output says so first.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::number::clean;
 
 /// A sentence for each pair of records that must be equal and are not.
-pub fn broken(trials: &[Trial]) -> Vec<String> {
+pub fn differences(trials: &[Trial]) -> Vec<String> {
     let mut firsts: BTreeMap<(&str, &str), &Trial> = BTreeMap::new();
     let mut sentences = Vec::new();
     for trial in trials.iter().filter(|trial| trial.outcome == Outcome::Ok) {
@@ -29,13 +29,13 @@ fn sentence(first: &Trial, second: &Trial) -> String {
     let (place, a, b) = found.unwrap_or_else(|| ("measured".into(), "?".into(), "?".into()));
     let lab: String = second.lab_id.iter().flat_map(|id| id.chars()).take(12).collect();
     clean(&format!(
-        "BROKEN PROMISE: {} on {}, seed {}, has two results in lab {lab}, which must be equal and \
+        "NOT BIT-IDENTICAL: {} on {}, seed {}, has two results in lab {lab}, which must be equal but \
          differ, first in {place}: {a} and {b}. Only the first is counted; trust neither.",
         second.plan.workload.name, second.plan.label, second.seed
     ))
 }
 
-/// The first place at which two values differ, with what stands there.
+/// The first path at which two values differ, with both values.
 fn difference(place: &str, a: &Value, b: &Value) -> Option<(String, String, String)> {
     let inside = |name: String, a: Option<&Value>, b: Option<&Value>| {
         difference(&format!("{place}{name}"), a.unwrap_or(&Value::Null), b.unwrap_or(&Value::Null))
@@ -69,18 +69,18 @@ mod tests {
     }
 
     #[test]
-    fn equal_records_keep_the_promise_and_hosts_make_none() {
+    fn equal_records_and_records_of_hosts_give_no_sentence() {
         let twice = [fixture::trials(), fixture::trials()].concat();
-        assert_eq!(broken(&twice), Vec::<String>::new());
+        assert_eq!(differences(&twice), Vec::<String>::new());
         let mut hosts = [fixture::on_a_host(), fixture::on_a_host()].concat();
         hosts[0].measured.phases[0].returned_ns.0 += 1;
-        assert_eq!(broken(&hosts), Vec::<String>::new());
+        assert_eq!(differences(&hosts), Vec::<String>::new());
     }
 
     #[test]
-    fn one_nanosecond_of_difference_is_told_with_its_place_in_table_and_page() {
+    fn one_nanosecond_of_difference_is_reported_with_its_path_in_table_and_page() {
         let trials = contradicted();
-        let sentences = broken(&trials);
+        let sentences = differences(&trials);
         assert_eq!(sentences.len(), 1);
         assert!(
             sentences[0].contains("first in measured.phases[1].returned_ns: "),
@@ -88,8 +88,8 @@ mod tests {
         );
         for format in [Format::Text, Format::Mail, Format::Markdown] {
             let text = table(&trials, None, format, Style::default()).unwrap();
-            assert!(text.contains("BROKEN PROMISE"), "{format:?}: {text}");
+            assert!(text.contains("NOT BIT-IDENTICAL"), "{format:?}: {text}");
         }
-        assert!(html(&trials, &[], None).unwrap().contains("BROKEN PROMISE"));
+        assert!(html(&trials, &[], None).unwrap().contains("NOT BIT-IDENTICAL"));
     }
 }
