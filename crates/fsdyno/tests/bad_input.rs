@@ -30,7 +30,7 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --disk hdd-720", 2, "did you mean 'hdd-7200'?"),
     ("run tarball --set archive=a-file", 2, "--set archive=a-file: is not a tar archive"),
     ("run tarball --set archive=nowhere", 2, "--set archive=nowhere: cannot be read"),
-    ("run tarball --set archive=a-file --set files=5", 2, "files=5 is for an archive that is made"),
+    ("run tarball --set archive=a-file --set files=5", 2, "files=5 is for a generated archive"),
     ("run dirops --set fils=5", 2, "did you mean 'files'?"),
     ("run dirops --set files=many", 2, "files=many is invalid"),
     ("run dirops --set files=many", 2, "write digits, such as 20000, 20k, 1.5M or 1_000_000"),
