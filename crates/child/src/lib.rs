@@ -1,12 +1,12 @@
-//! Children that cannot outlive us, processors of their own, and nameless memory shared with them.
+//! Child processes that die with their parent, CPU leases for them, and memory shared with them.
 //!
-//! Whatever happens to this process, SIGKILL too, nothing is left of either.
+//! Nothing of these outlives this process, not even after SIGKILL.
 
+pub mod cpu_lease;
 pub mod memory;
 pub mod orphans;
 pub mod process;
-pub mod seat;
 
+pub use cpu_lease::CpuLease;
 pub use memory::{Mapped, SharedMailbox, memory_file, sealed_file};
 pub use process::{Ended, Process};
-pub use seat::Seat;

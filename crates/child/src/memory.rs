@@ -1,4 +1,4 @@
-//! Files in memory that vanish with their last user, and the mailbox as one of them.
+//! Files in memory (memfd), freed with their last user; the mailbox is one of them.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -10,18 +10,18 @@ use fsdyno_record::mailbox::{Mailbox, MailboxError, SIZE};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// An empty file in memory, closed on exec unless a child is told to inherit it.
+/// Creates an empty file in memory, closed on exec unless a child inherits it explicitly.
 ///
 /// # Errors
-/// What memfd_create(2) reports.
+/// The error of memfd_create(2).
 pub fn memory_file(name: &CStr) -> io::Result<File> {
     Ok(File::from(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?))
 }
 
-/// A file in memory with these bytes, which nobody can change any more.
+/// Creates a file in memory with these bytes, sealed against any change.
 ///
 /// # Errors
-/// What memfd_create(2) or write(2) reports.
+/// The error of memfd_create(2) or write(2).
 pub fn sealed_file(name: &CStr, bytes: &[u8]) -> io::Result<File> {
     let mut file = memory_file(name)?;
     file.write_all(bytes)?;
@@ -30,9 +30,9 @@ pub fn sealed_file(name: &CStr, bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// The first bytes of a file, to read.
+/// A read-only mapping of the beginning of a file.
 ///
-/// The file must be ours alone: if somebody shrank it, reading would end this process.
+/// The file must be private to this process: if it shrinks, a read ends the process (SIGBUS).
 #[derive(Debug)]
 pub struct Mapped {
     start: *mut libc::c_void,
@@ -45,10 +45,10 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Maps `length` bytes, of which the file must have as many.
+    /// Maps `length` bytes; the file must be at least that long.
     ///
     /// # Errors
-    /// What mmap(2) refused.
+    /// The error of mmap(2).
     pub fn new(file: &File, length: usize) -> io::Result<Mapped> {
         if length == 0 {
             return Ok(Mapped { start: std::ptr::null_mut(), length });
@@ -66,7 +66,7 @@ impl AsRef<[u8]> for Mapped {
         if self.length == 0 {
             return &[];
         }
-        // SAFETY: the mapping is that long, lives as long as self, and nobody writes to the file.
+        // SAFETY: the mapping is that long, lives as long as self, and no process writes to the file.
         unsafe { std::slice::from_raw_parts(self.start.cast(), self.length) }
     }
 }
@@ -93,14 +93,14 @@ unsafe impl Send for SharedMailbox {}
 unsafe impl Sync for SharedMailbox {}
 
 impl SharedMailbox {
-    /// Fresh, zeroed memory.
+    /// Allocates zeroed memory.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The error of memfd_create(2), fcntl(2) or mmap(2).
     pub fn new() -> io::Result<SharedMailbox> {
         let file = memory_file(c"fsdyno-mailbox")?;
         file.set_len(SIZE as u64)?;
-        // A child that shrank the file would kill this process with SIGBUS at the next look.
+        // A child that shrank the file would kill this process with SIGBUS at the next access.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing; the file is
@@ -110,7 +110,7 @@ impl SharedMailbox {
         Ok(SharedMailbox { file, memory })
     }
 
-    /// The mailbox in it.
+    /// Returns the mailbox in this memory.
     ///
     /// # Errors
     /// None in practice: the memory is as large as a mailbox has to be.
@@ -142,7 +142,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn what_the_mailbox_holds_is_in_the_file_that_a_child_inherits() {
+    fn the_contents_of_the_mailbox_are_in_the_file_that_a_child_inherits() {
         let shared = SharedMailbox::new().unwrap();
         shared.mailbox().unwrap().put_job(b"a job").unwrap();
         let mut bytes = [0; 5];
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_file_has_its_bytes_and_keeps_them() {
+    fn a_sealed_file_has_its_bytes_and_cannot_change() {
         let file = sealed_file(c"sealed", b"bytes").unwrap();
         let mut bytes = [0; 5];
         file.read_exact_at(&mut bytes, 0).unwrap();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_shrink_it() {
+    fn the_mailbox_cannot_be_shrunk() {
         assert!(SharedMailbox::new().unwrap().file.set_len(0).is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! Children that outlived their parent after all, found by the mark that each of ours bears.
+//! Finds children that outlived their parent, by the mark in their environment.
 //!
-//! The kernel kills a child with its parent, so there should be none; one that was stopped in a
-//! debugger, or whose parent's death signal was taken away, is still found here.
+//! The kernel kills a child with its parent, so there should be none. A child that was stopped in a
+//! debugger, or whose parent-death signal was cleared, is still found here.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use fsdyno_media::mark::Owner;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// The variable in a child's environment that says whose it is.
+/// The variable in a child's environment that names its parent.
 const VARIABLE: &str = "FSDYNO_CHILD_OF";
 
 /// A child whose parent has ended.
@@ -22,22 +22,21 @@ const VARIABLE: &str = "FSDYNO_CHILD_OF";
 pub struct Orphan {
     /// The child.
     pub pid: i32,
-    /// Its program, as the kernel has it.
+    /// The name of its program (`/proc/PID/comm`).
     pub program: String,
     /// The file of that program.
     pub executable: PathBuf,
-    /// Whose it was.
+    /// The mark of its parent.
     pub parent: Mark,
 }
 
-/// Marks a child that is about to be started as ours.
+/// Marks a child that is about to be started as a child of this process.
 pub(crate) fn mark(command: &mut Command) {
     command.env(VARIABLE, Mark::mine().to_string());
 }
 
-/// The children of fsdyno processes that have ended, as far as this user may look: of those that bear the
-/// mark the ones whose program is one that fsdyno starts. Any user can give the mark to a program that runs
-/// with more rights than he has.
+/// Returns the children of ended fsdyno processes that this user may see. A process needs both the mark and
+/// a program that fsdyno starts, because any user can give the mark to a program with more privileges.
 pub fn orphans(started_by_us: &dyn Fn(&Path) -> bool) -> Vec<Orphan> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -53,14 +52,14 @@ fn orphan(pid: i32) -> Option<Orphan> {
     Some(Orphan { pid, program, executable: executable(pid)?, parent })
 }
 
-/// The file of a process's program; where it was replaced meanwhile (an update), its name still.
+/// Returns the file of a process's program, or its former name if it has been replaced (an update).
 fn executable(pid: i32) -> Option<PathBuf> {
     let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_vec();
     let name = path.strip_suffix(b" (deleted)").unwrap_or(&path);
     Some(std::ffi::OsStr::from_bytes(name).into())
 }
 
-/// The mark in a process's environment; a zombie has none.
+/// Returns the mark in a process's environment; a zombie has none.
 fn mark_of(pid: i32) -> Option<Mark> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let words = environment.split(|byte| *byte == 0).map(std::ffi::OsStr::from_bytes);
@@ -69,15 +68,15 @@ fn mark_of(pid: i32) -> Option<Mark> {
     value.next_back().and_then(Mark::parse)
 }
 
-/// Kills an orphan. One that has ended by itself is none that is left; another process that has its number
-/// by now stays.
+/// Kills an orphan. An orphan that has already ended is no error; a process that has reused its number is
+/// not touched.
 ///
 /// # Errors
-/// A process that the kernel does not let us kill.
+/// The kernel does not permit killing it.
 pub fn end(orphan: &Orphan) -> io::Result<()> {
     let pid = Pid::from_raw(orphan.pid).ok_or_else(|| io::Error::other("no process number"))?;
     let killed = || {
-        // Held, the number cannot be given to another process between the look and the signal.
+        // The descriptor refers to one process; its number may be reused between check and signal.
         let held = pidfd_open(pid, PidfdFlags::empty())?;
         let same = mark_of(orphan.pid) == Some(orphan.parent)
             && executable(orphan.pid).as_ref() == Some(&orphan.executable);
@@ -112,7 +111,7 @@ mod tests {
         assert!(orphans(&|_| true).iter().all(|orphan| orphan.pid != ours.id() as i32));
         ours.kill().unwrap();
         ours.wait().unwrap();
-        // The same, of a process that has ended.
+        // A child of a process that has ended.
         let mark = Mark::mine().to_string().replacen(&std::process::id().to_string(), "4194305", 1);
         let mut left = Command::new("sleep").arg("1000").env(VARIABLE, mark).spawn().unwrap();
         begun(left.id());
@@ -124,7 +123,7 @@ mod tests {
         end(&found).unwrap();
         assert!(!left.wait().unwrap().success());
         end(&found).unwrap();
-        // Whoever has its number by now stays.
+        // A process that has reused the number is not killed.
         let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
         begun(other.id());
         end(&Orphan { pid: other.id() as i32, ..found }).unwrap();

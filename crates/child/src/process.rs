@@ -1,4 +1,4 @@
-//! A child that dies with its parent, in a process group of its own, reaped with its CPU time.
+//! A child process that dies with its parent, in its own process group, reaped with its CPU time.
 
 use std::fs::File;
 use std::io::Seek;
@@ -10,130 +10,130 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::cpu_lease::{self, CpuLease};
 use crate::memory::memory_file;
 use crate::orphans;
-use crate::seat::{self, Seat};
 
-/// A child, killed with its whole group when it is dropped.
+/// A child process; dropping it kills its whole group.
 #[derive(Debug)]
 pub struct Process {
     pid: Pid,
-    words: File,
+    output: File,
     ended: Option<Ended>,
-    /// Given up only when the child is gone.
-    _seat: Option<Seat>,
+    /// Released only after the child has been reaped.
+    _cpu: Option<CpuLease>,
 }
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// Exit code or signal.
+    /// The exit code or signal.
     pub status: ExitStatus,
     /// User and system CPU time.
     pub cpu: Duration,
-    /// The most memory that it held at once, in bytes: its own, and the pages of files that it had mapped.
+    /// Peak resident memory in bytes, including mapped pages of files.
     pub memory: u64,
 }
 
 impl Process {
-    /// Starts `command` with `inherit` open in the child under the same numbers.
+    /// Starts `command`; the descriptors in `inherit` stay open in the child under the same numbers.
     ///
     /// The calling thread has to outlive the child: the kernel kills it when that thread ends
     /// (prctl(2), PR_SET_PDEATHSIG).
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The error of memfd_create(2), fork(2) or execve(2).
     pub fn start(command: Command, inherit: &[BorrowedFd<'_>]) -> std::io::Result<Process> {
         Process::start_on(None, command, inherit)
     }
 
-    /// As [`Process::start`], on one processor alone where there is a seat.
+    /// Starts `command` as [`Process::start`] does, pinned to the leased processor if there is one.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The error of memfd_create(2), fork(2) or execve(2).
     pub fn start_on(
-        seat: Option<Seat>,
+        cpu: Option<CpuLease>,
         mut command: Command,
         inherit: &[BorrowedFd<'_>],
     ) -> std::io::Result<Process> {
-        // A file takes any amount of messages without a reader; a pipe would stall the child.
-        let words = memory_file(c"fsdyno-words")?;
-        command.stdin(Stdio::null()).stdout(Stdio::from(OwnedFd::from(words.try_clone()?)));
-        Process::begin(seat, command, inherit, words)
+        // A file accepts any amount of output without a reader; a full pipe would block the child.
+        let output = memory_file(c"fsdyno-output")?;
+        command.stdin(Stdio::null()).stdout(Stdio::from(OwnedFd::from(output.try_clone()?)));
+        Process::begin(cpu, command, inherit, output)
     }
 
-    /// As [`Process::start`], reading `input` from its start and writing to `output`; its words are then
-    /// what it writes to stderr.
+    /// Starts `command` as [`Process::start`] does, with `input` (from its start) as stdin and `output` as
+    /// stdout. Its captured output is then only its stderr.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The error of memfd_create(2), fork(2) or execve(2).
     pub fn start_between(
         mut command: Command,
         input: File,
         output: &File,
         inherit: &[BorrowedFd<'_>],
     ) -> std::io::Result<Process> {
-        let words = memory_file(c"fsdyno-words")?;
+        let output = memory_file(c"fsdyno-output")?;
         (&input).rewind()?;
         command.stdin(Stdio::from(input)).stdout(Stdio::from(output.try_clone()?));
-        Process::begin(None, command, inherit, words)
+        Process::begin(None, command, inherit, output)
     }
 
     fn begin(
-        seat: Option<Seat>,
+        cpu: Option<CpuLease>,
         mut command: Command,
         inherit: &[BorrowedFd<'_>],
-        words: File,
+        output: File,
     ) -> std::io::Result<Process> {
-        command.stderr(Stdio::from(OwnedFd::from(words.try_clone()?))).process_group(0);
+        command.stderr(Stdio::from(OwnedFd::from(output.try_clone()?))).process_group(0);
         orphans::mark(&mut command);
         let fds: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
         let parent = rustix::process::getpid();
-        let processor = seat.as_ref().map(Seat::processor);
+        let processor = cpu.as_ref().map(CpuLease::processor);
         // SAFETY: between fork and exec the closure makes system calls only and allocates
         // nothing.
         unsafe { command.pre_exec(move || before_exec(parent, processor, &fds)) };
         let child = command.spawn()?;
         let pid = Pid::from_child(&child);
-        Ok(Process { pid, words, ended: None, _seat: seat })
+        Ok(Process { pid, output, ended: None, _cpu: cpu })
     }
 
-    /// How it ended, once it has. Never blocks.
+    /// Returns how it ended, or none while it runs. Never blocks.
     ///
     /// # Errors
-    /// What wait4(2) refused.
+    /// The error of wait4(2).
     pub fn poll(&mut self) -> std::io::Result<Option<Ended>> {
         self.wait(libc::WNOHANG)
     }
 
-    /// Kills it and all it started, unless it has ended, and reaps it.
+    /// Kills its process group, unless it has ended, and reaps it.
     ///
     /// # Errors
-    /// What wait4(2) refused.
+    /// The error of wait4(2).
     pub fn kill(&mut self) -> std::io::Result<Option<Ended>> {
         if self.ended.is_none() {
-            // It may have ended meanwhile; the wait tells.
+            // If it has ended meanwhile, the wait below returns its status.
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
         self.wait(0)
     }
 
-    /// Whether all its threads sleep: none runs, and none waits for a processor. A child that has
+    /// Reports whether all its threads sleep: none runs or waits for a processor. A child that has
     /// ended sleeps.
     pub fn sleeps(&self) -> bool {
         let folder = format!("/proc/{}/task", self.pid.as_raw_nonzero());
         let threads = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let stats =
             threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
-        // proc(5): the state follows the name, which stands in parentheses.
+        // proc(5): the state follows the name, which is in parentheses.
         stats
             .into_iter()
             .all(|stat| !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('R')))
     }
 
-    /// The last lines that it wrote to stdout or stderr.
-    pub fn last_words(&self, lines: usize) -> Vec<String> {
-        last_lines(&self.words, lines)
+    /// Returns the last lines that it wrote to stdout or stderr.
+    pub fn last_lines(&self, lines: usize) -> Vec<String> {
+        last_lines(&self.output, lines)
     }
 
     fn wait(&mut self, flags: libc::c_int) -> std::io::Result<Option<Ended>> {
@@ -171,7 +171,7 @@ impl Drop for Process {
     }
 }
 
-/// The last lines of a file that are not blank, without what only a terminal understands.
+/// Returns the last lines of a file that are not blank, without terminal escape sequences.
 pub fn last_lines(file: &File, lines: usize) -> Vec<String> {
     const BYTES: u64 = 64 << 10;
     let length = file.metadata().map_or(0, |metadata| metadata.len());
@@ -183,7 +183,7 @@ pub fn last_lines(file: &File, lines: usize) -> Vec<String> {
     all[all.len().saturating_sub(lines)..].to_vec()
 }
 
-/// A line without control characters and escape sequences.
+/// Removes control characters and escape sequences from a line.
 fn printable(line: &str) -> String {
     let mut out = String::new();
     let mut chars = line.chars().peekable();
@@ -201,15 +201,15 @@ fn printable(line: &str) -> String {
     out.trim_end().to_string()
 }
 
-/// In the child: die with the parent, stay on the given processor, and keep the given descriptors across exec.
+/// Runs in the child: requests death with the parent, pins the processor, and clears close-on-exec of `fds`.
 fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // The parent may have died between fork and the line above.
     if rustix::process::getppid() != Some(parent) {
         return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
     }
-    // A processor that is no longer allowed is only a slower start.
-    let _ = processor.map(seat::sit);
+    // Without the pin the child is only slower.
+    let _ = processor.map(cpu_lease::pin);
     for fd in fds {
         // SAFETY: the parent keeps the descriptor open until this child has been started.
         let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
@@ -233,12 +233,12 @@ mod tests {
     }
 
     #[test]
-    fn a_childs_code_and_last_words_are_kept() {
+    fn the_exit_code_and_the_last_lines_of_a_child_are_returned() {
         let mut child = shell("echo one >&2; echo two >&2; exit 7");
         let ended = child.wait(0).unwrap().unwrap();
         assert_eq!(ended.status.code(), Some(7));
-        assert_eq!(child.last_words(1), ["two"]);
-        assert_eq!(child.last_words(9), ["one", "two"]);
+        assert_eq!(child.last_lines(1), ["two"]);
+        assert_eq!(child.last_lines(9), ["one", "two"]);
     }
 
     #[test]
@@ -254,10 +254,10 @@ mod tests {
     }
 
     #[test]
-    fn killing_takes_the_grandchildren_too() {
+    fn killing_a_child_kills_its_children_too() {
         let mut child = shell("sleep 1000 & echo $! >&2; wait");
         let grandchild = loop {
-            if let [line] = child.last_words(1).as_slice() {
+            if let [line] = child.last_lines(1).as_slice() {
                 break line.parse::<i32>().unwrap();
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -300,18 +300,18 @@ mod tests {
         })
         .join()
         .unwrap();
-        let words = memory_file(c"words").unwrap();
-        let mut orphan = Process { pid, words, ended: None, _seat: None };
+        let output = memory_file(c"output").unwrap();
+        let mut orphan = Process { pid, output, ended: None, _cpu: None };
         assert_eq!(orphan.wait(0).unwrap().unwrap().status.signal(), Some(9));
     }
 
     #[test]
-    fn a_line_of_a_terminal_is_made_readable() {
+    fn escape_sequences_are_removed_from_a_line() {
         assert_eq!(printable("\x1b[?7l\x1b[2J\x1b[0mSeaBIOS (1)\r"), "SeaBIOS (1)");
     }
 
     #[test]
-    fn only_the_last_lines_are_kept() {
+    fn only_the_last_lines_are_returned() {
         let file = memory_file(c"test").unwrap();
         let text: String = (0..100_000).map(|n| format!("line {n}\r\n")).collect();
         file.write_all_at(text.as_bytes(), 0).unwrap();

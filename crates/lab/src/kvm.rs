@@ -47,7 +47,7 @@ fn answer(command: Command, files: &[BorrowedFd<'_>], deadline: Duration) -> Res
         match process.poll() {
             Ok(Some(ended)) if ended.status.success() => return Ok(()),
             Ok(Some(_)) => {
-                return Err(format!("QEMU refuses it: {}", process.last_words(3).join(" / ")));
+                return Err(format!("QEMU refuses it: {}", process.last_lines(3).join(" / ")));
             }
             Ok(None) if started.elapsed() >= deadline => {
                 return Err(format!(

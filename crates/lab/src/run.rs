@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fsdyno_child::process::last_lines;
-use fsdyno_child::{Ended, Process, Seat, SharedMailbox, memory_file};
+use fsdyno_child::{CpuLease, Ended, Process, SharedMailbox, memory_file};
 use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::{Progress, Stage, Word};
 use fsdyno_record::plan::CpuPlan;
@@ -294,7 +294,7 @@ impl<'a> Run<'a> {
             inherited.extend(profile.files());
         }
         let process =
-            Process::start_on(Seat::take(), command, &inherited).map_err(host("start QEMU"))?;
+            Process::start_on(CpuLease::take(), command, &inherited).map_err(host("start QEMU"))?;
         let started = Instant::now();
         let control = None;
         Ok(Run {
@@ -549,7 +549,7 @@ impl<'a> Run<'a> {
     /// The last lines of the console, and after them what QEMU itself had to say.
     fn lines(&self) -> Vec<String> {
         let mut lines = last_lines(&self.console, LINES);
-        lines.extend(self.process.last_words(LINES));
+        lines.extend(self.process.last_lines(LINES));
         lines
     }
 }

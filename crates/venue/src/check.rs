@@ -133,7 +133,7 @@ pub fn check(
     let clean = exit.is_some_and(|code| commands.check_clean.contains(&code));
     // What a check says of a clean file system may hold the time of day (jfs_fsck) and decides
     // nothing, so it stays out of what has to be the same everywhere.
-    let output = if clean { Vec::new() } else { process.last_words(LINES) };
+    let output = if clean { Vec::new() } else { process.last_lines(LINES) };
     let report = CheckReport {
         argv: argv.iter().map(named).collect(),
         exit,
@@ -162,7 +162,7 @@ fn wait(
                 "failed to check the file system: not done after {} s of host time; its last words: \
                  {}",
                 deadline.as_secs(),
-                process.last_words(LINES).join(" / ")
+                process.last_lines(LINES).join(" / ")
             )));
         }
         std::thread::sleep(PERIOD);
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_check_that_does_not_end_is_ended_and_its_last_words_are_told() {
         let mut process = endless();
-        while process.last_words(1).is_empty() {
+        while process.last_lines(1).is_empty() {
             std::thread::sleep(PERIOD);
         }
         let error = wait(&mut process, Duration::ZERO, &mut || Watch::GoOn).unwrap_err();

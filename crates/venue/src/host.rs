@@ -237,7 +237,7 @@ fn died(process: &mut Process, ended: Ended, progress: Progress) -> VenueError {
         (None, None) => "ended without a report".to_string(),
     };
     let mut text = format!("the agent {how} at {}", place(&progress));
-    let words = process.last_words(5);
+    let words = process.last_lines(5);
     if !words.is_empty() {
         text.push_str("; its last lines: ");
         text.push_str(&words.join(" | "));

@@ -108,7 +108,7 @@ impl Tool {
         };
         let mut text = Vec::new();
         output.rewind().and_then(|()| output.read_to_end(&mut text)).map_err(host)?;
-        let stderr = process.last_words(5).join(" / ");
+        let stderr = process.last_lines(5).join(" / ");
         Ok(ToolOutput { text: String::from_utf8_lossy(&text).into_owned(), stderr, code })
     }
 
