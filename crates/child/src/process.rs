@@ -24,7 +24,7 @@ pub struct Process {
     _cpu: Option<CpuLease>,
 }
 
-/// How a child ended.
+/// The outcome of a child.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
     /// The exit code or signal.
@@ -278,12 +278,12 @@ mod tests {
     #[test]
     fn only_the_given_descriptors_are_inherited() {
         let given = memory_file(c"given").unwrap();
-        let kept = memory_file(c"kept").unwrap();
+        let other = memory_file(c"other").unwrap();
         let mut command = Command::new("/bin/sh");
         let script = format!(
             "test -e /proc/self/fd/{} && ! test -e /proc/self/fd/{}",
             given.as_raw_fd(),
-            kept.as_raw_fd()
+            other.as_raw_fd()
         );
         command.args(["-c", &script]);
         let mut child = Process::start(command, &[std::os::fd::AsFd::as_fd(&given)]).unwrap();

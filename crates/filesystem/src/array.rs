@@ -1,26 +1,26 @@
-//! The commands of an md array: how it is made, and how it is looked at.
+//! The commands that create, describe and stop an md array.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::plan::{MD_DATA_OFFSET, RaidPlan};
 
-/// The array's device in the lab, where there is no other.
+/// The device of the lab's only array.
 pub const DEVICE: &str = "/dev/md0";
 
-/// The program that makes and describes arrays.
+/// The program that creates and describes arrays.
 pub const TOOL: &str = "mdadm";
 
-/// The Debian and Ubuntu package that brings it.
+/// The Debian and Ubuntu package that provides it.
 pub const PACKAGE: &str = "mdadm";
 
 /// No write-intent bitmap.
 const NO_BITMAP: &str = "--bitmap=none";
 
-/// Where the kernel lists its block devices.
+/// The kernel's folder of block devices.
 const BLOCKS: &str = "/sys/block";
 
-/// What is kept of what `mdadm --detail` says.
+/// The keys of `mdadm --detail` that are recorded.
 const KEYS: &[&str] = &[
     "Version",
     "Raid Level",
@@ -32,10 +32,11 @@ const KEYS: &[&str] = &[
     "Consistency Policy",
 ];
 
-/// The command that makes the array `{device}` of these disks; `{uuid:array}` is the seed's.
+/// Returns the command that creates the array `{device}` from these disks; `{uuid:array}` is drawn from the
+/// seed.
 ///
-/// Nothing is resynchronised (fresh disks read zeros, of which mirrors and parity are right) and no
-/// write-intent bitmap is kept, so that nothing runs beside the trial. `--run` keeps mdadm from asking.
+/// Nothing is resynchronised (fresh disks read zeros, for which mirrors and parity are correct) and there is
+/// no write-intent bitmap, so that nothing runs during the trial. `--run` suppresses mdadm's questions.
 pub fn create(raid: RaidPlan, disks: &[String]) -> Vec<String> {
     let words = [
         TOOL,
@@ -49,7 +50,7 @@ pub fn create(raid: RaidPlan, disks: &[String]) -> Vec<String> {
         "--name=array",
         "--uuid={uuid:array}",
     ];
-    // Without redundancy there is none to leave out, and mdadm refuses the option.
+    // RAID 0 has no bitmap, and mdadm refuses the option.
     let words = words.into_iter().filter(|word| raid.level != 0 || *word != NO_BITMAP);
     let mut argv: Vec<String> = words.map(String::from).collect();
     argv.push(format!("--data-offset={}K", MD_DATA_OFFSET.0 / 1024));
@@ -60,22 +61,22 @@ pub fn create(raid: RaidPlan, disks: &[String]) -> Vec<String> {
     argv
 }
 
-/// The command that describes it.
+/// Returns the command that describes an array.
 pub fn detail(device: &str) -> Vec<String> {
     [TOOL, "--detail", device].map(String::from).to_vec()
 }
 
-/// The command that takes it apart; what lies on its disks stays as it is.
+/// Returns the command that stops an array; the contents of its disks do not change.
 pub fn stop(device: &str) -> Vec<String> {
     [TOOL, "--stop", device].map(String::from).to_vec()
 }
 
-/// The arrays of this machine that lie over these devices and nothing else, by their nodes.
+/// Returns the nodes of this machine's arrays whose members are all among these devices.
 pub fn arrays_over(members: &[PathBuf]) -> Vec<PathBuf> {
     over(Path::new(BLOCKS), members)
 }
 
-/// An array that was stopped may leave its device, which then has no members.
+/// Implements [`arrays_over`]; the device of a stopped array has no members and does not count.
 fn over(blocks: &Path, members: &[PathBuf]) -> Vec<PathBuf> {
     let blocks = std::fs::read_dir(blocks).into_iter().flatten().flatten();
     let arrays = blocks.filter(|entry| entry.path().join("md").exists());
@@ -90,28 +91,28 @@ fn over(blocks: &Path, members: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
-/// The command that prints mdadm's version.
+/// Returns the command that prints mdadm's version.
 pub fn version() -> Vec<String> {
     [TOOL, "--version"].map(String::from).to_vec()
 }
 
-/// The environment of both: mdadm otherwise waits for udev, which the guest does not have.
+/// Returns the environment of these commands: mdadm otherwise waits for udev, which the guest lacks.
 pub fn env() -> BTreeMap<String, String> {
     [("MDADM_NO_UDEV", "1"), ("LC_ALL", "C")].map(|(k, v)| (k.to_string(), v.to_string())).into()
 }
 
-/// What `mdadm --detail` says of the array, without its dates.
-pub fn described(output: &str) -> BTreeMap<String, String> {
+/// Parses the output of `mdadm --detail`, omitting dates.
+pub fn parse_detail(output: &str) -> BTreeMap<String, String> {
     let keys: Vec<String> = KEYS.iter().map(ToString::to_string).collect();
     crate::features(output, &keys)
 }
 
-/// The kernel's module for a level.
+/// Returns the kernel module of a RAID level.
 pub fn module(raid: RaidPlan) -> &'static str {
     match raid.level {
         0 => "raid0",
         1 => "raid1",
-        // It measures which way to compute parity is the fastest here, in 1.6 virtual seconds of boot.
+        // It benchmarks parity algorithms at boot for 1.6 virtual seconds.
         5 => "raid456",
         _ => "raid10",
     }
@@ -122,9 +123,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_chunk_is_mdadms_unless_it_is_said() {
+    fn the_chunk_is_mdadms_default_unless_given() {
         let disks = ["/dev/nbd0", "/dev/nbd1", "/dev/nbd2"].map(String::from);
-        let line = |typed: &str| create(typed.parse().unwrap(), &disks).join(" ");
+        let line = |raid: &str| create(raid.parse().unwrap(), &disks).join(" ");
         assert!(line("5x3").ends_with(
             "--data-offset=1024K --level=5 --raid-devices=3 /dev/nbd0 /dev/nbd1 /dev/nbd2"
         ));
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_ours_only_if_all_that_it_lies_over_is() {
+    fn an_array_is_ours_only_if_all_its_members_are() {
         let blocks = tempfile::tempdir().unwrap();
         let array = |name: &str, slaves: &[&str]| {
             std::fs::create_dir_all(blocks.path().join(name).join("md")).unwrap();
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mdadm_says_is_kept_without_its_dates() {
+    fn the_output_of_mdadm_is_parsed_without_its_dates() {
         let output = "/dev/md0:\n           Version : 1.2\n     Creation Time : Wed Jan  1\n        \
                       Raid Level : raid5\n            Layout : left-symmetric\n        Chunk Size : 512K\n";
         let pairs = [
@@ -167,6 +168,6 @@ mod tests {
         ];
         let right: BTreeMap<String, String> =
             pairs.map(|(key, value)| (key.to_string(), value.to_string())).into();
-        assert_eq!(described(output), right);
+        assert_eq!(parse_detail(output), right);
     }
 }

@@ -1,45 +1,46 @@
-//! What a file may say of a file system that is made on this host: no command, and no option that names one.
+//! Restrictions on specs from files when a file system is made on this host.
 //!
-//! A study may be of somebody else. In a guest of the lab it can do no harm; on this host its file systems are made
-//! and mounted as root. What is typed on the command line is the user's own affair.
+//! A study file may come from someone else. In a guest of the lab it can do no harm; on this host its file systems
+//! are made and mounted as root, so it may contain no commands and no options that load code or reach outside the
+//! trial. The user's own command line is not restricted.
 
 use crate::catalog::{self, Filesystem};
 use crate::options::Item;
-use crate::{Ground, Spec, SpecError};
+use crate::{Backing, Spec, SpecError};
 
-/// Who wrote a spec.
+/// The origin of a spec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Author {
-    /// Whoever types the command.
+    /// The user's command line.
     #[default]
     User,
-    /// A file, which may be of somebody else.
+    /// A file, possibly written by someone else.
     File,
 }
 
-/// Checks a spec of a file that is to be made on this host.
+/// Checks a spec from a file for a file system on this host.
 ///
 /// # Errors
-/// A command; an option that the catalog marks as one for the command line only (`only_typed`).
+/// A command, or an option that the catalog restricts to the command line (`only_typed`).
 pub fn check_on_host(spec: &Spec, author: Author) -> Result<(), SpecError> {
     if author == Author::User {
         return Ok(());
     }
     let specs = std::iter::successors(Some(spec), |spec| spec.below.as_deref());
     for spec in specs {
-        // A kind that there is not is refused elsewhere, in better words.
+        // Unknown kinds are reported elsewhere, with a hint.
         if let Ok(kind) = catalog::get(&spec.kind) {
-            kind.check_of_file(spec)?;
+            kind.check_file_spec(spec)?;
         }
     }
     Ok(())
 }
 
 impl Filesystem {
-    fn check_of_file(&self, spec: &Spec) -> Result<(), SpecError> {
-        if self.lies_on == Ground::Command {
+    fn check_file_spec(&self, spec: &Spec) -> Result<(), SpecError> {
+        if self.lies_on == Backing::Command {
             let problem =
-                format!("'{}:' is a command, and a file names none on this host", self.name);
+                format!("'{}:' is a command, which a file may not contain on this host", self.name);
             return Err(SpecError::new(problem, HINT));
         }
         let items = self.known().read("mkfs", &spec.mkfs)?;
@@ -47,7 +48,7 @@ impl Filesystem {
         let mut used = items.iter().flat_map(entries).chain(mount);
         match used.find_map(|name| self.only_typed.get_key_value(&name)) {
             Some((name, why)) => {
-                let problem = format!("'{name}' stands in a file, and {why}");
+                let problem = format!("'{name}' is not allowed in a file: {why}");
                 Err(SpecError::new(problem, HINT))
             }
             None => Ok(()),
@@ -56,9 +57,9 @@ impl Filesystem {
 }
 
 const HINT: &str =
-    "leave it out, let the run be in the lab, or type it yourself: fsdyno run --fs SPEC";
+    "remove it, run in the lab, or give it on the command line: fsdyno run --fs SPEC";
 
-/// The names that the catalog has for an option and for the entries of its list: `-E`, `-E stride`.
+/// Returns the catalog's names of an option and of the entries of its list: `-E`, `-E stride`.
 fn entries(item: &Item) -> Vec<String> {
     let value = item.value.iter().flat_map(|value| value.split(','));
     let entry = |entry| format!("{} {}", item.option, name_of(entry));
@@ -81,14 +82,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_names_no_command_on_this_host() {
+    fn a_file_may_contain_no_command_on_this_host() {
         let error =
             in_file("x=fuse: sh -c 'id > x' {device} ; fuse2fs {device} {mount}").unwrap_err();
-        assert!(error.starts_with("'fuse:' is a command") && error.contains("type it yourself"));
+        assert!(
+            error.starts_with("'fuse:' is a command")
+                && error.contains("give it on the command line")
+        );
     }
 
     #[test]
-    fn options_that_load_code_or_reach_beyond_the_trial_are_only_typed() {
+    fn options_that_load_code_or_reach_beyond_the_trial_are_refused_in_files() {
         for (text, option) in [
             ("fuse2fs @ modules=x/evil", "mount modules"),
             ("fuse2fs -b 4096 @ kernel_cache,fsname=x", "mount fsname"),
@@ -98,7 +102,10 @@ mod tests {
             ("overlayfs:btrfs @ fatal_errors=panic", "mount fatal_errors"),
         ] {
             let error = in_file(text).unwrap_err();
-            assert!(error.starts_with(&format!("'{option}' stands in a file")), "{text}: {error}");
+            assert!(
+                error.starts_with(&format!("'{option}' is not allowed in a file")),
+                "{text}: {error}"
+            );
         }
         for text in ["ext4 -E stride=4 -O ^dir_index @ noatime", "overlayfs,volatile:xfs", "tmpfs"]
         {
@@ -135,7 +142,7 @@ mod tests {
             let mut parts = name.split(['_', '-']);
             REACHING.contains(&name) || parts.any(|part| REACHING.contains(&part))
         };
-        // What is called alike and only says what lies on the file system itself.
+        // Similar names that refer to the file system itself only.
         let harmless = [
             "root_owner",
             "root_perms",
@@ -151,7 +158,7 @@ mod tests {
             "large_dir",
             "large_file",
         ];
-        for kind in catalog::all().iter().filter(|kind| kind.lies_on == Ground::Device) {
+        for kind in catalog::all().iter().filter(|kind| kind.lies_on == Backing::Device) {
             let (known, own) = (kind.known(), &kind.mount.known);
             let mount = if own.is_empty() { &known.mount } else { own };
             let mount =

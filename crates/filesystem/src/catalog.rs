@@ -11,9 +11,8 @@ use crate::journal_size::Sizing;
 use crate::options::Known;
 use crate::{SpecError, version};
 
-/// Every file system in the order of `fsdyno list filesystems`: the ext family by age, then the
-/// others by what is most in use, then what lies on no device or in no kernel. Adding one is adding
-/// its file and its row here.
+/// All file systems in the order of `fsdyno list filesystems`: the ext family by age, then the others
+/// by use, then those without a device or outside the kernel. To add one, add its file and a row here.
 const FILES: &[(&str, &str)] = &[
     ("ext2", include_str!("../../../catalog/filesystems/ext2.toml")),
     ("ext3", include_str!("../../../catalog/filesystems/ext3.toml")),
@@ -33,87 +32,86 @@ const FILES: &[(&str, &str)] = &[
     ("raw", include_str!("../../../catalog/filesystems/raw.toml")),
 ];
 
-/// One file system: how it is made, mounted, looked at and checked.
+/// One file system: how it is made, mounted, inspected and checked.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Filesystem {
-    /// Its name in specs.
+    /// The name in specs.
     pub name: String,
     /// One line for `fsdyno list`.
     pub about: String,
-    /// First Linux release that has it.
+    /// The first Linux release that has it.
     pub since: String,
-    /// Last Linux release that has it; none if it is still there.
+    /// The last Linux release that has it; none if current releases do.
     pub until: Option<String>,
-    /// What brings a kernel that has it, where no distribution's has.
+    /// A hint for getting a kernel that has it, if no distribution's does.
     pub kernel_hint: Option<String>,
-    /// What it lies on.
+    /// Its backing.
     #[serde(default)]
-    pub lies_on: Ground,
+    pub lies_on: Backing,
     /// Kernel modules to load, before their dependencies are resolved.
     pub modules: Vec<String>,
-    /// The Debian and Ubuntu package that brings its tools; empty where it needs none.
+    /// The Debian and Ubuntu package of its tools; empty if it needs none.
     #[serde(default)]
     pub package: String,
     /// All programs that a venue must have: those of mkfs, mount, check and features.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// Files that the tools read; where the host has them, the lab's guest gets them too, and they
-    /// are part of the lab's identity.
+    /// Files that the tools read. If the host has them, they are copied into the lab's guest and are
+    /// part of the lab's identity.
     #[serde(default)]
     pub files: Vec<String>,
-    /// More files that the tools read in the guest: path and contents, the same on every host.
+    /// More files that the tools read in the guest, identical on every host: path and contents.
     #[serde(default)]
     pub own_files: BTreeMap<String, String>,
-    /// A command that prints the version of mkfs, on standard output or error; empty where there is
-    /// none.
+    /// A command that prints the version of mkfs, on standard output or error; empty if there is none.
     #[serde(default)]
     pub version: Vec<String>,
-    /// Smallest device that mkfs takes with its own defaults.
+    /// The smallest device that mkfs accepts with its defaults.
     #[serde(default, deserialize_with = "size")]
     pub minimum_size: Bytes,
-    /// Longest name of a file, in bytes.
+    /// The longest name of a file, in bytes.
     pub longest_name: usize,
-    /// Environment of all its commands beside `PATH`.
+    /// Environment of all its commands, in addition to `PATH`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// How it is made; no command where nothing is.
+    /// The mkfs command; empty if there is none.
     #[serde(default)]
     pub mkfs: Mkfs,
-    /// How it is mounted.
+    /// The way to mount it.
     pub mount: Mount,
-    /// How it is checked; no command where nothing checks it.
+    /// The check command; empty if there is none.
     #[serde(default)]
     pub check: Check,
-    /// How its features in effect are read back.
+    /// The way to read back its features in effect.
     #[serde(default)]
     pub features: Features,
-    /// What it cannot do, in a sentence: `op link` for a kind of op, `workload maildir` for a workload,
-    /// `overlayfs` for lying under one. Work that needs it is refused before it begins.
+    /// Missing capabilities → the reason: `op link` for a kind of op, `workload maildir` for a workload,
+    /// `overlayfs` for lying under one. Work that needs one is refused before it begins.
     #[serde(default)]
     pub lacks: BTreeMap<String, String>,
-    /// What gives up durability, so that acknowledged work may be lost at a power cut, with the reason: `mount nobarrier`
-    /// for a mount option, `mount barrier=0` for one with a value, `always` for the file system itself.
+    /// Options that give up durability, so that acknowledged work may be lost at a power cut → the reason:
+    /// `mount nobarrier` for a mount option, `mount barrier=0` for one with a value, `always` for the file system.
     #[serde(default)]
     pub gives_up_durability: BTreeMap<String, String>,
-    /// How its journal or log is put on a second disk; none where it cannot be.
+    /// The way to put its journal or log on a second disk; none if it cannot be.
     pub journal: Option<Journal>,
-    /// The file system whose `known` table this one shares: one mkfs and one driver serve both.
+    /// The file system whose `known` table this one shares, because they share mkfs and driver.
     pub known_as: Option<String>,
-    /// The options there are.
+    /// The known options.
     pub(crate) known: Option<Known>,
-    /// Options that only whoever types the command may use on this host → why: they load code, name something
-    /// outside of the trial, or may stop the kernel. A name in a list is written `-d name`, a mount option
-    /// `mount modules`.
+    /// Options that on this host are allowed on the command line only, not in files → the reason: they load code,
+    /// name something outside the trial, or may stop the kernel. A name in a list is written `-d name`, a mount
+    /// option `mount modules`.
     #[serde(default)]
     pub only_typed: BTreeMap<String, String>,
-    /// What a user should know, in prose.
+    /// Notes for the user.
     pub notes: String,
-    /// How large it and what is in it can get.
+    /// Size limits.
     pub limits: Option<Limits>,
 }
 
-/// How large a file system and what is in it can get, in words: most limits depend on options.
+/// Size limits, in words because most depend on options.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -123,131 +121,129 @@ pub struct Limits {
     pub filesystem: String,
     /// The most files, or what bounds them.
     pub files: String,
-    /// The most that a directory holds, where the format bounds it.
+    /// The most entries of a directory, if the format limits it.
     pub directory: Option<String>,
-    /// What a file or directory takes at least, with the options that make it smallest: its inode, or what
-    /// stands for one. 0 where it is not known.
+    /// The least space that a file or directory takes, with the options that make it smallest: its inode or
+    /// equivalent. 0 if unknown.
     #[serde(default, deserialize_with = "size")]
     pub smallest_file: Bytes,
 }
 
-/// What a file system lies on.
+/// The backing of a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ground {
-    /// A device, of which it is made anew.
+pub enum Backing {
+    /// A device, formatted for each trial.
     #[default]
     Device,
-    /// Memory: there is no device, and an unmount loses all.
+    /// Memory: no device; unmounting loses all data.
     Memory,
-    /// Another file system, which its spec names.
+    /// Another file system, named in the spec.
     Filesystem,
-    /// Whatever its own command makes of the device; the spec is that command.
+    /// A device, used by the user's own command, which is the spec.
     Command,
 }
 
-/// How a file system is made.
+/// The mkfs command of a file system.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mkfs {
-    /// The command; the user's options come where `{options}` stands.
+    /// The command; `{options}` is replaced by the user's options.
     pub argv: Vec<String>,
-    /// Options that hold under a condition.
+    /// Options that apply under a condition.
     #[serde(default)]
     pub add: Vec<Addition>,
 }
 
-/// Options of mkfs that hold under a condition.
+/// Options of mkfs that apply under a condition.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Addition {
     /// The options.
     pub options: Vec<String>,
-    /// Only in the lab, where the disk reads zeros wherever nobody has written.
+    /// Only in the lab, where unwritten blocks of the disk read as zeros.
     #[serde(default)]
     pub lab: bool,
-    /// Not on an array of disks.
+    /// Only on a single disk, not on an array.
     #[serde(default)]
     pub one_disk: bool,
-    /// First version of mkfs that knows them.
+    /// The first version of mkfs that supports them.
     pub since: Option<String>,
 }
 
-/// How a file system is mounted.
+/// The way to mount a file system.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mount {
-    /// The type that mount(2) is given.
+    /// The type argument of mount(2).
     #[serde(rename = "type")]
     pub kind: String,
     /// Options before the user's, comma-separated.
     #[serde(default)]
     pub options: String,
-    /// The command that mounts it in place of mount(2), for a file system whose work a process does
-    /// (FUSE): `{mount}` is where, and `-o` with the mount options comes where `{options}` stands.
+    /// The command that mounts it instead of mount(2), for a file system in user space (FUSE): `{mount}` is
+    /// the mount point, `{options}` is replaced by `-o` and the mount options.
     #[serde(default)]
     pub command: Vec<String>,
-    /// The options that this command knows, where they are not those of `known`.
+    /// The options of this command, if they differ from those of `known`.
     #[serde(default)]
     pub known: Vec<String>,
-    /// Whether the first mount of its life does work that no later one does, which a trial is spared.
+    /// True if the first mount does extra work; it is then mounted once before a trial.
     #[serde(default)]
     pub settles: bool,
 }
 
-/// How a file system is checked without repairing it.
+/// The way to check a file system without repairing it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
     /// The command.
     pub argv: Vec<String>,
-    /// Whether it writes to the device even so; none of its writes may come before a measurement.
+    /// True if the check writes to the device nevertheless; it must then not precede a measurement.
     #[serde(default)]
     pub writes: bool,
     /// Exit codes that mean "clean".
     pub clean: Vec<i32>,
-    /// Exit code → what it means.
+    /// Exit code → its meaning.
     pub codes: BTreeMap<String, String>,
 }
 
-/// How a journal or log on a second disk, `{journal}`, is asked for, made, mounted, looked at and
-/// checked.
+/// The way to request, make, mount, inspect and check a journal or log on a second disk, `{journal}`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Journal {
-    /// Where `{journal}` stands in a spec: an option of mkfs, or option and name such as `-J device`.
+    /// The option of `{journal}` in a spec: an option of mkfs, or option and name such as `-J device`.
     pub at: String,
-    /// How mkfs is told its size, on a second disk or not.
+    /// The option of its size, on a second disk or not.
     pub size: Option<Sizing>,
-    /// The command that makes it, before mkfs; none where mkfs does. The options of `shared` come
-    /// where `{options}` stands.
+    /// The command that makes it, before mkfs; empty if mkfs does. `{options}` is replaced by the options
+    /// of `shared`.
     #[serde(default)]
     pub make: Vec<String>,
-    /// Options of mkfs in which both must agree, with the value that is taken where the user gives
-    /// none.
+    /// Options of mkfs that must be equal for both, with their default values.
     #[serde(default)]
     pub shared: BTreeMap<String, String>,
-    /// Options of mkfs that do not go with it → why.
+    /// Options of mkfs that conflict with it → the reason.
     #[serde(default)]
     pub excludes: BTreeMap<String, String>,
-    /// Mount options that go with it, comma-separated.
+    /// Mount options that it needs, comma-separated.
     #[serde(default)]
     pub mount: String,
-    /// Options that the check then needs.
+    /// Options that the check needs.
     pub check: Vec<String>,
-    /// How its own features in effect are read back, where the file system's do not say them.
+    /// The way to read back its own features, if the file system's do not include them.
     pub features: Option<Features>,
 }
 
-/// How the features in effect are read back; see [`crate::features`].
+/// The way to read back the features in effect; see [`crate::features`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Features {
-    /// The command; empty where mkfs itself prints them.
+    /// The command; empty if mkfs itself prints them.
     pub argv: Vec<String>,
-    /// What to keep of its output.
+    /// The keys to record from its output.
     pub keys: Vec<String>,
-    /// What no tool prints, read from where the format keeps it.
+    /// Features that no tool prints, read from the device.
     #[serde(default)]
     pub words: Vec<FeatureWord>,
     /// Features whose product is the size in bytes of the journal in use.
@@ -255,52 +251,52 @@ pub struct Features {
     pub journal_bytes: Vec<String>,
 }
 
-/// A name that the catalog does not have.
+/// An unknown file system name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no file system '{name}'; {hint}")]
 pub struct Unknown {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
-    /// The nearest right name, or all names.
+    /// The nearest valid name, or all names.
     pub hint: String,
 }
 
-/// The names, in the order of the table.
+/// Returns the names, in the order of the table.
 pub fn names() -> Vec<&'static str> {
     FILES.iter().map(|(name, _)| *name).collect()
 }
 
-/// Every file system, in the order of the table.
+/// Returns all file systems, in the order of the table.
 pub fn all() -> &'static [Filesystem] {
     static ALL: OnceLock<Vec<Filesystem>> = OnceLock::new();
-    // The files are part of the program and a test reads each: none is ever left out here.
+    // The files are part of the program, and a test parses each.
     ALL.get_or_init(|| FILES.iter().filter_map(|(_, text)| toml::from_str(text).ok()).collect())
 }
 
-/// The whole file of this name with its comments, for `fsdyno show`.
+/// Returns the file of this name with its comments, for `fsdyno show`.
 ///
 /// # Errors
-/// [`Unknown`], with the nearest right name.
+/// [`Unknown`], with the nearest valid name.
 pub fn source(kind: &str) -> Result<&'static str, Unknown> {
     let found = FILES.iter().find(|(name, _)| *name == kind);
     found.map(|(_, text)| *text).ok_or_else(|| unknown(kind))
 }
 
-/// The file system of this name.
+/// Returns the file system of this name.
 ///
 /// # Errors
-/// [`Unknown`], with the nearest right name.
+/// [`Unknown`], with the nearest valid name.
 pub fn get(kind: &str) -> Result<&'static Filesystem, Unknown> {
     all().iter().find(|filesystem| filesystem.name == kind).ok_or_else(|| unknown(kind))
 }
 
 fn unknown(kind: &str) -> Unknown {
-    let hint = foreign(kind).unwrap_or_else(|| suggest::hint(kind, names()));
+    let hint = foreign_hint(kind).unwrap_or_else(|| suggest::hint(kind, names()));
     Unknown { name: kind.to_string(), hint }
 }
 
-/// File systems that there are and that are not in the catalog, with a spec that makes one by FUSE, where
-/// there is one: no slip of the finger, and none of the names that look alike would be meant.
+/// Existing file systems that are not in the catalog, each with a FUSE spec if there is one. They are not
+/// typing errors, so similar names would be no help.
 const FOREIGN: &[(&str, &str)] = &[
     ("ntfs", "fuse: mkfs.ntfs -Q -F {device} ; ntfs-3g {device} {mount}"),
     ("ntfs3", "fuse: mkfs.ntfs -Q -F {device} ; ntfs-3g {device} {mount}"),
@@ -329,48 +325,48 @@ const FOREIGN: &[(&str, &str)] = &[
     ("minix", ""),
 ];
 
-/// What to do about a file system that there is elsewhere.
-pub fn foreign(kind: &str) -> Option<String> {
+/// Returns a hint for a file system that exists but is not in the catalog.
+pub fn foreign_hint(kind: &str) -> Option<String> {
     let (name, fuse) = FOREIGN.iter().find(|(name, _)| *name == kind)?;
     Some(match *fuse {
-        "" => format!("fsdyno does not make {name}; where one is mounted, --on DIR runs on it"),
-        spec => format!("by FUSE there is: --fs '{spec}' (or --on DIR, where one is mounted)"),
+        "" => format!("fsdyno cannot make {name}; --on DIR runs on a mounted one"),
+        spec => format!("use FUSE: --fs '{spec}' (or --on DIR on a mounted one)"),
     })
 }
 
 impl Filesystem {
-    /// The options there are, its own or those of the file system that it is like.
+    /// Returns the known options: its own, or those of `known_as`.
     pub(crate) fn known(&self) -> &Known {
         static NONE: OnceLock<Known> = OnceLock::new();
         let shared = || get(self.known_as.as_deref()?).ok()?.known.as_ref();
         self.known.as_ref().or_else(shared).unwrap_or_else(|| NONE.get_or_init(Known::default))
     }
 
-    /// What gives up durability, its own entries or those of the file system whose driver it shares.
-    pub(crate) fn given_up(&self) -> &BTreeMap<String, String> {
+    /// Returns the options that give up durability: its own, or those of `known_as`.
+    pub(crate) fn durability_losses(&self) -> &BTreeMap<String, String> {
         let shared = self.known_as.as_deref().and_then(|name| get(name).ok());
         &shared.unwrap_or(self).gives_up_durability
     }
 
-    /// Whether a process does its work, and not the kernel.
+    /// Reports whether it runs in user space.
     pub fn in_user_space(&self) -> bool {
-        !self.mount.command.is_empty() || self.lies_on == Ground::Command
+        !self.mount.command.is_empty() || self.lies_on == Backing::Command
     }
 
-    /// Whether Linux of this release (`uname -r`) can have it at all.
+    /// Checks that a Linux release (`uname -r`) can support it.
     ///
     /// # Errors
-    /// If it came later or has gone.
+    /// It was added later or removed earlier.
     pub fn check_kernel(&self, release: &str) -> Result<(), SpecError> {
         let name = &self.name;
         if !version::at_least(release, &self.since) {
             let problem = format!("Linux {release} has no {name} yet");
-            return Err(SpecError::new(problem, format!("take {} or later", self.since)));
+            return Err(SpecError::new(problem, format!("use {} or later", self.since)));
         }
         match &self.until {
             Some(last) if version::later_series(release, last) => {
                 let problem = format!("Linux {release} no longer has {name}");
-                Err(SpecError::new(problem, format!("take {last} or earlier with --kernel")))
+                Err(SpecError::new(problem, format!("use {last} or earlier with --kernel")))
             }
             _ => Ok(()),
         }
@@ -394,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_is_read_and_bears_its_own_name() {
+    fn every_file_is_valid_and_named_as_its_file_system() {
         for (name, text) in FILES {
             let filesystem: Filesystem =
                 toml::from_str(text).unwrap_or_else(|error| panic!("{name}.toml: {error}"));
@@ -415,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_begins_with_a_tool_that_is_listed() {
+    fn the_program_of_every_command_is_a_listed_tool() {
         for filesystem in all() {
             let commands =
                 [&filesystem.mkfs.argv, &filesystem.check.argv, &filesystem.features.argv];
@@ -436,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_features_fit_their_field_and_the_journals_size_is_a_product_of_what_is_read() {
+    fn feature_words_fit_their_field_and_the_journal_size_is_a_product_of_known_features() {
         for filesystem in all() {
             let Features { keys, words, journal_bytes, .. } = &filesystem.features;
             assert!(words.iter().all(|word| (1..=32).contains(&word.bits)), "{}", filesystem.name);
@@ -448,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_gets_the_nearest_right_one() {
+    fn an_unknown_name_gets_the_nearest_valid_one() {
         assert_eq!(get("xfs").unwrap().name, "xfs");
         assert!(source("xfs").unwrap().contains("name = \"xfs\""));
         let error = get("riserfs").unwrap_err().to_string();
@@ -457,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_system_lacks_is_said_of_things_that_there_are() {
+    fn missing_capabilities_name_existing_ops_and_workloads() {
         use fsdyno_record::OpKind;
         for filesystem in all() {
             for (what, why) in &filesystem.lacks {
@@ -472,10 +468,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_lies_on_a_device_is_made_of_one() {
+    fn only_file_systems_on_a_device_have_an_mkfs() {
         for filesystem in all() {
-            let device = filesystem.lies_on == Ground::Device;
-            // Raw is the device itself: nothing makes it.
+            let device = filesystem.lies_on == Backing::Device;
+            // Raw is the device itself and has no mkfs.
             let made = device && !filesystem.mount.kind.is_empty();
             assert_eq!(made, !filesystem.mkfs.argv.is_empty(), "{}", filesystem.name);
             assert_eq!(device, filesystem.minimum_size > Bytes(0), "{}", filesystem.name);
@@ -485,10 +481,10 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_format_has_limits() {
+    fn every_format_has_limits() {
         let without = all().iter().filter(|filesystem| filesystem.limits.is_none());
         let without: Vec<&str> = without.map(|filesystem| filesystem.name.as_str()).collect();
-        // A command's are those of what it mounts, and a device's is its size.
+        // Those of a command depend on what it mounts; that of a device is its size.
         assert_eq!(without, ["fuse", "raw"]);
     }
 

@@ -1,4 +1,4 @@
-//! Which file systems and mount options give up durability: what was acknowledged may be lost at a power cut.
+//! File systems and mount options that give up durability: acknowledged work may be lost at a power cut.
 
 use fsdyno_record::plan::FilesystemPlan;
 use fsdyno_record::trial::Conditions;
@@ -6,20 +6,20 @@ use fsdyno_record::trial::Conditions;
 use crate::catalog::{Filesystem, all};
 use crate::mount;
 
-/// The key of a file system's `gives_up_durability` that needs no option.
+/// The key of `gives_up_durability` for the file system itself, without any option.
 const ALWAYS: &str = "always";
 
-/// Before the name of a mount option in the keys of `gives_up_durability`.
+/// The prefix of a mount option in the keys of `gives_up_durability`.
 const MOUNT: &str = "mount ";
 
-/// Why what a trial acknowledged may be lost, a sentence for each reason: by the options of the plan and by those
-/// that the kernel's mount table shows in effect. Empty where nothing in the catalog says so.
+/// Returns the reasons why work that a trial acknowledged may be lost, one sentence each: from the options of the
+/// plan, and from those in effect by the kernel's mount table. Empty if the catalog has none.
 pub fn risks(plan: Option<&FilesystemPlan>, conditions: &Conditions) -> Vec<String> {
     let mut mounted: Vec<(&Filesystem, String)> = Vec::new();
     for line in [&conditions.mount, &conditions.below] {
         let (kind, options) = line.split_once(' ').unwrap_or((line, ""));
         let drivers = all().iter().filter(|it| !kind.is_empty() && it.mount.kind == kind);
-        // The mount's own options and those of the superblock, parted by a blank.
+        // The mount's own options and those of the superblock, separated by a blank.
         mounted.extend(drivers.map(|it| (it, options.replace(' ', ","))));
     }
     if let Some(plan) = plan {
@@ -33,8 +33,8 @@ pub fn risks(plan: Option<&FilesystemPlan>, conditions: &Conditions) -> Vec<Stri
     }
     let mut risks: Vec<(String, &str)> = Vec::new();
     for (filesystem, options) in &mounted {
-        for (option, reason) in given_up(filesystem, options) {
-            // `barrier=0` is shown as `nobarrier` in the mount table: one reason is given once, as the plan has it.
+        for (option, reason) in durability_losses(filesystem, options) {
+            // The mount table shows `barrier=0` as `nobarrier`; each reason appears once, with the plan's option.
             match risks.iter_mut().find(|(_, known)| *known == reason) {
                 Some((known, _)) => *known = option,
                 None => risks.push((option, reason)),
@@ -44,16 +44,19 @@ pub fn risks(plan: Option<&FilesystemPlan>, conditions: &Conditions) -> Vec<Stri
     risks.into_iter().map(|(option, reason)| format!("{option}: {reason}")).collect()
 }
 
-/// What a file system with these mount options gives up, and by which option.
-fn given_up(filesystem: &'static Filesystem, options: &str) -> Vec<(String, &'static str)> {
+/// Returns the options among these that give up durability, with their reasons.
+fn durability_losses(
+    filesystem: &'static Filesystem,
+    options: &str,
+) -> Vec<(String, &'static str)> {
     let items = mount::items(options).unwrap_or_default();
-    let table = filesystem.given_up();
+    let table = filesystem.durability_losses();
     let of = |key: &str| -> Option<String> {
         if key == ALWAYS {
             return Some(filesystem.name.clone());
         }
         let name = key.strip_prefix(MOUNT)?;
-        // `checkpoint=disable` has a limit behind a colon.
+        // `checkpoint=disable` may have a limit after a colon.
         let is = |item: &&String| item.as_str() == name || item.starts_with(&format!("{name}:"));
         items.iter().find(is).cloned()
     };
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mount_table_tells_of_directories_and_says_nothing_twice() {
+    fn the_mount_table_of_a_directory_is_read_and_no_reason_appears_twice() {
         assert_eq!(mounted("ext4 rw,noatime rw,nobarrier,data=ordered").len(), 1);
         assert_eq!(mounted("xfs rw,relatime rw,nobarrier").len(), 1);
         assert_eq!(mounted("overlay rw,relatime rw,lowerdir=a,volatile").len(), 1);
@@ -137,7 +140,7 @@ mod tests {
     #[test]
     fn every_entry_of_the_catalog_is_an_option_with_a_reason() {
         for filesystem in all() {
-            for (key, reason) in filesystem.given_up() {
+            for (key, reason) in filesystem.durability_losses() {
                 assert!(key == ALWAYS || key.starts_with(MOUNT), "{}: {key}", filesystem.name);
                 assert!(reason.contains("power cut"), "{}: {reason}", filesystem.name);
             }

@@ -1,28 +1,27 @@
-//! What is wrong with a spec, where, and what would be right.
+//! The error of a spec: problem, column and hint.
 
 use std::fmt;
 
-/// A spec that cannot be meant: one line with the problem, its place and the way out.
+/// An invalid spec: one line with the problem, its column and a hint.
 ///
-/// It reads as the end of "failed to read the spec '...': "; the caller exits with 2.
+/// It completes "failed to read the spec '...': "; the caller exits with 2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
-    /// What is wrong, naming what was typed.
+    /// The problem, quoting the text.
     pub problem: String,
-    /// Character of the spec, from 1, where it is wrong; none where the grammar is right and the
-    /// meaning is not.
+    /// The column of the problem, in characters from 1; none if the grammar is valid.
     pub column: Option<usize>,
-    /// What would be right.
+    /// The hint: what would be valid.
     pub hint: String,
 }
 
 impl SpecError {
-    /// A mistake in the grammar, at a column counted from 1.
+    /// Creates a grammar error at a column counted from 1.
     pub(crate) fn at(column: usize, problem: impl Into<String>, hint: impl Into<String>) -> Self {
         SpecError { problem: problem.into(), column: Some(column), hint: hint.into() }
     }
 
-    /// A mistake in the meaning.
+    /// Creates an error in a spec with valid grammar.
     pub(crate) fn new(problem: impl Into<String>, hint: impl Into<String>) -> Self {
         SpecError { problem: problem.into(), column: None, hint: hint.into() }
     }

@@ -1,14 +1,14 @@
-//! The features in effect, picked out of what a tool prints about a file system.
+//! The features in effect, parsed from what a tool prints about a file system.
 
 use std::collections::BTreeMap;
 
-/// The values of `keys` in the output of dumpe2fs, mkfs.btrfs, debugreiserfs, jfs_tune or mkfs.xfs.
+/// Returns the values of `keys` in the output of dumpe2fs, mkfs.btrfs, debugreiserfs, jfs_tune or mkfs.xfs.
 ///
 /// A key is the beginning of a line, up to a colon, an equals sign or a blank: `Inode size` finds
 /// `Inode size:  256`. In the geometry that the XFS tools print, where a line has a section and many
 /// `name=value`, a key is section and name: `log blocks` finds 16384 in
 /// `log =internal log bsize=4096 blocks=16384, version=2` and in the lines that continue it.
-/// The first line that fits a key decides; what is not found is left out.
+/// The first line that matches a key counts; keys without a match are omitted.
 pub fn features(output: &str, keys: &[String]) -> BTreeMap<String, String> {
     let geometry = geometry(output);
     let mut found = BTreeMap::new();
@@ -21,9 +21,9 @@ pub fn features(output: &str, keys: &[String]) -> BTreeMap<String, String> {
     found
 }
 
-/// The bytes of the journal in use: the product of what these features begin with (`8193 blocks` is
-/// 8193). What is said of a journal on a second disk, `journal: KEY`, comes before what its file
-/// system says of itself. None where one of them is missing, is no number, or is 0.
+/// Returns the size in bytes of the journal in use: the product of the numbers that these features begin
+/// with (`8193 blocks` is 8193). `journal: KEY`, a feature of a journal on a second disk, takes precedence
+/// over the file system's own `KEY`. None if one of them is missing, not a number, or 0.
 pub fn journal_bytes(found: &BTreeMap<String, String>, keys: &[String]) -> Option<u64> {
     let number = |key: &String| -> Option<u64> {
         let text = found.get(&format!("journal: {key}")).or_else(|| found.get(key))?;
@@ -36,7 +36,7 @@ pub fn journal_bytes(found: &BTreeMap<String, String>, keys: &[String]) -> Optio
     product.filter(|product| !keys.is_empty() && *product > 0)
 }
 
-/// The rest of a line that begins with the key, its blanks put in order.
+/// Returns the rest of a line that begins with the key, with single blanks.
 fn after_key(line: &str, key: &str) -> Option<String> {
     let rest = line.trim_start().strip_prefix(key)?;
     let value = rest.trim_start_matches([':', '=', ' ', '\t']);
@@ -44,7 +44,7 @@ fn after_key(line: &str, key: &str) -> Option<String> {
     ends.then(|| value.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// `section name` → value of each `name=value` in lines of the form `section =word name=value ...`,
+/// Returns `section name` → value of each `name=value` in lines of the form `section =word name=value ...`,
 /// where an empty section continues the one above.
 fn geometry(output: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn dumpe2fs_says_inode_size_and_journal_size() {
+    fn inode_size_and_journal_size_are_read_from_dumpe2fs() {
         let output = "Filesystem features:      has_journal dir_index\n\
                       Inode size:\t          256\nTotal journal size:       32M\n\
                       Total journal blocks:     8192\n";
@@ -113,7 +113,7 @@ log      =internal log           bsize=4096   blocks=16384, version=2
     }
 
     #[test]
-    fn the_journals_bytes_are_worked_out_of_what_the_tools_say() {
+    fn the_journals_size_is_computed_from_the_features() {
         let found = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs.iter().map(|(key, value)| pair(key, value)).collect()
         };
@@ -131,7 +131,7 @@ log      =internal log           bsize=4096   blocks=16384, version=2
     }
 
     #[test]
-    fn a_key_is_a_whole_beginning_and_what_is_missing_is_left_out() {
+    fn a_key_matches_whole_words_and_missing_keys_are_omitted() {
         assert_eq!(picked("Inode sizes: 1\n", &["Inode size", "Block size"]), []);
         assert_eq!(
             picked("\tSize 8193 blocks (x)\n", &["Size"]),

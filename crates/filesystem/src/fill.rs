@@ -1,29 +1,28 @@
-//! Devices and the seed's draws in a command: `{device}`, `{journal}`, `{uuid}`, `{hash_seed}`,
+//! Placeholders of commands: `{device}`, `{journal}`, `{uuid}`, `{hash_seed}`,
 //! `{volume_id}`, `{uuid:NAME}`.
 
 use fsdyno_record::seed;
 
-/// What a file system lies on.
+/// The devices of a file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Devices<'a> {
-    /// Its own device: `{device}`.
+    /// The device of the file system: `{device}`.
     pub device: &'a str,
-    /// That of its journal, where it has one apart: `{journal}`.
+    /// The device of its journal, if separate: `{journal}`.
     pub journal: Option<&'a str>,
-    /// What UUIDs are drawn from where it is not the seed: a kernel, and mkfs.btrfs, take no second
-    /// file system of one UUID, so that on a host each has one of its own.
+    /// The seed of UUIDs, if not the trial's: a kernel, and mkfs.btrfs, accept no second file system with
+    /// the same UUID, so on a host each gets its own.
     pub uuids: Option<u64>,
 }
 
-/// The command with every placeholder filled in. What is arbitrary in life comes from the seed:
-/// `{uuid}` and `{hash_seed}` are draws of these names, `{volume_id}` is one of 32 bits, `{uuid:NAME}` is a
-/// draw called `uuid:NAME`.
-/// Braces around anything else, such as `{journal}` where there is none, stay as they are.
+/// Replaces the placeholders of a command. Arbitrary values are drawn from the seed: `{uuid}` and
+/// `{hash_seed}` are draws of these names, `{volume_id}` has 32 bits, `{uuid:NAME}` is a draw called
+/// `uuid:NAME`. Other words in braces, and `{journal}` without a journal device, are left unchanged.
 pub fn fill(argv: &[String], devices: Devices<'_>, seed: u64) -> Vec<String> {
     argv.iter().map(|word| fill_word(word, devices, seed)).collect()
 }
 
-/// One word of a command, as [`fill`] does it.
+/// Replaces the placeholders of one word; see [`fill`].
 pub fn fill_word(word: &str, devices: Devices<'_>, seed: u64) -> String {
     let mut filled = String::new();
     let mut rest = word;
@@ -70,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn device_and_draws_are_filled_in_and_other_braces_stay() {
+    fn devices_and_draws_are_filled_in_and_other_braces_are_unchanged() {
         assert_eq!(filled("{device}"), "/dev/nbd0");
         assert_eq!(filled("uuid={uuid}"), format!("uuid={}", seed::uuid(7, "uuid")));
         assert_eq!(filled("{hash_seed},x"), format!("{},x", seed::uuid(7, "hash_seed")));

@@ -1,4 +1,4 @@
-//! The size of a journal that a spec's options give: read, and written anew.
+//! Reads and replaces the journal size in the options of a spec.
 
 use fsdyno_record::Bytes;
 use serde::Deserialize;
@@ -7,50 +7,50 @@ use crate::catalog::{self, Filesystem, Journal};
 use crate::options::{self, Item};
 use crate::{Spec, SpecError};
 
-/// What may stand behind a number of bytes, as a power of 1,024.
+/// Suffixes of a number of bytes: powers of 1,024.
 const BINARY: [char; 8] = ['k', 'm', 'g', 't', 'K', 'M', 'G', 'T'];
 
-/// Where mkfs is told how large the journal is, and how small it takes one.
+/// The mkfs option of the journal size, and the smallest size that mkfs accepts.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizing {
     /// An option of mkfs, or option and name such as `-J size`.
     pub at: String,
-    /// What a number alone counts; a mkfs that counts bytes takes K, M and G behind it too.
+    /// The unit of a plain number; an mkfs that counts bytes accepts K, M and G after it too.
     #[serde(deserialize_with = "catalog::size")]
     pub unit: Bytes,
-    /// The smallest journal that mkfs takes.
+    /// The smallest journal that mkfs accepts.
     #[serde(deserialize_with = "catalog::size")]
     pub least: Bytes,
-    /// The smallest with the settings of a period, where that is another.
+    /// The smallest journal with the settings of a period, if it differs.
     #[serde(default, deserialize_with = "catalog::some_size")]
     pub least_as_then: Option<Bytes>,
-    /// The smallest second disk for it where no size is given, if that is larger than the smallest journal.
+    /// The smallest second disk for a journal without a given size, if larger than the smallest journal.
     #[serde(default, deserialize_with = "catalog::some_size")]
     pub least_disk: Option<Bytes>,
 }
 
 impl Sizing {
-    /// The smallest journal.
-    pub fn least(&self, as_then: bool) -> Bytes {
-        self.least_as_then.filter(|_| as_then).unwrap_or(self.least)
+    /// Returns the smallest journal.
+    pub fn least(&self, for_period: bool) -> Bytes {
+        self.least_as_then.filter(|_| for_period).unwrap_or(self.least)
     }
 
-    /// The smallest disk for a journal to which a spec gives no size.
-    pub fn least_disk(&self, as_then: bool) -> Bytes {
-        self.least_disk.unwrap_or(self.least(as_then))
+    /// Returns the smallest disk for a journal whose spec gives no size.
+    pub fn least_disk(&self, for_period: bool) -> Bytes {
+        self.least_disk.unwrap_or(self.least(for_period))
     }
 
     fn read(&self, value: &str) -> Option<Bytes> {
         match value.bytes().all(|byte| byte.is_ascii_digit()) {
             true => value.parse::<u64>().ok()?.checked_mul(self.unit.0).map(Bytes),
-            // mkfs.xfs's b and s are blocks and sectors, whose size other options say.
+            // mkfs.xfs's b and s are blocks and sectors, whose size depends on other options.
             false if self.unit == Bytes(1) && value.ends_with(BINARY) => value.parse().ok(),
             false => None,
         }
     }
 
-    /// Whole units, whole MiB where that is a byte.
+    /// Formats a size in whole units, or in MiB if the unit is a byte.
     fn write(&self, size: Bytes) -> String {
         match self.unit {
             Bytes(1) => format!("{}m", size.0 >> 20),
@@ -59,57 +59,57 @@ impl Sizing {
     }
 }
 
-/// Where a size stands among the options that were read.
-struct Place {
+/// The position of the size among the parsed options.
+struct SizeEntry {
     options: Vec<Item>,
     option: usize,
-    /// The entry of the option's list, where it has one.
+    /// The entry in the option's list, if it has one.
     entry: Option<usize>,
 }
 
 impl Spec {
-    /// How the journal of the file system that is made is sized; none where it has no journal.
+    /// Returns the sizing rules of the base file system's journal; none if it has no journal.
     pub fn journal_sizing(&self) -> Option<&'static Sizing> {
-        let kind = catalog::get(&self.made().kind).ok()?;
+        let kind = catalog::get(&self.base().kind).ok()?;
         let shared = || catalog::get(kind.known_as.as_deref()?).ok()?.journal.as_ref();
         let journal: &Journal = kind.journal.as_ref().or_else(shared)?;
         journal.size.as_ref()
     }
 
-    /// The size of the journal that its options give; none where they say nothing of it.
+    /// Returns the journal size that its options give, if any.
     ///
     /// # Errors
-    /// What cannot be read as a size, with what can.
+    /// A value that is not a size.
     pub fn journal_size(&self) -> Result<Option<Bytes>, SpecError> {
-        let Some((sizing, place)) = self.place()? else { return Ok(None) };
-        let value = place.value();
+        let Some((sizing, entry)) = self.size_entry()? else { return Ok(None) };
+        let value = entry.value();
         sizing.read(value).map(Some).ok_or_else(|| {
-            let problem = format!("'{} {value}' is no size of a journal", sizing.at);
+            let problem = format!("'{} {value}' is not a journal size", sizing.at);
             let right = match sizing.unit {
                 Bytes(1) => "give it in bytes, or with k, m or g".to_string(),
-                unit => format!("give a number of {unit} each"),
+                unit => format!("give a number of units of {unit}"),
             };
             SpecError::new(problem, right)
         })
     }
 
-    /// The same spec with a journal of this size, rounded down to what mkfs can be told; one that gives no
-    /// size stays as it is.
+    /// Returns this spec with a journal of this size, rounded down to mkfs's unit; a spec that gives no size
+    /// is returned unchanged.
     ///
     /// # Errors
     /// Options that mkfs does not have.
     pub fn with_journal_size(&self, size: Bytes) -> Result<Spec, SpecError> {
         let mut spec = self.clone();
-        if let Some((sizing, place)) = self.place()? {
-            made_mut(&mut spec).mkfs = place.with(&sizing.write(size));
+        if let Some((sizing, entry)) = self.size_entry()? {
+            base_mut(&mut spec).mkfs = entry.with(&sizing.write(size));
         }
         Ok(spec)
     }
 
-    fn place(&self) -> Result<Option<(&'static Sizing, Place)>, SpecError> {
+    fn size_entry(&self) -> Result<Option<(&'static Sizing, SizeEntry)>, SpecError> {
         let Some(sizing) = self.journal_sizing() else { return Ok(None) };
-        let Ok(kind) = catalog::get(&self.made().kind) else { return Ok(None) };
-        let options = kind.known().read(program(kind), &self.made().mkfs)?;
+        let Ok(kind) = catalog::get(&self.base().kind) else { return Ok(None) };
+        let options = kind.known().read(program(kind), &self.base().mkfs)?;
         let (name, key) = match sizing.at.split_once(' ') {
             Some((name, key)) => (name, Some(key)),
             None => (sizing.at.as_str(), None),
@@ -121,11 +121,11 @@ impl Spec {
                 Some(key) => Some((at, Some(value.split(',').position(|it| key_of(it) == key)?))),
             }
         });
-        Ok(found.map(|(option, entry)| (sizing, Place { options, option, entry })))
+        Ok(found.map(|(option, entry)| (sizing, SizeEntry { options, option, entry })))
     }
 }
 
-impl Place {
+impl SizeEntry {
     fn value(&self) -> &str {
         let value = self.options[self.option].value.as_deref().unwrap_or_default();
         match self.entry {
@@ -137,7 +137,7 @@ impl Place {
         }
     }
 
-    /// The options with this size in the place.
+    /// Returns the options with this size in the entry.
     fn with(mut self, size: &str) -> Vec<String> {
         let value = &mut self.options[self.option].value;
         let old = value.take().unwrap_or_default();
@@ -155,10 +155,10 @@ impl Place {
     }
 }
 
-/// [`Spec::made`], to change it.
-fn made_mut(spec: &mut Spec) -> &mut Spec {
+/// Returns [`Spec::base`] mutably.
+fn base_mut(spec: &mut Spec) -> &mut Spec {
     match spec.below {
-        Some(ref mut below) => made_mut(below),
+        Some(ref mut below) => base_mut(below),
         None => spec,
     }
 }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tools_way_of_saying_it_is_read_and_written() {
+    fn the_size_option_of_every_tool_is_read_and_written() {
         for (text, size, half) in [
             ("ext4 -J size=64", 64 * MIB, "ext4 -J size=32"),
             ("ext3 -Jsize=7,location=0", 7 * MIB, "ext3 -J size=3,location=0"),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_that_says_nothing_of_it_stays_and_what_is_no_size_is_told() {
+    fn a_spec_without_a_size_is_unchanged_and_a_wrong_size_is_an_error() {
         for text in ["ext4", "ext4 -J device={journal}", "xfs -l version=2", "btrfs", "raw"] {
             assert_eq!(spec(text).journal_size(), Ok(None), "{text}");
             assert_eq!(spec(text).with_journal_size(Bytes(MIB)).unwrap(), spec(text));
@@ -211,8 +211,8 @@ mod tests {
         let blocks = error("xfs -l size=16384b");
         assert_eq!(
             blocks,
-            "'-l size 16384b' is no size of a journal; give it in bytes, or with k, m or g"
+            "'-l size 16384b' is not a journal size; give it in bytes, or with k, m or g"
         );
-        assert!(error("ext4 -J size=64M").ends_with("give a number of 1 MiB each"));
+        assert!(error("ext4 -J size=64M").ends_with("give a number of units of 1 MiB"));
     }
 }

@@ -1,9 +1,9 @@
-//! The catalog of file systems: mkfs, mount, check, versions, modules, spec grammar.
+//! The catalog of file systems: mkfs, mount, check, versions, modules, and the spec grammar.
 //!
-//! Pure data and text: this crate runs nothing. What a user types becomes a [`Spec`]; the catalog's
-//! entry for its kind, a [`Filesystem`], turns it into a plan of commands; the agent fills in the
-//! device and the seed's draws ([`fill`]), runs the commands and calls mount(2) with what
-//! [`mount::split`] says.
+//! Pure data and text: this crate runs nothing. The text of a spec is parsed to a [`Spec`]; the
+//! catalog's entry for its kind, a [`Filesystem`], turns it into a plan of commands; the agent fills in
+//! the device and the seed's draws ([`fill`]), runs the commands and calls mount(2) with the flags and
+//! data of [`mount::split`].
 //!
 //! ```
 //! use fsdyno_filesystem::{Context, Spec, catalog};
@@ -16,7 +16,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod again;
 pub mod array;
 mod author;
 pub mod catalog;
@@ -31,17 +30,18 @@ mod options;
 mod outer_journal;
 pub mod period;
 mod plan;
+mod rederive;
 mod spec;
 mod version;
 mod words;
 
-pub use again::again;
 pub use author::{Author, check_on_host};
-pub use catalog::{Filesystem, Ground};
+pub use catalog::{Backing, Filesystem};
 pub use error::SpecError;
 pub use features::{features, journal_bytes};
 pub use fill::{Devices, fill, fill_word};
 pub use journal_size::Sizing;
 pub use period::Period;
 pub use plan::{Context, HARMLESS};
+pub use rederive::rederive;
 pub use spec::Spec;

@@ -1,19 +1,19 @@
-//! How large a file system in memory is.
+//! The size of a file system in memory.
 
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::FilesystemPlan;
 
 use crate::Spec;
 
-/// The size that a spec's own mount options state, as it is written there.
-pub fn stated(spec: &Spec) -> Option<&str> {
-    spec.made().mount.iter().find_map(|option| option.strip_prefix("size="))
+/// Returns the size in a spec's mount options, as written.
+pub fn size_option(spec: &Spec) -> Option<&str> {
+    spec.base().mount.iter().find_map(|option| option.strip_prefix("size="))
 }
 
-/// Gives a plan of a file system in memory this size, where its spec states none. Without either it is the
-/// kernel's to choose: half of the RAM.
-pub fn limit(plan: &mut FilesystemPlan, spec: &Spec, size: Option<Bytes>) {
-    let (Some(size), None) = (size, stated(spec)) else { return };
+/// Sets the size of a file system in memory in its plan, unless its spec gives one. Without either the
+/// kernel uses half of the RAM.
+pub fn set_size(plan: &mut FilesystemPlan, spec: &Spec, size: Option<Bytes>) {
+    let (Some(size), None) = (size, size_option(spec)) else { return };
     let options = match &mut plan.below {
         Some(below) => &mut below.mount_options,
         None => &mut plan.mount_options,

@@ -1,20 +1,20 @@
-//! Mount options: which are the kernel's own flags and which are data for the file system.
+//! Mount options, split into the flags of mount(2) and data for the file system.
 
-/// A mount option that mount(2) takes as a flag and not as text.
+/// A mount option that mount(2) takes as a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flag {
     /// Its name after `mount -o`.
     pub name: &'static str,
     /// Its MS_* bits (include/uapi/linux/mount.h).
     pub bits: u64,
-    /// Whether the option sets these bits or takes them away.
+    /// True if the option sets these bits, false if it clears them.
     pub sets: bool,
 }
 
-/// The option does nothing to the flags: it says what is so anyway.
+/// Bits of an option that changes no flag because it names the default.
 const NOTHING: u64 = 0;
 
-/// Every flag, as mount(8) of util-linux 2.38 names them; an option and its opposite lie together.
+/// All flags, as mount(8) of util-linux 2.38 names them; each option is followed by its opposite.
 pub const FLAGS: &[Flag] = &[
     flag("defaults", NOTHING, true),
     flag("ro", 1, true),
@@ -52,29 +52,29 @@ const fn flag(name: &'static str, bits: u64, sets: bool) -> Flag {
     Flag { name, bits, sets }
 }
 
-/// Why mount options could not be read; a fragment that fits "failed to read '...': ".
+/// An error in mount options; a fragment that fits "failed to read '...': ".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MountError {
     /// Two commas in a row, or one at an end.
     #[error("an empty mount option")]
     Empty,
-    /// A double quote without its fellow.
+    /// An unmatched double quote.
     #[error("a double quote in the mount options is never closed")]
     OpenQuote,
 }
 
-/// The flag of this name, if it is one.
-pub fn flag_named(name: &str) -> Option<Flag> {
+/// Returns the flag of this name.
+pub fn find_flag(name: &str) -> Option<Flag> {
     FLAGS.iter().find(|flag| flag.name == name).copied()
 }
 
-/// What decides when the time of a file's last access is written: of these one holds.
+/// Options that decide when access times are written; they exclude each other.
 const ACCESS_TIMES: &[&str] =
     &["atime", "noatime", "relatime", "norelatime", "strictatime", "nostrictatime"];
 
-/// Whether two mount options speak of one matter, so that both together make no sense: `barrier=0` and
+/// Reports whether two mount options set the same thing, so that they exclude each other: `barrier=0` and
 /// `nobarrier`, `data=ordered` and `data=journal`, `strictatime` and `noatime`.
-pub fn same_matter(a: &str, b: &str) -> bool {
+pub fn same_setting(a: &str, b: &str) -> bool {
     let name = |option: &str| option.split('=').next().unwrap_or_default().to_string();
     let (a, b) = (name(a), name(b));
     let access = ACCESS_TIMES.contains(&a.as_str()) && ACCESS_TIMES.contains(&b.as_str());
@@ -82,7 +82,7 @@ pub fn same_matter(a: &str, b: &str) -> bool {
     access || a == b || opposite(&a, &b) || opposite(&b, &a)
 }
 
-/// Parts comma-separated mount options; a comma inside double quotes does not part two.
+/// Splits comma-separated mount options; a comma inside double quotes does not separate.
 ///
 /// # Errors
 /// [`MountError`].
@@ -106,16 +106,16 @@ pub fn items(options: &str) -> Result<Vec<String>, MountError> {
     Ok(items)
 }
 
-/// Parts mount options into the flags of mount(2), in the order typed, and its data string.
+/// Splits mount options into the flags of mount(2), in the given order, and its data string.
 ///
 /// # Errors
-/// [`MountError`]; no options at all are no error.
+/// [`MountError`]; an empty text is no error.
 pub fn split(options: &str) -> Result<(Vec<Flag>, String), MountError> {
     let items = if options.is_empty() { Vec::new() } else { items(options)? };
     let mut flags = Vec::new();
     let mut data = Vec::new();
     for item in items {
-        match flag_named(&item) {
+        match find_flag(&item) {
             Some(flag) => flags.push(flag),
             None => data.push(item),
         }
@@ -123,7 +123,7 @@ pub fn split(options: &str) -> Result<(Vec<Flag>, String), MountError> {
     Ok((flags, data.join(",")))
 }
 
-/// The MS_* bits that these flags come to, the later one winning, as for mount(8).
+/// Returns the MS_* bits of these flags; the later of two opposites wins, as in mount(8).
 pub fn bits(flags: &[Flag]) -> u64 {
     flags.iter().fold(0, |bits, flag| if flag.sets { bits | flag.bits } else { bits & !flag.bits })
 }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_go_one_way_and_data_the_other() {
+    fn flags_are_separated_from_data() {
         let (flags, data) = split("data=writeback,noatime,commit=30,nodev").unwrap();
         assert_eq!(bits(&flags), 1 << 10 | 1 << 2);
         assert_eq!(data, "data=writeback,commit=30");
@@ -148,22 +148,22 @@ mod tests {
     }
 
     #[test]
-    fn options_of_one_matter_are_known_by_name_by_no_and_by_access_times() {
+    fn options_of_one_setting_are_recognised_by_name_by_no_and_by_access_times() {
         for (a, b) in [
             ("barrier=0", "nobarrier"),
             ("data=ordered", "data=journal"),
             ("strictatime", "noatime"),
             ("nodelalloc", "delalloc"),
         ] {
-            assert!(same_matter(a, b) && same_matter(b, a), "{a} {b}");
+            assert!(same_setting(a, b) && same_setting(b, a), "{a} {b}");
         }
         for (a, b) in [("barrier=0", "data=journal"), ("noatime", "nodiratime"), ("notail", "t")] {
-            assert!(!same_matter(a, b), "{a} {b}");
+            assert!(!same_setting(a, b), "{a} {b}");
         }
     }
 
     #[test]
-    fn a_quoted_comma_stays_inside_and_an_open_quote_is_told() {
+    fn a_quoted_comma_does_not_separate_and_an_open_quote_is_an_error() {
         assert_eq!(split(r#"context="a,b",ro"#).unwrap().1, r#"context="a,b""#);
         assert_eq!(split(r#"context="a"#), Err(MountError::OpenQuote));
         for empty in [",", "a,", ",a", "a,,b"] {

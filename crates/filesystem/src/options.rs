@@ -1,4 +1,4 @@
-//! Options of mkfs programs: read, checked against what there is, and merged with the lab's own.
+//! Parses options of mkfs programs, checks them against the known ones, and merges them with the lab's.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use crate::{SpecError, catalog, mount};
 
-/// The options that an mkfs program and a file system driver know. Names only: what a value may be
-/// is left to the program, which says it better.
+/// The options that an mkfs program and a file system driver know. Names only: the program itself checks
+/// values.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Known {
@@ -22,37 +22,37 @@ pub(crate) struct Known {
     /// Long option → the short one of the same meaning.
     #[serde(default)]
     pub aliases: BTreeMap<String, String>,
-    /// Mount options beside those of [`crate::mount::FLAGS`].
+    /// Mount options in addition to [`crate::mount::FLAGS`].
     pub mount: Vec<String>,
-    /// Values that name a second device, such as `-J device` or `mount logdev`: they must be
-    /// `{journal}`, since no other device is the trial's to touch.
+    /// Options whose value is a second device, such as `-J device` or `mount logdev`: it must be
+    /// `{journal}`, because a trial may touch no other device.
     #[serde(default)]
     pub devices: Vec<String>,
-    /// What exists and cannot be used here → why. A name in a list is written `-d name`, a mount
-    /// option `mount hash`.
+    /// Existing options that cannot be used here → the reason. A name in a list is written `-d name`, a
+    /// mount option `mount hash`.
     #[serde(default)]
     pub refused: BTreeMap<String, String>,
 }
 
-/// One option as mkfs would see it.
+/// One option as mkfs parses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
-    /// With its dashes, in its short form where it has one.
+    /// The option with its dashes, in its short form if it has one.
     pub option: String,
     /// Its value, if it takes one.
     pub value: Option<String>,
 }
 
 impl Known {
-    /// Reads options as getopt does: `-I 128`, `-I128`, `-jv`, `--hash r5`, `--hash=r5`.
+    /// Parses options as getopt does: `-I 128`, `-I128`, `-jv`, `--hash r5`, `--hash=r5`.
     ///
     /// # Errors
-    /// An option that `program` does not have, one without its value, a word that is no option.
+    /// An option that `program` does not have, an option without its value, a word that is not an option.
     pub fn read(&self, program: &str, words: &[String]) -> Result<Vec<Item>, SpecError> {
         let mut items = Vec::new();
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            // mkfs has another -o than mount(8), or none.
+            // The -o of mkfs, if any, differs from that of mount(8).
             let behind = word.strip_prefix("-o").map(|rest| match rest {
                 "" => words.clone().next().map_or("", String::as_str),
                 attached => attached,
@@ -75,7 +75,7 @@ impl Known {
         Ok(items)
     }
 
-    /// One-letter options in one word; the first that takes a value takes the rest of it.
+    /// Parses one-letter options in one word; the first that takes a value takes the rest.
     fn cluster<'a>(
         &self,
         program: &str,
@@ -109,7 +109,7 @@ impl Known {
         let value = match (self.takes_value(&option), attached) {
             (true, Some(value)) => Some(value),
             (true, None) => Some(words.next().cloned().ok_or_else(|| {
-                let problem = format!("{program} {name} wants a value");
+                let problem = format!("{program} {name} needs a value");
                 SpecError::new(problem, format!("write {name} VALUE"))
             })?),
             (false, Some(value)) => {
@@ -121,11 +121,11 @@ impl Known {
         Ok(Item { option, value })
     }
 
-    /// Whether a value is a list of mount options.
+    /// Reports whether a value is a list of mount options.
     fn mounts(&self, value: &str) -> bool {
         value.split(',').all(|option| {
             let name = option.split('=').next().unwrap_or(option);
-            mount::flag_named(name).is_some() || self.mount.iter().any(|known| known == name)
+            mount::find_flag(name).is_some() || self.mount.iter().any(|known| known == name)
         })
     }
 
@@ -139,7 +139,7 @@ impl Known {
         let mut all: Vec<&str> = known.map(String::as_str).collect();
         all.sort_unstable_by_key(|name| (name.len() > 2, name.to_lowercase()));
         let problem = format!("{program} has no option {name}");
-        // Every one-letter option is near every other, so only a long one has a nearest name.
+        // One-letter options are all similar, so only long ones have a nearest name.
         let hint = if name.starts_with("--") {
             suggest::hint(name, all)
         } else {
@@ -148,7 +148,7 @@ impl Known {
         SpecError::new(problem, hint)
     }
 
-    /// Refuses what must not be used, devices that are not the trial's, and names that no list has.
+    /// Refuses options that cannot be used here, devices other than the trial's, and unknown list entries.
     pub fn check(&self, program: &str, items: &[Item]) -> Result<(), SpecError> {
         for Item { option, value } in items {
             if let Some(why) = self.refused.get(option) {
@@ -180,7 +180,7 @@ impl Known {
         }
         if !names.iter().any(|known| known == name) {
             let hint = suggest::hint(name, names.iter().map(String::as_str));
-            return Err(SpecError::new(format!("{program} {option} knows no '{name}'"), hint));
+            return Err(SpecError::new(format!("{program} {option} has no '{name}'"), hint));
         }
         self.check_device(&full, value)
     }
@@ -188,31 +188,31 @@ impl Known {
     /// Refuses a second device other than `{journal}`.
     pub fn check_device(&self, name: &str, value: &str) -> Result<(), SpecError> {
         if self.devices.iter().any(|device| device == name) && value != "{journal}" {
-            let problem = format!("'{value}' is no device for '{name}'");
-            let hint = "only {journal}, the trial's own second disk, may stand there";
+            let problem = format!("'{value}' cannot be the device of '{name}'");
+            let hint = "only {journal}, the trial's second disk, is allowed";
             return Err(SpecError::new(problem, hint));
         }
         Ok(())
     }
 
-    /// Takes out what does not go with something else: whole options, and entries of lists, by the
-    /// names that `excluded` has for them (`-J size`, `-O ^has_journal`).
+    /// Removes the options and list entries whose names are in `excluded` (`-J size`,
+    /// `-O ^has_journal`).
     pub fn drop_entries(&self, items: &mut Vec<Item>, excluded: &BTreeMap<String, String>) {
         items.retain_mut(|Item { option, value }| {
             let Some(list) = value.as_mut().filter(|_| self.lists.contains_key(option)) else {
                 return !excluded.contains_key(option);
             };
             let name = |entry: &str| entry.split('=').next().unwrap_or_default().to_string();
-            let kept = list
+            let entries = list
                 .split(',')
                 .filter(|entry| !excluded.contains_key(&format!("{option} {}", name(entry))));
-            *list = kept.collect::<Vec<_>>().join(",");
+            *list = entries.collect::<Vec<_>>().join(",");
             !list.is_empty()
         });
     }
 
-    /// The lab's own options with the user's: a user's value takes the place of the lab's, a user's
-    /// list goes into the lab's list name by name, and an option without a value stands once.
+    /// Merges the user's options into the lab's: a user's value replaces the lab's, lists are merged
+    /// entry by entry, and an option without a value appears once.
     pub fn merge(&self, own: Vec<Item>, user: Vec<Item>) -> Vec<Item> {
         let mut merged = own;
         for item in user {
@@ -232,48 +232,48 @@ impl Known {
     }
 }
 
-/// The items as words for a command.
+/// Returns the items as words of a command.
 pub(crate) fn write(items: Vec<Item>) -> Vec<String> {
     items.into_iter().flat_map(|item| [Some(item.option), item.value]).flatten().collect()
 }
 
-/// What follows the dash of `-jv`: at least one letter, and no second dash.
+/// Reports whether this can follow the dash of `-jv`: at least one letter, and no second dash.
 fn is_cluster(rest: &str) -> bool {
     !rest.is_empty() && !rest.starts_with('-')
 }
 
-/// `^name=value` → name and value; the caret of `-O ^dir_index` turns a feature off.
+/// Splits `^name=value` into name and value; the caret of `-O ^dir_index` turns a feature off.
 fn key_and_value(entry: &str) -> (&str, &str) {
     let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
     (name.strip_prefix('^').unwrap_or(name), value)
 }
 
-/// Two comma lists in one; of two entries with one name, or a name and its `no`, the later stays.
+/// Merges two comma lists; of two entries with one name, or a name and its `no`, the later wins.
 fn merge_lists(old: &str, new: &str) -> String {
     let mut entries: Vec<&str> = old.split(',').collect();
     for entry in new.split(',') {
         let (name, _) = key_and_value(entry);
-        entries.retain(|have| !same_matter(key_and_value(have).0, name));
+        entries.retain(|have| !same_setting(key_and_value(have).0, name));
         entries.push(entry);
     }
     entries.join(",")
 }
 
-fn same_matter(a: &str, b: &str) -> bool {
+fn same_setting(a: &str, b: &str) -> bool {
     a == b || a.strip_prefix("no") == Some(b) || b.strip_prefix("no") == Some(a)
 }
 
-/// A word that begins no option: another file system, as a rule, or a part of a value.
+/// Reports a word that is not an option, usually another file system or part of a value.
 fn no_option(program: &str, word: &str) -> SpecError {
     let hint = match catalog::names().contains(&word) {
-        true => "it is the name of a file system: give --fs once for each",
+        true => "it is a file system: give --fs once for each",
         false => "the device and its size come from the medium; quote a value with blanks",
     };
-    SpecError::new(format!("'{word}' is no option of {program}"), hint)
+    SpecError::new(format!("'{word}' is not an option of {program}"), hint)
 }
 
 fn mount_options(program: &str, options: &str) -> SpecError {
-    let problem = format!("'-o {options}' is for mount, and these options are for {program}");
+    let problem = format!("'-o {options}' is an option of mount, not of {program}");
     SpecError::new(problem, format!("mount options go after @: write '@ {options}'"))
 }
 
@@ -300,21 +300,21 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_as_getopt_reads_them() {
+    fn options_are_parsed_as_by_getopt() {
         assert_eq!(read("-jqI128 -U x").unwrap(), "-j -q -I 128 -U x");
         assert_eq!(read("--uuid=x --format 3.6").unwrap(), "-U x --format 3.6");
         assert_eq!(read("-I -1").unwrap(), "-I -1");
     }
 
     #[test]
-    fn what_no_program_would_take_is_told_with_what_there_is() {
+    fn wrong_options_are_refused_with_the_valid_ones() {
         for (text, expected) in [
             ("-Z", "mkfs has no option -Z; there are: -E -I -j -q -U -v --format --uuid"),
             ("--fromat 3.6", "mkfs has no option --fromat; did you mean '--format'?"),
-            ("-j -I", "mkfs -I wants a value; write -I VALUE"),
-            ("--", "'--' is no option"),
-            ("/dev/sda", "'/dev/sda' is no option"),
-            ("-", "'-' is no option"),
+            ("-j -I", "mkfs -I needs a value; write -I VALUE"),
+            ("--", "'--' is not an option"),
+            ("/dev/sda", "'/dev/sda' is not an option"),
+            ("-", "'-' is not an option"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text}: {error}");
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_list_goes_into_the_labs_list() {
+    fn a_users_list_is_merged_into_the_labs() {
         assert_eq!(
             merge_lists("hash_seed=x,nodiscard", "stride=4"),
             "hash_seed=x,nodiscard,stride=4"

@@ -1,4 +1,4 @@
-//! A journal on a second disk: where a spec may name it, and the commands that make and check it.
+//! A journal on a second disk: its option in a spec, and the commands that make and check it.
 
 use fsdyno_record::plan::OuterJournalPlan;
 
@@ -7,21 +7,21 @@ use crate::options::{self, Item};
 use crate::{Spec, SpecError};
 
 impl Filesystem {
-    /// The catalog's word on a journal on a second disk, where the spec wants one.
+    /// Returns the catalog's entry for a journal on a second disk, if the spec uses one.
     pub(crate) fn outer_journal(&self, spec: &Spec) -> Result<Option<&Journal>, SpecError> {
         if !spec.names_second_disk() {
             return Ok(None);
         }
         let none = || {
-            let problem = format!("{} has no journal that a second disk could hold", self.name);
+            let problem = format!("{} cannot have a journal on a second disk", self.name);
             let with = catalog::all().iter().filter(|kind| kind.journal.is_some());
             let names: Vec<&str> = with.map(|kind| kind.name.as_str()).collect();
-            SpecError::new(problem, format!("leave {{journal}} out; {} have", names.join(", ")))
+            SpecError::new(problem, format!("remove {{journal}}; {} can", names.join(", ")))
         };
         self.journal.as_ref().map(Some).ok_or_else(none)
     }
 
-    /// `{journal}` stands where the catalog says, and nothing that does not go with it stands beside.
+    /// Checks that `{journal}` is at the option that the catalog names, without conflicting options.
     pub(crate) fn check_journal(
         &self,
         user: &[Item],
@@ -29,12 +29,12 @@ impl Filesystem {
         outer: Option<&Journal>,
     ) -> Result<(), SpecError> {
         let Some(outer) = outer else { return Ok(()) };
-        let mut places: Vec<(String, &str)> = Vec::new();
+        let mut options: Vec<(String, &str)> = Vec::new();
         for Item { option, value } in user {
             let value = value.as_deref().unwrap_or_default();
             match self.known().lists.contains_key(option) {
-                false => places.push((option.clone(), value)),
-                true => places.extend(value.split(',').map(|entry| {
+                false => options.push((option.clone(), value)),
+                true => options.extend(value.split(',').map(|entry| {
                     let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
                     (format!("{option} {name}"), value)
                 })),
@@ -42,18 +42,19 @@ impl Filesystem {
         }
         for option in mount {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            places.push((format!("mount {name}"), value));
+            options.push((format!("mount {name}"), value));
         }
-        for (place, value) in &places {
-            if value.contains("{journal}") && *place != outer.at {
-                let problem = format!("{{journal}} cannot stand at '{place}' of {}", self.name);
+        for (option, value) in &options {
+            if value.contains("{journal}") && *option != outer.at {
+                let problem =
+                    format!("{{journal}} cannot be the value of '{option}' of {}", self.name);
                 let joined = if outer.at.contains(' ') { '=' } else { ' ' };
                 let hint =
-                    format!("write {}{joined}{{journal}}; the rest follows by itself", outer.at);
+                    format!("write {}{joined}{{journal}}; fsdyno adds the other options", outer.at);
                 return Err(SpecError::new(problem, hint));
             }
-            if let Some(why) = outer.excludes.get(place) {
-                let problem = format!("'{place}' does not go with a journal on a second disk");
+            if let Some(why) = outer.excludes.get(option) {
+                let problem = format!("'{option}' conflicts with a journal on a second disk");
                 return Err(SpecError::new(problem, why));
             }
         }
@@ -62,13 +63,13 @@ impl Filesystem {
 }
 
 impl Journal {
-    /// The commands of a journal for a file system that is made with these options.
+    /// Returns the commands of the journal of a file system with these mkfs options.
     pub(crate) fn plan(&self, mkfs: &[Item]) -> OuterJournalPlan {
         let shared = mkfs.iter().filter(|item| self.shared.contains_key(&item.option));
         let shared = options::write(shared.cloned().collect());
         let mut make = self.make.clone();
-        if let Some(place) = make.iter().position(|word| word == "{options}") {
-            make.splice(place..=place, shared);
+        if let Some(at) = make.iter().position(|word| word == "{options}") {
+            make.splice(at..=at, shared);
         }
         let (features, feature_keys) = match &self.features {
             Some(features) => (features.argv.clone(), features.keys.clone()),
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outer_journal_is_made_named_at_the_mount_and_checked_with_its_file_system() {
+    fn a_journal_on_a_second_disk_is_made_mounted_and_checked_with_its_file_system() {
         let ext4 = plan("far=ext4 -I 128 -J device={journal}").unwrap();
         let words = ext4.mkfs.join(" ");
         assert!(words.ends_with("-I 128 -J device={journal} -b 4096 {device}"), "{words}");
@@ -126,29 +127,23 @@ mod tests {
     }
 
     #[test]
-    fn where_it_cannot_stand_the_right_place_is_named() {
+    fn a_journal_at_a_wrong_option_is_refused_with_the_right_one() {
         for (text, expected) in [
-            (
-                "ext4 -J device={journal},size=64",
-                "'-J size' does not go with a journal on a second",
-            ),
+            ("ext4 -J device={journal},size=64", "'-J size' conflicts with a journal on a second"),
             (
                 "ext4 -L {journal}",
-                "{journal} cannot stand at '-L' of ext4; write -J device={journal}",
+                "{journal} cannot be the value of '-L' of ext4; write -J device={journal}",
             ),
             (
                 "xfs -r rtdev={journal}",
-                "{journal} cannot stand at '-r rtdev' of xfs; write -l logdev=",
+                "{journal} cannot be the value of '-r rtdev' of xfs; write -l logdev=",
             ),
             (
                 "jfs -J device={journal}",
-                "{journal} cannot stand at '-J device' of jfs; write -j {jou",
+                "{journal} cannot be the value of '-J device' of jfs; write -j {jou",
             ),
-            (
-                "btrfs -L {journal}",
-                "btrfs has no journal that a second disk could hold; leave {jour",
-            ),
-            ("ext2 -J device={journal}", "ext2 has no journal that a second disk could hold"),
+            ("btrfs -L {journal}", "btrfs cannot have a journal on a second disk; remove {jour"),
+            ("ext2 -J device={journal}", "ext2 cannot have a journal on a second disk"),
         ] {
             let error = plan(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text}: {error}");

@@ -1,4 +1,4 @@
-//! Periods: what makes today's kernel and tools behave as those of a year, one TOML file each.
+//! Periods: settings that make current kernels and tools behave as those of a past year, one TOML file each.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::options::Item;
 
-/// Every period in the order of `fsdyno list periods`. Adding one is adding its file and its row here.
+/// All periods in the order of `fsdyno list periods`. To add one, add its file and a row here.
 const FILES: &[(&str, &str)] = &[
     ("2001", include_str!("../../../catalog/periods/2001.toml")),
     ("2004", include_str!("../../../catalog/periods/2004.toml")),
@@ -17,51 +17,51 @@ const FILES: &[(&str, &str)] = &[
     ("2009", include_str!("../../../catalog/periods/2009.toml")),
 ];
 
-/// What holds of a year, under what the user types.
+/// The settings of a past year; the user's own options take precedence.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Period {
-    /// Its name: the year.
+    /// The name: the year.
     pub name: String,
     /// One line for `fsdyno list`.
     pub about: String,
-    /// The kernel of then that is meant.
+    /// The kernel of that year.
     pub kernel: String,
-    /// The tools of then that are meant.
+    /// The tools of that year.
     pub tools: String,
-    /// The modelled disk of then; it is the user's to name (`--disk`).
+    /// A modelled disk of that year; the user chooses the disk (`--disk`).
     pub disk: String,
-    /// Options of mkfs that are left out where the user gives one of these others.
+    /// mkfs option → user options that replace it.
     #[serde(default)]
     pub gives_way: BTreeMap<String, Vec<String>>,
     /// Sysctls set before the first phase.
     #[serde(default)]
     pub sysctls: BTreeMap<String, String>,
-    /// File system → what was usual for it then; one that is missing did not exist.
+    /// File system → its usual settings; a missing one did not exist.
     pub filesystem: BTreeMap<String, Settings>,
-    /// What no setting brings back, in sentences.
+    /// Differences that no setting restores, in sentences.
     pub lost: Vec<String>,
-    /// Where each setting comes from.
+    /// The sources of the settings.
     pub source: Vec<Source>,
 }
 
-/// What was usual for a file system.
+/// The usual settings of a file system.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Options of mkfs.
     pub mkfs: Vec<String>,
-    /// More of them for larger file systems, the smallest size first; a later one wins.
+    /// More mkfs options for larger file systems, smallest size first; a later one wins.
     pub from: Vec<Larger>,
     /// Mount options.
     pub mount: Vec<String>,
     /// Environment of mkfs and check.
     pub env: BTreeMap<String, String>,
-    /// How the disk's write cache is set, where the kernel of then sent no flush and today's driver
-    /// cannot be told to leave them out.
+    /// The setting of the disk's write cache, if the old kernel sent no flush and the current driver
+    /// cannot suppress them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_cache: Option<String>,
-    /// What no setting brings back of it, in sentences.
+    /// Differences of this file system that no setting restores, in sentences.
     pub lost: Vec<String>,
 }
 
@@ -69,18 +69,18 @@ pub struct Settings {
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Larger {
-    /// The size from which on they hold.
+    /// The smallest size to which they apply.
     #[serde(deserialize_with = "size")]
     pub size: Bytes,
     /// The options.
     pub mkfs: Vec<String>,
 }
 
-/// Where settings come from.
+/// The source of settings.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// The settings, with commas between.
+    /// The settings, comma-separated.
     pub what: String,
     /// The source; `[MEM]` is from memory, unconfirmed.
     pub from: String,
@@ -88,49 +88,49 @@ pub struct Source {
 
 /// A period's settings for one file system of a size.
 #[derive(Clone, Copy, Debug)]
-pub struct Then<'a> {
+pub struct PeriodSettings<'a> {
     /// The period.
     pub period: &'a Period,
     /// Its settings for the file system.
     pub settings: &'a Settings,
-    /// How large the file system will be.
+    /// The size of the file system.
     pub size: Bytes,
 }
 
-impl<'a> Then<'a> {
-    /// The options of mkfs that hold, those for larger file systems last.
+impl<'a> PeriodSettings<'a> {
+    /// Returns the mkfs options that apply, those for larger file systems last.
     pub(crate) fn mkfs(&self) -> impl Iterator<Item = &'a Vec<String>> {
         let size = self.size;
         let larger = self.settings.from.iter().filter(move |from| from.size <= size);
         std::iter::once(&self.settings.mkfs).chain(larger.map(|from| &from.mkfs))
     }
 
-    /// Whether an option of the period is left out because of what the user typed.
-    pub(crate) fn gives_way(&self, item: &Item, user: &[Item]) -> bool {
-        let to = self.period.gives_way.get(&item.option);
-        to.is_some_and(|to| user.iter().any(|typed| to.contains(&typed.option)))
+    /// Reports whether an option of the period is replaced by one of the user's.
+    pub(crate) fn is_overridden(&self, item: &Item, user: &[Item]) -> bool {
+        let by = self.period.gives_way.get(&item.option);
+        by.is_some_and(|by| user.iter().any(|own| by.contains(&own.option)))
     }
 }
 
-/// The names, in the order of the table.
+/// Returns the names, in the order of the table.
 pub fn names() -> Vec<&'static str> {
     FILES.iter().map(|(name, _)| *name).collect()
 }
 
-/// Every period, in the order of the table.
+/// Returns all periods, in the order of the table.
 pub fn all() -> &'static [Period] {
     static ALL: OnceLock<Vec<Period>> = OnceLock::new();
-    // The files are part of the program and a test reads each: none is ever left out here.
+    // The files are part of the program, and a test parses each.
     ALL.get_or_init(|| FILES.iter().filter_map(|(_, text)| toml::from_str(text).ok()).collect())
 }
 
-/// The period of this name.
+/// Returns the period of this name.
 ///
 /// # Errors
-/// [`Unknown`], with the nearest right name.
+/// [`Unknown`], with the nearest valid name.
 pub fn get(name: &str) -> Result<&'static Period, Unknown> {
     let found = all().iter().find(|period| period.name == name);
-    // A year that there is no period of is no slip of the finger.
+    // Another year is not a typing error: list the periods.
     let is_year = name.len() == 4 && name.bytes().all(|byte| byte.is_ascii_digit());
     let hint = || match is_year {
         true => format!("there are: {}", names().join(", ")),
@@ -139,21 +139,21 @@ pub fn get(name: &str) -> Result<&'static Period, Unknown> {
     found.ok_or_else(|| Unknown { name: name.into(), hint: hint() })
 }
 
-/// A name that is no period's.
+/// An unknown period name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no period '{name}'; {hint}")]
 pub struct Unknown {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
-    /// The nearest right name, or all names.
+    /// The nearest valid name, or all names.
     pub hint: String,
 }
 
 impl Period {
-    /// Its settings for a file system of this size; none where that did not exist then.
-    pub fn then(&self, kind: &str, size: Bytes) -> Option<Then<'_>> {
+    /// Returns its settings for a file system of this size; none if that did not exist yet.
+    pub fn settings_for(&self, kind: &str, size: Bytes) -> Option<PeriodSettings<'_>> {
         let settings = self.filesystem.get(kind)?;
-        Some(Then { period: self, settings, size })
+        Some(PeriodSettings { period: self, settings, size })
     }
 }
 
@@ -172,13 +172,13 @@ mod tests {
 
     fn planned(period: &str, spec: &str, size: Bytes) -> fsdyno_record::plan::FilesystemPlan {
         let spec = Spec::parse(spec).unwrap();
-        let then = get(period).unwrap().then(&spec.kind, size).unwrap();
+        let then = get(period).unwrap().settings_for(&spec.kind, size).unwrap();
         let kind = catalog::get(&spec.kind).unwrap();
-        kind.plan_as_then(&spec, Context::Lab, Some("mke2fs 1.47.0"), Some(&then)).unwrap()
+        kind.plan_for_period(&spec, Context::Lab, Some("mke2fs 1.47.0"), Some(&then)).unwrap()
     }
 
     #[test]
-    fn every_file_is_read_and_bears_its_own_name() {
+    fn every_file_is_valid_and_named_as_its_period() {
         for (name, text) in FILES {
             let period: Period =
                 toml::from_str(text).unwrap_or_else(|error| panic!("{name}.toml: {error}"));
@@ -200,11 +200,11 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_of_every_period_has_a_source_and_is_one_that_there_is() {
+    fn every_setting_of_every_period_exists_and_has_a_source() {
         for period in all() {
             let sourced = |what: &str| {
                 let named = period.source.iter().any(|source| source.what.contains(what));
-                assert!(named, "{}: no source speaks of '{what}'", period.name);
+                assert!(named, "{}: no source mentions '{what}'", period.name);
             };
             period.sysctls.keys().for_each(|key| sourced(key));
             for (kind, settings) in &period.filesystem {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_types_wins_over_the_period() {
+    fn the_users_options_win_over_the_period() {
         let plain = planned("2004", "ext3", LARGE);
         assert_eq!(plain.period.as_deref(), Some("2004"));
         let words = plain.mkfs.join(" ");
@@ -232,12 +232,12 @@ mod tests {
         }
         assert_eq!(plain.mount_options, "barrier=0,strictatime");
 
-        let typed = planned("2004", "ext3 -J size=256 -T news -O dir_index @ noatime", LARGE);
-        let words = typed.mkfs.join(" ");
+        let own = planned("2004", "ext3 -J size=256 -T news -O dir_index @ noatime", LARGE);
+        let words = own.mkfs.join(" ");
         assert!(words.contains("-J size=256") && !words.contains("size=32"), "{words}");
         assert!(words.contains("-O none,has_journal,") && words.contains(",dir_index"), "{words}");
         assert!(words.contains("-T news") && !words.contains("-i 8192"), "{words}");
-        assert_eq!(typed.mount_options, "barrier=0,noatime");
+        assert_eq!(own.mount_options, "barrier=0,noatime");
 
         let outer = planned("2004", "ext3 -J device={journal}", LARGE);
         let words = outer.mkfs.join(" ");
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_then_is_given_only_where_the_file_system_is_large_enough() {
+    fn a_historical_journal_size_applies_only_to_a_large_enough_file_system() {
         let small = planned("2008", "ext4", Bytes(1 << 30)).mkfs.join(" ");
         assert!(!small.contains("-J"), "{small}");
         assert!(planned("2008", "ext4", LARGE).mkfs.join(" ").contains("-J size=128"));
@@ -253,8 +253,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_there_and_what_is_no_period_is_told() {
-        assert!(get("2001").unwrap().then("btrfs", LARGE).is_none());
+    fn a_file_system_that_did_not_exist_and_an_unknown_period_are_refused() {
+        assert!(get("2001").unwrap().settings_for("btrfs", LARGE).is_none());
         let error = get("208").unwrap_err().to_string();
         assert!(error.starts_with("there is no period '208'; did you mean '2008'"), "{error}");
     }

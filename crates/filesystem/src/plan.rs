@@ -1,26 +1,26 @@
-//! From a spec and the catalog to the commands of a trial.
+//! Resolves a spec and the catalog to the commands of a trial.
 
 use fsdyno_record::plan::{BelowPlan, FilesystemPlan, RaidPlan};
 use fsdyno_record::suggest;
 
-use crate::catalog::{self, Addition, Filesystem, Ground, Journal};
+use crate::catalog::{self, Addition, Backing, Filesystem, Journal};
 use crate::options::{self, Item, Known};
-use crate::period::Then;
+use crate::period::PeriodSettings;
 use crate::{Spec, SpecError, mount, version};
 
-/// Where the commands will run.
+/// The place where the commands will run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// In the lab, on a modelled disk that nobody has written to and that reads zeros.
+    /// In the lab, on an unwritten modelled disk that reads zeros.
     Lab,
     /// In the lab, on an array of such disks.
     LabArray,
-    /// On a loop file or a real device, which may hold anything.
+    /// On a loop file or a real device with any contents.
     Host,
 }
 
 impl Context {
-    /// That of a lab's plan.
+    /// Returns the context of a lab's plan.
     pub fn of_lab(raid: Option<RaidPlan>) -> Context {
         if raid.is_some() { Context::LabArray } else { Context::Lab }
     }
@@ -31,49 +31,48 @@ impl Context {
 }
 
 impl Filesystem {
-    /// The commands for this spec: the catalog's options with the user's merged in.
+    /// Plans the commands for this spec: the catalog's options merged with the user's.
     ///
-    /// `tool` is what the [`Filesystem::version`] command of the file system that is made printed (its
-    /// first line is enough). Without it the oldest supported version is assumed, which only makes mkfs
-    /// do more work.
+    /// `tool` is the output of the base file system's [`Filesystem::version`] command (its first line is
+    /// enough). Without it the oldest supported version is assumed, which only makes mkfs do more work.
     ///
     /// # Errors
     /// An option, a name in an option's list or a mount option that does not exist or cannot be
-    /// used, before anything is run.
+    /// used. Nothing has been run then.
     pub fn plan(
         &self,
         spec: &Spec,
         context: Context,
         tool: Option<&str>,
     ) -> Result<FilesystemPlan, SpecError> {
-        self.plan_as_then(spec, context, tool, None)
+        self.plan_for_period(spec, context, tool, None)
     }
 
-    /// The same, with a period's settings under what the user typed.
+    /// Plans the commands for this spec with a period's settings, which the user's options override.
     ///
     /// # Errors
     /// As [`Filesystem::plan`].
-    pub fn plan_as_then(
+    pub fn plan_for_period(
         &self,
         spec: &Spec,
         context: Context,
         tool: Option<&str>,
-        then: Option<&Then<'_>>,
+        period: Option<&PeriodSettings<'_>>,
     ) -> Result<FilesystemPlan, SpecError> {
         if self.mount.kind.is_empty() && !(spec.mkfs.is_empty() && spec.mount.is_empty()) {
             let problem = format!("{} is the device itself and takes no options", self.name);
             return Err(SpecError::new(problem, format!("write {} alone", self.name)));
         }
         if let Some(below) = &spec.below {
-            return self.over(spec, below, context, tool);
+            return self.plan_over(spec, below, context, tool);
         }
-        if self.lies_on == Ground::Command {
-            return self.by_command(spec, context);
+        if self.lies_on == Backing::Command {
+            return self.plan_command(spec, context);
         }
         let outer = self.outer_journal(spec)?;
-        let mkfs = self.mkfs_items(spec, context, tool, outer, then)?;
+        let mkfs = self.mkfs_items(spec, context, tool, outer, period)?;
         let mut env = self.env.clone();
-        env.extend(then.iter().flat_map(|then| then.settings.env.clone()));
+        env.extend(period.iter().flat_map(|period| period.settings.env.clone()));
         Ok(FilesystemPlan {
             kind: self.name.clone(),
             spec: spec.unlabelled(),
@@ -81,7 +80,7 @@ impl Filesystem {
             mkfs: self.mkfs_command(mkfs),
             env,
             mount_type: self.mount.kind.clone(),
-            mount_options: self.mount_options(spec, outer, then)?,
+            mount_options: self.mount_options(spec, outer, period)?,
             mount_command: self.mount_command(spec),
             below: None,
             settles: self.mount.settles,
@@ -92,13 +91,13 @@ impl Filesystem {
             modules: self.modules.clone(),
             feature_words: self.features.words.clone(),
             journal_bytes: self.features.journal_bytes.clone(),
-            period: then.map(|then| then.period.name.clone()),
+            period: period.map(|period| period.period.name.clone()),
             age: None,
         })
     }
 
-    /// The commands of the file system below, and this one mounted over it.
-    fn over(
+    /// Plans the lower file system and mounts this one over it.
+    fn plan_over(
         &self,
         spec: &Spec,
         below: &Spec,
@@ -108,12 +107,12 @@ impl Filesystem {
         let unknown = |error: catalog::Unknown| {
             SpecError::new(format!("there is no file system '{}'", error.name), error.hint)
         };
-        let ground = catalog::get(&below.kind).map_err(unknown)?;
-        if let Some(why) = ground.lacks.get(&self.name) {
-            let problem = format!("{} cannot lie over {}: {why}", self.name, below.kind);
-            return Err(SpecError::new(problem, "take another, such as ext4, below"));
+        let lower = catalog::get(&below.kind).map_err(unknown)?;
+        if let Some(why) = lower.lacks.get(&self.name) {
+            let problem = format!("{} cannot be mounted over {}: {why}", self.name, below.kind);
+            return Err(SpecError::new(problem, "use another lower file system, such as ext4"));
         }
-        let made = ground.plan(below, context, tool)?;
+        let made = lower.plan(below, context, tool)?;
         let below = BelowPlan {
             kind: made.kind,
             mount_type: made.mount_type,
@@ -130,14 +129,14 @@ impl Filesystem {
         })
     }
 
-    /// What a spec that is a command says: `[MKFS... ;] MOUNT...`.
-    fn by_command(&self, spec: &Spec, context: Context) -> Result<FilesystemPlan, SpecError> {
+    /// Plans the commands of a FUSE spec, `[MKFS... ;] MOUNT...`.
+    fn plan_command(&self, spec: &Spec, context: Context) -> Result<FilesystemPlan, SpecError> {
         let parts: Vec<&[String]> = spec.mkfs.split(|word| word == ";").collect();
         let (mkfs, mount) = match parts[..] {
             [mount] => (&[][..], mount),
             [mkfs, mount] => (mkfs, mount),
             _ => {
-                let hint = "write one that makes it, a ';' and one that mounts it";
+                let hint = "write an mkfs command, ';' and a mount command";
                 return Err(SpecError::new("there are more than two commands", hint));
             }
         };
@@ -149,15 +148,17 @@ impl Filesystem {
             return Err(wrong("a command is empty"));
         }
         if !names(mount, "{mount}") {
-            return Err(wrong("the command that mounts does not say where: {mount}"));
+            return Err(wrong("the mount command does not contain {mount}"));
         }
         if names(mkfs, "{mount}") || parts.len() == 2 && !names(mkfs, "{device}") {
-            return Err(wrong("the command that makes it is told {device}, and not {mount}"));
+            return Err(wrong(
+                "the mkfs command must contain {device} and must not contain {mount}",
+            ));
         }
-        if let Some(word) = spec.mkfs.iter().find(|word| names_a_device(word)) {
+        if let Some(word) = spec.mkfs.iter().find(|word| names_device(word)) {
             let problem =
                 format!("'{word}' names a device of this machine, and the command runs as root");
-            let hint = "write {device}, the trial's own; no other is fsdyno's to touch";
+            let hint = "write {device}, the trial's own; fsdyno touches no other";
             return Err(SpecError::new(problem, hint));
         }
         for program in [mkfs.first(), mount.first()].into_iter().flatten() {
@@ -178,27 +179,27 @@ impl Filesystem {
         })
     }
 
-    /// The command that mounts it, where mount(2) does not.
+    /// Returns the command that mounts it, if mount(2) does not.
     fn mount_command(&self, spec: &Spec) -> Vec<String> {
         let mut command = self.mount.command.clone();
-        if let Some(place) = command.iter().position(|word| word == "{options}") {
+        if let Some(at) = command.iter().position(|word| word == "{options}") {
             let options = match spec.mount.is_empty() {
                 true => vec![],
                 false => vec!["-o".to_string(), spec.mount.join(",")],
             };
-            command.splice(place..=place, options);
+            command.splice(at..=at, options);
         }
         command
     }
 
-    /// The options of mkfs: the catalog's own, with the period's merged in and over them the user's.
+    /// Returns the options of mkfs: the catalog's, overridden by the period's, overridden by the user's.
     fn mkfs_items(
         &self,
         spec: &Spec,
         context: Context,
         tool: Option<&str>,
         outer: Option<&Journal>,
-        then: Option<&Then<'_>>,
+        period: Option<&PeriodSettings<'_>>,
     ) -> Result<Vec<Item>, SpecError> {
         let known = self.known();
         let (program, own, _) = self.mkfs_words();
@@ -206,26 +207,27 @@ impl Filesystem {
             return match spec.mkfs.first() {
                 None => Ok(Vec::new()),
                 Some(word) => {
-                    let problem = format!("'{word}' is for an mkfs, and {} has none", self.name);
-                    Err(SpecError::new(problem, "write its mount options behind an '@'"))
+                    let problem =
+                        format!("'{word}' is an mkfs option, and {} has no mkfs", self.name);
+                    Err(SpecError::new(problem, "write its mount options after '@'"))
                 }
             };
         }
         let mut items = known.read(program, own)?;
-        for addition in self.mkfs.add.iter().filter(|addition| holds(addition, context, tool)) {
+        for addition in self.mkfs.add.iter().filter(|addition| applies(addition, context, tool)) {
             items = known.merge(items, known.read(program, &addition.options)?);
         }
         let user = known.read(program, &spec.mkfs)?;
         known.check(program, &user)?;
         self.check_journal(&user, &spec.mount, outer)?;
-        for options in then.iter().flat_map(|then| then.mkfs()) {
-            let mut period = known.read(program, options)?;
-            known.check(program, &period)?;
-            period.retain(|item| !then.is_some_and(|then| then.gives_way(item, &user)));
+        for options in period.iter().flat_map(|period| period.mkfs()) {
+            let mut usual = known.read(program, options)?;
+            known.check(program, &usual)?;
+            usual.retain(|item| !period.is_some_and(|period| period.is_overridden(item, &user)));
             if let Some(outer) = outer {
-                known.drop_entries(&mut period, &outer.excludes);
+                known.drop_entries(&mut usual, &outer.excludes);
             }
-            items = known.merge(items, period);
+            items = known.merge(items, usual);
         }
         let mut items = known.merge(items, user);
         for (option, usual) in outer.iter().flat_map(|outer| &outer.shared) {
@@ -236,14 +238,14 @@ impl Filesystem {
         Ok(items)
     }
 
-    /// The catalog's mkfs: program, what stands before the user's options, what stands behind.
+    /// Splits the catalog's mkfs command: program, words before the user's options, words after them.
     fn mkfs_words(&self) -> (&str, &[String], &[String]) {
         let (program, words) = match self.mkfs.argv.split_first() {
             Some((program, words)) => (program.as_str(), words),
             None => ("mkfs", &[][..]),
         };
-        let place = words.iter().position(|word| word == "{options}").unwrap_or(words.len());
-        (program, &words[..place], words.get(place + 1..).unwrap_or_default())
+        let at = words.iter().position(|word| word == "{options}").unwrap_or(words.len());
+        (program, &words[..at], words.get(at + 1..).unwrap_or_default())
     }
 
     fn mkfs_command(&self, items: Vec<Item>) -> Vec<String> {
@@ -261,18 +263,18 @@ impl Filesystem {
         &self,
         spec: &Spec,
         outer: Option<&Journal>,
-        then: Option<&Then<'_>>,
+        period: Option<&PeriodSettings<'_>>,
     ) -> Result<String, SpecError> {
-        let period = then.map(|then| then.settings.mount.as_slice()).unwrap_or_default();
-        for option in period.iter().chain(&spec.mount) {
+        let usual = period.map(|period| period.settings.mount.as_slice()).unwrap_or_default();
+        for option in usual.iter().chain(&spec.mount) {
             self.check_mount_option(self.known(), option)?;
         }
         let own = [Some(&self.mount.options), outer.map(|outer| &outer.mount)];
         let own = own.into_iter().flatten().filter(|options| !options.is_empty());
-        let period = period
+        let usual = usual
             .iter()
-            .filter(|option| !spec.mount.iter().any(|typed| mount::same_matter(option, typed)));
-        let all: Vec<&str> = own.chain(period).chain(&spec.mount).map(String::as_str).collect();
+            .filter(|option| !spec.mount.iter().any(|own| mount::same_setting(option, own)));
+        let all: Vec<&str> = own.chain(usual).chain(&spec.mount).map(String::as_str).collect();
         Ok(all.join(","))
     }
 
@@ -294,7 +296,7 @@ impl Filesystem {
         if let Some((_, why)) = NEVER.iter().find(|(never, _)| *never == name) {
             return Err(refused(why));
         }
-        if mount::flag_named(option).is_some() {
+        if mount::find_flag(option).is_some() {
             return Ok(());
         }
         let own = if self.mount.known.is_empty() { &known.mount } else { &self.mount.known };
@@ -308,39 +310,42 @@ impl Filesystem {
     }
 }
 
+/// The reason for the options of mount(8) that the kernel does not have.
+const FSTAB_ONLY: &str = "it is for fstab, and the kernel does not have it";
+
 /// Mount options that make no sense in a trial, whatever the file system.
 const NEVER: &[(&str, &str)] = &[
     ("ro", "a trial writes"),
     ("remount", "every trial mounts a fresh file system"),
     ("bind", "every trial mounts a fresh file system"),
     ("loop", "choose the medium with --on"),
-    ("auto", "it is for fstab and the kernel does not know it"),
-    ("noauto", "it is for fstab and the kernel does not know it"),
-    ("user", "it is for fstab and the kernel does not know it"),
-    ("users", "it is for fstab and the kernel does not know it"),
-    ("nofail", "it is for fstab and the kernel does not know it"),
-    ("_netdev", "it is for fstab and the kernel does not know it"),
+    ("auto", FSTAB_ONLY),
+    ("noauto", FSTAB_ONLY),
+    ("user", FSTAB_ONLY),
+    ("users", FSTAB_ONLY),
+    ("nofail", FSTAB_ONLY),
+    ("_netdev", FSTAB_ONLY),
 ];
 
-/// What the kernel's security modules take from every file system's data.
+/// Mount options of the kernel's security modules, valid for every file system.
 const SECURITY: &[&str] = &["context", "fscontext", "defcontext", "rootcontext"];
 
-fn holds(addition: &Addition, context: Context, tool: Option<&str>) -> bool {
-    let place =
+fn applies(addition: &Addition, context: Context, tool: Option<&str>) -> bool {
+    let here =
         (!addition.lab || context.is_lab()) && (!addition.one_disk || context != Context::LabArray);
     let known = match (&addition.since, tool) {
         (None, _) => true,
         (Some(since), Some(line)) => version::at_least(line, since),
         (Some(_), None) => false,
     };
-    place && known
+    here && known
 }
 
-/// Where a guest of the lab has something of its own, so that no program of the user's can lie there.
-const OF_THE_GUEST: &[&str] = &["/dev", "/init", "/lab", "/mnt", "/proc", "/sys"];
+/// Folders that a guest of the lab uses itself, so that no user's program can be put there.
+const GUEST_OWNED: &[&str] = &["/dev", "/init", "/lab", "/mnt", "/proc", "/sys"];
 
-/// Whether a program is named so that it is the same one on this host and in a guest: by a name that is looked for
-/// in PATH, or by the whole path of a file, which a guest gets at that path.
+/// Checks that a program's name means the same on this host and in a guest: a name to search in PATH, or an
+/// absolute path, at which a guest gets a copy.
 fn check_program(program: &str, context: Context) -> Result<(), SpecError> {
     if !program.contains('/') {
         return Ok(());
@@ -348,33 +353,30 @@ fn check_program(program: &str, context: Context) -> Result<(), SpecError> {
     let plain = |part: &str| !matches!(part, "" | "." | "..");
     let parts = program.strip_prefix('/').filter(|path| path.split('/').all(plain));
     let Some(path) = parts else {
-        let problem =
-            format!("'{program}' is neither the name of a program nor the whole path of one");
+        let problem = format!("'{program}' is neither the name of a program nor an absolute path");
         let right =
-            "write a name that is found in PATH, or a path from / on without '.', '..' and '//'";
+            "write a name that is found in PATH, or an absolute path without '.', '..' and '//'";
         return Err(SpecError::new(problem, right));
     };
-    let top = OF_THE_GUEST.iter().find(|top| path.split('/').next() == top.strip_prefix('/'));
+    let top = GUEST_OWNED.iter().find(|top| path.split('/').next() == top.strip_prefix('/'));
     match top {
         Some(top) if context.is_lab() => Err(SpecError::new(
-            format!(
-                "'{program}' cannot be put into a guest of the lab, which has something of its own at {top}"
-            ),
-            "lay the program elsewhere",
+            format!("'{program}' cannot be copied into the lab's guest, which uses {top} itself"),
+            "install the program elsewhere",
         )),
         _ => Ok(()),
     }
 }
 
-/// Devices that any FUSE program may want, and that hold nothing.
+/// Devices without data that any FUSE program may use.
 pub const HARMLESS: &[&str] = &["/dev/fuse", "/dev/null"];
 
-/// How tools name a device by what lies on it (libblkid).
+/// Prefixes that name a device by its contents (libblkid).
 const BY_CONTENTS: &[&str] = &["LABEL=", "UUID=", "PARTLABEL=", "PARTUUID="];
 
-/// Whether a word of a command names a device, or a part of it does: below /dev, or by what lies on it. (A
-/// link, or a node elsewhere, is for the host to see where the command is to run.)
-fn names_a_device(word: &str) -> bool {
+/// Reports whether a word of a command, or a part of it, names a device: below /dev, or by its contents.
+/// (Links and nodes elsewhere are checked on the host where the command runs.)
+fn names_device(word: &str) -> bool {
     if word.split(',').any(|part| BY_CONTENTS.iter().any(|name| part.contains(name))) {
         return true;
     }
@@ -408,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_a_file_system_has_no_command_and_no_option() {
+    fn a_raw_device_has_no_command_and_no_option() {
         let raw = plan("raw").unwrap();
         assert!(raw.is_raw() && raw.mkfs.is_empty() && raw.check.is_empty());
         assert!(!plan("ext4").unwrap().is_raw());
@@ -419,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_systems_own_options_are_among_those_it_knows() {
+    fn the_catalogs_own_options_are_known_options() {
         for filesystem in catalog::all().iter().filter(|kind| !kind.mkfs.argv.is_empty()) {
             let spec = Spec::parse(&filesystem.name).unwrap();
             for context in [Context::Lab, Context::Host] {
@@ -432,24 +434,24 @@ mod tests {
     }
 
     #[test]
-    fn an_extended_option_joins_the_labs_own() {
-        let typed = mkfs("ext4 -E stride=4 -I 128 -O ^dir_index");
-        assert!(typed.contains(",lazy_journal_init=0,nodiscard,"), "{typed}");
-        assert!(typed.contains("hash_seed={hash_seed},"), "{typed}");
-        assert!(typed.ends_with(",stride=4 -I 128 -O ^dir_index {device}"), "{typed}");
-        assert_eq!(typed.matches("-E").count(), 1);
+    fn an_extended_option_is_merged_into_the_labs() {
+        let command = mkfs("ext4 -E stride=4 -I 128 -O ^dir_index");
+        assert!(command.contains(",lazy_journal_init=0,nodiscard,"), "{command}");
+        assert!(command.contains("hash_seed={hash_seed},"), "{command}");
+        assert!(command.ends_with(",stride=4 -I 128 -O ^dir_index {device}"), "{command}");
+        assert_eq!(command.matches("-E").count(), 1);
     }
 
     #[test]
-    fn a_users_value_takes_the_place_of_the_labs() {
-        let typed = mkfs("ext4 -U clear -E lazy_itable_init=1");
-        assert!(typed.contains("-U clear") && !typed.contains("{uuid}"), "{typed}");
+    fn a_users_value_replaces_the_labs() {
+        let command = mkfs("ext4 -U clear -E lazy_itable_init=1");
+        assert!(command.contains("-U clear") && !command.contains("{uuid}"), "{command}");
         assert!(
-            typed.contains("lazy_itable_init=1") && !typed.contains("itable_init=0"),
-            "{typed}"
+            command.contains("lazy_itable_init=1") && !command.contains("itable_init=0"),
+            "{command}"
         );
-        let typed = mkfs("xfs -m crc=0 -l size=64m");
-        assert!(typed.contains("-m uuid={uuid},crc=0 -K -l size=64m {device}"), "{typed}");
+        let command = mkfs("xfs -m crc=0 -l size=64m");
+        assert!(command.contains("-m uuid={uuid},crc=0 -K -l size=64m {device}"), "{command}");
         assert!(mkfs("reiserfs --hash=tea").contains(" -h tea "));
     }
 
@@ -465,12 +467,15 @@ mod tests {
             assert!(mkfs(kind, Context::LabArray).contains("nodiscard"), "{kind}");
             assert!(!mkfs(kind, Context::Host).contains("stripe"), "{kind}");
         }
-        let typed = mkfs("ext4 -E stripe_width=8", Context::Lab);
-        assert!(typed.contains("stripe_width=8") && !typed.contains("stripe_width=0"), "{typed}");
+        let command = mkfs("ext4 -E stripe_width=8", Context::Lab);
+        assert!(
+            command.contains("stripe_width=8") && !command.contains("stripe_width=0"),
+            "{command}"
+        );
     }
 
     #[test]
-    fn what_only_a_newer_mke2fs_or_the_lab_can_bear_waits_for_it() {
+    fn conditional_options_need_a_newer_mke2fs_and_the_lab() {
         let ext4 = catalog::get("ext4").unwrap();
         let spec = Spec::parse("ext4").unwrap();
         let zeroed = |context, tool| {
@@ -484,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn mount_options_are_kept_in_order() {
+    fn mount_options_stay_in_order() {
         let made = plan("ext3 -J size=64 @ data=writeback,noatime").unwrap();
         assert_eq!(made.mount_options, "data=writeback,noatime");
         assert_eq!(made.mount_type, "ext3");
@@ -492,36 +497,36 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_is_refused_with_the_nearest_right_name() {
+    fn an_unknown_option_is_refused_with_the_nearest_valid_one() {
         for (text, expected) in [
             ("ext4 -Z", "mke2fs has no option -Z; there are: -"),
-            ("ext4 -O dir_indx", "mke2fs -O knows no 'dir_indx'; did you mean 'dir_index'?"),
-            ("ext3 -J sise=64", "mke2fs -J knows no 'sise'; did you mean 'size'?"),
+            ("ext4 -O dir_indx", "mke2fs -O has no 'dir_indx'; did you mean 'dir_index'?"),
+            ("ext3 -J sise=64", "mke2fs -J has no 'sise'; did you mean 'size'?"),
             ("ext4 @ noatme", "ext4 has no mount option 'noatme'; did you mean 'noatime'?"),
             ("xfs @ logbuf=8", "xfs has no mount option 'logbuf'; did you mean 'logbufs'?"),
-            ("xfs -m reflnk=0", "mkfs.xfs -m knows no 'reflnk'; did you mean 'reflink'?"),
+            ("xfs -m reflnk=0", "mkfs.xfs -m has no 'reflnk'; did you mean 'reflink'?"),
             (
                 "btrfs --nodsize 4096",
                 "mkfs.btrfs has no option --nodsize; did you mean '--nodesize'?",
             ),
             ("ext4 -t ext3", "mke2fs -t cannot be used here; "),
             ("ext4 @ ro", "the mount option 'ro' cannot be used here; a trial writes"),
-            ("ext4 -J device=/dev/sdb", "'/dev/sdb' is no device for '-J device'"),
-            ("xfs -l logdev=/dev/sdb", "'/dev/sdb' is no device for '-l logdev'"),
-            ("xfs @ logdev=/dev/sdb", "'/dev/sdb' is no device for 'mount logdev'"),
-            ("btrfs /dev/sdb", "'/dev/sdb' is no option of mkfs.btrfs"),
+            ("ext4 -J device=/dev/sdb", "'/dev/sdb' cannot be the device of '-J device'"),
+            ("xfs -l logdev=/dev/sdb", "'/dev/sdb' cannot be the device of '-l logdev'"),
+            ("xfs @ logdev=/dev/sdb", "'/dev/sdb' cannot be the device of 'mount logdev'"),
+            ("btrfs /dev/sdb", "'/dev/sdb' is not an option of mkfs.btrfs"),
             (
                 "ext4 xfs",
-                "'xfs' is no option of mke2fs; it is the name of a file system: give --fs once for each",
+                "'xfs' is not an option of mke2fs; it is a file system: give --fs once for each",
             ),
             (
                 "ext4 -o noatime,data=writeback",
-                "'-o noatime,data=writeback' is for mount, and these options are for mke2fs; mount options go after @: \
+                "'-o noatime,data=writeback' is an option of mount, not of mke2fs; mount options go after @: \
                  write '@ noatime,data=writeback'",
             ),
-            ("xfs -onoatime", "'-o noatime' is for mount"),
-            ("jfs -j /dev/sdb", "'/dev/sdb' is no device for '-j'"),
-            ("reiserfs -j /dev/sdb", "'/dev/sdb' is no device for '-j'"),
+            ("xfs -onoatime", "'-o noatime' is an option of mount"),
+            ("jfs -j /dev/sdb", "'/dev/sdb' cannot be the device of '-j'"),
+            ("reiserfs -j /dev/sdb", "'/dev/sdb' cannot be the device of '-j'"),
         ] {
             let error = plan(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text}: {error}");
@@ -529,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_over_another_is_made_as_that_one_and_mounted_over_it() {
+    fn the_lower_file_system_is_made_and_the_upper_one_is_mounted_over_it() {
         let over = plan("overlayfs,volatile:ext4 -I 128 @ noatime").unwrap();
         let alone = plan("ext4 -I 128 @ noatime").unwrap();
         assert_eq!((over.kind.as_str(), over.made_kind()), ("overlayfs", "ext4"));
@@ -544,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_mkfs_has_none_and_takes_no_options_for_one() {
+    fn a_file_system_without_mkfs_takes_no_mkfs_options() {
         let tmpfs = plan("tmpfs @ size=256m,noatime").unwrap();
         assert!(tmpfs.mkfs.is_empty() && tmpfs.check.is_empty());
         assert_eq!(tmpfs.mount_options, "size=256m,noatime");
@@ -552,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_mounted_by_its_command() {
+    fn a_fuse_file_system_is_mounted_by_its_command() {
         let ours = plan("fuse2fs -I 128 @ kernel_cache,noatime").unwrap();
         let words = "fuse2fs {device} {mount} -f -o kernel_cache,noatime";
         assert_eq!(ours.mount_command.join(" "), words);
@@ -569,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_gets_the_trials_own_device_and_no_other() {
+    fn a_command_may_use_the_trials_device_and_no_other() {
         for word in [
             "/dev/sda",
             "-odev=/dev/sda1",
@@ -601,26 +606,29 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_put_together_is_refused() {
+    fn inconsistent_specs_are_refused() {
         for (text, expected) in [
-            ("tmpfs -I 128", "'-I' is for an mkfs, and tmpfs has none; write its mount"),
+            ("tmpfs -I 128", "'-I' is an mkfs option, and tmpfs has no mkfs; write its mount"),
             ("tmpfs @ sise=1m", "tmpfs has no mount option 'sise'; did you mean 'size'?"),
-            ("overlayfs:vfat", "overlayfs cannot lie over vfat: overlayfs refuses"),
-            ("overlayfs:fuse2fs", "overlayfs cannot lie over fuse2fs"),
+            ("overlayfs:vfat", "overlayfs cannot be mounted over vfat: overlayfs refuses"),
+            ("overlayfs:fuse2fs", "overlayfs cannot be mounted over fuse2fs"),
             ("overlayfs:ext5", "there is no file system 'ext5'; did you mean 'ext"),
             ("overlayfs:ext4 -Z", "mke2fs has no option -Z"),
             ("overlayfs,volatil:ext4", "overlayfs has no mount option 'volatil'; did you mean"),
             ("overlayfs,upperdir=/x:ext4", "the mount option 'upperdir' cannot be used here"),
             ("fuse2fs @ data=journal", "fuse2fs has no mount option 'data'"),
-            ("fuse2fs -J device={journal}", "fuse2fs has no journal that a second disk"),
-            ("fuse: bindfs /home {device}", "the command that mounts does not say where"),
-            ("fuse: mkfs.x ; x {mount}", "the command that makes it is told {device}"),
+            ("fuse2fs -J device={journal}", "fuse2fs cannot have a journal on a second disk"),
+            ("fuse: bindfs /home {device}", "the mount command does not contain {mount}"),
+            ("fuse: mkfs.x ; x {mount}", "the mkfs command must contain {device}"),
             ("fuse: ; x {mount}", "a command is empty"),
             ("fuse: a {device} ; b ; c {mount}", "there are more than two commands"),
-            ("fuse: ./a {device} {mount}", "'./a' is neither the name of a program nor the whole"),
+            (
+                "fuse: ./a {device} {mount}",
+                "'./a' is neither the name of a program nor an absolute",
+            ),
             ("fuse: mk/x {device} ; a {device} {mount}", "'mk/x' is neither the name of a program"),
             ("fuse: /opt/../a {device} {mount}", "'/opt/../a' is neither the name of a program"),
-            ("fuse: /mnt/a {device} {mount}", "'/mnt/a' cannot be put into a guest of the lab"),
+            ("fuse: /mnt/a {device} {mount}", "'/mnt/a' cannot be copied into the lab's guest"),
             ("vfat --offset=3", "mkfs.vfat --offset cannot be used here"),
             ("nilfs2 @ cp=3", "the mount option 'cp' cannot be used here"),
         ] {
@@ -630,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_really_type_is_taken() {
+    fn realistic_specs_are_accepted() {
         for text in [
             "ext2 -O ^dir_index -b 1024 -i 4096 -N 100000 -m 0",
             "ext3 -T news -J size=256 -O dir_index @ data=journal,commit=60,barrier=0,nodiratime",

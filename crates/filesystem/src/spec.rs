@@ -1,74 +1,74 @@
-//! What a user types for a file system: `[NAME=]KIND [mkfs options...] [@ mount,options]`.
+//! The grammar of a file system spec: `[NAME=]KIND [mkfs options...] [@ mount,options]`.
 //!
-//! Two kinds are typed otherwise, with a colon behind their name: one that lies over another,
-//! `overlayfs[,option...]:SPEC`, and one that is a command, `fuse: [MKFS... ;] COMMAND...`.
+//! Two kinds have a colon after their name instead: `overlayfs[,option...]:SPEC`, mounted over another
+//! file system, and `fuse: [MKFS... ;] COMMAND...`, mounted by a command.
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::catalog::{self, Ground};
+use crate::catalog::{self, Backing};
 use crate::words::{self, Word};
 use crate::{SpecError, mount};
 
-/// A file system as it was typed, such as `far=ext4 -J size=64 @ data=writeback,noatime`.
+/// A parsed file system spec, such as `far=ext4 -J size=64 @ data=writeback,noatime`.
 ///
-/// The words of a spec are quoted like a shell's. A spec that parsed is shown (`Display`) in a form
-/// that parses to the same spec. Whether the kind and the options exist is the catalog's to say.
+/// The words of a spec are quoted like a shell's. `Display` writes a form that parses to the same spec.
+/// The catalog checks whether the kind and the options exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// The name in tables, if one was given: letters, digits and `_ . + -`, and not the name of a
-    /// file system, because a row called `xfs` that is an ext4 would deceive its reader.
+    /// The name in tables, if one was given: letters, digits and `_ . + -`. Names of file systems are
+    /// not allowed, because a row named `xfs` that is an ext4 would mislead.
     pub label: Option<String>,
     /// The name in the catalog.
     pub kind: String,
-    /// Options for mkfs, one word each, as typed; of a file system that is a command all its words.
+    /// Options for mkfs, one word each, as given; of a FUSE command all its words.
     pub mkfs: Vec<String>,
-    /// Mount options, one each; a comma inside double quotes does not part two.
+    /// Mount options, one each; a comma inside double quotes does not separate.
     pub mount: Vec<String>,
-    /// The file system that this one lies over.
+    /// The lower file system, if this one is mounted over another.
     pub below: Option<Box<Spec>>,
 }
 
 impl Spec {
-    /// Reads a spec.
+    /// Parses a spec.
     ///
     /// # Errors
-    /// What does not fit the grammar, with its column.
+    /// A grammar error, with its column.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let words = words::split(text)?;
         let Some((first, rest)) = words.split_first() else {
             let kinds = catalog::names().join(", ");
             return Err(SpecError::at(1, "an empty spec", format!("there are: {kinds}")));
         };
-        let (label, word) = label(first)?;
+        let (label, word) = split_label(first)?;
         if let Some((head, behind)) = word.text.split_once(':') {
             let column = word.column + head.chars().count() + 1;
             let behind = Word { text: behind.to_string(), column, at_sign: false };
             let behind = Some(behind).filter(|word| !word.text.is_empty());
             let words: Vec<Word> = behind.into_iter().chain(rest.iter().cloned()).collect();
             let head = Word { text: head.to_string(), ..word };
-            return Ok(Spec { label, ..with_colon(&head, &words)? });
+            return Ok(Spec { label, ..parse_with_colon(&head, &words)? });
         }
-        Ok(Spec { label, ..plain(&word, rest)? })
+        Ok(Spec { label, ..parse_plain(&word, rest)? })
     }
 
-    /// The name in tables: the label, or else the spec itself.
+    /// Returns the name in tables: the label, or else the spec itself.
     pub fn name(&self) -> String {
         self.label.clone().unwrap_or_else(|| self.unlabelled())
     }
 
-    /// Whether it names the second disk, `{journal}`.
+    /// Reports whether it uses the second disk, `{journal}`.
     pub fn names_second_disk(&self) -> bool {
-        let made = self.made();
-        made.mkfs.iter().chain(&made.mount).any(|word| word.contains("{journal}"))
+        let base = self.base();
+        base.mkfs.iter().chain(&base.mount).any(|word| word.contains("{journal}"))
     }
 
-    /// The spec of the file system that is made: the one below, where this one lies over another.
-    pub fn made(&self) -> &Spec {
-        self.below.as_deref().map_or(self, Spec::made)
+    /// Returns the spec of the file system that mkfs makes: the lower one if this is mounted over another.
+    pub fn base(&self) -> &Spec {
+        self.below.as_deref().map_or(self, Spec::base)
     }
 
-    /// The spec as a user would type it without a label.
+    /// Returns the text of the spec without its label.
     pub fn unlabelled(&self) -> String {
         let mut text = self.kind.clone();
         if let Some(below) = &self.below {
@@ -109,9 +109,9 @@ impl fmt::Display for Spec {
     }
 }
 
-/// The first word parted: `NAME=` if it begins so, and the rest of it. Behind a comma or a colon an
-/// equals sign belongs to an option.
-fn label(word: &Word) -> Result<(Option<String>, Word), SpecError> {
+/// Splits the first word into an optional `NAME=` and the rest. After a comma or a colon an equals sign
+/// belongs to an option.
+fn split_label(word: &Word) -> Result<(Option<String>, Word), SpecError> {
     let before = word.text.find([',', ':']).unwrap_or(word.text.len());
     match word.text.split_once('=') {
         Some((label, rest)) if label.len() < before => {
@@ -122,18 +122,18 @@ fn label(word: &Word) -> Result<(Option<String>, Word), SpecError> {
     }
 }
 
-/// `KIND [mkfs options...] [@ mount,options]`.
-fn plain(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
-    let kind = kind(head)?;
-    for (ground, right) in [
-        (Ground::Filesystem, format!("write what it lies over, as in '{kind}:ext4 -I 256'")),
+/// Parses `KIND [mkfs options...] [@ mount,options]`.
+fn parse_plain(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
+    let kind = parse_kind(head)?;
+    for (backing, right) in [
+        (Backing::Filesystem, format!("write the lower file system, as in '{kind}:ext4 -I 256'")),
         (
-            Ground::Command,
+            Backing::Command,
             format!("write its command, as in '{kind}: fuse2fs {{device}} {{mount}}'"),
         ),
     ] {
-        if ground_of(&kind) == Some(ground) {
-            return Err(SpecError::at(head.column, format!("'{kind}' alone"), right));
+        if backing_of(&kind) == Some(backing) {
+            return Err(SpecError::at(head.column, format!("'{kind}' is incomplete"), right));
         }
     }
     let end = rest.iter().position(|word| word.at_sign).unwrap_or(rest.len());
@@ -142,31 +142,31 @@ fn plain(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
     Ok(Spec { label: None, kind, mkfs, mount: mount_options(mount)?, below: None })
 }
 
-/// `KIND[,option...]` before a colon, and what stands behind it.
-fn with_colon(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
+/// Parses `KIND[,option...]:` and the words after it.
+fn parse_with_colon(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
     let (name, options) = match head.text.split_once(',') {
         Some((name, options)) => (name, Some(options)),
         None => (head.text.as_str(), None),
     };
-    let kind = kind(&Word { text: name.to_string(), ..head.clone() })?;
+    let kind = parse_kind(&Word { text: name.to_string(), ..head.clone() })?;
     let column = head.column + kind.chars().count() + 1;
     let empty = |what: &str, right: &str| {
-        SpecError::at(head.column, format!("no {what} behind '{}:'", head.text), right)
+        SpecError::at(head.column, format!("no {what} after '{}:'", head.text), right)
     };
     let mut spec = Spec { label: None, kind, mkfs: vec![], mount: vec![], below: None };
-    match ground_of(&spec.kind) {
-        Some(Ground::Filesystem) => {
+    match backing_of(&spec.kind) {
+        Some(Backing::Filesystem) => {
             let hint = "write them with commas and without blanks, as in 'overlayfs,volatile:ext4'";
             let items = options.map(mount::items).transpose();
             let items =
                 items.map_err(|problem| SpecError::at(column, problem.to_string(), hint))?;
             spec.mount = items.unwrap_or_default();
             let (first, rest) = rest.split_first().ok_or_else(|| {
-                empty("file system", "write the one below, as in 'overlayfs:ext4'")
+                empty("file system", "write the lower one, as in 'overlayfs:ext4'")
             })?;
-            spec.below = Some(Box::new(plain(first, rest)?));
+            spec.below = Some(Box::new(parse_plain(first, rest)?));
         }
-        Some(Ground::Command) if options.is_none() => {
+        Some(Backing::Command) if options.is_none() => {
             spec.mkfs = rest.iter().map(|word| word.text.clone()).collect();
             if spec.mkfs.is_empty() {
                 return Err(empty("command", "write it, as in 'fuse: fuse2fs {device} {mount}'"));
@@ -174,18 +174,18 @@ fn with_colon(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
         }
         _ => {
             let problem = format!("'{}:' does not begin a spec", head.text);
-            let hint = "a colon stands behind overlayfs[,option...] and behind fuse only";
+            let hint = "only overlayfs[,option...] and fuse take a colon";
             return Err(SpecError::at(head.column, problem, hint));
         }
     }
     Ok(spec)
 }
 
-/// The name of a kind, whether there is one or not.
-fn kind(word: &Word) -> Result<String, SpecError> {
+/// Parses the name of a kind, known or not.
+fn parse_kind(word: &Word) -> Result<String, SpecError> {
     let kind = word.text.as_str();
     if !is_name(kind) || kind.starts_with('-') {
-        let problem = format!("'{kind}' is no name of a file system");
+        let problem = format!("'{kind}' is not a file system name");
         let hint = match kind.contains(',') {
             true => {
                 "give --fs once for each file system; mount options go after @, as in 'ext4 @ noatime'"
@@ -197,22 +197,22 @@ fn kind(word: &Word) -> Result<String, SpecError> {
     Ok(kind.to_string())
 }
 
-fn ground_of(kind: &str) -> Option<Ground> {
+fn backing_of(kind: &str) -> Option<Backing> {
     catalog::get(kind).ok().map(|filesystem| filesystem.lies_on)
 }
 
 fn is_command(kind: &str) -> bool {
-    ground_of(kind) == Some(Ground::Command)
+    backing_of(kind) == Some(Backing::Command)
 }
 
 fn check_label(label: &str, column: usize) -> Result<(), SpecError> {
     if !is_name(label) {
-        let problem = format!("the label '{label}'");
-        return Err(SpecError::at(column, problem, "a label is letters, digits and _ . + -"));
+        let problem = format!("the label '{label}' is invalid");
+        return Err(SpecError::at(column, problem, "use letters, digits and _ . + -"));
     }
     if catalog::names().contains(&label) {
         let problem = format!("the label '{label}' is the name of a file system");
-        return Err(SpecError::at(column, problem, format!("write my-{label}, for example")));
+        return Err(SpecError::at(column, problem, format!("use another, such as my-{label}")));
     }
     Ok(())
 }
@@ -221,7 +221,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.+-".contains(c))
 }
 
-/// The words from the `@` on, of which the options must be one.
+/// Parses the words from the `@` on; the options must be a single word.
 fn mount_options(words: &[Word]) -> Result<Vec<String>, SpecError> {
     let Some((sign, rest)) = words.split_first() else {
         return Ok(Vec::new());
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_design_are_read() {
+    fn example_specs_are_parsed() {
         assert_eq!(
             spec("ext4"),
             Spec { label: None, kind: "ext4".into(), mkfs: vec![], mount: vec![], below: None }
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attached_at_sign_and_quoted_blanks_are_understood() {
+    fn an_attached_at_sign_and_quoted_blanks_are_parsed() {
         assert_eq!(spec("xfs @noatime").mount, ["noatime"]);
         assert_eq!(spec("ext4 -L 'a b'").mkfs, ["-L", "a b"]);
         assert_eq!(spec("ext4 -L '@'").mkfs, ["-L", "@"]);
@@ -277,19 +277,19 @@ mod tests {
     }
 
     #[test]
-    fn one_lies_over_another_with_options_of_its_own() {
+    fn an_overlay_has_options_of_its_own() {
         let over = spec("u=overlayfs,metacopy=on,volatile:ext4 -I 128 @ noatime");
         assert_eq!((over.label.as_deref(), over.kind.as_str()), (Some("u"), "overlayfs"));
         assert_eq!(over.mount, ["metacopy=on", "volatile"]);
-        assert_eq!(over.made(), &spec("ext4 -I 128 @ noatime"));
+        assert_eq!(over.base(), &spec("ext4 -I 128 @ noatime"));
         assert_eq!(over.unlabelled(), "overlayfs,metacopy=on,volatile:ext4 -I 128 @ noatime");
-        assert_eq!(spec("overlayfs: xfs").made().kind, "xfs");
+        assert_eq!(spec("overlayfs: xfs").base().kind, "xfs");
         assert_eq!(spec("overlayfs:tmpfs @ size=1g").to_string(), "overlayfs:tmpfs @ size=1g");
         assert!(spec("overlayfs:ext4 -J device={journal}").names_second_disk());
     }
 
     #[test]
-    fn one_is_a_command_with_all_its_words() {
+    fn a_fuse_spec_keeps_all_words_of_its_command() {
         let fuse = spec("n=fuse: mkfs.x -L 'a b' {device} ; x {device} {mount} -o a=b");
         assert_eq!(fuse.kind, "fuse");
         assert_eq!(fuse.mkfs[..3], ["mkfs.x", "-L", "a b"]);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named_with_its_column() {
+    fn an_error_has_its_column() {
         for (text, column, part) in [
             ("", 1, "ext4"),
             ("  ", 1, "empty"),
@@ -312,15 +312,15 @@ mod tests {
             ("ext4 @ a,,b", 8, "empty"),
             ("ext4 @ a @ b", 10, "after the mount"),
             ("ext4 -L \"x", 9, "never closed"),
-            ("overlayfs", 1, "write what it lies over, as in 'overlayfs:ext4"),
-            ("a=overlayfs:", 1, "no file system behind 'overlayfs:'"),
+            ("overlayfs", 1, "write the lower file system, as in 'overlayfs:ext4"),
+            ("a=overlayfs:", 1, "no file system after 'overlayfs:'"),
             ("overlayfs,a,,b:ext4", 11, "empty"),
-            ("overlayfs:-I 128", 11, "no name of a file system"),
-            ("overlayfs:overlayfs:ext4", 11, "no name of a file system"),
-            ("overlayfs:fuse x", 11, "'fuse' alone"),
+            ("overlayfs:-I 128", 11, "not a file system name"),
+            ("overlayfs:overlayfs:ext4", 11, "not a file system name"),
+            ("overlayfs:fuse x", 11, "'fuse' is incomplete"),
             ("fuse:", 1, "no command"),
             ("fuse,x: y", 1, "does not begin a spec"),
-            ("ext4:xfs", 1, "a colon stands behind"),
+            ("ext4:xfs", 1, "take a colon"),
         ] {
             let error = Spec::parse(text).unwrap_err();
             assert_eq!(error.column, Some(column), "{text}: {error}");
@@ -330,7 +330,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic_and_what_parses_is_shown_as_it_is_read(text in ".*") {
+        fn no_text_makes_the_parser_panic_and_a_parsed_spec_survives_display(text in ".*") {
             if let Ok(first) = Spec::parse(&text) {
                 prop_assert_eq!(Spec::parse(&first.to_string()), Ok(first));
             }

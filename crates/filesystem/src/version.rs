@@ -1,7 +1,7 @@
 //! Versions of tools and kernels, compared number by number.
 
-/// Whether the version in this line, such as `mke2fs 1.47.0 (5-Feb-2023)` or `btrfs-progs v6.2`,
-/// is `wanted` or later. A line without a version is taken for too old.
+/// Reports whether the version in this line, such as `mke2fs 1.47.0 (5-Feb-2023)` or `btrfs-progs v6.2`,
+/// is `wanted` or later. A line without a version counts as too old.
 pub(crate) fn at_least(line: &str, wanted: &str) -> bool {
     match (find(line), find(wanted)) {
         (Some(have), Some(want)) => have >= want,
@@ -9,7 +9,7 @@ pub(crate) fn at_least(line: &str, wanted: &str) -> bool {
     }
 }
 
-/// Whether a kernel release belongs to a later series than `last`: 6.12.38 does not, with 6.12.
+/// Reports whether a kernel release belongs to a later series than `last`; 6.12.38 is in series 6.12.
 pub(crate) fn later_series(release: &str, last: &str) -> bool {
     match (find(release), find(last)) {
         (Some(have), Some(last)) => have.iter().take(last.len()).gt(last.iter()),
@@ -17,7 +17,7 @@ pub(crate) fn later_series(release: &str, last: &str) -> bool {
     }
 }
 
-/// The first word that begins with a digit, after a `v` perhaps, and has a dot.
+/// Finds the first word that begins with a digit, after an optional `v`, and has a dot.
 fn find(line: &str) -> Option<Vec<u64>> {
     line.split(|c: char| c.is_whitespace() || "(),;".contains(c))
         .map(|word| word.strip_prefix('v').unwrap_or(word))
@@ -25,8 +25,8 @@ fn find(line: &str) -> Option<Vec<u64>> {
         .map(numbers)
 }
 
-/// `6.1.0-56-amd64` gives 6, 1, 0: the numbers up to what is neither digit nor dot. Zeros at the
-/// end are left out, so that 6.13 and 6.13.0 are one version.
+/// Parses the numbers up to the first character that is neither digit nor dot: `6.1.0-56-amd64` gives
+/// 6, 1. Trailing zeros are dropped, so that 6.13 and 6.13.0 are equal.
 fn numbers(word: &str) -> Vec<u64> {
     let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
     let mut numbers: Vec<u64> = word[..end].split('.').map_while(|n| n.parse().ok()).collect();

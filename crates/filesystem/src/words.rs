@@ -1,4 +1,4 @@
-//! Words and quotes as a shell has them, without anything else that a shell does.
+//! Splits a spec into words with the quoting rules of a shell, and nothing else of a shell.
 
 use fsdyno_record::shell;
 
@@ -7,18 +7,18 @@ use crate::SpecError;
 /// One word of a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// What it says, quotes taken off.
+    /// The text, without quotes.
     pub text: String,
-    /// Where it begins, in characters from 1.
+    /// The column of its first character, from 1.
     pub column: usize,
-    /// Whether it begins with an `@` outside quotes, which begins the mount options.
+    /// True if it begins with an unquoted `@`, which starts the mount options.
     pub at_sign: bool,
 }
 
-/// Splits a text into words. Blanks part words; `'...'`, `"..."` and `\` keep them together.
+/// Splits a text into words at blanks; `'...'`, `"..."` and `\` quote.
 ///
 /// # Errors
-/// A quote that nobody closes, a backslash at the end, a control character inside a word.
+/// An unclosed quote, a backslash at the end, a control character inside a word.
 pub(crate) fn split(text: &str) -> Result<Vec<Word>, SpecError> {
     let mut words = Vec::new();
     let mut word: Option<Word> = None;
@@ -35,7 +35,7 @@ pub(crate) fn split(text: &str) -> Result<Vec<Word>, SpecError> {
             '\\' => match characters.next() {
                 Some((next, at)) => begun.text.push(printable(next, at)?),
                 None => {
-                    let hint = "write two for one that is meant";
+                    let hint = r"write \\ for a literal backslash";
                     return Err(SpecError::at(column, "a backslash ends the spec", hint));
                 }
             },
@@ -46,7 +46,7 @@ pub(crate) fn split(text: &str) -> Result<Vec<Word>, SpecError> {
     Ok(words)
 }
 
-/// Takes characters up to the closing quote. Inside double quotes a backslash keeps a quote or a
+/// Reads characters up to the closing quote. Inside double quotes a backslash escapes a quote or a
 /// backslash; inside single quotes nothing is special.
 fn quoted(
     quote: char,
@@ -75,14 +75,14 @@ fn quoted(
 fn printable(c: char, column: usize) -> Result<char, SpecError> {
     if c.is_control() {
         let problem = format!("a control character (U+{:04X})", u32::from(c));
-        return Err(SpecError::at(column, problem, "leave it out"));
+        return Err(SpecError::at(column, problem, "remove it"));
     }
     Ok(c)
 }
 
-/// The word with the quotes that [`split`] takes off again.
+/// Quotes a word so that [`split`] returns it.
 pub(crate) fn quote(word: &str) -> String {
-    // A spec is no command line: what only a shell would expand stands for itself in it.
+    // Characters that only a shell would expand need no quotes in a spec.
     let plain = |c: char| shell::is_plain(c) || "^{}".contains(c);
     if !word.is_empty() && !word.starts_with('@') && word.chars().all(plain) {
         return word.to_string();
@@ -99,20 +99,20 @@ mod tests {
     }
 
     #[test]
-    fn quotes_keep_blanks_and_backslashes_keep_quotes() {
+    fn quotes_protect_blanks_and_backslashes_protect_quotes() {
         assert_eq!(texts(r#" a  'b c' "d \"e\"" f\ g '' "#), ["a", "b c", "d \"e\"", "f g", ""]);
         assert_eq!(texts(r#"x'y'"z\n""#), [r"xyz\n"]);
     }
 
     #[test]
-    fn what_is_never_closed_is_shown_where_it_was_opened() {
+    fn the_error_of_an_open_quote_has_the_column_of_its_start() {
         assert_eq!(split("ext4 -L 'a b").unwrap_err().column, Some(9));
         assert_eq!(split(r"ext4 \").unwrap_err().column, Some(6));
         assert_eq!(split("ext4 a\u{7}").unwrap_err().column, Some(7));
     }
 
     #[test]
-    fn only_an_unquoted_at_sign_begins_the_mount_options() {
+    fn only_an_unquoted_at_sign_starts_the_mount_options() {
         let signs: Vec<bool> = split("@ '@' @x a@").unwrap().iter().map(|w| w.at_sign).collect();
         assert_eq!(signs, [true, false, true, false]);
     }

@@ -1,5 +1,5 @@
-//! The real tools on image files: what the catalog makes is clean, its features can be read back,
-//! and damage is found. A file system whose tools are not installed is skipped with its reason.
+//! The real tools on image files: fresh file systems are clean, their features can be read back,
+//! and damage is found. A file system whose tools are missing is skipped with its reason.
 
 // clippy.toml allows this in test functions; the helpers below are test code as well.
 #![allow(clippy::unwrap_used)]
@@ -16,7 +16,7 @@ use fsdyno_record::plan::FilesystemPlan;
 
 const MIB: u64 = 1 << 20;
 
-/// A mkfs on a sparse file in a folder that goes with the test.
+/// A file system on a sparse file in a temporary folder.
 struct Image {
     plan: FilesystemPlan,
     made: Output,
@@ -24,7 +24,7 @@ struct Image {
     _folder: tempfile::TempDir,
 }
 
-/// Where Debian keeps its tools; the folders of an ordinary user's PATH leave some out.
+/// Debian's folders of tools; an ordinary user's PATH lacks some.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 fn installed(tool: &str) -> bool {
@@ -50,15 +50,20 @@ fn on(device: &str) -> Devices<'_> {
     Devices { device, ..Devices::default() }
 }
 
-/// Makes the file system of a spec, or says why it cannot be made here.
+/// Makes the file system of a spec, or prints why it cannot be made here.
 fn make(spec: &str, context: Context, size: u64) -> Option<Image> {
-    make_as_then(spec, context, size, None)
+    make_for_period(spec, context, size, None)
 }
 
-/// The same, with a period's settings under the spec.
-fn make_as_then(spec: &str, context: Context, size: u64, period: Option<&Period>) -> Option<Image> {
+/// Makes the file system of a spec with a period's settings.
+fn make_for_period(
+    spec: &str,
+    context: Context,
+    size: u64,
+    period: Option<&Period>,
+) -> Option<Image> {
     if catalog::get(spec).is_ok_and(|kind| kind.mkfs.argv.is_empty()) {
-        return None; // nothing is made
+        return None;
     }
     let spec = Spec::parse(spec).unwrap();
     let filesystem = catalog::get(&spec.kind).unwrap();
@@ -74,8 +79,8 @@ fn make_as_then(spec: &str, context: Context, size: u64, period: Option<&Period>
     let device = folder.path().join("disk.img");
     File::create(&device).unwrap().set_len(size).unwrap();
     let version = text(&run(&filesystem.version, &filesystem.env));
-    let then = period.map(|period| period.then(&spec.kind, Bytes(size)).unwrap());
-    let plan = filesystem.plan_as_then(&spec, context, Some(&version), then.as_ref()).unwrap();
+    let then = period.map(|period| period.settings_for(&spec.kind, Bytes(size)).unwrap());
+    let plan = filesystem.plan_for_period(&spec, context, Some(&version), then.as_ref()).unwrap();
     let made = run(&fill(&plan.mkfs, on(&device.to_string_lossy()), 7), &plan.env);
     assert!(made.status.success(), "{:?}: {}", plan.mkfs, text(&made));
     Some(Image { plan, made, device, _folder: folder })
@@ -86,12 +91,12 @@ impl Image {
         run(&fill(argv, on(&self.device.to_string_lossy()), 7), &self.plan.env)
     }
 
-    /// Exit code and words of its check; none where there is no check.
+    /// Returns exit code and output of its check; none if there is no check.
     fn check(&self) -> Option<(i32, String)> {
-        (!self.plan.check.is_empty()).then(|| self.checked())
+        (!self.plan.check.is_empty()).then(|| self.run_check())
     }
 
-    fn checked(&self) -> (i32, String) {
+    fn run_check(&self) -> (i32, String) {
         let output = self.run(&self.plan.check);
         (output.status.code().unwrap(), text(&output))
     }
@@ -134,7 +139,7 @@ impl Image {
     }
 }
 
-/// What is tried on every file system: big enough for each, small enough for any /tmp.
+/// Runs a test on every file system in both contexts.
 fn each(test: impl Fn(&'static Filesystem, &str, Context)) {
     for filesystem in catalog::all() {
         for context in [Context::Lab, Context::Host] {
@@ -144,7 +149,7 @@ fn each(test: impl Fn(&'static Filesystem, &str, Context)) {
 }
 
 #[test]
-fn a_fresh_file_system_is_clean_and_a_check_that_does_not_write_leaves_it_as_it_is() {
+fn a_fresh_file_system_is_clean_and_a_read_only_check_does_not_change_it() {
     each(|filesystem, spec, context| {
         let Some(image) = make(spec, context, 320 * MIB) else { return };
         let before = image.bytes();
@@ -156,7 +161,7 @@ fn a_fresh_file_system_is_clean_and_a_check_that_does_not_write_leaves_it_as_it_
 }
 
 #[test]
-fn damaged_metadata_is_found_with_a_code_that_the_catalog_explains() {
+fn damaged_metadata_is_found_with_an_exit_code_of_the_catalog() {
     // Past the first superblock, up to where a small fresh file system has its metadata.
     for (spec, from, to) in [
         ("ext2", 4096, 8 * MIB),
@@ -176,7 +181,7 @@ fn damaged_metadata_is_found_with_a_code_that_the_catalog_explains() {
     ] {
         let Some(image) = make(spec, Context::Lab, 320 * MIB) else { continue };
         image.damage(from, to);
-        let (code, output) = image.checked();
+        let (code, output) = image.run_check();
         println!("{spec}: damage from {from} gives {code}");
         assert!(!image.plan.check_clean.contains(&code), "{spec}: {code}\n{output}");
         let codes = &catalog::get(spec).unwrap().check.codes;
@@ -211,7 +216,7 @@ fn features_in_effect_are_read_back() {
 }
 
 #[test]
-fn every_key_but_a_few_that_depend_on_options_is_in_what_the_tools_print() {
+fn most_keys_are_in_the_output_of_the_tools() {
     for filesystem in catalog::all() {
         // nilfs-tune reads block devices only.
         if filesystem.name == "nilfs2" {
@@ -227,7 +232,7 @@ fn every_key_but_a_few_that_depend_on_options_is_in_what_the_tools_print() {
 }
 
 #[test]
-fn the_tools_take_the_options_that_the_catalog_lets_through() {
+fn the_tools_accept_the_options_of_the_catalog() {
     for spec in [
         "ext2 -O ^dir_index -b 1024 -i 4096 -N 100000 -m 0",
         "ext3 -T news -J size=64 -O dir_index,^resize_inode -I128",
@@ -252,10 +257,10 @@ fn the_tools_take_the_options_that_the_catalog_lets_through() {
 }
 
 #[test]
-fn the_tools_of_today_make_what_was_usual_in_every_period() {
+fn current_tools_accept_the_settings_of_every_period() {
     for period in fsdyno_filesystem::period::all() {
         for kind in period.filesystem.keys() {
-            let Some(image) = make_as_then(kind, Context::Lab, 4096 * MIB, Some(period)) else {
+            let Some(image) = make_for_period(kind, Context::Lab, 4096 * MIB, Some(period)) else {
                 continue;
             };
             let found = image.features();
@@ -271,7 +276,7 @@ fn the_tools_of_today_make_what_was_usual_in_every_period() {
                 is("naming ftype", "0");
                 is("log blocks", "2560");
             }
-            let (code, output) = image.checked();
+            let (code, output) = image.run_check();
             assert!(image.plan.check_clean.contains(&code), "{kind} of {}: {output}", period.name);
         }
     }
@@ -290,7 +295,7 @@ fn the_smallest_size_is_enough_for_mkfs() {
 }
 
 #[test]
-fn mkfs_takes_the_least_journal_of_the_catalog_and_none_that_is_smaller() {
+fn mkfs_accepts_the_catalogs_smallest_journal_and_none_that_is_smaller() {
     for (least, smaller) in [
         ("ext4 -J size=4", "ext4 -J size=3"),
         ("xfs -l size=64m", "xfs -l size=63m"),
@@ -311,7 +316,7 @@ fn mkfs_takes_the_least_journal_of_the_catalog_and_none_that_is_smaller() {
 }
 
 #[test]
-fn one_seed_gives_one_uuid_and_another_seed_another() {
+fn the_uuid_depends_on_the_seed_alone() {
     let Some(image) = make("ext4", Context::Lab, 16 * MIB) else { return };
     let uuid = |seed| fill(&["{uuid}".to_string()], on(""), seed).concat();
     let shown = text(&image.run(&image.plan.features));

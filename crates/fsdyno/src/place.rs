@@ -77,7 +77,7 @@ fn question(run: &Run, on: &str) -> Question {
     let tool_versions = filesystems
         .iter()
         .filter_map(|text| fsdyno_filesystem::Spec::parse(text).ok())
-        .filter_map(|spec| fsdyno_filesystem::catalog::get(&spec.made().kind).ok())
+        .filter_map(|spec| fsdyno_filesystem::catalog::get(&spec.base().kind).ok())
         .filter_map(|kind| Some((kind.name.clone(), tools::version(kind)?)))
         .collect();
     let seconds = |seconds: u64| fsdyno_record::Nanos(seconds * 1_000_000_000);

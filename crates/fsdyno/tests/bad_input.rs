@@ -11,13 +11,9 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --fs ext5", 2, "did you mean 'ext4'?"),
     ("run dirops --fs ext4,noatime", 2, "mount options go after @, as in 'ext4 @ noatime'"),
     ("run dirops --fs ext4,xfs,ext9", 2, "give --fs once for each file system"),
-    ("run dirops --fs ntfs", 2, "by FUSE there is: --fs 'fuse: mkfs.ntfs"),
-    (
-        "run dirops --fs zfs",
-        2,
-        "fsdyno does not make zfs; where one is mounted, --on DIR runs on it",
-    ),
-    ("show filesystem exfat", 2, "by FUSE there is"),
+    ("run dirops --fs ntfs", 2, "use FUSE: --fs 'fuse: mkfs.ntfs"),
+    ("run dirops --fs zfs", 2, "fsdyno cannot make zfs; --on DIR runs on a mounted one"),
+    ("show filesystem exfat", 2, "use FUSE: --fs"),
     ("run dirops --on lab --on lab", 2, "--on lab is there 2 times"),
     (
         "run dirops --on lab --on . --disk instant",

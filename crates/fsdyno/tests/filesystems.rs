@@ -124,12 +124,12 @@ fn the_list_says_of_each_whether_and_if_not_what_would_bring_it() {
 fn what_cannot_be_meant_is_told_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     for (spec, exit, expected) in [
-        ("overlayfs", 2, "write what it lies over, as in 'overlayfs:ext4 -I 256'"),
+        ("overlayfs", 2, "write the lower file system, as in 'overlayfs:ext4 -I 256'"),
         ("overlayfs:vfat", 2, "overlayfs refuses a file system whose names know no case"),
-        ("fuse: x {device}", 2, "does not say where: {mount}"),
+        ("fuse: x {device}", 2, "does not contain {mount}"),
         ("fuse: ./x {device} {mount}", 2, "write a name that is found in PATH, or a path from /"),
         ("fuse: /proc/x {device} {mount}", 2, "cannot be put into a guest of the lab"),
-        ("tmpfs -I 128", 2, "is for an mkfs, and tmpfs has none"),
+        ("tmpfs -I 128", 2, "is an mkfs option, and tmpfs has no mkfs"),
         ("vfat", 2, "workload 'maildir' cannot run on vfat: names of a Maildir"),
         ("overlayfs,volatile:ext4 -I 128 @ noatime", 0, "mount: -t overlay -o volatile"),
         ("fuse2fs @ kernel_cache", 0, "mount: fuse2fs {device} {mount} -f -o kernel_cache"),

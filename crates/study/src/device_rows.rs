@@ -1,6 +1,6 @@
 //! Builds and checks the rows of devices of this host: one per file system.
 
-use fsdyno_filesystem::{Context, Ground, catalog, check_on_host};
+use fsdyno_filesystem::{Backing, Context, catalog, check_on_host};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{DevicePlan, MediumPlan};
 
@@ -52,7 +52,7 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
         // Both the spec's own kind and, for a stacked file system, the one below.
         let top = catalog::get(&spec.kind).map_err(unknown)?;
         let filesystem = made(spec).map_err(unknown)?;
-        if filesystem.lies_on == Ground::Memory {
+        if filesystem.lies_on == Backing::Memory {
             return Err(MatrixError::Wrong(format!(
                 "{} lies in memory and on no device such as --on {}; take --on lab, or a directory where \
                  it is mounted",

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_disk::spec::{SCHEDULERS, WriteCache};
 use fsdyno_disk::{Attach, DiskSpec, partition};
-use fsdyno_filesystem::period::{self, Then};
-use fsdyno_filesystem::{Context, Filesystem, Ground, Spec, catalog, memory};
+use fsdyno_filesystem::period::{self, PeriodSettings};
+use fsdyno_filesystem::{Backing, Context, Filesystem, Spec, catalog, memory};
 use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, MediumPlan, RaidPlan, kernel_names};
 use fsdyno_record::{Bytes, suggest};
 
@@ -39,7 +39,7 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
         for (at, disk) in disks.iter().enumerate() {
             for known in &specs {
                 // A file system on no disk is the same work for each disk.
-                if at > 0 && made(&known.1).is_ok_and(|kind| kind.lies_on == Ground::Memory) {
+                if at > 0 && made(&known.1).is_ok_and(|kind| kind.lies_on == Backing::Memory) {
                     continue;
                 }
                 let journal = journal.as_ref().unwrap_or(disk);
@@ -106,7 +106,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    pub fn plan(&self, then: Option<&Then<'_>>) -> Result<DiskPlan, MatrixError> {
+    pub fn plan(&self, then: Option<&PeriodSettings<'_>>) -> Result<DiskPlan, MatrixError> {
         let mut spec = self.spec.clone();
         if let Some(cache) = then.and_then(|then| then.settings.write_cache.as_deref()) {
             // A device that answers at once has no cache to turn off.
@@ -170,7 +170,7 @@ fn lab_row(
     let version = question.tool_versions.get(&filesystem.name).map(String::as_str);
     let longest_name = Some(top.longest_name.min(filesystem.longest_name));
     let lacks = lacks(top, filesystem);
-    if filesystem.lies_on == Ground::Memory {
+    if filesystem.lies_on == Backing::Memory {
         then(period, spec, Bytes(0))?;
         let plan = top.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
         let (filesystem, room) = in_memory(plan, spec, lab);
@@ -220,8 +220,9 @@ fn lab_row(
     }
     let then = then(period, spec, room)?;
     let context = Context::of_lab(lab.raid);
-    let plan =
-        top.plan_as_then(spec, context, version, then.as_ref()).map_err(MatrixError::spec(text))?;
+    let plan = top
+        .plan_for_period(spec, context, version, then.as_ref())
+        .map_err(MatrixError::spec(text))?;
     let second = spec.names_second_disk();
     Ok(Row {
         label: spec.name(),
@@ -252,10 +253,10 @@ fn then(
     name: Option<&str>,
     spec: &Spec,
     size: Bytes,
-) -> Result<Option<Then<'static>>, MatrixError> {
+) -> Result<Option<PeriodSettings<'static>>, MatrixError> {
     let Some(name) = name else { return Ok(None) };
     let period = period::get(name).map_err(|error| MatrixError::Wrong(error.to_string()))?;
-    let Some(then) = period.then(&spec.kind, size) else {
+    let Some(then) = period.settings_for(&spec.kind, size) else {
         let kinds: Vec<&str> = period.filesystem.keys().map(String::as_str).collect();
         return Err(MatrixError::Wrong(format!(
             "--period {name} knows no {}; it has {}: leave out the one or the other",
@@ -268,7 +269,7 @@ fn then(
 
 /// Returns the file system that a spec creates.
 pub fn made(spec: &Spec) -> Result<&'static Filesystem, catalog::Unknown> {
-    catalog::get(&spec.made().kind)
+    catalog::get(&spec.base().kind)
 }
 
 /// Returns the operations that either of two stacked file systems lacks.
@@ -283,14 +284,14 @@ fn in_memory(
     spec: &Spec,
     lab: &LabPlace,
 ) -> (FilesystemPlan, Option<Bytes>) {
-    let size = match (memory::stated(spec), lab.size) {
+    let size = match (memory::size_option(spec), lab.size) {
         // A share of the RAM, for example, is computed by the kernel.
         (Some(stated), _) => stated.to_uppercase().parse().ok(),
         // A size meant for the disks of other rows may exceed the memory.
         (None, Size::Exactly(size)) if size < lab.ram => Some(size),
         (None, _) => None,
     };
-    memory::limit(&mut plan, spec, size);
+    memory::set_size(&mut plan, spec, size);
     (plan, size)
 }
 

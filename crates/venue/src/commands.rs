@@ -6,7 +6,7 @@
 
 use std::ops::Deref;
 
-use fsdyno_filesystem::again;
+use fsdyno_filesystem::rederive;
 use fsdyno_record::plan::FilesystemPlan;
 use fsdyno_record::{Job, Plan};
 
@@ -23,7 +23,7 @@ impl Commands {
     /// A plan with others than the catalog has.
     pub fn of(plan: &Plan) -> Result<Option<Commands>, VenueError> {
         let Some(stored) = &plan.filesystem else { return Ok(None) };
-        let commands = again(stored, &plan.medium).map_err(|error| {
+        let commands = rederive(stored, &plan.medium).map_err(|error| {
             VenueError::Refused(format!("the plan of '{}' cannot be run: {error}", plan.label))
         })?;
         Ok(Some(Commands(commands)))

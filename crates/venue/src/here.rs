@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use fsdyno_filesystem::{Filesystem, Ground};
+use fsdyno_filesystem::{Backing, Filesystem};
 use fsdyno_lab::{LabError, Modules};
 
 use crate::{prerequisites, tools};
@@ -122,7 +122,7 @@ impl Here {
         let (release, modules) = &self.host;
         let mount_type = kind.mount.kind.as_str();
         // Nothing mounts the device itself.
-        if mount_type.is_empty() && kind.lies_on == Ground::Device {
+        if mount_type.is_empty() && kind.lies_on == Backing::Device {
             return match self.root {
                 true => CanRun::yes(),
                 false => CanRun::no("only root can set up its loop device", "sudo, or the lab"),
@@ -164,10 +164,10 @@ fn without_tools(kind: &Filesystem) -> Option<CanRun> {
 /// What a file system lies on, in a word or two.
 pub fn ground(kind: &Filesystem) -> &'static str {
     match kind.lies_on {
-        Ground::Device => "a device",
-        Ground::Memory => "memory",
-        Ground::Filesystem => "another file system",
-        Ground::Command => "what its command takes",
+        Backing::Device => "a device",
+        Backing::Memory => "memory",
+        Backing::Filesystem => "another file system",
+        Backing::Command => "what its command takes",
     }
 }
 

@@ -42,7 +42,7 @@ fn describe(name: &str) -> io::Result<BTreeMap<String, String>> {
     let argv = array::detail(&format!("/dev/{name}"));
     let ran = process::run(&argv, &array::env())?;
     ran.good(&argv)?;
-    let mut found = array::described(&ran.output);
+    let mut found = array::parse_detail(&ran.output);
     let folder = Path::new("/sys/block").join(name).join("md");
     for key in SETTINGS {
         if let Ok(text) = fs::read_to_string(folder.join(key)) {

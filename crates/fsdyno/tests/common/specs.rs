@@ -46,7 +46,7 @@ impl Row {
         let spec = fsdyno_filesystem::Spec::parse(self.spec).unwrap();
         // What a command needs is not in any list; this one is fuse2fs.
         let command = (spec.kind == "fuse").then(|| "fuse2fs".to_string());
-        [spec.kind.clone(), spec.made().kind.clone()].into_iter().chain(command).collect()
+        [spec.kind.clone(), spec.base().kind.clone()].into_iter().chain(command).collect()
     }
 }
 

@@ -341,7 +341,7 @@ impl Scaler {
         };
         let specs = scaled.rows.iter().flatten().filter_map(|row| Spec::parse(&row.spec).ok());
         let least =
-            specs.filter_map(|spec| Some(catalog::get(&spec.made().kind).ok()?.minimum_size));
+            specs.filter_map(|spec| Some(catalog::get(&spec.base().kind).ok()?.minimum_size));
         let least = match on {
             On::Model => LEAST_IN_MODEL,
             _ => least.max().unwrap_or(Bytes(MIB)).max(Bytes(MIB)),

@@ -283,7 +283,7 @@ mod tests {
             let said = on(fuse);
             assert!(said.starts_with("s.toml:") && said.contains("'fuse:' is a command"), "{said}");
             let said = on(modules);
-            assert!(said.contains("'mount modules' stands in a file"), "{said}");
+            assert!(said.contains("'mount modules' is not allowed in a file"), "{said}");
         }
         let said = refused("workload = \"dirops\"\non = \"/dev/null-of-nobody\"");
         assert!(said.contains("is a drive, and a file names none"), "{said}");

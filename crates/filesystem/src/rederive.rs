@@ -1,8 +1,8 @@
-//! The commands of a stored plan, derived again: what a file says is a command is never one.
+//! Derives the commands of a stored plan again, so that a file never supplies a command.
 //!
 //! A plan holds the command lines and the environment of its file system, so that a record shows what ran.
-//! Whoever runs a plan takes them from here, from the catalog and the plan's spec, and a plan that says
-//! anything else is refused.
+//! To run a stored plan they are derived here from the catalog and the plan's spec; a plan that differs is
+//! refused.
 
 use std::collections::BTreeSet;
 
@@ -11,22 +11,22 @@ use fsdyno_record::plan::{FilesystemPlan, MediumPlan};
 use fsdyno_record::quote;
 use serde_json::Value;
 
-use crate::catalog::{self, Filesystem, Ground};
+use crate::catalog::{self, Backing, Filesystem};
 use crate::{Context, Spec, SpecError, memory, period};
 
-/// Derives a plan's file system from the catalog, the spec that it states and what it lies on.
+/// Derives a plan's file system from the catalog, its spec and its medium.
 ///
-/// Some options exist only in newer tools, and a plan does not say which it was made for: it is compared with
-/// what the catalog has for each of their versions.
+/// Some options exist only in newer tools, and a plan does not record their version, so it is compared with
+/// the catalog's commands for each version.
 ///
 /// # Errors
-/// A plan that differs from all of these: the first difference, what the plan has there, and what is right.
-pub fn again(stored: &FilesystemPlan, medium: &MediumPlan) -> Result<FilesystemPlan, SpecError> {
+/// A plan that differs from all of these; the error has the first difference.
+pub fn rederive(stored: &FilesystemPlan, medium: &MediumPlan) -> Result<FilesystemPlan, SpecError> {
     let (context, size) = match medium {
         MediumPlan::Lab(lab) => (Context::of_lab(lab.raid), lab.size),
         MediumPlan::Device(_) => (Context::Host, None),
         MediumPlan::Directory { .. } | MediumPlan::Model(_) => {
-            let problem = "it has commands of a file system, and nothing is made on its medium";
+            let problem = "it has file system commands, but its medium takes no file system";
             return Err(refused(problem.to_string()));
         }
     };
@@ -34,11 +34,11 @@ pub fn again(stored: &FilesystemPlan, medium: &MediumPlan) -> Result<FilesystemP
     let unknown = |error: catalog::Unknown| refused(error.to_string());
     let (top, made) = (
         catalog::get(&spec.kind).map_err(unknown)?,
-        catalog::get(&spec.made().kind).map_err(unknown)?,
+        catalog::get(&spec.base().kind).map_err(unknown)?,
     );
     let mut nearest: Option<Vec<String>> = None;
     for tool in versions(made) {
-        let fresh = one(top, made, &spec, stored, (context, size, tool))?;
+        let fresh = derive(top, made, &spec, stored, (context, size, tool))?;
         if fresh == *stored {
             return Ok(fresh);
         }
@@ -51,7 +51,7 @@ pub fn again(stored: &FilesystemPlan, medium: &MediumPlan) -> Result<FilesystemP
     Err(refused(first.unwrap_or_default()))
 }
 
-fn one(
+fn derive(
     top: &Filesystem,
     made: &Filesystem,
     spec: &Spec,
@@ -60,23 +60,23 @@ fn one(
 ) -> Result<FilesystemPlan, SpecError> {
     let unknown = |error: period::Unknown| refused(error.to_string());
     let period = stored.period.as_deref().map(period::get).transpose().map_err(unknown)?;
-    let then = period.and_then(|period| period.then(&spec.kind, size.unwrap_or_default()));
-    let mut fresh = top.plan_as_then(spec, context, tool, then.as_ref())?;
-    if made.lies_on == Ground::Memory {
-        memory::limit(&mut fresh, spec, size);
+    let period =
+        period.and_then(|period| period.settings_for(&spec.kind, size.unwrap_or_default()));
+    let mut fresh = top.plan_for_period(spec, context, tool, period.as_ref())?;
+    if made.lies_on == Backing::Memory {
+        memory::set_size(&mut fresh, spec, size);
     }
     fresh.age.clone_from(&stored.age);
     Ok(fresh)
 }
 
-/// The versions of a file system's tool that its commands differ by: none known, and each from which on there
-/// are more options.
+/// Returns the tool versions by which the commands of a file system differ: none, and each that adds options.
 fn versions(made: &Filesystem) -> impl Iterator<Item = Option<&str>> {
     let since = made.mkfs.add.iter().filter_map(|addition| addition.since.as_deref());
     std::iter::once(None).chain(since.map(Some))
 }
 
-/// The fields in which two plans differ, with the first word in which they do.
+/// Returns the fields in which two plans differ, with the first different word of each.
 fn differences(stored: &FilesystemPlan, fresh: &FilesystemPlan) -> Vec<String> {
     let fields = |plan| match serde_json::to_value(plan) {
         Ok(Value::Object(fields)) => fields,
@@ -98,14 +98,14 @@ fn differences(stored: &FilesystemPlan, fresh: &FilesystemPlan) -> Vec<String> {
             }
             whole => whole,
         };
-        format!("its '{name}' has {}, and the catalog has {}", shown(theirs), shown(ours))
+        format!("its '{name}' has {}, but the catalog has {}", shown(theirs), shown(ours))
     };
     names.map(difference).collect()
 }
 
 fn refused(problem: String) -> SpecError {
-    let hint = "commands come from the catalog of this fsdyno alone, never from a file, so nothing of the plan \
-                is run; run it again with this fsdyno";
+    let hint = "commands come only from the catalog of this fsdyno, never from a file, so the plan is not run; \
+                run it again with this fsdyno";
     SpecError::new(problem, hint)
 }
 
@@ -129,44 +129,44 @@ mod tests {
     }
 
     #[test]
-    fn what_the_catalog_gives_is_what_is_derived_again() {
+    fn the_plans_of_the_catalog_are_derived_again() {
         for kind in catalog::all() {
             let spec = match kind.lies_on {
-                Ground::Command => "fuse: mkfs.x {device} ; y {device} {mount} -f".to_string(),
-                Ground::Filesystem => format!("{},volatile:ext4 -I 128 @ noatime", kind.name),
-                Ground::Device | Ground::Memory => kind.name.clone(),
+                Backing::Command => "fuse: mkfs.x {device} ; y {device} {mount} -f".to_string(),
+                Backing::Filesystem => format!("{},volatile:ext4 -I 128 @ noatime", kind.name),
+                Backing::Device | Backing::Memory => kind.name.clone(),
             };
             for tool in [None, Some("mke2fs 1.46.5"), Some("mke2fs 1.47.0"), Some("tool 99.1")] {
                 for (context, medium) in [(Context::Lab, lab(None)), (Context::Host, device())] {
                     let plan = plan(&spec, context, tool);
-                    assert_eq!(again(&plan, &medium).unwrap(), plan, "{spec} with {tool:?}");
+                    assert_eq!(rederive(&plan, &medium).unwrap(), plan, "{spec} with {tool:?}");
                 }
             }
         }
         let mut aged = plan("ext4 -J size=64 @ noatime", Context::Lab, None);
         aged.age = "fill=80%".parse().ok();
-        assert_eq!(again(&aged, &lab(None)).unwrap(), aged);
+        assert_eq!(rederive(&aged, &lab(None)).unwrap(), aged);
     }
 
     #[test]
     fn a_period_and_a_size_in_memory_are_derived_again_too() {
         for size in [Bytes(1 << 30), Bytes(64 << 30)] {
             let spec = Spec::parse("ext3 -I 256").unwrap();
-            let then = period::get("2004").unwrap().then("ext3", size).unwrap();
+            let period = period::get("2004").unwrap().settings_for("ext3", size).unwrap();
             let kind = catalog::get("ext3").unwrap();
-            let plan = kind.plan_as_then(&spec, Context::Lab, None, Some(&then)).unwrap();
-            assert_eq!(again(&plan, &lab(Some(size))).unwrap(), plan);
+            let plan = kind.plan_for_period(&spec, Context::Lab, None, Some(&period)).unwrap();
+            assert_eq!(rederive(&plan, &lab(Some(size))).unwrap(), plan);
         }
         let size = Some(Bytes(64 << 20));
         for text in ["tmpfs", "tmpfs @ size=64M", "overlayfs:tmpfs @ mode=700"] {
             let mut plan = plan(text, Context::Lab, None);
-            memory::limit(&mut plan, &Spec::parse(text).unwrap(), size);
-            assert_eq!(again(&plan, &lab(size)).unwrap(), plan, "{text}");
+            memory::set_size(&mut plan, &Spec::parse(text).unwrap(), size);
+            assert_eq!(rederive(&plan, &lab(size)).unwrap(), plan, "{text}");
         }
     }
 
     #[test]
-    fn whatever_a_stored_plan_says_of_its_commands_is_refused_unless_it_is_the_catalogs() {
+    fn a_stored_plan_whose_commands_are_not_the_catalogs_is_refused() {
         let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
         type Forge = fn(&mut FilesystemPlan, Vec<String>);
         let forged: [(&str, Forge); 11] = [
@@ -189,7 +189,7 @@ mod tests {
             for (context, medium) in [(Context::Lab, lab(None)), (Context::Host, device())] {
                 let mut plan = plan("ext4", context, None);
                 forge(&mut plan, words("sh -c id {device}"));
-                let error = again(&plan, &medium).unwrap_err().to_string();
+                let error = rederive(&plan, &medium).unwrap_err().to_string();
                 let start = format!("its '{field}' has ");
                 assert!(
                     error.starts_with(&start) && error.contains("never from a file"),
@@ -199,8 +199,8 @@ mod tests {
         }
         let mut other = plan("ext4", Context::Lab, None);
         other.spec = "ext4 -Z".into();
-        assert!(again(&other, &lab(None)).unwrap_err().to_string().contains("has no option -Z"));
+        assert!(rederive(&other, &lab(None)).unwrap_err().to_string().contains("has no option -Z"));
         let directory = MediumPlan::Directory { path: "/x".into() };
-        assert!(again(&plan("ext4", Context::Lab, None), &directory).is_err());
+        assert!(rederive(&plan("ext4", Context::Lab, None), &directory).is_err());
     }
 }
