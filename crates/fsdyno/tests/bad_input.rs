@@ -399,7 +399,7 @@ fn a_missing_qemu_is_named_with_the_command_that_brings_it() {
 const NOT_HERE: &[(&str, i32, &str)] = &[
     ("run dirops --on ram:900T --fs ext4", 2, "take a smaller one"),
     ("run dirops --on loop:900T --fs ext4", 2, "take a smaller one"),
-    ("run dirops --on loop:1G --fs reiser4", 3, "has no reiser4; take --on lab"),
+    ("run dirops --on loop:1G --fs reiser4", 3, "has no reiser4; use --on lab"),
     ("run dirops --out a-file", 2, "is not a folder"),
     ("run dirops --out .", 2, "holds no trials.ndjson"),
     ("run dirops --kernel ./a-file", 2, "neither a bzImage nor a vmlinux"),

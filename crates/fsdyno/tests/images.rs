@@ -268,7 +268,7 @@ fn kvm_is_marked_where_it_works_and_where_it_does_not_it_is_said_soon_and_nothin
         let trial = lab.trials("out").remove(0);
         assert!(trial["lab_id"].is_null(), "{trial}");
         assert_eq!(trial["plan"]["medium"]["accel"], "kvm");
-        assert!(trial["conditions"]["notes"].to_string().contains("repeats to the digit"));
+        assert!(trial["conditions"]["notes"].to_string().contains("not bit-identical"));
         let table = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(table.contains("KVM: host time, not repeatable"), "{table}");
         return;

@@ -1,5 +1,5 @@
-//! The image of an array, put together on this host from the images of its disks, with its mirrors
-//! or its parity proved on the way.
+//! Assembles the image of an array on this host from the images of its disks, and verifies its mirrors
+//! or parity.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,25 +14,25 @@ use rustix::io::Errno;
 
 use crate::error::VenueError;
 
-/// Zeros are left out of the image in pieces of this size.
+/// The block size in which zeros are omitted from the sparse image.
 const BLOCK: usize = 4096;
 
-/// An array that was put together.
+/// An assembled array.
 pub struct Assembled {
-    /// Its bytes.
+    /// The contents.
     pub image: File,
-    /// How many stripes hold anything.
+    /// The number of stripes that are not all zeros.
     pub stripes: u64,
-    /// In how many of them copies differ, or parity is not that of the data.
+    /// The number of stripes whose copies differ or whose parity is wrong.
     pub wrong: u64,
-    /// Whether it has parity.
+    /// True if it has parity.
     pub parity: bool,
-    /// Whether it has either, so that `wrong` says something.
+    /// True if it has copies or parity, so that `wrong` is meaningful.
     pub redundant: bool,
 }
 
 impl Assembled {
-    /// What was found, in a few words.
+    /// Describes the result in a few words.
     pub fn finding(&self) -> String {
         let what = if self.parity { "parity" } else { "copies" };
         match (self.redundant, self.wrong) {
@@ -45,10 +45,10 @@ impl Assembled {
     }
 }
 
-/// Puts an array of `size` together from the images of its disks, in their order.
+/// Assembles an array of `size` from the images of its disks, in their order.
 ///
 /// # Errors
-/// Disks that are no array; an image that cannot be read; no room for the new one.
+/// Disks without an array; an image that cannot be read; no space for the new one.
 pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<Assembled, VenueError> {
     let read = |error| VenueError::io("read the image of an array's disk")(error);
     let out = |error| VenueError::io("write the image to check")(error);
@@ -61,7 +61,7 @@ pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<Assembled
         .collect::<io::Result<_>>()
         .map_err(read)?;
     let array = Array::read(&superblocks)
-        .map_err(|error| VenueError::Died(format!("failed to put the array together: {error}")))?;
+        .map_err(|error| VenueError::Died(format!("failed to assemble the array: {error}")))?;
     let mut stripes = BTreeSet::new();
     for (disk, image) in disks.iter().enumerate() {
         touched(image, array.chunk(), &mut |at| stripes.extend(array.stripe_of(disk, at)))
@@ -94,14 +94,14 @@ pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<Assembled
             right &= sum == other;
             (assembled.parity, assembled.redundant) = (true, true);
         }
-        // What the file system of this host calls data may be zeros all the same.
+        // A data extent of the sparse file may still be zeros.
         assembled.stripes += u64::from(any);
         assembled.wrong += u64::from(!right);
     }
     Ok(assembled)
 }
 
-/// Names a byte of every chunk of a sparse file that holds data.
+/// Calls `name` with an offset in every chunk of a sparse file that has data.
 fn touched(file: &File, chunk: u64, name: &mut dyn FnMut(u64)) -> io::Result<()> {
     let mut at = 0;
     loop {
@@ -125,7 +125,7 @@ fn fetch(disks: &[File], piece: Piece, into: &mut [u8]) -> io::Result<()> {
     disk.read_exact_at(into, piece.at)
 }
 
-/// Writes what is not zero, and lies within `size`.
+/// Writes the blocks that are within `size` and not zero.
 fn store(image: &File, at: u64, size: u64, bytes: &[u8]) -> io::Result<()> {
     for (block, at) in bytes.chunks(BLOCK).zip((at..).step_by(BLOCK)) {
         let length = size.saturating_sub(at).min(block.len() as u64) as usize;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_through_the_array_is_read_and_its_parity_proved() {
+    fn the_contents_of_an_array_are_read_and_its_parity_is_verified() {
         let disks = disks();
         let nothing = assembled(&disks);
         assert_eq!((nothing.stripes, nothing.wrong), (0, 0));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_that_are_no_array_are_told() {
+    fn disks_without_an_array_are_an_error() {
         let none = || tempfile::tempfile().and_then(|file| file.set_len(MIB).map(|()| file));
         let disks = [none().unwrap(), none().unwrap()];
         let error = assemble(&disks, Bytes(MIB), &std::env::temp_dir()).err().unwrap();

@@ -1,7 +1,7 @@
-//! The file system's own check, on this host, on the image that the guest left or on the device.
+//! Runs the file system's own check on this host, on the image of a guest's disk or on the device.
 //!
 //! A check needs no guest: the same tool reads the same bytes here, some fifty times faster, and
-//! without any privilege. The image is a nameless sparse file; nothing of it is left behind.
+//! without any privilege. The image is a nameless sparse file, so nothing is left behind.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
@@ -23,25 +23,25 @@ use crate::host::nanos;
 use crate::lab::from_lab;
 use crate::venue::Watch;
 
-/// How many of the check's last lines are kept.
+/// The number of the check's last lines that are recorded.
 const LINES: usize = 12;
 
-/// Host time that a check may take. It reads a sparse image in the page cache, which takes seconds
-/// at most; one that needs longer than this loops on what it found.
+/// Host time limit of a check. It reads a sparse image in the page cache, which takes seconds at most; one
+/// that needs longer than this is in an endless loop.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
-/// How often the check is looked at.
+/// The polling interval of the check.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// What stands for images, and for that of a journal, in records: where they lay is of no interest
-/// and never the same.
+/// The names of the image and of a journal's image in records, because their paths differ from trial to
+/// trial.
 pub const IMAGES: [&str; 2] = ["image", "journal"];
 
-/// Writes a partition of a modelled disk into a nameless sparse file: what is on the
-/// medium, which after a clean end has to be all of it.
+/// Writes a partition of a modelled disk, as persisted on the medium, into a nameless sparse file. After a
+/// clean end everything must be persisted.
 ///
 /// # Errors
-/// A store that cannot be read; a disk whose cache was not empty at the end; no room for the image.
+/// A store that cannot be read; a disk whose cache was not empty at the end; no space for the image.
 pub fn image(
     region: &File,
     start: Bytes,
@@ -53,7 +53,7 @@ pub fn image(
         let mut lost = 0;
         store.volatile(&mut |_, bytes| lost += bytes);
         return Err(VenueError::Died(format!(
-            "failed to end the trial as a shutdown does: {} were left in the disk's cache",
+            "failed to shut down cleanly: {} were left in the disk's cache",
             Bytes(lost)
         )));
     }
@@ -61,23 +61,23 @@ pub fn image(
         .map_err(VenueError::io("write the image to check"))
 }
 
-/// What is checked.
+/// The files to check.
 pub struct Images {
     /// The file system.
     pub device: File,
-    /// Its journal, where that lies apart.
+    /// Its journal, if separate.
     pub journal: Option<File>,
-    /// What records call the two.
-    pub called: [String; 2],
+    /// The names of the two in records.
+    pub names: [String; 2],
 }
 
-/// Has the file system that a good trial left checked, where it has a check, and puts into the report what
-/// came of it; how long that took on this host. `images` opens what is checked, only then, and may itself find
-/// that the trial has failed.
+/// Checks the file system of a successful trial, if it has a check, adds the result to the report, and returns
+/// the host time of the check. `images` opens the files to check; it is called only if there is a check, and may
+/// itself fail the trial.
 ///
 /// # Errors
 /// Those of `images` and [`check`].
-pub fn of_trial(
+pub fn check_trial(
     job: &Job,
     report: &mut AgentReport,
     progress: &Progress,
@@ -116,7 +116,7 @@ pub fn check(
     let Some((program, arguments)) = argv.split_first() else {
         return Err(VenueError::Died(format!("{} has no check", commands.kind)));
     };
-    // The same lookup as that of the lab's identity, so that this is the program named there.
+    // The same lookup as for the lab's identity, so that both mean the same program.
     let mut command = Command::new(fsdyno_lab::find_program(program).map_err(from_lab)?);
     command.args(arguments).env("PATH", "/sbin:/usr/sbin:/bin:/usr/bin").envs(&commands.env);
     let started = Instant::now();
@@ -124,15 +124,15 @@ pub fn check(
     let mut process = Process::start(command, &files).map_err(VenueError::io("start the check"))?;
     let exit = wait(&mut process, DEADLINE, &mut || watch(progress))?.status.code();
     // `/dev/fd/1` is the beginning of `/dev/fd/12`, so the longer name first.
-    let mut names = vec![(device.as_str(), images.called[0].as_str())];
-    names.extend(journal.as_deref().map(|path| (path, images.called[1].as_str())));
+    let mut names = vec![(device.as_str(), images.names[0].as_str())];
+    names.extend(journal.as_deref().map(|path| (path, images.names[1].as_str())));
     names.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
     let named = |text: &String| {
         names.iter().fold(text.clone(), |text, (path, name)| text.replace(path, name))
     };
     let clean = exit.is_some_and(|code| commands.check_clean.contains(&code));
-    // What a check says of a clean file system may hold the time of day (jfs_fsck) and decides
-    // nothing, so it stays out of what has to be the same everywhere.
+    // The output for a clean file system may contain the time of day (jfs_fsck), so it is not recorded
+    // with what must be bit-identical.
     let output = if clean { Vec::new() } else { process.last_lines(LINES) };
     let report = CheckReport {
         argv: argv.iter().map(named).collect(),
@@ -143,7 +143,7 @@ pub fn check(
     Ok((report, started.elapsed()))
 }
 
-/// Waits for the end of a check. One that is not waited for any longer is killed by its drop.
+/// Waits for the end of a check. The caller's drop kills a check that is not finished.
 fn wait(
     process: &mut Process,
     deadline: Duration,
@@ -159,7 +159,7 @@ fn wait(
         }
         if started.elapsed() >= deadline {
             return Err(VenueError::Died(format!(
-                "failed to check the file system: not done after {} s of host time; its last words: \
+                "failed to check the file system: not done after {} s of host time; its last lines: \
                  {}",
                 deadline.as_secs(),
                 process.last_lines(LINES).join(" / ")
@@ -169,7 +169,7 @@ fn wait(
     }
 }
 
-/// Why a check that is not clean fails its trial.
+/// Returns the reason why a check that is not clean fails its trial.
 pub fn reason(check: &CheckReport) -> String {
     format!(
         "{} found damage ({}): {}",
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// A check that says something and goes on for ever.
+    /// Starts a check that prints a line and never ends.
     fn endless() -> Process {
         let mut command = Command::new("sh");
         command.args(["-c", "echo pass 1 again; while :; do sleep 1; done"]);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_does_not_end_is_ended_and_its_last_words_are_told() {
+    fn a_check_past_its_deadline_is_an_error_with_its_last_lines() {
         let mut process = endless();
         while process.last_lines(1).is_empty() {
             std::thread::sleep(PERIOD);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_is_not_installed_is_missing_with_what_brings_it() {
+    fn a_check_that_is_not_installed_is_missing() {
         let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
         let kind = fsdyno_filesystem::catalog::get("ext4").unwrap();
         let mut plan = kind.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap();
@@ -228,7 +228,7 @@ mod tests {
         };
         let error = check(
             &Commands::made_up(plan),
-            &Images { device: image, journal: None, called: IMAGES.map(String::from) },
+            &Images { device: image, journal: None, names: IMAGES.map(String::from) },
             1,
             &progress,
             &mut |_| Watch::GoOn,

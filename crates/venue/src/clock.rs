@@ -1,9 +1,9 @@
-//! The wall clock as records write it.
+//! Wall-clock time in the format of records.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Now, as RFC 3339 in UTC with microseconds: `2026-01-31T12:00:00.000000Z`. Two hosts that are started together
-/// are told apart by it.
+/// Returns the current time as RFC 3339 in UTC with microseconds: `2026-01-31T12:00:00.000000Z`. They
+/// distinguish two hosts that are started together.
 pub fn now() -> String {
     format(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
 }
@@ -17,7 +17,7 @@ fn format(since_epoch: Duration) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
-/// Year, month and day of a day counted from 1970-01-01, by Howard Hinnant's `civil_from_days`
+/// Returns year, month and day of a day counted from 1970-01-01, by Howard Hinnant's `civil_from_days`
 /// (howardhinnant.github.io/date_algorithms.html), for days that are not negative.
 fn civil(days: u64) -> (u64, u64, u64) {
     // Years begin in March, so that the leap day is the last of its year.

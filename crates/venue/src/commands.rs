@@ -1,8 +1,7 @@
-//! The commands of a plan that may run: those of the catalog, whatever the plan itself says.
+//! The commands of a plan that may run: always those of the catalog, never those in the plan.
 //!
-//! A plan may come from a file that somebody else wrote (`fsdyno why RESULT`, `fsdyno crash --replay FILE`). All
-//! that is made of a plan's command lines goes through here: what an agent is given, which programs a guest gets, and
-//! the check that runs on this host.
+//! A plan may come from someone else's file (`fsdyno why RESULT`, `fsdyno crash --replay FILE`). All uses of a plan's
+//! command lines go through here: the agent's job, the programs of a guest, and the check that runs on this host.
 
 use std::ops::Deref;
 
@@ -17,10 +16,10 @@ use crate::error::VenueError;
 pub struct Commands(FilesystemPlan);
 
 impl Commands {
-    /// Derives them for a plan; none where nothing is made.
+    /// Derives the commands of a plan; none without a file system.
     ///
     /// # Errors
-    /// A plan with others than the catalog has.
+    /// A plan whose commands are not those of the catalog.
     pub fn of(plan: &Plan) -> Result<Option<Commands>, VenueError> {
         let Some(stored) = &plan.filesystem else { return Ok(None) };
         let commands = rederive(stored, &plan.medium).map_err(|error| {
@@ -32,7 +31,7 @@ impl Commands {
 
 #[cfg(test)]
 impl Commands {
-    /// What no catalog has.
+    /// Wraps arbitrary commands, for tests.
     pub fn made_up(plan: FilesystemPlan) -> Commands {
         Commands(plan)
     }
@@ -46,7 +45,7 @@ impl Deref for Commands {
     }
 }
 
-/// A job as its agent reads it.
+/// Serializes a job for its agent.
 ///
 /// # Errors
 /// As [`Commands::of`].

@@ -1,4 +1,4 @@
-//! A guest that loses its power: what its disk holds then.
+//! Power cuts of a guest: the contents of its disk afterwards.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,36 +17,38 @@ use crate::lab::LabVenue;
 use crate::logged::Logged;
 use crate::region::Region;
 
-/// Room for a store's tables, and for the blocks of mkfs that no event tells of.
+/// Space for a store's tables, and for the blocks of mkfs, which are not logged.
 const TABLES: u64 = 256 << 20;
 
-/// What a guest left that was cut.
+/// The state of a guest after a power cut.
 #[derive(Debug)]
-pub struct Left {
-    /// The file system's partition as it is on the medium, in a nameless sparse file.
+pub struct PowerCut {
+    /// The file system's partition as persisted on the medium, in a nameless sparse file.
     pub medium: File,
-    /// The same as the drive would have answered, had its power stayed.
+    /// The partition as the drive would have returned it, had the power stayed on.
     pub visible: File,
-    /// The ranges of the partition in which the two may differ, first byte and length, rising.
+    /// The ranges of the partition in which the two may differ: first byte and length, ascending.
     pub volatile: Vec<(u64, u64)>,
-    /// Where the trial was.
+    /// The progress of the trial.
     pub progress: Progress,
 }
 
 impl LabVenue {
-    /// Runs a job on a served disk and cuts the guest's power at the first look at its progress for
-    /// which `now` says so. Looks come by host time, so the instant of the cut does not repeat.
+    /// Runs a job on a served disk and cuts the guest's power at the first poll of its progress for
+    /// which `now` returns true. Polls follow host time, so the moment of the cut is not reproducible.
     ///
     /// # Errors
-    /// What [`crate::Venue::run`] has, and a trial that came to its end before the cut.
+    /// Those of [`crate::Venue::run`], and a trial that ended before the cut.
     pub fn cut(
         &self,
         job: &Job,
         now: &mut dyn FnMut(&Progress) -> bool,
-    ) -> Result<Left, VenueError> {
+    ) -> Result<PowerCut, VenueError> {
         let lab = job.plan.lab().ok_or_else(crate::lab::not_a_lab)?;
         if lab.disks() > 1 {
-            return Err(VenueError::Died("a guest with several disks cannot be cut yet".into()));
+            return Err(VenueError::Died(
+                "a guest with several disks cannot have a power cut yet".into(),
+            ));
         }
         let (region, progress) = self.run_until(job, now)?;
         let (disk, size) = (crate::lab::disk_of(&lab.disk)?, lab.size);
@@ -60,16 +62,16 @@ impl LabVenue {
         let (medium, visible) = (image(View::Medium)?, image(View::Visible)?);
         let mut volatile = Vec::new();
         store.volatile(&mut |first, length| volatile.push((first - part.start.0, length)));
-        Ok(Left { medium, visible, volatile, progress })
+        Ok(PowerCut { medium, visible, volatile, progress })
     }
 }
 
 impl LabVenue {
-    /// The file system as the first cut of `order` left it, of a logged trial, in a nameless sparse
-    /// file: what [`LabVenue::recover`] mounts, before anything has mounted it.
+    /// Returns the file system of a logged trial as the first cut of `order` left it, in a nameless sparse
+    /// file: the image that [`LabVenue::recover`] mounts, never mounted before.
     ///
     /// # Errors
-    /// A log that is damaged; no room for the image.
+    /// A damaged log; no space for the image.
     pub fn image_of_cut(
         &self,
         job: &Job,
@@ -78,21 +80,20 @@ impl LabVenue {
     ) -> Result<File, VenueError> {
         let lab = job.plan.lab().ok_or_else(crate::lab::not_a_lab)?;
         let spec = crate::lab::disk_of(&lab.disk)?;
-        let died =
-            |error: String| VenueError::Died(format!("failed to lay out the image: {error}"));
+        let died = |error: String| VenueError::Died(format!("failed to build the image: {error}"));
         let part = partition::place(&spec, lab.size, partition::disk_seed(job.seed, 0))
             .map_err(|error| died(error.to_string()))?;
         let log = logged.bytes()?;
         let blocks = |event: &Event| (event.end().div_ceil(8) - event.sector / 8) * 4096;
-        // Each block in a page of its own at the worst.
+        // At worst each block is in a page of its own.
         let writes = log.events().iter().filter(|event| event.what == What::Write);
-        let room = TABLES + 2 * writes.map(blocks).sum::<u64>();
+        let space = TABLES + 2 * writes.map(blocks).sum::<u64>();
         let store = || {
-            Store::create(vec![0; room as usize], spec.capacity)
+            Store::create(vec![0; space as usize], spec.capacity)
                 .map_err(|error| died(error.to_string()))
         };
         let mut left = store()?;
-        let cut = order.cuts.first().ok_or_else(|| died("no cut was asked for".into()))?;
+        let cut = order.cuts.first().ok_or_else(|| died("no cut was requested".into()))?;
         Builder::new(log, store()?, order.disk, order.tear)
             .image(cut, &[], &mut left)
             .map_err(|error| died(error.to_string()))?;
@@ -101,7 +102,7 @@ impl LabVenue {
     }
 }
 
-/// The store in a region.
+/// Opens the store in a region.
 pub fn open(region: &File) -> Result<Store<Region>, VenueError> {
     let region = Region::open(region).map_err(VenueError::io("open the disk's bytes"))?;
     Store::open(region)
@@ -111,7 +112,7 @@ pub fn open(region: &File) -> Result<Store<Region>, VenueError> {
 /// Writes a part of a disk into a nameless sparse file in `workdir`.
 ///
 /// # Errors
-/// No room for it.
+/// No space for it.
 pub fn partition_image<M: Memory>(
     store: &mut Store<M>,
     view: View,

@@ -1,23 +1,23 @@
-//! Why a venue has no report of a trial.
+//! The errors of venues.
 
 use fsdyno_media::MediaError;
 
-/// Why there is no report.
+/// The reason why a venue has no report of a trial.
 #[derive(Debug, thiserror::Error)]
 pub enum VenueError {
     /// The directory cannot be used.
     #[error(transparent)]
     Medium(#[from] MediaError),
-    /// Something is needed that is not there; the message holds the command that brings it.
+    /// Something is missing; the message has the command that installs it.
     #[error("{0}")]
     Missing(String),
-    /// It is not run: the message says what about it is wrong.
+    /// The trial is not run; the message has the reason.
     #[error("{0}")]
     Refused(String),
-    /// The trial ended without a report; the message holds the last lines it left.
+    /// The trial ended without a report; the message has the last lines of its output.
     #[error("{0}")]
     Died(String),
-    /// It was stopped on request. Nothing of it is left, and it leaves no record.
+    /// The trial was stopped on request, cleaned up, and leaves no record.
     #[error("the trial was stopped")]
     Stopped,
     /// A system call around the trial failed.
@@ -25,7 +25,7 @@ pub enum VenueError {
     Io {
         /// The attempt.
         what: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: std::io::Error,
     },
 }

@@ -1,5 +1,5 @@
-//! What a directory or device stands on: the kernel, the mount and its device. Trials may stand in one row
-//! only if these are equal.
+//! Host fingerprints: the kernel, the mount and the device of a trial. Trials are pooled only if these are
+//! equal.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -10,19 +10,19 @@ use fsdyno_record::trial::Conditions;
 
 use crate::error::VenueError;
 
-/// What the conditions of a trial in this directory will say of its ground, by their names.
+/// Returns the fingerprint of a trial in this directory, by the names of the conditions.
 ///
 /// # Errors
-/// A directory that cannot be looked at.
+/// A directory that cannot be inspected.
 pub fn of_directory(path: &Path) -> Result<BTreeMap<String, String>, VenueError> {
-    let opened = std::fs::File::open(path).map_err(VenueError::io("look at the directory"))?;
+    let opened = std::fs::File::open(path).map_err(VenueError::io("open the directory"))?;
     let mount = mount_table::of_file(opened.as_fd());
     let mount = mount.map_err(VenueError::io("read /proc/self/mountinfo"))?;
     let (mount, device) = mount.map(|line| (line.in_effect(), line.source)).unwrap_or_default();
     Ok(named(&kernel(), &mount, &device))
 }
 
-/// The kernel alone, which is all that a device made for each trial stands on.
+/// Returns the fingerprint of a trial on a device made for it: the kernel alone.
 pub fn of_kernel() -> BTreeMap<String, String> {
     named(&kernel(), "", "")
 }
@@ -33,14 +33,14 @@ fn kernel() -> String {
     format!("{} {}", text(uname.release()), text(uname.version()))
 }
 
-/// The same, as a record has it.
+/// Returns the fingerprint in a record.
 pub fn of_record(conditions: &Conditions) -> BTreeMap<String, String> {
     named(&conditions.kernel, &conditions.mount, &conditions.device)
 }
 
 fn named(kernel: &str, mount: &str, device: &str) -> BTreeMap<String, String> {
     let pairs = [("kernel", kernel), ("mount", mount), ("device", device)];
-    // What is unknown differs from nothing; the agent says so of a mount that it cannot find.
+    // "unknown" (of a mount that the agent cannot find) is never a difference.
     let known = |(_, value): &(&str, &str)| !value.is_empty() && *value != "unknown";
     pairs.into_iter().filter(known).map(|(name, value)| (name.into(), value.into())).collect()
 }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_stands_on_this_kernel() {
+    fn the_fingerprint_of_a_directory_has_kernel_and_mount() {
         let ground = of_directory(Path::new("/")).unwrap();
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         assert!(ground["kernel"].starts_with(&release));
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_record_does_not_know_is_left_out() {
+    fn unknown_values_of_a_record_are_omitted() {
         let conditions = Conditions { mount: "unknown".into(), ..Conditions::default() };
         assert!(of_record(&conditions).is_empty());
     }

@@ -1,5 +1,5 @@
-//! Whether a file system can run, in the lab and on this host, and if not, what would bring it:
-//! found without starting anything.
+//! Reports whether a file system can run in the lab and on this host, or what is missing, without
+//! starting anything.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use fsdyno_lab::{LabError, Modules};
 
 use crate::{prerequisites, tools};
 
-/// Whether a file system can run at a place.
+/// The support of a file system by a venue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CanRun {
-    /// Whether it can.
+    /// True if it can run.
     pub can: bool,
-    /// What keeps it from that; what has to be known beside, where nothing does.
+    /// The reason why not, or a remark.
     pub why: Option<String>,
-    /// The command or the option that brings it.
+    /// The command or the option that makes it possible.
     pub cure: Option<String>,
 }
 
@@ -30,28 +30,28 @@ impl CanRun {
     }
 }
 
-/// What is looked at once for all file systems.
+/// The facts about lab and host that decide for all file systems.
 #[derive(Debug)]
 pub struct Here {
-    /// The lab's kernel, if it is here: its release and what modules it has.
+    /// The lab's kernel, if downloaded: its release and its modules.
     kernel: Option<(String, Modules)>,
-    /// Other kernels that the lab could run without a download.
+    /// Other kernels that the lab can run without a download.
     kernels: Vec<String>,
-    /// What the lab lacks for any file system, and what brings it.
+    /// The problem of the lab for all file systems, and the cure.
     no_lab: Option<(String, String)>,
-    /// /proc/filesystems.
-    driven: String,
-    /// This host's kernel, and its modules where they lie on disk.
+    /// The contents of /proc/filesystems.
+    proc_filesystems: String,
+    /// This host's kernel, and its modules if they are on disk.
     host: (String, Option<Modules>),
     root: bool,
 }
 
 impl Here {
-    /// Looks at QEMU, at the kernels that are here, and at this host.
+    /// Inspects QEMU, the downloaded kernels, and this host.
     pub fn look() -> Here {
         let cache = fsdyno_lab::Cache::of_user();
-        let usual = cache.as_ref().ok().and_then(fsdyno_lab::usual_kernel);
-        let kernel = usual.and_then(|kernel| {
+        let default = cache.as_ref().ok().and_then(fsdyno_lab::usual_kernel);
+        let kernel = default.and_then(|kernel| {
             Some((kernel.release.clone(), Modules::open(&kernel.modules, &kernel.release).ok()?))
         });
         let kernels = cache.as_ref().map(fsdyno_lab::kernels_here).unwrap_or_default();
@@ -70,18 +70,18 @@ impl Here {
             kernel,
             kernels: kernels.collect(),
             no_lab,
-            driven: read("/proc/filesystems"),
+            proc_filesystems: read("/proc/filesystems"),
             host: (release, modules),
             root: rustix::process::geteuid().is_root(),
         }
     }
 
-    /// The release of the kernel that the lab takes where none is named, if it is here.
+    /// Returns the release of the lab's default kernel, if downloaded.
     pub fn lab_kernel(&self) -> Option<&str> {
         self.kernel.as_ref().map(|(release, _)| release.as_str())
     }
 
-    /// Whether the lab can run it, with the kernel that it takes where none is named.
+    /// Reports whether the lab with its default kernel can run a file system.
     pub fn in_lab(&self, kind: &Filesystem) -> CanRun {
         if let Some((why, cure)) = &self.no_lab {
             return CanRun::no(why, cure);
@@ -91,7 +91,7 @@ impl Here {
 
     fn by_lab_kernel(&self, kind: &Filesystem) -> CanRun {
         let Some((release, modules)) = &self.kernel else {
-            let why = "the first run brings a kernel".to_string();
+            let why = "the first run downloads a kernel".to_string();
             return match &kind.kernel_hint {
                 Some(hint) => CanRun::no("no distribution's kernel has it", hint),
                 None => CanRun { why: Some(why), ..CanRun::yes() },
@@ -116,19 +116,18 @@ impl Here {
         }
     }
 
-    /// Whether this host's own kernel can mount it, as root; `--on DIR` needs none of that, and runs on
-    /// whatever is mounted.
+    /// Reports whether this host's kernel can mount a file system, as root. `--on DIR` needs none of this.
     pub fn on_host(&self, kind: &Filesystem) -> CanRun {
         let (release, modules) = &self.host;
         let mount_type = kind.mount.kind.as_str();
-        // Nothing mounts the device itself.
+        // The raw device is not mounted.
         if mount_type.is_empty() && kind.lies_on == Backing::Device {
             return match self.root {
                 true => CanRun::yes(),
                 false => CanRun::no("only root can set up its loop device", "sudo, or the lab"),
             };
         }
-        if !prerequisites::drives(kind, &self.driven, modules.as_ref()) {
+        if !prerequisites::supports(kind, &self.proc_filesystems, modules.as_ref()) {
             let cure = match &kind.kernel_hint {
                 Some(hint) => hint.clone(),
                 None => "run it in the lab, or boot a kernel that has it".into(),
@@ -150,9 +149,9 @@ impl Here {
     }
 }
 
-/// Whether lab or host can run what only `--on model` has, which needs nothing of either.
+/// Returns the answer of lab and host for a file system that only `--on model` has.
 pub fn of_a_model() -> CanRun {
-    CanRun::no("it is a model in this program and no kernel's", "--on model")
+    CanRun::no("it is a model in this program, not a kernel's file system", "--on model")
 }
 
 fn without_tools(kind: &Filesystem) -> Option<CanRun> {
@@ -161,7 +160,7 @@ fn without_tools(kind: &Filesystem) -> Option<CanRun> {
     (!missing.is_empty()).then(|| CanRun::no(format!("no {}", missing.join(", ")), cure()))
 }
 
-/// What a file system lies on, in a word or two.
+/// Describes the backing of a file system in a word or two.
 pub fn ground(kind: &Filesystem) -> &'static str {
     match kind.lies_on {
         Backing::Device => "a device",
@@ -182,7 +181,7 @@ mod tests {
             kernel: None,
             kernels: Vec::new(),
             no_lab: None,
-            driven: "nodev\ttmpfs\n\text4\n".into(),
+            proc_filesystems: "nodev\ttmpfs\n\text4\n".into(),
             host: (release.into(), None),
             root: true,
         }
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_linux_lost_comes_with_an_older_kernel() {
+    fn a_removed_file_system_needs_an_older_kernel() {
         let (_folder, kernel) = modules("6.13.2", &["reiserfs"]);
         let here = Here { kernel: Some(kernel), ..bare("6.13") };
         let no = here.by_lab_kernel(kind("reiserfs"));
@@ -228,10 +227,10 @@ mod tests {
     }
 
     #[test]
-    fn what_no_kernel_has_is_not_promised_with_the_first_one() {
+    fn the_first_download_provides_only_what_distributions_have() {
         let none = bare("6.1");
         assert!(!none.by_lab_kernel(kind("reiser4")).can);
-        assert!(none.by_lab_kernel(kind("reiserfs")).why.unwrap().contains("brings a kernel"));
+        assert!(none.by_lab_kernel(kind("reiserfs")).why.unwrap().contains("downloads a kernel"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! This host: the agent runs as a child on a fresh subdirectory of the user's directory, or on
+//! The host venue: the agent runs as a child process in a new subdirectory of the user's directory, or on
 //! devices that are made for it.
 
 use std::collections::BTreeMap;
@@ -25,13 +25,13 @@ use crate::input::{InputFile, Inputs};
 use crate::venue::{Identity, Ran, Venue, Watch};
 use crate::{clock, device, ground};
 
-/// How often the mailbox is looked at.
+/// The polling interval of the mailbox.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// What a child may take beyond the job's deadline before it is killed: its start and its end.
+/// The time beyond the job's deadline after which a child is killed, for its start and its end.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// This host.
+/// The host venue.
 #[derive(Clone, Debug)]
 pub struct HostVenue {
     agent: PathBuf,
@@ -41,23 +41,23 @@ pub struct HostVenue {
 }
 
 impl HostVenue {
-    /// Trials are run by `agent`, the fsdyno executable.
+    /// Creates a venue whose trials are run by `agent`, the fsdyno executable.
     pub fn new(agent: impl Into<PathBuf>) -> HostVenue {
         let (inputs, folder) = (Inputs::default(), std::env::temp_dir());
         HostVenue { agent: agent.into(), inputs, folder, drive: None }
     }
 
-    /// The same, with the folder that takes the files below loop devices [`std::env::temp_dir`].
+    /// Sets the folder of the backing files of loop devices [`std::env::temp_dir`].
     pub fn with_folder(self, folder: impl Into<PathBuf>) -> HostVenue {
         HostVenue { folder: folder.into(), ..self }
     }
 
-    /// The same, with the files that workloads work on.
+    /// Sets the input files of workloads.
     pub fn with_inputs(self, inputs: Inputs) -> HostVenue {
         HostVenue { inputs, ..self }
     }
 
-    /// The same, with a drive to format; it is given back when the venue is dropped.
+    /// Sets a drive to format; it is released when the venue is dropped.
     pub fn with_drive(self, drive: Claim) -> HostVenue {
         HostVenue { drive: Some(Arc::new(drive)), ..self }
     }
@@ -105,21 +105,21 @@ impl HostVenue {
         let directory = Directory::create(path)?;
         let device = self.ground(&job.plan)?.remove("device");
         let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
-        let mailbox = shared.mailbox().map_err(other)?;
+        let mailbox = shared.mailbox().map_err(internal_error)?;
         let text = text_of(job.for_agent())?;
-        mailbox.put_job(&text).map_err(other)?;
+        mailbox.put_job(&text).map_err(internal_error)?;
         let started = clock::now();
         let begin = Instant::now();
         let root = directory.root();
         let arguments = ["--root-fd".into(), root.as_raw_fd().to_string().into()];
         let mut process = self.start(&shared, arguments, &[root], input)?;
-        let watched = follow(&mut process, &mailbox, job, begin, watch);
+        let ended = wait_for_report(&mut process, &mailbox, job, begin, watch);
         process.kill().map_err(VenueError::io("end the agent"))?;
-        let mut followed = watched?;
+        let mut agent = ended?;
         directory.remove()?;
-        followed.report.conditions.device = device.unwrap_or_default();
-        let host = followed.host(started, begin);
-        Ok(Ran { report: followed.report, host, identity: None })
+        agent.report.conditions.device = device.unwrap_or_default();
+        let host = agent.host(started, begin);
+        Ok(Ran { report: agent.report, host, identity: None })
     }
 }
 
@@ -135,7 +135,7 @@ impl Venue for HostVenue {
         match &plan.medium {
             MediumPlan::Directory { path } => ground::of_directory(Path::new(path)),
             MediumPlan::Device(device) => device::ground(self, device),
-            MediumPlan::Lab(_) | MediumPlan::Model(_) => Err(not_here()),
+            MediumPlan::Lab(_) | MediumPlan::Model(_) => Err(wrong_venue()),
         }
     }
 
@@ -143,23 +143,23 @@ impl Venue for HostVenue {
         match &job.plan.medium {
             MediumPlan::Directory { path } => self.run_in_directory(job, Path::new(path), watch),
             MediumPlan::Device(device) => device::run(self, job, device, watch),
-            MediumPlan::Lab(_) | MediumPlan::Model(_) => Err(not_here()),
+            MediumPlan::Lab(_) | MediumPlan::Model(_) => Err(wrong_venue()),
         }
     }
 }
 
-/// A child that was watched to its end.
-pub(crate) struct Followed {
-    /// What it said.
+/// An agent that has ended with a report.
+pub(crate) struct FinishedAgent {
+    /// The report.
     pub report: AgentReport,
     first_op: Option<Duration>,
     ended: Option<Ended>,
     stages: Stages,
 }
 
-impl Followed {
-    /// What depends on this host. Ageing is part of what an agent calls getting ready, and has an account of
-    /// its own here.
+impl FinishedAgent {
+    /// Returns the figures that depend on this host. The agent counts ageing as preparation; here it has its
+    /// own account.
     pub fn host(&self, started: String, begin: Instant) -> Host {
         let measured = &self.report.measured;
         let phases: Vec<&str> = measured.phases.iter().map(|it| it.name.as_str()).collect();
@@ -180,19 +180,19 @@ impl Followed {
     }
 }
 
-/// Watches a child until its report is there and it has ended.
-pub(crate) fn follow(
+/// Waits until an agent has reported and ended.
+pub(crate) fn wait_for_report(
     process: &mut Process,
     mailbox: &Mailbox<'_>,
     job: &Job,
     begin: Instant,
     watch: &mut dyn FnMut(&Progress) -> Watch,
-) -> Result<Followed, VenueError> {
+) -> Result<FinishedAgent, VenueError> {
     let deadline = Duration::from_nanos(job.deadline.0) + GRACE;
     let mut first_op = None;
     let mut stages = Stages::default();
     loop {
-        // The child's end is looked at first: what it wrote before it ended is then all there.
+        // Poll for the end first: the mailbox is then complete if the child has ended.
         let ended = process.poll().map_err(VenueError::io("wait for the agent"))?;
         let progress = mailbox.progress();
         stages.seen(&progress, begin.elapsed());
@@ -201,7 +201,12 @@ pub(crate) fn follow(
         }
         match (mailbox.report(), ended) {
             (Some(report), Some(_)) => {
-                return Ok(Followed { report: read_report(&report)?, first_op, ended, stages });
+                return Ok(FinishedAgent {
+                    report: read_report(&report)?,
+                    first_op,
+                    ended,
+                    stages,
+                });
             }
             (None, Some(ended)) => return Err(died(process, ended, progress)),
             _ => {}
@@ -211,17 +216,17 @@ pub(crate) fn follow(
         }
         if begin.elapsed() > deadline {
             return Err(VenueError::Died(format!(
-                "the trial ran into its deadline of {} at {}",
+                "the trial exceeded its deadline of {} at {}",
                 job.deadline,
-                place(&progress)
+                position(&progress)
             )));
         }
         std::thread::sleep(PERIOD);
     }
 }
 
-fn not_here() -> VenueError {
-    VenueError::Died("a trial of another venue came to the host".into())
+fn wrong_venue() -> VenueError {
+    VenueError::Died("a trial for another venue was given to the host".into())
 }
 
 /// Reads the agent's report.
@@ -236,17 +241,17 @@ fn died(process: &mut Process, ended: Ended, progress: Progress) -> VenueError {
         (None, Some(code)) => format!("ended with code {code} and no report"),
         (None, None) => "ended without a report".to_string(),
     };
-    let mut text = format!("the agent {how} at {}", place(&progress));
-    let words = process.last_lines(5);
-    if !words.is_empty() {
+    let mut text = format!("the agent {how} at {}", position(&progress));
+    let lines = process.last_lines(5);
+    if !lines.is_empty() {
         text.push_str("; its last lines: ");
-        text.push_str(&words.join(" | "));
+        text.push_str(&lines.join(" | "));
     }
     VenueError::Died(text)
 }
 
-/// Where a trial is, in words.
-pub(crate) fn place(progress: &Progress) -> String {
+/// Describes the progress of a trial in words.
+pub(crate) fn position(progress: &Progress) -> String {
     let stage = match progress.stage {
         Stage::Starting => "its start",
         Stage::Ready | Stage::Preparing => "its preparation",
@@ -267,10 +272,10 @@ pub(crate) fn place(progress: &Progress) -> String {
     stage.to_string()
 }
 
-/// The signals that a trial may die of, by name.
+/// Returns the name of a signal that may kill a trial.
 fn signal_name(signal: i32) -> &'static str {
     match signal {
-        libc::SIGKILL => "SIGKILL: killed, perhaps for want of memory",
+        libc::SIGKILL => "SIGKILL: killed, possibly out of memory",
         libc::SIGSEGV => "SIGSEGV",
         libc::SIGABRT => "SIGABRT",
         libc::SIGBUS => "SIGBUS",
@@ -284,7 +289,7 @@ pub(crate) fn nanos(duration: Duration) -> Nanos {
     Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-pub(crate) fn other(error: impl std::error::Error) -> VenueError {
+pub(crate) fn internal_error(error: impl std::error::Error) -> VenueError {
     VenueError::Died(error.to_string())
 }
 
@@ -316,7 +321,7 @@ mod tests {
         Job { trial_id: "t".into(), seed: 1, plan, deadline, task: Task::Whole }
     }
 
-    /// An executable that stands in for the agent.
+    /// Creates an executable that replaces the agent.
     fn agent(folder: &Path, script: &str) -> HostVenue {
         let path = folder.join("agent");
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -329,28 +334,28 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_dies_is_named_with_its_signal_and_last_words() {
-        let (tools, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fn an_agent_that_dies_is_reported_with_its_signal_and_last_lines() {
+        let (tools, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let venue = agent(tools.path(), "echo out of luck >&2; kill -SEGV $$");
-        let error = venue.run(&job(place.path()), &mut |_| Watch::GoOn).unwrap_err().to_string();
+        let error = venue.run(&job(target.path()), &mut |_| Watch::GoOn).unwrap_err().to_string();
         assert!(error.contains("SIGSEGV") && error.contains("out of luck"), "{error}");
-        assert!(nothing_left(place.path()));
+        assert!(nothing_left(target.path()));
     }
 
     #[test]
     fn a_stopped_trial_is_killed_and_leaves_nothing() {
-        let (tools, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (tools, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let venue = agent(tools.path(), "exec sleep 1000");
-        let error = venue.run(&job(place.path()), &mut |_| Watch::Stop).unwrap_err();
+        let error = venue.run(&job(target.path()), &mut |_| Watch::Stop).unwrap_err();
         assert!(matches!(error, VenueError::Stopped));
-        assert!(nothing_left(place.path()));
+        assert!(nothing_left(target.path()));
     }
 
     #[test]
     fn an_agent_that_ends_without_a_report_has_failed() {
-        let (tools, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (tools, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let venue = agent(tools.path(), "exit 3");
-        let error = venue.run(&job(place.path()), &mut |_| Watch::GoOn).unwrap_err().to_string();
+        let error = venue.run(&job(target.path()), &mut |_| Watch::GoOn).unwrap_err().to_string();
         assert!(error.contains("code 3"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The files of the user's that workloads work on, read once and handed to every agent.
+//! The user's input files of workloads, read once and passed to every agent.
 
 use std::fs::File;
 use std::io;
@@ -11,8 +11,8 @@ use fsdyno_workload::{Input, Setting};
 
 use crate::error::VenueError;
 
-/// A file as agents get it: nameless, ours alone, an uncompressed tar archive with zeros behind it up
-/// to a power of two, as a PCI region of a guest has to be.
+/// An input file as agents get it: nameless, private, an uncompressed tar archive padded with zeros to a
+/// power of two, the size of a guest's PCI region.
 #[derive(Clone, Debug)]
 pub struct InputFile {
     path: String,
@@ -21,41 +21,41 @@ pub struct InputFile {
     input: Input,
 }
 
-/// The least size of a PCI region.
+/// The smallest size of a PCI region.
 const PAGE: u64 = 4096;
 
 impl InputFile {
-    /// The first `length` bytes of a file that nobody else knows, with their SHA-256 in hex; `path` is what the user
-    /// typed.
+    /// Wraps the first `length` bytes of a private file, with their SHA-256 in hex; `path` is the path that the user
+    /// gave.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The error of ftruncate(2) or mmap(2).
     pub fn new(path: &str, file: File, length: u64, sha256: String) -> io::Result<InputFile> {
         let region = length.max(PAGE).checked_next_power_of_two().unwrap_or(1 << 63);
-        // The zeros are a hole and take no room.
+        // The zeros are a hole and take no space.
         file.set_len(region)?;
         let length = usize::try_from(length).map_err(io::Error::other)?;
         let input = Input::new(Mapped::new(&file, length)?);
         Ok(InputFile { path: path.to_string(), sha256, file: Arc::new(file), input })
     }
 
-    /// What the user typed.
+    /// Returns the path that the user gave.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Its bytes, for a workload.
+    /// Returns the bytes, for a workload.
     pub fn input(&self) -> Input {
         self.input.clone()
     }
 
-    /// What a plan says of it where `parameter` names it.
+    /// Returns its entry in a plan whose `parameter` names it.
     pub fn plan(&self, parameter: &str) -> InputPlan {
         let bytes = Bytes(self.input.bytes().len() as u64);
         InputPlan { parameter: parameter.to_string(), sha256: self.sha256.clone(), bytes }
     }
 
-    /// The file, for a child or a guest.
+    /// Returns the file, for a child or a guest.
     pub fn file(&self) -> &Arc<File> {
         &self.file
     }
@@ -66,17 +66,17 @@ impl InputFile {
 pub struct Inputs(Vec<InputFile>);
 
 impl Inputs {
-    /// Adds one.
+    /// Adds a file.
     pub fn add(&mut self, file: InputFile) {
         self.0.push(file);
     }
 
-    /// The one that was typed like this.
+    /// Returns the file that the user gave by this path.
     pub fn typed(&self, path: &str) -> Option<&InputFile> {
         self.0.iter().find(|file| file.path == path)
     }
 
-    /// The one that a plan needs; none where it needs none.
+    /// Returns the file that a plan needs, if any.
     ///
     /// # Errors
     /// A plan with an input that has not been read.
@@ -89,7 +89,7 @@ impl Inputs {
         })
     }
 
-    /// What decides the workload of a plan beside its parameters.
+    /// Returns the inputs of a plan's workload other than its parameters.
     ///
     /// # Errors
     /// As [`Inputs::of`].

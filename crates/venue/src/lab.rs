@@ -1,4 +1,4 @@
-//! The lab: a guest in virtual time on modelled disks.
+//! The lab venue: a guest in virtual time on modelled disks.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,28 +23,28 @@ use crate::error::VenueError;
 use crate::host::{nanos, read_report};
 use crate::input::Inputs;
 use crate::look::Look;
-use crate::made::{self, Attention};
 use crate::parts::{Hardware, hardware, parts, programs_of};
+use crate::prepared::{self, Attention};
 use crate::venue::{Identity, Ran, Venue, Watch};
 use crate::{array, check, clock, request_log, tools};
 
-/// Host time without any sign of life after which a guest has hung. A guest gives one with every
-/// few hundred ops and every request to its disk; the longest silence is one system call that
-/// needs no disk, and a quadratic one may take a minute at 400 million instructions a second.
+/// Host time without any sign of life after which a guest has hung. Every few hundred ops and every
+/// request to its disk are a sign of life; the longest silence is one system call that needs no disk,
+/// and a quadratic one may take a minute at 400 million instructions a second.
 const STALL: Duration = Duration::from_secs(600);
 
-/// Host time that one trial may take in all.
+/// Host time limit of one trial.
 const DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Bytes of a modelled disk that can be stored, if the work needs no more. The region in the
-/// guest's address space is then 16 GiB with its index, and the file behind it is sparse.
+/// Bytes of a modelled disk that can be stored, unless the work needs more. The region in the
+/// guest's address space is then 16 GiB with its index, and its backing file is sparse.
 const STORED: Bytes = Bytes(14 << 30);
 
-/// What a record of a guest on this host's own CPU says.
+/// The note in records of a guest on this host's own CPU.
 const NOT_REPEATABLE: &str = "accelerated by KVM: the guest ran on this host's CPU and in its time, which other work on the host \
-     disturbs; nothing of it repeats to the digit, and there is no lab identity";
+     disturbs; the results are not bit-identical, and there is no lab identity";
 
-/// One or more labs that differ in their kernel.
+/// The lab venue: one or more labs that differ in their kernel.
 #[derive(Debug)]
 pub struct LabVenue {
     labs: BTreeMap<String, Lab>,
@@ -52,23 +52,23 @@ pub struct LabVenue {
     workdir: PathBuf,
     cache: Cache,
     inputs: Inputs,
-    /// What benches change of every guest.
+    /// Changes to every guest, made by benches.
     changes: Vec<Change>,
-    /// The result folder that takes the logs of requests.
+    /// The result folder of request logs.
     logs: Option<PathBuf>,
     attention: Attention,
-    /// Why KVM does not work here, once it was asked.
+    /// The result of the KVM probe: the error if KVM does not work here.
     kvm: OnceLock<Option<VenueError>>,
     guests: Mutex<BTreeMap<Key, Arc<Guest>>>,
 }
 
-/// What decides the parts of a guest: kernel, file system (and its programs, which a spec may name),
-/// what its disks are, CPU.
+/// The inputs that decide the parts of a guest: kernel, file system (and its programs, which a spec may
+/// name), hardware of its disks, CPU.
 type Key = (String, Option<String>, Hardware, String);
 
 impl LabVenue {
-    /// Trials are run by `agent`, the fsdyno executable, in guests of these labs; the disks'
-    /// bytes lie in nameless files in `workdir`, and snapshots of guests are kept in `cache`.
+    /// Creates a venue whose trials are run by `agent`, the fsdyno executable, in guests of these labs; the
+    /// disks are nameless files in `workdir`, and snapshots of guests are stored in `cache`.
     pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf, cache: Cache) -> LabVenue {
         let labs = labs.into_iter().map(|lab| (lab.name().to_string(), lab)).collect();
         let (inputs, guests, attention, changes) = Default::default();
@@ -87,22 +87,22 @@ impl LabVenue {
         }
     }
 
-    /// The same, telling what takes long before the trials, and ending it when it is to stop.
+    /// Sets the hooks of slow preparation steps.
     pub fn with_attention(self, attention: Attention) -> LabVenue {
         LabVenue { attention, ..self }
     }
 
-    /// The same, with the files that workloads work on.
+    /// Sets the input files of workloads.
     pub fn with_inputs(self, inputs: Inputs) -> LabVenue {
         LabVenue { inputs, ..self }
     }
 
-    /// The same, keeping the log of each trial's requests in a result folder.
+    /// Sets the result folder of each trial's request log.
     pub fn with_logs(self, results: Option<PathBuf>) -> LabVenue {
         LabVenue { logs: results, ..self }
     }
 
-    /// The same with changes in each of its guests.
+    /// Sets the changes to each of its guests.
     pub fn with_changes(self, changes: Vec<Change>) -> LabVenue {
         LabVenue { changes, ..self }
     }
@@ -111,7 +111,7 @@ impl LabVenue {
         &self.workdir
     }
 
-    /// Runs a job until `stop` says so, and cuts it there; its first disk's bytes.
+    /// Runs a job until `stop` returns true, cuts its power, and returns its first disk's contents.
     pub(crate) fn run_until(
         &self,
         job: &Job,
@@ -125,7 +125,7 @@ impl LabVenue {
         Ok((region, cut.progress))
     }
 
-    /// The guest for a plan: packed once, shared by all trials that need the same parts.
+    /// Returns the guest for a plan, packed once and shared by all trials that need the same parts.
     pub(crate) fn guest(&self, plan: &Plan) -> Result<Arc<Guest>, VenueError> {
         let lab_plan = plan.lab().ok_or_else(not_a_lab)?;
         let kernel = lab_plan.kernel.as_str();
@@ -137,18 +137,18 @@ impl LabVenue {
         if let Some(guest) = guests.get(&key) {
             return Ok(Arc::clone(guest));
         }
-        let guest = Arc::new(self.packed(plan, commands.as_ref(), &key.2, &[])?);
+        let guest = Arc::new(self.pack(plan, commands.as_ref(), &key.2, &[])?);
         guests.insert(key, Arc::clone(&guest));
         Ok(guest)
     }
 
-    /// A guest for a plan that has more programs.
+    /// Packs a guest for a plan with additional programs.
     pub(crate) fn guest_with(&self, plan: &Plan, tools: &[String]) -> Result<Guest, VenueError> {
         let hardware = hardware(plan.lab().ok_or_else(not_a_lab)?)?;
-        self.packed(plan, Commands::of(plan)?.as_ref(), &hardware, tools)
+        self.pack(plan, Commands::of(plan)?.as_ref(), &hardware, tools)
     }
 
-    fn packed(
+    fn pack(
         &self,
         plan: &Plan,
         commands: Option<&Commands>,
@@ -158,7 +158,7 @@ impl LabVenue {
         let lab_plan = plan.lab().ok_or_else(not_a_lab)?;
         let kernel = &lab_plan.kernel;
         let lab = self.labs.get(kernel).ok_or_else(|| {
-            VenueError::Missing(format!("the plan's kernel {kernel} is none of this lab's"))
+            VenueError::Missing(format!("the lab has no kernel {kernel}, which the plan needs"))
         })?;
         let mut parts = parts(&self.agent, commands, lab_plan.raid, hardware)?;
         parts.cpu = lab_plan.cpu;
@@ -171,7 +171,7 @@ impl LabVenue {
         lab.prepare(&parts).map_err(from_lab)
     }
 
-    /// Whether KVM works here, asked once.
+    /// Checks that KVM works here, with one probe per venue.
     fn probe_kvm(&self, plan: &Plan) -> Result<(), VenueError> {
         let lab = plan.lab().and_then(|lab| self.labs.get(&lab.kernel)).ok_or_else(not_a_lab)?;
         let probed = self.kvm.get_or_init(|| lab.probe_kvm().map_err(from_lab).err());
@@ -182,7 +182,7 @@ impl LabVenue {
         }
     }
 
-    /// The snapshot that a plan's guest goes on from, if it does not boot.
+    /// Returns the snapshot from which a plan's guest resumes, unless it boots cold.
     fn snapshot(
         &self,
         plan: &Plan,
@@ -196,7 +196,7 @@ impl LabVenue {
         guest.snapshot(&machine, &self.cache, &say, watch).map(Some).map_err(from_run)
     }
 
-    /// Has the file system that a good trial left checked; how long that took.
+    /// Checks the file system of a successful trial, and returns the time of the check.
     fn check(
         &self,
         job: &Job,
@@ -204,7 +204,7 @@ impl LabVenue {
         report: &mut AgentReport,
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Option<Nanos>, VenueError> {
-        check::of_trial(job, report, &finished.progress, watch, |report| {
+        check::check_trial(job, report, &finished.progress, watch, |report| {
             let lab = job.plan.lab().ok_or_else(not_a_lab)?;
             let journal = match &lab.journal {
                 Some(_) => Some(self.image(lab, lab.data_disks(), finished, &report.conditions)?),
@@ -214,11 +214,11 @@ impl LabVenue {
                 Some(_) => self.array(lab, finished, report)?,
                 None => self.image(lab, 0, finished, &report.conditions)?,
             };
-            Ok(check::Images { device, journal, called: check::IMAGES.map(String::from) })
+            Ok(check::Images { device, journal, names: check::IMAGES.map(String::from) })
         })
     }
 
-    /// What the guest left of the partition on one of its disks.
+    /// Returns the final image of the partition on one of the guest's disks.
     fn image(
         &self,
         lab: &LabPlan,
@@ -240,8 +240,8 @@ impl LabVenue {
         check::image(region, start, size, &self.workdir)
     }
 
-    /// What the guest left of its array. Wrong parity fails the trial; copies may differ, for a page
-    /// that changes while it is written, and is then freed, need not be alike on both sides (md(4)).
+    /// Returns the final image of the guest's array. Wrong parity fails the trial; copies may differ, because
+    /// a page that changes while it is written, and is then freed, may differ on the two sides (md(4)).
     fn array(
         &self,
         lab: &LabPlan,
@@ -266,7 +266,7 @@ impl LabVenue {
     pub(crate) fn machine(&self, plan: &Plan) -> Result<Machine, VenueError> {
         let lab = plan.lab().ok_or_else(not_a_lab)?;
         let stored = stored_limit(plan, &self.inputs)?;
-        // The kernel itself reads and writes an NVDIMM, byte for byte.
+        // The kernel itself reads and writes an NVDIMM.
         let region = |disk: &DiskSpec, size: Option<Bytes>, stored: Bytes| match disk.attach {
             Attach::Pmem => DiskRegion {
                 region: size.unwrap_or(disk.capacity),
@@ -283,7 +283,7 @@ impl LabVenue {
             disks.resize(lab.data_disks() as usize, data);
         }
         if let Some(journal) = &lab.journal {
-            // A block is stored twice at most: as the drive answers it, and as it is on the medium.
+            // A block is stored at most twice: as visible through the drive, and as persisted.
             let disk = disk_of(journal)?;
             let size = lab.journal_size.unwrap_or(disk.capacity);
             disks.push(region(&disk, Some(size), Bytes(2 * size.0)));
@@ -325,7 +325,7 @@ impl Venue for LabVenue {
 }
 
 impl LabVenue {
-    /// Runs a job, and looks at it where it is to be looked at.
+    /// Runs a job, and profiles it if `look` is given.
     pub(crate) fn run_with(
         &self,
         job: &Job,
@@ -336,7 +336,7 @@ impl LabVenue {
         let mut machine = self.machine(&job.plan)?;
         let snapshot = self.snapshot(&job.plan, &guest, watch)?;
         let started = clock::now();
-        let image = match made::beforehand(
+        let image = match prepared::prepare_disks(
             job,
             (&guest, snapshot.as_deref()),
             &machine,
@@ -370,29 +370,29 @@ impl LabVenue {
         let mut report = read_report(&finished.report)?;
         report.conditions.tools = tools::of_plan(&job.plan);
         if let Some(image) = &image {
-            made::tell(image.report(), &mut report);
+            prepared::merge_report(image.report(), &mut report);
         }
         let mut log_note = None;
         let log = match (&self.logs, &finished.log) {
             (Some(results), Some(log)) => {
-                // A log that could not be kept is no reason to lose the trial.
-                let kept = request_log::keep(log, results, &job.trial_id);
-                log_note = match &kept {
+                // A log that cannot be stored does not fail the trial.
+                let stored = request_log::store(log, results, &job.trial_id);
+                log_note = match &stored {
                     Ok(0) => None,
                     Ok(lost) => Some(format!(
-                        "{lost} requests did not fit into the log, which takes {} of each disk",
+                        "{lost} requests did not fit into the log, which holds {} of each disk",
                         region::MOST_ENTRIES
                     )),
-                    Err(error) => Some(format!("the log of requests was not kept: {error}")),
+                    Err(error) => Some(format!("the request log was not stored: {error}")),
                 };
-                kept.ok().map(|_| request_log::name(&job.trial_id))
+                stored.ok().map(|_| request_log::name(&job.trial_id))
             }
             _ => None,
         };
         let checking = Instant::now();
         let check_ns = self.check(job, &finished, &mut report, watch)?;
-        let laid_out = check_ns.map(|check| nanos(checking.elapsed()) - check);
-        let mut stages = stages(&finished, &report, laid_out);
+        let imaging = check_ns.map(|check| nanos(checking.elapsed()) - check);
+        let mut stages = stages(&finished, &report, imaging);
         let making = image.and_then(|image| image.took());
         stages.extend(making.map(|took| ("make".to_string(), nanos(took))));
         let host = Host {
@@ -416,7 +416,7 @@ impl LabVenue {
     }
 }
 
-/// Host time by the names of stages and phases.
+/// Returns host time by the names of stages and phases.
 fn stages(
     finished: &Finished,
     report: &AgentReport,
@@ -440,17 +440,17 @@ fn identity(guest: &Guest, snapshot: Option<&Snapshot>) -> Identity {
     }
 }
 
-/// A disk of a plan.
+/// Parses a disk of a plan.
 pub(crate) fn disk_of(disk: &DiskPlan) -> Result<DiskSpec, VenueError> {
     DiskSpec::from_json(&disk.spec)
         .map_err(|error| VenueError::Died(format!("disk '{}': {error}", disk.name)))
 }
 
 pub(crate) fn not_a_lab() -> VenueError {
-    VenueError::Died("a plan for a directory came to the lab".into())
+    VenueError::Died("a plan for another medium was given to the lab".into())
 }
 
-/// How much of each disk can be stored: twice what the work writes leaves room for journals and
+/// Returns the maximum stored size of each disk: twice what the work writes leaves space for journals and
 /// copies on write. A disk of an array gets its share.
 fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
     let died = |error: String| VenueError::Died(error);
@@ -468,7 +468,7 @@ fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
     Ok(Bytes(limit))
 }
 
-/// What the lab lacks, with what brings it.
+/// Converts an error of the lab, with its hint.
 pub(crate) fn from_lab(error: LabError) -> VenueError {
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     VenueError::Missing(format!("failed to {error}{hint}"))
@@ -492,7 +492,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_of_mkfs_is_known_by_the_name_of_the_program() {
+    fn the_version_of_mkfs_is_recorded_by_the_name_of_the_program() {
         let Ok(kind) = catalog::get("ext4") else { panic!("no ext4") };
         let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
         let plan = Plan {

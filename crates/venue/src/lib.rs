@@ -1,4 +1,4 @@
-//! Where trials run: this host, the lab.
+//! Venues: what executes trials (this host, the lab, or the model).
 
 mod array;
 mod check;
@@ -14,10 +14,10 @@ pub mod input;
 pub mod lab;
 pub mod logged;
 mod look;
-mod made;
 pub mod md;
 pub mod model;
 mod parts;
+mod prepared;
 pub mod prerequisites;
 pub mod recover;
 pub mod region;
@@ -32,6 +32,6 @@ pub use input::{InputFile, Inputs};
 pub use lab::LabVenue;
 pub use logged::Logged;
 pub use look::{Looked, Seen};
-pub use made::Attention;
 pub use model::ModelVenue;
+pub use prepared::Attention;
 pub use venue::{Identity, Ran, Venue, Watch};

@@ -1,7 +1,7 @@
-//! A trial in the lab with a log of the bytes that it wrote and of when each op came back.
+//! A logged trial in the lab: a log of the bytes written and of the return time of each op.
 //!
-//! It is a pass of its own: the copies and the notes take processor time of the guest, so its digits
-//! are not quite those of the trial alone, and it is the trial alone that is measured.
+//! It is a separate run: logging takes processor time of the guest, so its times differ slightly from
+//! those of the measured trial.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -23,38 +23,38 @@ use crate::lab::{LabVenue, disk_of, from_run, not_a_lab};
 use crate::region::Region;
 use crate::venue::Watch;
 
-/// A logged trial that came to its end.
+/// A logged trial that has ended.
 #[derive(Debug)]
 pub struct Logged {
-    /// What its agent says. The check of the file system is not in it.
+    /// The agent's report, without a check of the file system.
     pub report: AgentReport,
-    /// The log of bytes, and behind it that of ops; as large as a PCI region has to be.
+    /// The log of bytes, followed by that of ops; a PCI region.
     pub region: Arc<File>,
-    /// The log of requests.
+    /// The request log.
     pub requests: Option<File>,
-    /// The disk's bytes at the end.
+    /// The disk's contents at the end.
     pub disk: File,
-    /// Host time that it took.
+    /// The host time of the trial.
     pub elapsed: Duration,
 }
 
-/// Why a plan cannot be logged; none where it can.
+/// Returns the reason why a plan cannot be logged; none if it can.
 pub fn refusal(plan: &Plan) -> Option<String> {
     let Some(lab) = plan.lab() else {
-        return Some("bytes are logged in the lab only".into());
+        return Some("bytes are logged only in the lab".into());
     };
     if lab.in_memory() {
-        return Some("it lies in memory, of which a power cut leaves nothing".into());
+        return Some("it is in memory, which a power cut erases".into());
     }
     if lab.disks() > 1 {
-        return Some("bytes are logged of one disk, not of several (--raid, {journal})".into());
+        return Some("bytes are logged of one disk only (not with --raid or {journal})".into());
     }
     if !lab.accel.is_exact() {
-        return Some("bytes are logged in virtual time (--accel tcg)".into());
+        return Some("bytes are logged only in virtual time (--accel tcg)".into());
     }
     if disk_of(&lab.disk).is_ok_and(|disk| disk.attach == fsdyno_disk::Attach::Pmem) {
         return Some(format!(
-            "the disk '{}' is memory without a cache or a server; take another --disk",
+            "the disk '{}' is memory without a cache or a server; use another --disk",
             lab.disk.name
         ));
     }
@@ -65,7 +65,7 @@ impl LabVenue {
     /// Runs a trial with the log of its bytes and ops. A trial that fails is an error.
     ///
     /// # Errors
-    /// What [`crate::Venue::run`] has; [`refusal`]; a log that had no room for all of it.
+    /// Those of [`crate::Venue::run`]; [`refusal`]; a log that is too small.
     pub fn logged(
         &self,
         job: &Job,
@@ -96,8 +96,8 @@ impl LabVenue {
         let lost = logged.bytes()?.lost();
         if lost > 0 {
             return Err(VenueError::Died(format!(
-                "the trial wrote more than the {} that the log of bytes has room for ({lost} events \
-                 were lost); take fewer or smaller files",
+                "the trial wrote more than the {} that the log of bytes holds ({lost} events \
+                 were lost); use fewer or smaller files",
                 Bytes(data::SIZE)
             )));
         }
@@ -106,18 +106,18 @@ impl LabVenue {
 }
 
 impl Logged {
-    /// The log of bytes.
+    /// Opens the log of bytes.
     ///
     /// # Errors
-    /// One that is damaged.
+    /// A damaged log.
     pub fn bytes(&self) -> Result<DataLog<Region>, VenueError> {
         DataLog::open(self.open()?).map_err(damaged)
     }
 
-    /// When each op came back.
+    /// Reads the return time of each op.
     ///
     /// # Errors
-    /// A log that is damaged.
+    /// A damaged log.
     pub fn acks(&self) -> Result<Acks, VenueError> {
         let mut region = self.open()?;
         let mut get = |from: usize, count: usize| {
@@ -134,5 +134,5 @@ impl Logged {
 }
 
 fn damaged(wrong: &str) -> VenueError {
-    VenueError::Died(format!("failed to read what a logged trial left: {wrong}"))
+    VenueError::Died(format!("failed to read the log of a logged trial: {wrong}"))
 }

@@ -1,5 +1,5 @@
-//! A second pass of a trial in the lab, looked at: its requests, its disk at the start of each stage, and
-//! what its guest executed.
+//! Profiled runs: a second run of a trial in the lab that records its requests, its disk at the start of
+//! each stage, and the instructions that its guest executed.
 
 use std::fs::File;
 use std::io;
@@ -18,40 +18,40 @@ use crate::lab::{LabVenue, disk_of, not_a_lab};
 use crate::region::Region;
 use crate::venue::{Ran, Watch};
 
-/// A stage that began.
+/// The state at the start of a stage.
 #[derive(Debug)]
 pub struct Seen {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
-    /// In or after which phase.
+    /// The phase that it is in or follows.
     pub phase: u16,
-    /// The file system's partition as its drive would have answered then; none where the trial has not
-    /// come to its first gap, and where the file system does not lie on one served disk.
+    /// The file system's partition as its drive would have returned it; none before the first phase, and if
+    /// the file system is not on a single served disk.
     pub image: Option<File>,
-    /// What was executed until then.
+    /// The instructions executed until then.
     pub counts: Counts,
 }
 
-/// What a second pass saw.
+/// The results of a profiled run.
 #[derive(Debug)]
 pub struct Looked {
-    /// The trial, once more.
+    /// The repeated trial.
     pub ran: Ran,
-    /// The stages in the order in which they began.
+    /// The stages in order of their starts.
     pub seen: Vec<Seen>,
-    /// The requests to its disks; none where no disk is served.
+    /// The requests to its disks; none if no disk is served.
     pub log: Option<region::Logged>,
-    /// Where the file system begins on its disk.
+    /// The offset of the file system on its disk.
     pub start: Bytes,
-    /// Its size; none where it does not lie on one served disk.
+    /// Its size; none if it is not on a single served disk.
     pub size: Option<Bytes>,
 }
 
-/// What looks at a guest while it runs.
+/// The recorder of a guest while it runs.
 #[derive(Debug)]
 pub(crate) struct Look {
     code: Code,
-    /// Start and size of the partition that images are made of.
+    /// Start and size of the partition of which images are taken.
     partition: Option<(Bytes, Bytes)>,
     workdir: PathBuf,
     seen: Vec<Seen>,
@@ -85,12 +85,12 @@ impl Look {
         Ok(finished)
     }
 
-    /// What is on the disk as a stage begins, where it is worth to be looked at.
+    /// Returns an image of the disk at the start of a stage, if it can have changed.
     fn image(&self, begun: &Begun, disks: &[File]) -> io::Result<Option<File>> {
         let (Some((start, size)), Some(disk)) = (self.partition, disks.first()) else {
             return Ok(None);
         };
-        // Between a verification and the phase after it the file system is only mounted anew.
+        // Between a verification and the next phase the file system is only remounted.
         let verified = self.seen.last().is_some_and(|seen| seen.stage == Stage::Verifying);
         if begun.stage < Stage::Running || (begun.stage == Stage::Running && verified) {
             return Ok(None);
@@ -101,10 +101,10 @@ impl Look {
 }
 
 impl LabVenue {
-    /// Runs a job once more to look at it. `code` tells from the image of the kernel and what it executes.
+    /// Runs a job again to profile it. `code` derives the counted functions from the kernel's image.
     ///
     /// # Errors
-    /// What [`crate::Venue::run`] has; a kernel whose functions cannot be told.
+    /// Those of [`crate::Venue::run`]; a kernel without a table of its functions.
     pub fn look(
         &self,
         job: &Job,
@@ -126,24 +126,24 @@ impl LabVenue {
         let served = !lab.in_memory()
             && lab.raid.is_none()
             && disk_of(&lab.disk)?.attach == fsdyno_disk::Attach::Nbd;
-        let mut place = None;
+        let mut range = None;
         if served {
             let found = partition::place(&disk_of(&lab.disk)?, lab.size, job.seed)
                 .map_err(|error| VenueError::Died(error.to_string()))?;
-            place = Some((found.start, found.size));
+            range = Some((found.start, found.size));
         }
         let workdir = self.workdir().to_path_buf();
-        let mut look = Look { code, partition: place, workdir, seen: Vec::new(), log: None };
+        let mut look = Look { code, partition: range, workdir, seen: Vec::new(), log: None };
         let ran = self.run_with(job, Some(&mut look), watch)?;
-        let start = place.map_or(Bytes(0), |(start, _)| start);
-        let size = place.map(|(_, size)| size);
+        let start = range.map_or(Bytes(0), |(start, _)| start);
+        let size = range.map(|(_, size)| size);
         Ok(Looked { ran, seen: look.seen, log: look.log, start, size })
     }
 
-    /// The modules that the guest of a plan loads, by name, with their bytes.
+    /// Returns the modules that the guest of a plan loads: names and bytes.
     ///
     /// # Errors
-    /// What the plan's guest lacks.
+    /// The plan's guest cannot be prepared.
     pub fn modules_of(
         &self,
         plan: &fsdyno_record::Plan,

@@ -1,4 +1,4 @@
-//! An md array of this host while a trial lasts: unlike a loop it does not go with its last user.
+//! An md array of this host during a trial; unlike a loop device it must be stopped explicitly.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -11,26 +11,26 @@ use fsdyno_lab::find_program;
 use crate::error::VenueError;
 use crate::lab::from_lab;
 
-/// What is mounted in a namespace is let go a moment after its last process ended.
+/// Mounts of a namespace are released a moment after its last process ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// High numbers, well below those that auto-assembly takes first: 127, 126, 125 and so on.
+/// High numbers, well below those that auto-assembly uses first: 127, 126, 125 and so on.
 const NUMBERS: std::ops::RangeInclusive<u32> = 64..=119;
 
-/// An array, taken apart when it is dropped.
+/// An array, stopped on drop.
 #[derive(Debug)]
 pub struct Array {
-    /// Its node.
+    /// The device node.
     pub device: PathBuf,
-    /// What it is to lie over; held by its owner for longer than this.
+    /// The member devices; the owner holds them for longer than this.
     members: Vec<PathBuf>,
 }
 
 impl Array {
-    /// A place for an array that is to be made of these devices; nothing is there yet.
+    /// Chooses a free device node for an array of these devices; the array does not exist yet.
     ///
     /// # Errors
-    /// If all are taken.
+    /// All numbers are taken.
     pub fn free(members: Vec<PathBuf>) -> Result<Array, VenueError> {
         let taken = |number: &u32| {
             let name = format!("md{number}");
@@ -44,8 +44,8 @@ impl Array {
 }
 
 impl Drop for Array {
-    /// Whatever lies over our loops, which we hold, is ours, and nothing else is touched: the number may
-    /// be another's by now, and udev may have put our loops together under another one.
+    /// Stops all arrays over our loop devices and nothing else: the number may belong to another array by
+    /// now, and udev may have assembled our loop devices under another number.
     fn drop(&mut self) {
         let begin = Instant::now();
         loop {
@@ -54,7 +54,7 @@ impl Drop for Array {
                 return;
             }
             for array in ours {
-                // What could not be stopped is found again by the marks of its members.
+                // An array that cannot be stopped is found later by the marks of its members.
                 let _ = stop(&array);
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -62,10 +62,10 @@ impl Drop for Array {
     }
 }
 
-/// Takes an array apart.
+/// Stops an array.
 ///
 /// # Errors
-/// If mdadm is missing or cannot be started; what it says of the array is in its output.
+/// mdadm is missing or cannot be started. Its result is in the output.
 pub fn stop(device: &Path) -> Result<Output, VenueError> {
     let argv = array::stop(&device.to_string_lossy());
     let (program, arguments) = argv.split_first().map_or(("", &[][..]), |(a, b)| (a.as_str(), b));
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_that_is_free_is_not_there_and_nothing_is_stopped() {
+    fn a_free_node_does_not_exist_and_nothing_is_stopped() {
         let array = Array::free(Vec::new()).unwrap();
         assert!(!array.device.exists());
         let number: u32 = array.device.to_str().unwrap()[7..].parse().unwrap();

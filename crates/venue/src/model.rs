@@ -1,4 +1,4 @@
-//! The model of ext2 directories of 2001: trials run in this process, in its own time, without a
+//! The model of ext2 directories of 2001: trials run in this process, in virtual time, without a
 //! kernel.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::error::VenueError;
 use crate::host::nanos;
 use crate::venue::{Identity, Ran, Venue, Watch};
 
-/// The model. It has no state: each trial makes its own volume.
+/// The model venue. It has no state: each trial creates its own volume.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelVenue;
 
@@ -28,7 +28,7 @@ fn died(error: impl std::fmt::Display) -> VenueError {
 }
 
 impl Venue for ModelVenue {
-    /// The disk and the seed are in the plan and the trial; what is left is the program, as in the lab.
+    /// Hashes the program; the disk and the seed are part of the plan and the trial.
     fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
         let model = format!("ext2 directories, revision {REVISION}");
         let components = BTreeMap::from([
@@ -41,7 +41,8 @@ impl Venue for ModelVenue {
 
     fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
         let plan = &job.plan;
-        let model = plan.model().ok_or_else(|| died("a plan of no model came to the model"))?;
+        let model =
+            plan.model().ok_or_else(|| died("a plan for another medium was given to the model"))?;
         let kind = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
         let variant = trial::variant(kind).ok_or_else(|| died(format!("no model '{kind}'")))?;
         let disk = DiskSpec::from_json(&model.disk.spec).map_err(died)?;
@@ -73,7 +74,7 @@ impl Venue for ModelVenue {
     }
 }
 
-/// The hash of this program: the disk's law, the workload's generator and what is drawn of the seed are its own.
+/// Returns the hash of this program, which has the disk model, the workload generator and the seed's draws.
 fn program() -> Result<&'static str, VenueError> {
     static HASH: OnceLock<String> = OnceLock::new();
     if let Some(hash) = HASH.get() {
@@ -83,7 +84,7 @@ fn program() -> Result<&'static str, VenueError> {
     Ok(HASH.get_or_init(|| sha256_hex(&bytes)))
 }
 
-/// How many phases and ops there are.
+/// Returns the number of phases and ops.
 fn extent(workload: &dyn Workload) -> (u64, u64) {
     let phases = workload.phases().len();
     let ops = (0..phases).flat_map(|phase| workload.counts(phase, 1).into_values()).sum();

@@ -1,4 +1,4 @@
-//! What goes into a guest for a plan: modules, tools and files.
+//! The parts of a guest for a plan: modules, tools and files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,25 +12,25 @@ use crate::commands::Commands;
 use crate::error::VenueError;
 use crate::lab::disk_of;
 
-/// A file system with the programs that its guest needs.
+/// Returns a key of a file system and the programs that its guest needs.
 pub fn programs_of(filesystem: &Commands) -> String {
     let programs = [filesystem.mkfs.first(), filesystem.mount_command.first()];
     let programs: Vec<&str> = programs.into_iter().flatten().map(String::as_str).collect();
     format!("{}:{} {}", filesystem.kind, filesystem.made_kind(), programs.join(" "))
 }
 
-/// What of the disks decides the parts of a guest.
+/// The properties of the disks that decide the parts of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hardware {
-    /// Of each disk, in their order, whether it is an NVDIMM.
+    /// For each disk in order: true for an NVDIMM.
     pub pmem: Vec<bool>,
-    /// The schedulers of their queues.
+    /// The I/O schedulers of their queues.
     pub schedulers: BTreeSet<String>,
-    /// How they are put together.
+    /// The array that they form.
     pub raid: Option<String>,
 }
 
-/// What a plan's disks need of a guest.
+/// Returns the hardware properties of a plan's disks.
 pub fn hardware(lab: &LabPlan) -> Result<Hardware, VenueError> {
     let mut disks = Vec::new();
     if !lab.in_memory() {
@@ -46,7 +46,7 @@ pub fn hardware(lab: &LabPlan) -> Result<Hardware, VenueError> {
     })
 }
 
-/// What goes into the guest for a file system on such disks.
+/// Returns the parts of the guest for a file system on such disks.
 pub fn parts(
     agent: &Path,
     filesystem: Option<&Commands>,
@@ -55,13 +55,13 @@ pub fn parts(
 ) -> Result<Parts, VenueError> {
     let mut parts = Parts { agent: agent.to_path_buf(), ..Parts::default() };
     if hardware.pmem.contains(&false) {
-        // A device for each disk; each further one costs boot time.
+        // One device for each disk, because each one costs boot time.
         parts.modules.push(format!("nbd nbds_max={}", hardware.pmem.len()));
     }
     if hardware.pmem.contains(&true) {
         parts.modules.extend(["nfit", "nd_pmem"].map(String::from));
     }
-    // The other schedulers are part of every kernel that has them.
+    // The other schedulers are built in.
     let module = |scheduler: &String| match scheduler.as_str() {
         "bfq" => Some("bfq".to_string()),
         "kyber" => Some("kyber-iosched".to_string()),
@@ -76,8 +76,8 @@ pub fn parts(
     parts.modules.extend(filesystem.modules.iter().cloned());
     let kind = catalog::get(filesystem.made_kind())
         .map_err(|error| VenueError::Died(error.to_string()))?;
-    // The check runs on the host, so its tool stays out of the guest; that it is missing has to be
-    // found before the work and not after the first trial.
+    // The check runs on the host, so its tool is not part of the guest; a missing one must be reported
+    // before the first trial.
     parts.host_tools.extend(filesystem.check.first().cloned());
     let journal = filesystem.journal.iter().flat_map(|plan| [&plan.make, &plan.features]);
     let own = [&filesystem.mkfs, &filesystem.features, &filesystem.mount_command];
@@ -86,7 +86,7 @@ pub fn parts(
         parts.tools.extend(tool);
     }
     for path in &kind.files {
-        // A file that the host's tools do without is not needed in the guest either.
+        // A file that is missing on the host is not needed in the guest either.
         if let Ok(contents) = std::fs::read(path) {
             parts.files.push((path.clone(), contents));
         }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_brings_its_module_its_tool_and_a_device_for_each_disk() {
+    fn an_array_needs_its_module_its_tool_and_a_device_for_each_disk() {
         let raid = Some("5x3".parse().unwrap());
         let with = parts(Path::new("/x"), None, raid, &hardware(Some("5x3"))).unwrap();
         assert_eq!(with.modules, ["nbd nbds_max=3", "bfq", "raid456"]);
@@ -127,7 +127,7 @@ mod tests {
         assert!(parts.tools.contains(&"mke2fs".to_string()));
         assert_eq!(parts.host_tools, ["e2fsck"]);
         assert!(!parts.tools.contains(&"e2fsck".to_string()), "{parts:?}");
-        let there = std::path::Path::new("/etc/mke2fs.conf").exists();
-        assert_eq!(parts.files.iter().any(|(path, _)| path == "/etc/mke2fs.conf"), there);
+        let exists = std::path::Path::new("/etc/mke2fs.conf").exists();
+        assert_eq!(parts.files.iter().any(|(path, _)| path == "/etc/mke2fs.conf"), exists);
     }
 }

@@ -1,4 +1,4 @@
-//! What this host can make, mount and check, asked before anything is touched.
+//! Checks that this host can make, mount and check a file system, before anything is touched.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -11,12 +11,12 @@ use fsdyno_record::plan::{FilesystemPlan, RaidPlan};
 use crate::error::VenueError;
 use crate::tools;
 
-/// Whether this host has what a file system needs, and an array where there is one.
+/// Checks that this host has what a file system and its array, if any, need.
 ///
 /// # Errors
-/// What is missing, with what brings it.
+/// Something is missing; the message says how to get it.
 pub fn check(filesystem: &FilesystemPlan, raid: Option<RaidPlan>) -> Result<(), VenueError> {
-    // Its own kind and, where it lies over another, that one's.
+    // Its own kind and that of the lower file system, if any.
     let mut kinds = vec![filesystem.kind.as_str(), filesystem.made_kind()];
     kinds.dedup();
     for kind in kinds {
@@ -31,7 +31,7 @@ fn check_kind(known: &Filesystem) -> Result<(), VenueError> {
     let kind = &known.name;
     if !has_filesystem(known) {
         return Err(VenueError::Missing(format!(
-            "this host's kernel {} has no {kind}; take --on lab, whose kernels have it",
+            "this host's kernel {} has no {kind}; use --on lab, whose kernels have it",
             release()
         )));
     }
@@ -46,18 +46,17 @@ fn check_kind(known: &Filesystem) -> Result<(), VenueError> {
     Ok(())
 }
 
-/// The programs of the commands themselves: those of `fuse:` stand in no catalog.
+/// Checks the programs of the commands; those of `fuse:` are not in the catalog.
 fn check_commands(filesystem: &FilesystemPlan) -> Result<(), VenueError> {
     for argv in [&filesystem.mkfs, &filesystem.mount_command] {
-        if let Some(word) = argv.iter().find(|word| leads_to_a_device(word)) {
+        if let Some(word) = argv.iter().find(|word| is_device_path(word)) {
             return Err(VenueError::Missing(format!(
-                "'{word}' leads to a device of this machine; the one that the command may have is \
-                 {{device}}"
+                "'{word}' is a device of this machine; the command may use only {{device}}"
             )));
         }
         if let Some(program) = argv.first().filter(|program| find_program(program).is_err()) {
             let cure = match program.contains('/') {
-                true => "it is to be a file that may be executed",
+                true => "it must be an executable file",
                 false => "install it",
             };
             let spec = &filesystem.spec;
@@ -67,8 +66,8 @@ fn check_commands(filesystem: &FilesystemPlan) -> Result<(), VenueError> {
     Ok(())
 }
 
-/// Whether a word of a command, or a part of it, is the path of a device's node, or of a link to one.
-fn leads_to_a_device(word: &str) -> bool {
+/// Reports whether a word of a command, or a part of it, is the path of a device node or of a link to one.
+fn is_device_path(word: &str) -> bool {
     word.split([',', '=', ':']).any(|path| {
         let kind = fs::metadata(path).map(|metadata| metadata.file_type());
         kind.is_ok_and(|kind| kind.is_block_device() || kind.is_char_device())
@@ -79,7 +78,7 @@ fn leads_to_a_device(word: &str) -> bool {
 fn check_arrays(raid: RaidPlan) -> Result<(), VenueError> {
     if !Path::new("/proc/mdstat").exists() && !has_module("md-mod") {
         return Err(VenueError::Missing(format!(
-            "--raid {raid} needs the md driver, which this host's kernel does not have; take --on lab"
+            "--raid {raid} needs the md driver, which this host's kernel does not have; use --on lab"
         )));
     }
     if find_program(array::TOOL).is_err() {
@@ -92,32 +91,36 @@ fn check_arrays(raid: RaidPlan) -> Result<(), VenueError> {
     Ok(())
 }
 
-/// Whether the running kernel can mount it: it does already, or has the modules for it.
+/// Reports whether the running kernel has a file system, built in or as modules.
 pub fn has_filesystem(kind: &Filesystem) -> bool {
     let release = release();
     let modules = Modules::open(&Path::new("/lib/modules").join(&release), &release).ok();
-    let driven = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    kind.mount.kind.is_empty() || drives(kind, &driven, modules.as_ref())
+    let proc_filesystems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    kind.mount.kind.is_empty() || supports(kind, &proc_filesystems, modules.as_ref())
 }
 
-/// The same of any kernel, by its /proc/filesystems and its modules, where they lie on disk.
-pub(crate) fn drives(kind: &Filesystem, driven: &str, modules: Option<&Modules>) -> bool {
+/// Reports whether a kernel has a file system, by its /proc/filesystems and its modules on disk.
+pub(crate) fn supports(
+    kind: &Filesystem,
+    proc_filesystems: &str,
+    modules: Option<&Modules>,
+) -> bool {
     let loadable = modules.is_some_and(|modules| {
         kind.modules.iter().all(|module| modules.takes(module)) && !kind.modules.is_empty()
     });
-    listed(driven, &kind.mount.kind) || loadable
+    listed(proc_filesystems, &kind.mount.kind) || loadable
 }
 
 fn release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
-/// A line is `[nodev]<tab>type` (proc(5)).
+/// Searches the lines `[nodev]<tab>type` (proc(5)) for a type.
 fn listed(filesystems: &str, mount_type: &str) -> bool {
     filesystems.lines().any(|line| line.rsplit('\t').next() == Some(mount_type))
 }
 
-/// Whether the running kernel has a module of this name, to load or built in.
+/// Reports whether the running kernel has a module of this name, loadable or built in.
 fn has_module(name: &str) -> bool {
     let folder = PathBuf::from("/lib/modules").join(release());
     ["modules.dep", "modules.builtin"].iter().any(|list| {
@@ -126,7 +129,7 @@ fn has_module(name: &str) -> bool {
     })
 }
 
-/// `kernel/fs/xfs/xfs.ko.zst: ...` is the module xfs.
+/// Returns the module of a line: xfs for `kernel/fs/xfs/xfs.ko.zst: ...`.
 fn module_of(line: &str) -> Option<String> {
     let file = line.split(':').next()?.rsplit('/').next()?;
     Some(file.split_once(".ko")?.0.replace('_', "-"))
@@ -137,56 +140,56 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_to_a_device_is_seen_through() {
+    fn a_link_to_a_device_is_recognised() {
         let folder = tempfile::tempdir().unwrap();
         let link = folder.path().join("link");
         std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
         let link = link.display().to_string();
-        assert!(leads_to_a_device(&link) && leads_to_a_device(&format!("-odev={link},ro")));
+        assert!(is_device_path(&link) && is_device_path(&format!("-odev={link},ro")));
         for harmless in ["{device}", "/dev/fuse", "-o", "log=/dev/null", "/no/such/node"] {
-            assert!(!leads_to_a_device(harmless), "{harmless}");
+            assert!(!is_device_path(harmless), "{harmless}");
         }
         let command = vec!["sh".to_string(), link];
         let error = check_commands(&FilesystemPlan { mkfs: command, ..Default::default() });
-        assert!(error.unwrap_err().to_string().contains("leads to a device of this machine"));
+        assert!(error.unwrap_err().to_string().contains("is a device of this machine"));
     }
 
     #[test]
-    fn a_type_is_found_whole() {
+    fn only_whole_type_names_match() {
         let text = "nodev\tsysfs\nnodev\ttmpfs\n\text3\n\text4\n";
         assert!(listed(text, "ext4") && listed(text, "tmpfs"));
         assert!(!listed(text, "ext") && !listed(text, "xt4"));
         let kind = |name: &str| catalog::get(name).unwrap();
-        assert!(drives(kind("ext4"), text, None) && !drives(kind("xfs"), text, None));
-        // No kernel that is in use has it.
+        assert!(supports(kind("ext4"), text, None) && !supports(kind("xfs"), text, None));
+        // No common kernel has reiser4.
         assert!(has_filesystem(kind("raw")) && !has_filesystem(kind("reiser4")));
     }
 
     #[test]
-    fn a_module_is_known_by_its_file() {
+    fn the_name_of_a_module_is_that_of_its_file() {
         assert_eq!(module_of("kernel/fs/xfs/xfs.ko.zst: kernel/lib/x.ko").as_deref(), Some("xfs"));
         assert_eq!(module_of("kernel/drivers/md/md-mod.ko").as_deref(), Some("md-mod"));
         assert_eq!(module_of("nothing").as_deref(), None);
     }
 
     #[test]
-    fn what_the_kernel_has_not_is_said_before_any_work() {
+    fn a_missing_driver_or_program_is_reported_before_any_work() {
         let error = |text: &str| {
             let spec = fsdyno_filesystem::Spec::parse(text).unwrap();
             let kind = catalog::get(&spec.kind).unwrap();
             let plan = kind.plan(&spec, fsdyno_filesystem::Context::Host, None).unwrap();
             check(&plan, None).unwrap_err().to_string()
         };
-        assert!(error("reiser4").contains("has no reiser4; take --on lab"), "{}", error("reiser4"));
-        // Of what lies over another, both are asked for.
+        assert!(error("reiser4").contains("has no reiser4; use --on lab"), "{}", error("reiser4"));
+        // Both the upper and the lower file system are checked.
         if has_filesystem(catalog::get("overlayfs").unwrap()) {
-            assert!(error("overlayfs:reiser4").contains("has no reiser4; take --on lab"));
+            assert!(error("overlayfs:reiser4").contains("has no reiser4; use --on lab"));
         }
         if has_filesystem(catalog::get("fuse").unwrap()) {
             let text = error("fuse: no-such-fuse {device} {mount}");
             assert!(text.contains("needs no-such-fuse; install it"), "{text}");
             let text = error("fuse: /no/such-fuse {device} {mount}");
-            assert!(text.contains("needs /no/such-fuse; it is to be a file"), "{text}");
+            assert!(text.contains("needs /no/such-fuse; it must be an executable file"), "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! File systems brought back from power cuts, in guests of the lab.
+//! Recovery of file systems after power cuts, in guests of the lab.
 //!
-//! A guest tries some hundred cuts, one after the other, of the logged trial whose region it is given. One
-//! that hangs or kills its guest's kernel is a finding; the rest go on in another guest.
+//! A guest tests a number of cuts of a logged trial, one after the other. A cut that hangs or kills the
+//! guest's kernel is a finding; the others continue in another guest.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -29,31 +29,31 @@ use crate::logged::Logged;
 use crate::region::Region;
 use crate::venue::Watch;
 
-/// How many cuts a guest tries: its boot takes ten seconds, and one that dies takes those with it that
-/// it tried before. The same however many guests run side by side, for the time of a mount depends (by 3 %,
-/// seen) on what its guest did before.
+/// The number of cuts per guest: its boot takes ten seconds, and one that dies loses those that it tested
+/// before. It does not depend on the number of parallel guests, because the time of a mount depends (by 3 %
+/// [RUN]) on what its guest did before.
 const TOGETHER: usize = 50;
 
-/// Virtual time in which one cut has to be mounted, walked and checked.
+/// Virtual time limit for mounting, walking and checking one cut.
 const DEADLINE: Nanos = Nanos(1_800_000_000_000);
 
-/// Host time without a sign of life, which each request to the disk gives.
+/// Host time without a sign of life after which a guest has hung; each request to the disk is one.
 const STALL: Duration = Duration::from_secs(600);
 
-/// Virtual time that a guest may take in all.
+/// Virtual time limit of a guest.
 const ALL: Nanos = Nanos(30 * 86_400 * 1_000_000_000);
 
-/// What a file system's cuts need beside its plan: programs, and what is promised of it.
+/// Returns the programs for a file system's cuts, and its durability guarantees.
 fn tools(job: &Job) -> Result<(Vec<String>, &'static Guarantee), VenueError> {
     let filesystem = Commands::of(&job.plan)?.ok_or_else(not_a_lab)?;
     let guarantee = guarantee::of(&filesystem.kind).ok_or_else(|| {
-        VenueError::Died(format!("a power cut of {} is not known about", filesystem.kind))
+        VenueError::Died(format!("power cuts of {} cannot be tested: its guarantees are not known", filesystem.kind))
     })?;
     let programs = guarantee.repair.first().map(ToString::to_string);
     Ok((programs.into_iter().chain(filesystem.check.first().cloned()).collect(), guarantee))
 }
 
-/// What the threads of a run share.
+/// The state shared by the threads of a run.
 struct Work<'a> {
     guest: Guest,
     machine: Machine,
@@ -66,12 +66,12 @@ struct Work<'a> {
 }
 
 impl LabVenue {
-    /// Brings back what the cuts of `order` left of a logged trial, on the disk that it says, in up to `jobs` guests
-    /// side by side; how a repair goes, and how long it may take, is filled in here. `watch`
-    /// is told how many are done; what was found comes in the order of the cuts.
+    /// Recovers a logged trial after the cuts of `order`, on the disk of the order, in up to `jobs` parallel guests,
+    /// and returns the findings in the order of the cuts. The repair commands and the deadline are filled in here.
+    /// `watch` receives the number of cuts done.
     ///
     /// # Errors
-    /// A guest that could not run for another reason than what it was to bring back.
+    /// A guest that failed for a reason other than its cut.
     pub fn recover(
         &self,
         job: &Job,
@@ -103,7 +103,7 @@ impl LabVenue {
             stop: AtomicBool::new(false),
         };
         let ended: Vec<Result<(), VenueError>> = std::thread::scope(|scope| {
-            let threads = (0..jobs.max(1)).map(|_| scope.spawn(|| work.some(watch)));
+            let threads = (0..jobs.max(1)).map(|_| scope.spawn(|| work.run_guests(watch)));
             let threads: Vec<_> = threads.collect();
             let ended = threads.into_iter().map(|thread| thread.join());
             ended
@@ -120,13 +120,13 @@ impl LabVenue {
 }
 
 impl Work<'_> {
-    /// Guests one after the other, until there are no cuts left.
-    fn some(&self, watch: &(dyn Fn(u64) -> Watch + Sync)) -> Result<(), VenueError> {
+    /// Runs guests one after the other until no cuts are left.
+    fn run_guests(&self, watch: &(dyn Fn(u64) -> Watch + Sync)) -> Result<(), VenueError> {
         loop {
             let next = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(mut cuts) = next else { return Ok(()) };
             while !cuts.is_empty() {
-                if let Err(error) = self.one(&mut cuts, watch) {
+                if let Err(error) = self.run_guest(&mut cuts, watch) {
                     self.stop.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
@@ -134,8 +134,8 @@ impl Work<'_> {
         }
     }
 
-    /// One guest; takes the cuts out that are known about then.
-    fn one(
+    /// Runs one guest, and removes the cuts that have a result.
+    fn run_guest(
         &self,
         cuts: &mut Vec<Cut>,
         watch: &(dyn Fn(u64) -> Watch + Sync),
@@ -160,48 +160,51 @@ impl Work<'_> {
         let finished = match ran {
             Ok(finished) => finished,
             Err(RunError::Stopped) => return Err(VenueError::Stopped),
-            // What never came to its first cut had nothing of a cut's to die of.
+            // A guest that did not reach its first cut did not fail because of a cut.
             Err(error) if !at_work => return Err(from_run(error)),
-            Err(error) => return self.dead(cuts, at as usize, error),
+            Err(error) => return self.store_failure(cuts, at as usize, error),
         };
         let report = read_report(&finished.report)?;
         let found = records(&finished)?;
-        self.take(cuts, found, &report)
+        self.store_results(cuts, found, &report)
     }
 
-    /// Keeps what was found, and takes its cuts out.
-    fn take(
+    /// Stores the findings, and removes their cuts.
+    fn store_results(
         &self,
         cuts: &mut Vec<Cut>,
         found: Vec<Found>,
         report: &AgentReport,
     ) -> Result<(), VenueError> {
         if found.is_empty() || (report.outcome == Outcome::Ok && found.len() < cuts.len()) {
-            let reason = report.reason.clone().unwrap_or_else(|| "it said nothing".into());
-            return Err(VenueError::Died(format!(
-                "failed to bring back what a cut left: {reason}"
-            )));
+            let reason = report.reason.clone().unwrap_or_else(|| "no reason given".into());
+            return Err(VenueError::Died(format!("failed to recover after a power cut: {reason}")));
         }
         let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tried = vec![false; cuts.len()];
+        let mut tested = vec![false; cuts.len()];
         for found in found {
             let index = found.recovery.index as usize;
             if let Some(cut) = cuts.get(index) {
-                tried[index] = true;
+                tested[index] = true;
                 known.push((*cut, found));
             }
         }
-        let mut tried = tried.into_iter();
-        cuts.retain(|_| !tried.next().unwrap_or(false));
+        let mut tested = tested.into_iter();
+        cuts.retain(|_| !tested.next().unwrap_or(false));
         Ok(())
     }
 
-    /// A guest died of what it was at. The others of its cuts are tried again without that one.
-    fn dead(&self, cuts: &mut Vec<Cut>, at: usize, error: RunError) -> Result<(), VenueError> {
+    /// Stores a cut that killed its guest; the guest's other cuts are tested again.
+    fn store_failure(
+        &self,
+        cuts: &mut Vec<Cut>,
+        at: usize,
+        error: RunError,
+    ) -> Result<(), VenueError> {
         let how = match &error {
             RunError::Panicked { .. } => "the kernel panicked",
             RunError::Stalled { .. } | RunError::Deadline { .. } => "the guest hung",
-            // A QEMU that was killed, or gave up, is this host's affair.
+            // A QEMU that was killed or gave up is an error of this host.
             RunError::Died { powered_off: true, .. } => "the guest switched itself off",
             _ => return Err(from_run(error)),
         };
@@ -213,18 +216,18 @@ impl Work<'_> {
         let cut = cuts.remove(at);
         let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         known.push((cut, Found { recovery, entries: Vec::new() }));
-        // Those before it are tried again.
+        // The cuts before it are tested again.
         self.done.fetch_sub(at as u64, Ordering::Relaxed);
         self.done.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }
 
-/// What a guest has told.
+/// Reads the findings that a guest reported.
 fn records(finished: &Finished) -> Result<Vec<Found>, VenueError> {
-    let damaged = || VenueError::Died("what a guest found is damaged".into());
+    let damaged = || VenueError::Died("the findings of a guest are damaged".into());
     let log: &File = finished.log.as_ref().ok_or_else(damaged)?;
-    let mut region = Region::open(log).map_err(VenueError::io("open what a guest found"))?;
+    let mut region = Region::open(log).map_err(VenueError::io("open the findings of a guest"))?;
     let word = region.slice(request::RESULTS_OFFSET + 8, 8).try_into().map(u64::from_le_bytes);
     let length = word.unwrap_or_default().min(request::RESULTS_MAX);
     let (mut at, end) =

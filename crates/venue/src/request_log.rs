@@ -1,4 +1,4 @@
-//! Keeps the log of a trial's requests as a file beside its results.
+//! Stores the request log of a trial as a file in the result folder.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -12,19 +12,19 @@ use crate::region::Region;
 /// The folder of the logs within a result folder.
 pub const FOLDER: &str = "logs";
 
-/// The name of a trial's log within a result folder: always of a file in [`FOLDER`], for the id of a trial may stand in
-/// a file that somebody else wrote.
+/// Returns the name of a trial's log within a result folder: always a file in [`FOLDER`], even if the id of the
+/// trial comes from someone else's file.
 pub fn name(trial_id: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     format!("{FOLDER}/{}.log", trial_id.chars().map(plain).collect::<String>())
 }
 
-/// Writes what the guest has logged to `results`/[`name`]; how many requests were lost, for want of
-/// room in the guest's memory.
+/// Writes the guest's log to `results`/[`name`] and returns the number of requests that did not fit into
+/// the guest's memory.
 ///
 /// # Errors
-/// A region that is no log; a file that cannot be written.
-pub fn keep(log: &File, results: &Path, trial_id: &str) -> Result<u64, VenueError> {
+/// A region that is not a log; a file that cannot be written.
+pub fn store(log: &File, results: &Path, trial_id: &str) -> Result<u64, VenueError> {
     let mut region = Region::open(log).map_err(VenueError::io("open the request log"))?;
     let logged = region::read(&mut region)
         .map_err(|wrong| VenueError::Died(format!("failed to read the request log: {wrong}")))?;
@@ -33,7 +33,7 @@ pub fn keep(log: &File, results: &Path, trial_id: &str) -> Result<u64, VenueErro
     Ok(logged.lost)
 }
 
-/// Under its own name it is always whole.
+/// Writes the file atomically.
 fn write(logged: &region::Logged, path: &Path) -> io::Result<()> {
     fsdyno_media::file::make_folder(path.parent().unwrap_or(path))?;
     fsdyno_media::file::write(path, |file| {

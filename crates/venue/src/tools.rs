@@ -1,4 +1,4 @@
-//! The programs of a file system on this host: whether they are there, and which version.
+//! The programs of a file system on this host: presence and versions.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -7,12 +7,12 @@ use fsdyno_filesystem::{Filesystem, array, catalog};
 use fsdyno_lab::find_program;
 use fsdyno_record::Plan;
 
-/// The first line that says a version, on stdout or stderr, of the very program that a guest gets.
+/// Returns the first line with a version that mkfs prints; the program is the one that a guest gets.
 pub fn version(filesystem: &Filesystem) -> Option<String> {
     version_by(&filesystem.version)
 }
 
-/// The same of any program, by the command that prints it.
+/// Returns the first line with a digit that a version command prints on stdout or stderr.
 pub fn version_by(argv: &[String]) -> Option<String> {
     let (program, arguments) = argv.split_first()?;
     let program = find_program(program).ok()?;
@@ -23,12 +23,12 @@ pub fn version_by(argv: &[String]) -> Option<String> {
     text.lines().find(digit).map(|line| line.trim().to_string())
 }
 
-/// The programs of a file system that are not here.
+/// Returns the programs of a file system that are not installed.
 pub fn missing(filesystem: &Filesystem) -> Vec<String> {
     filesystem.tools.iter().filter(|tool| find_program(tool).is_err()).cloned().collect()
 }
 
-/// The versions of what makes a plan's file system, and of what puts its array together.
+/// Returns the versions of mkfs and mdadm for a plan.
 pub fn of_plan(plan: &Plan) -> BTreeMap<String, String> {
     let kind = plan.filesystem.as_ref().and_then(|plan| catalog::get(plan.made_kind()).ok());
     let line = |kind: &Filesystem| Some((kind.version.first()?.clone(), version(kind)?));

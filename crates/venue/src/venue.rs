@@ -1,4 +1,4 @@
-//! What a venue is: it takes one job and gives what its agent reported.
+//! The trait of venues: run one job and return its agent's report.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,25 @@ use fsdyno_record::{Job, Plan};
 
 use crate::error::VenueError;
 
-/// Whether a trial that is being watched goes on, or is killed at once.
+/// The answer of a watcher: the trial continues, or is killed at once.
 pub use fsdyno_lab::Watch;
 
-/// Where trials run.
+/// Executes trials.
 ///
-/// `Sync`, because several trials run side by side on threads of their own.
+/// `Sync`, because several trials run in parallel, each on its own thread.
 pub trait Venue: Sync {
-    /// The identity of the lab that would run this plan, and what it was computed from; none on a
-    /// host. Two runs may stand in one table of exact digits only if it is equal.
+    /// Returns the identity of the lab that would run this plan, and its components; none on a host.
+    /// Exact results of two runs may be compared only if it is equal.
     ///
     /// # Errors
-    /// What is missing to run it.
+    /// Something needed to run it is missing.
     fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError>;
 
-    /// What the place itself gives to every trial of this plan, by the names of the conditions,
-    /// where no identity tells it. A row holds trials of one ground only.
+    /// Returns the host fingerprint of every trial of this plan, by the names of the conditions; empty
+    /// where an identity covers it. The trials of a configuration all have the same fingerprint.
     ///
     /// # Errors
-    /// A place that cannot be looked at.
+    /// A target that cannot be inspected.
     fn ground(&self, _plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
         Ok(BTreeMap::new())
     }
@@ -34,25 +34,25 @@ pub trait Venue: Sync {
     /// Runs one trial to its end; `watch` is called about every 20 ms.
     ///
     /// # Errors
-    /// Why there is no report: something is missing, the trial died, or it was stopped.
+    /// Something is missing, the trial died, or it was stopped.
     fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError>;
 }
 
 /// The identity of a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Equal identities mean equal digits.
+    /// The hash; equal identities mean bit-identical results.
     pub lab_id: String,
-    /// What it was computed from, by name.
+    /// The inputs of the hash, by name.
     pub components: BTreeMap<String, String>,
 }
 
-/// A trial that came to its end, good or bad.
+/// A trial that ended with a report, successful or failed.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// What the agent says.
+    /// The agent's report.
     pub report: AgentReport,
-    /// What depends on the host's speed.
+    /// The figures that depend on the host's speed.
     pub host: Host,
     /// The lab; none on a host.
     pub identity: Option<Identity>,

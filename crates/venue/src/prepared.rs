@@ -1,4 +1,4 @@
-//! Disks that another guest makes than the one that is measured: kept, and used again as copies.
+//! Prepared images: disks made by another guest than the measured one, cached, and used as copies.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,12 +12,12 @@ use crate::commands::text_of;
 use crate::error::VenueError;
 use crate::lab::from_run;
 
-/// Who is there while the venue gets ready.
+/// Hooks of the lab's preparation.
 #[derive(Clone)]
 pub struct Attention {
-    /// Is told, in a line, what takes long.
+    /// Receives a line about each slow step.
     pub say: fn(&str),
-    /// Whether all is to end.
+    /// Set to cancel.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -33,44 +33,44 @@ impl std::fmt::Debug for Attention {
     }
 }
 
-/// Whether the disks of a plan's trials are made by another guest than the one that is measured. An array is
-/// then put together again of the members that were kept, by the command that made it: with `--assume-clean`
-/// and the same data offset mdadm writes its superblocks and nothing else.
-fn is_beforehand(plan: &Plan) -> bool {
-    // What lies in memory has no disk that could be kept.
+/// Reports whether the disks of a plan's trials are prepared by another guest. An array is then created again
+/// from its prepared members by the same command: with `--assume-clean` and the same data offset mdadm writes
+/// its superblocks and nothing else.
+fn is_prepared(plan: &Plan) -> bool {
+    // A file system in memory has no disk.
     let formatted = plan.filesystem.as_ref().is_some_and(|filesystem| !filesystem.mkfs.is_empty());
     let snapshot = plan.lab().is_some_and(|lab| !lab.boot.is_cold());
     formatted && (plan.age().is_some() || snapshot)
 }
 
-/// The disks that a job's guest finds made, where they are made beforehand: aged ones, and with
-/// `--boot snapshot` formatted ones.
+/// Prepares the disks of a job, if they are made by another guest: aged ones, and with `--boot snapshot`
+/// formatted ones.
 ///
 /// # Errors
-/// Why the guest that was to make them brought no report.
-pub fn beforehand(
+/// The preparing guest ended without a report.
+pub fn prepare_disks(
     job: &Job,
     (guest, snapshot): (&Guest, Option<&Snapshot>),
     machine: &Machine,
     cache: &Cache,
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<Option<Made>, VenueError> {
-    if !is_beforehand(&job.plan) {
+    if !is_prepared(&job.plan) {
         return Ok(None);
     }
     let text = text_of(job.to_make())?;
     guest.image(snapshot, machine, &text, cache, watch).map(Some).map_err(from_run)
 }
 
-/// Adds to a report what only the guest knows that made the disks.
-pub fn tell(made: &AgentReport, report: &mut AgentReport) {
+/// Adds the facts of the preparing guest to a report.
+pub fn merge_report(made: &AgentReport, report: &mut AgentReport) {
     let (from, to) = (&made.conditions, &mut report.conditions);
     to.mkfs.clone_from(&from.mkfs);
     to.mkfs_output.clone_from(&from.mkfs_output);
     to.before_mkfs.clone_from(&from.before_mkfs);
-    // What only a mount tells, the measured guest has seen.
-    let seen = std::mem::replace(&mut to.features, from.features.clone());
-    to.features.extend(seen);
+    // Features that only a mount shows come from the measured guest.
+    let measured = std::mem::replace(&mut to.features, from.features.clone());
+    to.features.extend(measured);
     to.aged = from.aged;
     let notes = from.notes.iter().filter(|note| !to.notes.contains(note));
     let notes: Vec<String> = notes.cloned().collect();
