@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fsdyno_media::Mark;
-use fsdyno_media::mark::Owner;
+use fsdyno_media::mark::OwnerState;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -32,7 +32,7 @@ pub struct Orphan {
 
 /// Marks a child that is about to be started as a child of this process.
 pub(crate) fn mark(command: &mut Command) {
-    command.env(VARIABLE, Mark::mine().to_string());
+    command.env(VARIABLE, Mark::current().to_string());
 }
 
 /// Returns the children of ended fsdyno processes that this user may see. A process needs both the mark and
@@ -47,7 +47,7 @@ pub fn orphans(started_by_us: &dyn Fn(&Path) -> bool) -> Vec<Orphan> {
 }
 
 fn orphan(pid: i32) -> Option<Orphan> {
-    let parent = mark_of(pid).filter(|mark| mark.owner() == Owner::Dead)?;
+    let parent = mark_of(pid).filter(|mark| mark.owner() == OwnerState::Dead)?;
     let program = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_string();
     Some(Orphan { pid, program, executable: executable(pid)?, parent })
 }
@@ -107,12 +107,13 @@ mod tests {
         };
         let mut ours = sleep.spawn().unwrap();
         begun(ours.id());
-        assert_eq!(mark_of(ours.id() as i32), Some(Mark::mine()));
+        assert_eq!(mark_of(ours.id() as i32), Some(Mark::current()));
         assert!(orphans(&|_| true).iter().all(|orphan| orphan.pid != ours.id() as i32));
         ours.kill().unwrap();
         ours.wait().unwrap();
         // A child of a process that has ended.
-        let mark = Mark::mine().to_string().replacen(&std::process::id().to_string(), "4194305", 1);
+        let mark =
+            Mark::current().to_string().replacen(&std::process::id().to_string(), "4194305", 1);
         let mut left = Command::new("sleep").arg("1000").env(VARIABLE, mark).spawn().unwrap();
         begun(left.id());
         let sleep = |path: &Path| path.is_absolute();

@@ -73,10 +73,10 @@ impl Process {
         output: &File,
         inherit: &[BorrowedFd<'_>],
     ) -> std::io::Result<Process> {
-        let output = memory_file(c"fsdyno-output")?;
+        let captured = memory_file(c"fsdyno-output")?;
         (&input).rewind()?;
         command.stdin(Stdio::from(input)).stdout(Stdio::from(output.try_clone()?));
-        Process::begin(None, command, inherit, output)
+        Process::begin(None, command, inherit, captured)
     }
 
     fn begin(

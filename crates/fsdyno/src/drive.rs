@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use fsdyno_media::block::{self, Seen};
+use fsdyno_media::block::{self, InspectedDrive};
 use fsdyno_study::{DevicePlace, Place};
 
 use crate::cli::Run;
@@ -19,7 +19,7 @@ pub fn is_named(on: &str) -> bool {
 }
 
 /// The drive, if nothing speaks against erasing it and `--erase` confirms it. Nothing is written.
-pub fn look(run: &Run, on: &str) -> Result<Seen, Failure> {
+pub fn look(run: &Run, on: &str) -> Result<InspectedDrive, Failure> {
     Ok(block::look(Path::new(on), run.erase.as_deref())?)
 }
 

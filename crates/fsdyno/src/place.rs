@@ -191,7 +191,7 @@ pub fn allowed(asked: &[Asked]) -> Result<(), Failure> {
     for asked in asked {
         let Place::Device(device) = &asked.place else { continue };
         if let Some(Ok(made)) = Made::parse(&device.on) {
-            made.allowed()?;
+            made.check_privileges()?;
         }
     }
     Ok(())

@@ -258,7 +258,7 @@ fn a_file_that_would_not_fit_below_its_loop_is_refused_before_any_work() {
     for on in ["loop:9000000G", "ram:9000000G"] {
         let output = run_and_look(folder.path(), &["dirops", "--on", on]);
         assert_eq!(code(&output), 2, "{}", stderr(&output));
-        assert!(stderr(&output).contains("there is room for"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("are available"), "{}", stderr(&output));
     }
     let left = std::fs::read_dir(folder.path()).unwrap().flatten();
     assert_eq!(left.filter(|entry| entry.file_name() == "r").count(), 0, "an empty folder is left");

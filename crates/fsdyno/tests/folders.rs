@@ -62,7 +62,7 @@ fn root_follows_no_link_of_another_user_out_of_a_result_folder() {
             let said = stderr(&output);
             assert_eq!(code(&output), 2, "{words}: {said}");
             assert!(
-                said.contains(&format!("'{name}' is a link in the hands of user {OTHER}")),
+                said.contains(&format!("'{name}' is a link under the control of user {OTHER}")),
                 "{said}"
             );
         }
@@ -97,7 +97,7 @@ fn root_writes_no_page_chart_or_archive_through_a_link_of_another_user() {
         let output = run(base.path(), &words);
         let said = stderr(&output);
         assert_eq!(code(&output), 2, "{words}: {said}");
-        assert!(said.contains("in the hands of user 65534"), "{words}: {said}");
+        assert!(said.contains("under the control of user 65534"), "{words}: {said}");
     }
     assert_eq!(std::fs::read_dir(&precious).unwrap().count(), 0);
     assert!(!base.path().join("new").exists());

@@ -219,7 +219,7 @@ fn what_a_killed_run_left_is_named_and_removed_only_when_asked() {
     assert_eq!(left.len(), 1);
     // The kernel kills the agent with its parent; until it is gone the directory may still grow.
     wait_until("the end of the agent", || {
-        !stderr(&run(out.path(), &format!("doctor --clean {on}"))).contains("stays as it is")
+        !stderr(&run(out.path(), &format!("doctor --clean {on}"))).contains("is not removed")
             && ours(place.path()).is_empty()
     });
     assert!(only_mine(place.path()));

@@ -1,19 +1,19 @@
-//! A block device that may be written: what every way of getting one ends in.
+//! A block device that fsdyno may write, of any medium.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use fsdyno_record::Bytes;
 
-/// A block device that is fsdyno's to format until this is dropped.
+/// A block device that fsdyno may format until this is dropped.
 #[derive(Debug)]
 pub struct Device {
-    /// Its node, such as /dev/loop3 or /dev/sdb: what mkfs, mount and check are given.
+    /// The device node for mkfs, mount and check, such as /dev/loop3 or /dev/sdb.
     pub path: PathBuf,
-    /// How much of it a file system may use.
+    /// The usable size.
     pub size: Bytes,
-    /// What keeps the claim: nobody else may take the device while it is open.
+    /// The descriptor that holds the claim: no other process can take the device while it is open.
     pub held: OwnedFd,
-    /// What it is, in words for records: `loop over FILE`, `disk MODEL SERIAL`.
+    /// Its description in records: `loop over FILE`, `disk MODEL SERIAL`.
     pub what: String,
 }

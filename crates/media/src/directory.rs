@@ -1,7 +1,7 @@
-//! A directory as it is: work goes on only in a fresh, marked subdirectory of it.
+//! A user's directory as the medium: work happens only in a new, marked subdirectory of it.
 //!
-//! The subdirectory `.fsdyno-<pid>-<random>` holds a marker and, beside it, `root/`, the root of
-//! the trial; so the marker is never part of the tree that is measured and verified.
+//! The subdirectory `.fsdyno-<pid>-<random>` has a marker and `root/`, the root of the trial, so that
+//! the marker is not part of the tree that is measured and verified.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,43 +17,42 @@ use rustix::io::Errno;
 use crate::error::MediaError;
 use crate::{marker, remove};
 
-/// What the work needs of the file system.
+/// The space that the work needs of the file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
     /// File data that exists at once.
     pub bytes: Bytes,
     /// Files and directories that exist at once.
     pub inodes: u64,
-    /// Longest single name, in bytes.
+    /// The longest single name, in bytes.
     pub longest_name: usize,
 }
 
-/// Looks whether the work can be done in `path`, and touches nothing.
+/// Checks that the work can be done in `path`, and changes nothing.
 ///
 /// # Errors
-/// What is wrong with the directory, or what it has too little of.
+/// The directory cannot be used, or has too little space.
 pub fn check(path: &Path, room: &Room) -> Result<(), MediaError> {
     check_opened(&open_directory(path)?, path, room)
 }
 
 fn check_opened(dir: &OwnedFd, path: &Path, room: &Room) -> Result<(), MediaError> {
-    let stat = fstatvfs(dir).map_err(|error| MediaError::io("look at", path, error))?;
+    let stat = fstatvfs(dir).map_err(|error| MediaError::io("inspect", path, error))?;
     if stat.f_flag.contains(StatVfsMountFlags::RDONLY) {
         return Err(MediaError::ReadOnly(path.into()));
     }
-    if let Some(kind) = of_the_kernel(dir.as_fd()) {
-        return Err(MediaError::OfTheKernel { path: path.into(), kind });
+    if let Some(kind) = kernel_filesystem(dir.as_fd()) {
+        return Err(MediaError::KernelFilesystem { path: path.into(), kind });
     }
     accessat(dir, c".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).map_err(|error| {
         match error {
             Errno::ROFS => MediaError::ReadOnly(path.into()),
             Errno::ACCESS | Errno::PERM => MediaError::NotWritable(path.into()),
-            other => MediaError::io("look at", path, other),
+            other => MediaError::io("inspect", path, other),
         }
     })?;
-    // Where there is data, the last block of a file is half empty on average. Names, inodes and
-    // directories take their part too, but how large it is each file system decides for itself, and
-    // what would fit must not be refused.
+    // The last block of a file with data is half empty on average. Names, inodes and directories take
+    // space too, but how much depends on the file system, and work that fits must not be refused.
     let halves = if room.bytes.0 > 0 { room.inodes.saturating_mul(stat.f_frsize / 2) } else { 0 };
     let need = room.bytes.0.saturating_add(halves);
     let have = stat.f_bavail.saturating_mul(stat.f_frsize);
@@ -61,7 +60,7 @@ fn check_opened(dir: &OwnedFd, path: &Path, room: &Room) -> Result<(), MediaErro
         let (have, need) = (Bytes(have), Bytes(need));
         return Err(MediaError::NoSpace { path: path.into(), have, need });
     }
-    // A file system that makes inodes as it goes (btrfs) reports none at all.
+    // A file system that allocates inodes dynamically (btrfs) reports 0.
     if stat.f_files > 0 && room.inodes > stat.f_favail {
         let (have, need) = (stat.f_favail, room.inodes);
         return Err(MediaError::NoInodes { path: path.into(), have, need });
@@ -73,13 +72,12 @@ fn check_opened(dir: &OwnedFd, path: &Path, room: &Room) -> Result<(), MediaErro
     Ok(())
 }
 
-/// The name of the file system that a directory is on, for labels; its number where it has no
-/// name here. Numbers from statfs(2).
+/// Returns the name of a directory's file system, for labels, or its statfs(2) number if it is unknown.
 ///
 /// # Errors
-/// [`MediaError::Io`] where the kernel does not say.
+/// [`MediaError::Io`] if statfs(2) fails.
 pub fn kind(path: &Path) -> Result<String, MediaError> {
-    let stat = statfs(path).map_err(|error| MediaError::io("look at", path, error))?;
+    let stat = statfs(path).map_err(|error| MediaError::io("inspect", path, error))?;
     let number = stat.f_type as u64 & 0xffff_ffff;
     let known = KINDS.iter().find(|(magic, _)| *magic == number);
     Ok(known.map_or_else(|| format!("fs-{number:x}"), |(_, name)| (*name).to_string()))
@@ -105,8 +103,8 @@ const KINDS: &[(u64, &str)] = &[
     (0x0bd0_0bd0, "lustre"),
 ];
 
-/// File systems in which the kernel shows itself, and in which nobody makes a file: linux/magic.h.
-const OF_THE_KERNEL: &[(u64, &str)] = &[
+/// File systems of the kernel, in which users create no files: linux/magic.h.
+const KERNEL_FILESYSTEMS: &[(u64, &str)] = &[
     (0x0000_9fa0, "proc"),
     (0x6265_6572, "sysfs"),
     (0x0027_e0eb, "cgroup"),
@@ -124,13 +122,13 @@ const OF_THE_KERNEL: &[(u64, &str)] = &[
     (0x6573_5543, "fusectl"),
 ];
 
-/// The name of the file system that a directory is on, if it is one in which no file can be made.
-pub(crate) fn of_the_kernel(dir: BorrowedFd<'_>) -> Option<&'static str> {
+/// Returns the name of a directory's file system, if it is one of [`KERNEL_FILESYSTEMS`].
+pub(crate) fn kernel_filesystem(dir: BorrowedFd<'_>) -> Option<&'static str> {
     let number = rustix::fs::fstatfs(dir).ok()?.f_type as u64 & 0xffff_ffff;
-    OF_THE_KERNEL.iter().find(|(magic, _)| *magic == number).map(|(_, name)| *name)
+    KERNEL_FILESYSTEMS.iter().find(|(magic, _)| *magic == number).map(|(_, name)| *name)
 }
 
-/// A fresh, marked subdirectory; removed when it is dropped.
+/// A new, marked subdirectory, removed on drop.
 #[derive(Debug)]
 pub struct Directory {
     parent: OwnedFd,
@@ -138,53 +136,52 @@ pub struct Directory {
     path: PathBuf,
     own: OwnedFd,
     root: OwnedFd,
-    /// Held, not read: the lock on the marker says that its owner lives. None once it is removed.
+    /// The locked marker: the lock shows that its owner runs. None once it is removed.
     marker: Option<File>,
 }
 
 impl Directory {
-    /// Makes the subdirectory in `parent`.
+    /// Creates the subdirectory in `parent`.
     ///
     /// # Errors
-    /// What is wrong with `parent`, or what the kernel refused.
+    /// `parent` cannot be used, or a system call failed.
     pub fn create(parent: &Path) -> Result<Directory, MediaError> {
         let parent_fd = open_directory(parent)?;
         check_opened(&parent_fd, parent, &Room::default())?;
-        let (name, own) = fresh(&parent_fd, parent)?;
+        let (name, own) = create_subdirectory(&parent_fd, parent)?;
         let path = parent.join(&name);
-        match furnish(own.as_fd()) {
+        match create_marker_and_root(own.as_fd()) {
             Ok((marker, root)) => {
                 Ok(Directory { parent: parent_fd, name, path, own, root, marker: Some(marker) })
             }
             Err(error) => {
-                // Of what was begun nothing goes but what is empty or the marker; the first error is
-                // the one to report.
-                let _ = take_away(parent_fd.as_fd(), &name, own.as_fd(), None);
+                // This removes only empty directories and the marker; the first error is reported.
+                let _ = remove_marked(parent_fd.as_fd(), &name, own.as_fd(), None);
                 Err(MediaError::io("prepare", path, error))
             }
         }
     }
 
-    /// The root of the trial: an empty directory.
+    /// Returns the root of the trial, an empty directory.
     pub fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
 
-    /// Where the subdirectory is.
+    /// Returns the path of the subdirectory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes it with all that is in it.
+    /// Removes the subdirectory with its contents.
     ///
     /// # Errors
-    /// What could not be removed; something mounted inside is left alone.
+    /// Something could not be removed; mounts inside are not touched.
     pub fn remove(mut self) -> Result<(), MediaError> {
-        self.take_away()
+        self.remove_marked()
     }
 
-    fn take_away(&mut self) -> Result<(), MediaError> {
-        take_away(self.parent.as_fd(), &self.name, self.own.as_fd(), self.marker.take())
+    fn remove_marked(&mut self) -> Result<(), MediaError> {
+        remove_marked(self.parent.as_fd(), &self.name, self.own.as_fd(), self.marker.take())
             .map_err(|error| MediaError::io("remove", &self.path, error))
     }
 }
@@ -192,16 +189,16 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         if self.marker.is_some() {
-            // What cannot be removed here is found again by its marker.
-            let _ = self.take_away();
+            // If this fails, the subdirectory is found later by its marker.
+            let _ = self.remove_marked();
         }
     }
 }
 
-/// Removes a marked subdirectory: its tree first and the marker last, so that what is left by a
-/// second death still carries its marker. `held` is the marker where it is open: FUSE and NFS rename an open
-/// file that is removed, and it would keep its directory. Until it is gone its text still names its owner.
-pub(crate) fn take_away(
+/// Removes a marked subdirectory: its tree first and the marker last, so that a leftover always has its
+/// marker. `held` is the open marker, if any: it must be closed first, because FUSE and NFS rename an open file
+/// that is removed, and the directory would not be empty. Until it is removed its text still names its owner.
+pub(crate) fn remove_marked(
     parent: BorrowedFd<'_>,
     name: &str,
     own: BorrowedFd<'_>,
@@ -221,17 +218,17 @@ pub(crate) fn take_away(
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(error),
     }
-    // Who may write in the parent may have put something else in its place.
-    if !is_called(parent, name, own)? {
+    // Another user of the parent may have replaced the subdirectory.
+    if !names_directory(parent, name, own)? {
         return Err(Errno::STALE);
     }
-    remove::when_empty(own, || unlinkat(parent, name, AtFlags::REMOVEDIR))
+    remove::retry_until_empty(own, || unlinkat(parent, name, AtFlags::REMOVEDIR))
 }
 
-/// Whether a name means this open directory.
-fn is_called(parent: BorrowedFd<'_>, name: &str, own: BorrowedFd<'_>) -> Result<bool, Errno> {
-    let (there, ours) = (statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?, fstat(own)?);
-    Ok((there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino))
+/// Reports whether a name refers to this open directory.
+fn names_directory(parent: BorrowedFd<'_>, name: &str, own: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let (named, ours) = (statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?, fstat(own)?);
+    Ok((named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino))
 }
 
 pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, MediaError> {
@@ -244,15 +241,15 @@ pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, MediaError> {
     })
 }
 
-fn fresh(parent: &OwnedFd, path: &Path) -> Result<(String, OwnedFd), MediaError> {
-    // mkdirat(2) takes no existing name, so a second draw is all that a collision asks for.
+fn create_subdirectory(parent: &OwnedFd, path: &Path) -> Result<(String, OwnedFd), MediaError> {
+    // mkdirat(2) fails on an existing name, so a collision needs only another draw.
     for _ in 0..8 {
-        let name = fresh_name();
+        let name = unique_name();
         match mkdirat(parent, &name, Mode::from_raw_mode(0o700)) {
             Ok(()) => {
                 let own = remove::enter(parent.as_fd(), name.as_str())
                     .map_err(|error| MediaError::io("open", path.join(&name), error))?;
-                is_fresh(own.as_fd())
+                check_fresh(own.as_fd())
                     .map_err(|error| MediaError::io("open", path.join(&name), error))?;
                 return Ok((name, own));
             }
@@ -263,9 +260,9 @@ fn fresh(parent: &OwnedFd, path: &Path) -> Result<(String, OwnedFd), MediaError>
     Err(MediaError::io("create a directory in", path, Errno::EXIST))
 }
 
-/// Whether what was opened is what was just made: ours and empty. Between the two calls somebody who may
-/// write in the parent could have moved another directory there.
-fn is_fresh(own: BorrowedFd<'_>) -> Result<(), Errno> {
+/// Checks that the opened directory is the one just created: ours and empty. Another user of the parent could
+/// have replaced it between the two calls.
+fn check_fresh(own: BorrowedFd<'_>) -> Result<(), Errno> {
     if fstat(own)?.st_uid != rustix::process::geteuid().as_raw() {
         return Err(Errno::STALE);
     }
@@ -277,12 +274,12 @@ fn is_fresh(own: BorrowedFd<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// A name that says whose it is: `.fsdyno-<pid>-<random>`.
-pub(crate) fn fresh_name() -> String {
+/// Returns a unique name with this process's number: `.fsdyno-<pid>-<random>`.
+pub(crate) fn unique_name() -> String {
     format!(".fsdyno-{}-{:016x}", rustix::process::getpid().as_raw_nonzero(), random())
 }
 
-fn furnish(own: BorrowedFd<'_>) -> Result<(File, OwnedFd), Errno> {
+fn create_marker_and_root(own: BorrowedFd<'_>) -> Result<(File, OwnedFd), Errno> {
     let marker = marker::make(own)?;
     mkdirat(own, marker::ROOT, Mode::from_raw_mode(0o755))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -303,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fresh_subdirectory_is_marked_empty_and_gone_when_dropped() {
+    fn a_new_subdirectory_is_marked_empty_and_removed_on_drop() {
         let base = tempfile::tempdir().unwrap();
         std::fs::write(base.path().join("mine"), "user's").unwrap();
         let directory = Directory::create(base.path()).unwrap();
@@ -317,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_is_refused_by_name() {
+    fn a_file_or_a_missing_path_is_refused() {
         let base = tempfile::tempdir().unwrap();
         let file = base.path().join("file");
         std::fs::write(&file, "").unwrap();
@@ -328,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_space_inodes_or_name_length_is_found_before_the_work() {
+    fn too_little_space_inodes_or_name_length_is_refused() {
         let base = tempfile::tempdir().unwrap();
         let huge = Room { bytes: Bytes(u64::MAX), ..Room::default() };
         assert!(matches!(check(base.path(), &huge), Err(MediaError::NoSpace { .. })));
@@ -343,6 +340,6 @@ mod tests {
     fn the_kind_of_a_file_system_has_a_name() {
         assert_eq!(kind(Path::new("/proc")).unwrap(), "fs-9fa0");
         let checked = check(Path::new("/proc"), &Room::default());
-        assert!(matches!(checked, Err(MediaError::OfTheKernel { kind: "proc", .. })));
+        assert!(matches!(checked, Err(MediaError::KernelFilesystem { kind: "proc", .. })));
     }
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a place to work in.
+//! Errors of media.
 
 use std::path::PathBuf;
 
@@ -6,24 +6,24 @@ use fsdyno_record::Bytes;
 
 use crate::block::BlockError;
 
-/// Why a directory cannot be used. Each message names the place and what would be right.
+/// The reason why a medium cannot be used. Each message has the path and a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
-    /// There is nothing at the path.
-    #[error("'{}' does not exist; make it first: mkdir -p '{}'", .0.display(), .0.display())]
+    /// The path does not exist.
+    #[error("'{}' does not exist; create it first: mkdir -p '{}'", .0.display(), .0.display())]
     Missing(PathBuf),
-    /// The path is something else.
+    /// The path is not a directory.
     #[error("'{}' is not a directory; name one on the file system to be measured", .0.display())]
     NotADirectory(PathBuf),
-    /// Nothing can be made in it.
+    /// The directory is not writable.
     #[error("no permission to write in '{}'; name a directory of your own", .0.display())]
     NotWritable(PathBuf),
     /// Its file system is mounted read-only.
     #[error("'{}' is on a file system that is mounted read-only", .0.display())]
     ReadOnly(PathBuf),
-    /// Nobody can make a file there.
-    #[error("no file can be made on {kind}, where '{}' is; name a directory on a disk", .path.display())]
-    OfTheKernel {
+    /// The directory is on a file system of the kernel, without files of users.
+    #[error("no file can be created on {kind}, where '{}' is; name a directory on a disk", .path.display())]
+    KernelFilesystem {
         /// The directory.
         path: PathBuf,
         /// Its file system.
@@ -31,7 +31,7 @@ pub enum MediaError {
     },
     /// The work does not fit.
     #[error(
-        "'{}' has {have} free, and the work needs about {need}; \
+        "'{}' has {have} free, but the work needs about {need}; \
          name another directory or make the work smaller with --set", .path.display()
     )]
     NoSpace {
@@ -42,9 +42,9 @@ pub enum MediaError {
         /// File data plus one block for each file.
         need: Bytes,
     },
-    /// There are too few inodes left.
+    /// There are too few free inodes.
     #[error(
-        "'{}' has {have} free inodes, and the work needs {need}; \
+        "'{}' has {have} free inodes, but the work needs {need}; \
          name another directory or make the work smaller with --set", .path.display()
     )]
     NoInodes {
@@ -55,47 +55,47 @@ pub enum MediaError {
         /// Files and directories that exist at once.
         need: u64,
     },
-    /// A name of the workload does not fit.
-    #[error("'{}' takes names of {have} bytes, and the work has one of {need}", .path.display())]
+    /// A name of the workload is too long.
+    #[error("'{}' allows names of {have} bytes, but the work has one of {need}", .path.display())]
     NameTooLong {
         /// The directory.
         path: PathBuf,
-        /// The longest name that the file system takes.
+        /// The longest name that the file system allows.
         have: usize,
         /// The longest name of the work.
         need: usize,
     },
-    /// A medium that takes privileges, and this process has none.
+    /// The medium needs privileges that this process lacks.
     #[error(
-        "--on {0} needs root, to set up a loop device and to mount what is made on it; run it as \
+        "--on {0} needs root to set up a loop device and to mount its file system; run it as \
          root (sudo fsdyno ...), or use --on DIRECTORY or --on lab"
     )]
     NeedsRoot(String),
-    /// No loop device can be made here.
+    /// Loop devices are not available here.
     #[error(
-        "no loop device can be made here (/dev/loop-control: {0}); modprobe loop brings them, and in \
-         a container only its host can give them"
+        "no loop device can be set up here (/dev/loop-control: {0}); run modprobe loop, or give the \
+         container access to the loop devices of its host"
     )]
     NoLoops(String),
     /// The medium does not fit.
-    #[error("{what} may take {need}, and there is room for {have}; take a smaller one")]
-    NoRoomForMedium {
-        /// As it was typed.
+    #[error("{what} may need {need}, but {have} are available; use a smaller one")]
+    NoSpaceForMedium {
+        /// The medium as given.
         what: String,
-        /// What there is.
+        /// The available space.
         have: Bytes,
-        /// What it takes when it is full.
+        /// The space that it needs when full.
         need: Bytes,
     },
-    /// What is to be cleaned is not fsdyno's, or is in use.
-    #[error("'{}' stays as it is: {why}", .path.display())]
+    /// The path to clean is not fsdyno's, or is in use.
+    #[error("'{}' is not removed: {why}", .path.display())]
     NotOurs {
         /// The subdirectory.
         path: PathBuf,
-        /// What speaks against removing it.
+        /// The reason not to remove it.
         why: String,
     },
-    /// It is a drive that is left alone.
+    /// A drive that is not used.
     #[error(transparent)]
     Block(#[from] BlockError),
     /// A system call failed.
@@ -103,9 +103,9 @@ pub enum MediaError {
     Io {
         /// The attempt, as in "create" or "remove".
         what: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: std::io::Error,
     },
 }

@@ -1,5 +1,5 @@
-//! The files that fsdyno writes, in result folders and where the user names one: never through somebody else's
-//! link, never over a drive, and a page is there whole or not at all.
+//! Writes fsdyno's files, in result folders and at paths of the user: atomically, never through another user's
+//! link, and never to a drive.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,48 +13,47 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::directory::{fresh_name, of_the_kernel};
-use crate::walk::{End, Missing, NewFolder, is_trusted, to_end};
+use crate::directory::{kernel_filesystem, unique_name};
+use crate::walk::{Missing, NewFolder, Resolved, is_trusted, resolve};
 
-/// Writes a file, in the place of one that is there: whole or not at all. What is no file, such as a pipe or a
-/// terminal, is written to as it is.
+/// Writes a file atomically, replacing an existing one. A pipe or a terminal is written directly.
 ///
 /// # Errors
-/// What the kernel says, that the path is a block device, or that somebody else's link leads there.
+/// An error of the kernel, a block device, or a link of another user in the path.
 pub fn write(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    if let Some(mut stream) = stream(path)? {
+    if let Some(mut stream) = open_stream(path)? {
         return fill(&mut stream);
     }
-    put(path, fill, Draft::replace)
+    write_draft(path, fill, Draft::replace)
 }
 
-/// Writes a file that is not there yet: whole or not at all.
+/// Writes a new file atomically.
 ///
 /// # Errors
-/// As [`write()`], and that something is there.
+/// As [`write()`], and that the path exists.
 pub fn write_new(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    put(path, fill, Draft::publish)
+    write_draft(path, fill, Draft::publish)
 }
 
-/// Looks whether [`write()`] could put a file there; writes nothing.
+/// Checks that [`write()`] can write a file at a path; writes nothing.
 ///
 /// # Errors
-/// What is there instead of a file, or that somebody else's link leads there.
+/// The path is not a file, or has a link of another user.
 pub fn look(path: &Path) -> io::Result<()> {
-    to_end(path, Missing::Refuse)?.there.as_ref().map_or(Ok(()), is_file)
+    resolve(path, Missing::Refuse)?.stat.as_ref().map_or(Ok(()), is_file)
 }
 
-/// Opens a file to read it and to append to it; `create` makes it where it is not there.
+/// Opens a file for reading and appending; `create` creates a missing one.
 ///
 /// # Errors
-/// What the kernel says, that it is no file, that it is somebody else's file under a second name, or that
-/// somebody else's link leads there.
+/// An error of the kernel; a path that is not a file; a hard link in another user's folder; a link of another
+/// user in the path.
 pub fn append(path: &Path, create: bool) -> io::Result<File> {
-    let End { dir, name, there } = to_end(path, Missing::Refuse)?;
+    let Resolved { dir, name, stat } = resolve(path, Missing::Refuse)?;
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let (flags, mode) = match (there, create) {
+    let (flags, mode) = match (stat, create) {
         (None, true) => (flags | OFlags::CREATE | OFlags::EXCL, Mode::from_raw_mode(0o666)),
-        // A pipe that was put there meanwhile keeps nobody waiting.
+        // If the path has become a pipe meanwhile, opening it must not block.
         _ => (flags | OFlags::NONBLOCK, Mode::empty()),
     };
     let file = openat(&dir, &name, flags, mode)?;
@@ -62,22 +61,22 @@ pub fn append(path: &Path, create: bool) -> io::Result<File> {
     is_file(&stat)?;
     if stat.st_nlink > 1 && !is_trusted(fstat(&dir)?.st_uid) {
         return Err(io::Error::other(
-            "it has another name elsewhere (a hard link), and the folder is another user's; \
+            "it is a hard link in another user's folder; \
              give --out a folder of your own",
         ));
     }
     Ok(File::from(file))
 }
 
-/// Makes a folder and those above it, as far as they are not there; gives those that it made, the outermost first.
+/// Creates a folder and its missing parents, and returns those created, the outermost first.
 ///
 /// # Errors
-/// What the kernel says, that it is no folder or one of the kernel's own, or that somebody else's link leads there.
+/// An error of the kernel; a path that is not a folder or is on a file system of the kernel; a link of another user.
 pub fn make_folder(path: &Path) -> io::Result<Vec<NewFolder>> {
     look_at_folder(path)?;
     let mut made = Vec::new();
-    let End { dir, name, there } = to_end(path, Missing::Make(&mut made))?;
-    match there {
+    let Resolved { dir, name, stat } = resolve(path, Missing::Create(&mut made))?;
+    match stat {
         Some(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => {}
         Some(_) => return Err(Errno::NOTDIR.into()),
         None => {
@@ -88,57 +87,57 @@ pub fn make_folder(path: &Path) -> io::Result<Vec<NewFolder>> {
     Ok(made)
 }
 
-/// Looks whether [`make_folder`] could make a folder and files in it; makes nothing.
+/// Checks that [`make_folder`] can create a folder and files in it; creates nothing.
 ///
 /// # Errors
-/// As far as it can be known, why it could not.
+/// Those of [`make_folder`], as far as they can be predicted.
 pub fn look_at_folder(path: &Path) -> io::Result<()> {
-    let End { dir, there, name } = to_end(path, Missing::Stop)?;
-    let dir = match there {
+    let Resolved { dir, stat, name } = resolve(path, Missing::Stop)?;
+    let dir = match stat {
         None => dir,
         Some(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => {
             openat(&dir, &name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?
         }
         Some(_) => return Err(Errno::NOTDIR.into()),
     };
-    if let Some(kind) = of_the_kernel(dir.as_fd()) {
-        return Err(io::Error::other(format!("no file can be made on {kind}")));
+    if let Some(kind) = kernel_filesystem(dir.as_fd()) {
+        return Err(io::Error::other(format!("no file can be created on {kind}")));
     }
     Ok(accessat(&dir, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?)
 }
 
-/// Removes a file that is there.
+/// Removes a file.
 ///
 /// # Errors
-/// What the kernel says, or that somebody else's link leads there.
+/// An error of the kernel, or a link of another user in the path.
 pub fn remove(path: &Path) -> io::Result<()> {
-    let End { dir, name, .. } = to_end(path, Missing::Refuse)?;
+    let Resolved { dir, name, .. } = resolve(path, Missing::Refuse)?;
     Ok(unlinkat(&dir, &name, AtFlags::empty())?)
 }
 
 impl NewFolder {
-    /// Removes it again if it is empty.
+    /// Removes the folder if it is empty.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// An error of the kernel.
     pub fn remove(&self) -> io::Result<()> {
         Ok(unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR)?)
     }
 }
 
-/// Opens what is there and is no file: a terminal, a pipe, /dev/null; never a drive.
-fn stream(path: &Path) -> io::Result<Option<File>> {
+/// Opens a terminal, a pipe or /dev/null for writing; none for a file or a new path.
+fn open_stream(path: &Path) -> io::Result<Option<File>> {
     let kind = |file: &Stat| FileType::from_raw_mode(file.st_mode);
     match rustix::fs::stat(path) {
         Ok(stat) if !matches!(kind(&stat), FileType::RegularFile | FileType::Directory) => {}
         _ => return Ok(None),
     }
-    // Opening a drive for writing alone has changed nothing.
+    // Opening a drive for writing changes nothing yet.
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(CWD, path, flags, Mode::empty())?;
     match kind(&fstat(&file)?) {
         FileType::BlockDevice => {
-            Err(io::Error::other("it is a block device, and all that is on it would be lost"))
+            Err(io::Error::other("it is a block device, whose data would be lost"))
         }
         FileType::RegularFile => Ok(None),
         _ => Ok(Some(File::from(file))),
@@ -154,29 +153,29 @@ fn is_file(stat: &Stat) -> io::Result<()> {
     }
 }
 
-fn put(
+fn write_draft(
     path: &Path,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
     publish: impl FnOnce(&mut Draft, &OsStr) -> Result<(), Errno>,
 ) -> io::Result<()> {
-    let End { dir, name, there } = to_end(path, Missing::Refuse)?;
-    there.as_ref().map_or(Ok(()), is_file)?;
+    let Resolved { dir, name, stat } = resolve(path, Missing::Refuse)?;
+    stat.as_ref().map_or(Ok(()), is_file)?;
     let mut draft = Draft::new(dir)?;
     fill(&mut draft.file)?;
     draft.file.sync_all()?;
     publish(&mut draft, &name)?;
-    // The name is as safe as the file. A file system that cannot tell has no such promise to give.
+    // Make the name as durable as the data. Failure is ignored: some file systems do not support it.
     let folder = openat(&draft.dir, ".", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let _ = folder.and_then(fsync);
     Ok(())
 }
 
-/// A file that is still to get its name. One that never gets it vanishes, whatever ends this process, where the
-/// file system knows files without a name.
+/// A file without its final name. If it never gets the name it vanishes however this process ends, if the
+/// file system supports nameless files.
 struct Draft {
     dir: OwnedFd,
     file: File,
-    /// The name that it has meanwhile.
+    /// Its temporary name, if any.
     name: Option<String>,
 }
 
@@ -188,13 +187,13 @@ impl Draft {
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {}
             Err(error) => return Err(error),
         }
-        let name = fresh_name();
+        let name = unique_name();
         let new = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let file = File::from(openat(&dir, &name, access | new, mode)?);
         Ok(Draft { dir, file, name: Some(name) })
     }
 
-    /// Gives it a name that nothing has.
+    /// Names the file; fails if the name exists.
     fn publish(&mut self, name: &OsStr) -> Result<(), Errno> {
         let Some(own) = &self.name else {
             let file = format!("/proc/self/fd/{}", self.file.as_raw_fd());
@@ -212,10 +211,10 @@ impl Draft {
         }
     }
 
-    /// Gives it a name, in the place of whatever has it.
+    /// Names the file, replacing an existing one.
     fn replace(&mut self, name: &OsStr) -> Result<(), Errno> {
         if self.name.is_none() {
-            let own = fresh_name();
+            let own = unique_name();
             self.publish(OsStr::new(&own))?;
             self.name = Some(own);
         }
@@ -230,18 +229,18 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // There is nobody to whom a failure would matter: the name says whose it is.
+            // If this fails, the leftover is found by its name.
             let _ = unlinkat(&self.dir, name, AtFlags::empty());
         }
     }
 }
 
-/// Whether a path still means an open file.
+/// Reports whether a path still refers to an open file.
 pub fn is_at(file: &File, path: &Path) -> bool {
-    let at = to_end(path, Missing::Refuse).ok();
-    let there = at.and_then(|at| statat(&at.dir, &at.name, AtFlags::SYMLINK_NOFOLLOW).ok());
-    let (Some(there), Ok(ours)) = (there, fstat(file)) else { return false };
-    (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+    let at = resolve(path, Missing::Refuse).ok();
+    let stat = at.and_then(|at| statat(&at.dir, &at.name, AtFlags::SYMLINK_NOFOLLOW).ok());
+    let (Some(stat), Ok(ours)) = (stat, fstat(file)) else { return false };
+    (stat.st_dev, stat.st_ino) == (ours.st_dev, ours.st_ino)
 }
 
 #[cfg(test)]
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_whole_or_not_at_all() {
+    fn a_file_is_written_atomically() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("page");
         write(&path, |file| file.write_all(b"one")).unwrap();
@@ -280,10 +279,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_without_nameless_files_is_written_to_as_well() {
+    fn files_are_written_without_nameless_files_too() {
         let folder = tempfile::tempdir().unwrap();
         let draft = |name: &str| {
-            let end = to_end(&folder.path().join("x"), Missing::Refuse).unwrap();
+            let end = resolve(&folder.path().join("x"), Missing::Refuse).unwrap();
             let path = folder.path().join(name);
             Draft { dir: end.dir, file: File::create(path).unwrap(), name: Some(name.into()) }
         };
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_stands_last_and_only_a_file_is_opened() {
+    fn appended_lines_are_last_and_only_files_are_opened() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lines");
         assert_eq!(append(&path, false).unwrap_err().kind(), io::ErrorKind::NotFound);
@@ -307,41 +306,41 @@ mod tests {
         assert_eq!(text, "one\ntwo\n");
         let pipe = folder.path().join("pipe");
         rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-        assert!(append(&pipe, true).unwrap_err().to_string().contains("no file"));
+        assert!(append(&pipe, true).unwrap_err().to_string().contains("it is a pipe"));
         assert!(append(folder.path(), true).is_err());
     }
 
     #[test]
-    fn nothing_is_written_through_links_of_somebody_else() {
+    fn nothing_is_written_through_links_of_other_users() {
         if !rustix::process::geteuid().is_root() {
             return println!("skipped: not root");
         }
         let base = tempfile::tempdir().unwrap();
-        let (his, own) = (base.path().join("his"), base.path().join("own"));
-        std::fs::create_dir(&his).unwrap();
+        let (other, own) = (base.path().join("other"), base.path().join("own"));
+        std::fs::create_dir(&other).unwrap();
         std::fs::write(&own, "root's").unwrap();
-        symlink(&own, his.join("link")).unwrap();
-        symlink(base.path().join("new"), his.join("dangling")).unwrap();
-        std::fs::hard_link(&own, his.join("hard")).unwrap();
-        chown(&his, Some(65534), None).unwrap();
+        symlink(&own, other.join("link")).unwrap();
+        symlink(base.path().join("new"), other.join("dangling")).unwrap();
+        std::fs::hard_link(&own, other.join("hard")).unwrap();
+        chown(&other, Some(65534), None).unwrap();
         for name in ["link", "dangling"] {
-            let path = his.join(name);
+            let path = other.join(name);
             for done in [write(&path, |_| Ok(())), append(&path, true).map(drop)] {
                 let error = done.unwrap_err().to_string();
-                assert!(error.contains("in the hands of user 65534"), "{name}: {error}");
+                assert!(error.contains("under the control of user 65534"), "{name}: {error}");
             }
             assert!(look(&path).is_err() && remove(&path).is_err());
             assert!(make_folder(&path.join("x")).is_err());
         }
-        assert!(append(&his.join("hard"), true).unwrap_err().to_string().contains("hard link"));
-        // The second name goes, and not what it named.
-        write(&his.join("hard"), |file| file.write_all(b"a page")).unwrap();
+        assert!(append(&other.join("hard"), true).unwrap_err().to_string().contains("hard link"));
+        // The hard link is replaced, and its target is unchanged.
+        write(&other.join("hard"), |file| file.write_all(b"a page")).unwrap();
         assert_eq!(std::fs::read_to_string(&own).unwrap(), "root's");
         assert!(!base.path().join("new").exists());
     }
 
     #[test]
-    fn folders_are_made_and_removed_again_and_none_in_proc() {
+    fn folders_are_created_and_removed_again_but_none_in_proc() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("a/b/c");
         look_at_folder(&path).unwrap();
@@ -352,7 +351,7 @@ mod tests {
         assert_eq!(names(base.path()), [""; 0]);
         for path in ["/proc/x", "/proc/x/y", "/sys/kernel"] {
             let error = look_at_folder(Path::new(path)).unwrap_err().to_string();
-            assert!(error.contains("no file can be made on"), "{path}: {error}");
+            assert!(error.contains("no file can be created on"), "{path}: {error}");
             assert_eq!(make_folder(Path::new(path)).unwrap_err().to_string(), error);
         }
     }

@@ -1,4 +1,4 @@
-//! What a killed process left behind: found by its marker, removed only when asked.
+//! Leftovers of killed processes, found by their marker and removed on request only.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, statat, unlinkat};
 use rustix::io::Errno;
 
-use crate::directory::{open_directory, take_away};
+use crate::directory::{open_directory, remove_marked};
 use crate::error::MediaError;
 use crate::marker::{self, Reading};
 use crate::remove;
 
-/// A subdirectory, or an empty file, that a dead fsdyno process left.
+/// A subdirectory or an empty file left by a dead fsdyno process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
-    /// The process that made it.
+    /// The process that created it.
     pub pid: i32,
 }
 
-/// The subdirectories of `parent` that dead fsdyno processes left.
+/// Finds the leftovers of dead fsdyno processes in `parent`.
 ///
 /// # Errors
-/// What is wrong with `parent`.
+/// `parent` cannot be read.
 pub fn leftovers(parent: &Path) -> Result<Vec<Leftover>, MediaError> {
     let fd = open_directory(parent)?;
     let entries = Dir::read_from(&fd).map_err(|error| MediaError::io("read", parent, error))?;
@@ -34,12 +34,12 @@ pub fn leftovers(parent: &Path) -> Result<Vec<Leftover>, MediaError> {
         let entry = entry.map_err(|error| MediaError::io("read", parent, error))?;
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         let Some(pid) = marker::pid_of_name(name) else { continue };
-        if empty_file(fd.as_fd(), name, pid) {
+        if is_empty_leftover(fd.as_fd(), name, pid) {
             found.push(Leftover { path: parent.join(name), pid });
         }
-        // What cannot be opened (another user's, or no directory at all) is not ours to report.
+        // A file, or a directory of another user, is not reported.
         let Ok(own) = remove::enter(fd.as_fd(), name) else { continue };
-        if dead(own.as_fd(), pid).unwrap_or(false) {
+        if is_dead(own.as_fd(), pid).unwrap_or(false) {
             found.push(Leftover { path: parent.join(name), pid });
         }
     }
@@ -47,60 +47,60 @@ pub fn leftovers(parent: &Path) -> Result<Vec<Leftover>, MediaError> {
     Ok(found)
 }
 
-/// Removes one leftover, after looking once more whether it is one.
+/// Removes one leftover, after checking again that it is one.
 ///
 /// # Errors
-/// [`MediaError::NotOurs`] if it is not, or what could not be removed.
+/// [`MediaError::NotOurs`] if it is not, or the error of removing it.
 pub fn clean(leftover: &Leftover) -> Result<(), MediaError> {
     let path = &leftover.path;
     let refuse = |why: &str| MediaError::NotOurs { path: path.clone(), why: why.to_string() };
     let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str))
     else {
-        return Err(refuse("its name is not one that fsdyno gives"));
+        return Err(refuse("its name is not one of fsdyno's"));
     };
     let fd = open_directory(parent)?;
-    if empty_file(fd.as_fd(), OsStr::new(name), leftover.pid) {
-        let gone = unlinkat(&fd, name, AtFlags::empty());
-        return gone.map_err(|error| MediaError::io("remove", path, error));
+    if is_empty_leftover(fd.as_fd(), OsStr::new(name), leftover.pid) {
+        let removed = unlinkat(&fd, name, AtFlags::empty());
+        return removed.map_err(|error| MediaError::io("remove", path, error));
     }
     let own = remove::enter(fd.as_fd(), name).map_err(|e| MediaError::io("open", path, e))?;
-    match dead(own.as_fd(), leftover.pid) {
+    match is_dead(own.as_fd(), leftover.pid) {
         Ok(true) => {}
-        Ok(false) => return Err(refuse("it carries no marker of a process that has ended")),
+        Ok(false) => return Err(refuse("it has no marker of a process that has ended")),
         Err(error) => return Err(MediaError::io("read", path, error)),
     }
-    let gone = take_away(fd.as_fd(), name, own.as_fd(), None);
-    gone.map_err(|error| match error {
+    let removed = remove_marked(fd.as_fd(), name, own.as_fd(), None);
+    removed.map_err(|error| match error {
         Errno::XDEV | Errno::BUSY => refuse("something is mounted inside; unmount it first"),
-        Errno::NOTEMPTY | Errno::EXIST => refuse("it holds files that fsdyno did not make"),
+        Errno::NOTEMPTY | Errno::EXIST => refuse("it has files that fsdyno did not create"),
         other => MediaError::io("remove", path, other),
     })
 }
 
-/// Whether a name of ours is an empty file of a process that has ended: what is to be the file below a
-/// loop has a name, if at all, only while it is empty.
-fn empty_file(parent: BorrowedFd<'_>, name: &OsStr, pid: i32) -> bool {
+/// Reports whether one of our names is an empty file of a process that has ended: the backing file of a loop
+/// device has a name, if at all, only while it is empty.
+fn is_empty_leftover(parent: BorrowedFd<'_>, name: &OsStr, pid: i32) -> bool {
     let empty = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_size == 0);
     empty && marker::start_time(pid).is_none()
 }
 
-/// Whether a subdirectory carries the marker of a process that has ended, or ended so early that
-/// there is nothing but a torn marker or nothing at all.
-fn dead(own: BorrowedFd<'_>, pid: i32) -> Result<bool, Errno> {
+/// Reports whether a subdirectory has the marker of a process that has ended, or has only a torn marker
+/// or nothing, because the process ended early.
+fn is_dead(own: BorrowedFd<'_>, pid: i32) -> Result<bool, Errno> {
     Ok(match marker::read(own)? {
         Reading::Dead(_) => true,
         Reading::Living => false,
-        Reading::Torn => only(own, &[marker::NAME])? && marker::start_time(pid).is_none(),
-        Reading::None => only(own, &[])? && marker::start_time(pid).is_none(),
+        Reading::Torn => has_only(own, &[marker::NAME])? && marker::start_time(pid).is_none(),
+        Reading::None => has_only(own, &[])? && marker::start_time(pid).is_none(),
     })
 }
 
-/// Whether nothing lies in a directory but these names and what a file system has still to remove.
-fn only(dir: BorrowedFd<'_>, allowed: &[&str]) -> Result<bool, Errno> {
+/// Reports whether a directory has only these names and silly-renamed files.
+fn has_only(dir: BorrowedFd<'_>, allowed: &[&str]) -> Result<bool, Errno> {
     remove::all(dir, |name| {
         let known = allowed.iter().any(|allowed| allowed.as_bytes() == name.to_bytes());
-        known || remove::is_still_open(name)
+        known || remove::is_silly_renamed(name)
     })
 }
 
@@ -110,43 +110,44 @@ mod tests {
     use crate::Directory;
 
     // Above the kernel's largest process number (2^22, proc(5)), so it never runs.
-    const NOBODY: i32 = 4_194_305;
+    const NO_PROCESS: i32 = 4_194_305;
 
     fn left_by_a_dead_process(parent: &Path) -> PathBuf {
-        let path = parent.join(format!(".fsdyno-{NOBODY}-0123456789abcdef"));
+        let path = parent.join(format!(".fsdyno-{NO_PROCESS}-0123456789abcdef"));
         std::fs::create_dir_all(path.join("root/deep")).unwrap();
         std::fs::write(path.join("root/deep/file"), "x").unwrap();
-        let marker =
-            format!("fsdyno works here; made and removed by it\npid {NOBODY}\nboot b\nstarted 5\n");
+        let marker = format!(
+            "fsdyno works here; made and removed by it\npid {NO_PROCESS}\nboot b\nstarted 5\n"
+        );
         std::fs::write(path.join("fsdyno.marker"), marker).unwrap();
         path
     }
 
     #[test]
-    fn what_a_dead_process_left_is_found_and_removed() {
+    fn the_leftover_of_a_dead_process_is_found_and_removed() {
         let base = tempfile::tempdir().unwrap();
         let path = left_by_a_dead_process(base.path());
         let found = leftovers(base.path()).unwrap();
-        assert_eq!(found, [Leftover { path: path.clone(), pid: NOBODY }]);
+        assert_eq!(found, [Leftover { path: path.clone(), pid: NO_PROCESS }]);
         clean(&found[0]).unwrap();
         assert!(!path.exists());
     }
 
     #[test]
-    fn a_living_process_keeps_its_directory() {
+    fn the_directory_of_a_running_process_is_not_removed() {
         let base = tempfile::tempdir().unwrap();
         let living = Directory::create(base.path()).unwrap();
         assert_eq!(leftovers(base.path()).unwrap(), []);
         let pid = std::process::id() as i32;
-        let asked = Leftover { path: living.path().into(), pid };
-        assert!(matches!(clean(&asked), Err(MediaError::NotOurs { .. })));
+        let leftover = Leftover { path: living.path().into(), pid };
+        assert!(matches!(clean(&leftover), Err(MediaError::NotOurs { .. })));
         assert!(living.path().join("root").exists());
     }
 
     #[test]
-    fn the_users_own_files_are_never_taken_for_leftovers() {
+    fn the_users_own_files_are_not_leftovers() {
         let base = tempfile::tempdir().unwrap();
-        let unmarked = base.path().join(format!(".fsdyno-{NOBODY}-00000000000000aa"));
+        let unmarked = base.path().join(format!(".fsdyno-{NO_PROCESS}-00000000000000aa"));
         std::fs::create_dir(&unmarked).unwrap();
         std::fs::write(unmarked.join("thesis"), "years of work").unwrap();
         std::os::unix::fs::symlink("/", base.path().join(".fsdyno-1-00000000000000bb")).unwrap();
@@ -155,19 +156,19 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_of_a_dead_process_goes_and_one_with_bytes_stays() {
+    fn an_empty_file_of_a_dead_process_is_removed_and_one_with_bytes_is_not() {
         let base = tempfile::tempdir().unwrap();
-        let name = |end| base.path().join(format!(".fsdyno-{NOBODY}-00000000000000{end}"));
+        let name = |end| base.path().join(format!(".fsdyno-{NO_PROCESS}-00000000000000{end}"));
         std::fs::write(name("dd"), "").unwrap();
         std::fs::write(name("ee"), "years of work").unwrap();
         let found = leftovers(base.path()).unwrap();
-        assert_eq!(found, [Leftover { path: name("dd"), pid: NOBODY }]);
+        assert_eq!(found, [Leftover { path: name("dd"), pid: NO_PROCESS }]);
         clean(&found[0]).unwrap();
         assert!(!name("dd").exists() && name("ee").exists());
     }
 
     #[test]
-    fn a_stranger_beside_the_marker_is_kept() {
+    fn a_foreign_file_next_to_the_marker_is_not_removed() {
         let base = tempfile::tempdir().unwrap();
         let path = left_by_a_dead_process(base.path());
         std::fs::write(path.join("thesis"), "years of work").unwrap();
@@ -177,9 +178,9 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_system_had_still_to_remove_goes_with_its_directory() {
+    fn silly_renamed_files_are_removed_with_their_directory() {
         let base = tempfile::tempdir().unwrap();
-        let path = base.path().join(format!(".fsdyno-{NOBODY}-00000000000000cc"));
+        let path = base.path().join(format!(".fsdyno-{NO_PROCESS}-00000000000000cc"));
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join(".nfs00000000017a2b3c00000001"), "a marker").unwrap();
         let found = leftovers(base.path()).unwrap();
@@ -189,9 +190,9 @@ mod tests {
     }
 
     #[test]
-    fn a_death_before_the_marker_leaves_an_empty_directory_that_is_found() {
+    fn an_empty_directory_without_a_marker_is_found() {
         let base = tempfile::tempdir().unwrap();
-        let path = base.path().join(format!(".fsdyno-{NOBODY}-00000000000000cc"));
+        let path = base.path().join(format!(".fsdyno-{NO_PROCESS}-00000000000000cc"));
         std::fs::create_dir(&path).unwrap();
         let found = leftovers(base.path()).unwrap();
         assert_eq!(found.len(), 1);

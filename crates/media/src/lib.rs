@@ -1,8 +1,8 @@
-//! What a file system lies on: directory, loop file, block device, RAM.
+//! Media of file systems: directory, loop device, RAM, block device.
 //!
-//! Nothing of the user's is ever touched: a directory is used only through a fresh subdirectory
-//! that fsdyno creates, marks and removes; a drive that is probed is opened read-only; a drive that is
-//! formatted is one that [`block`] has found unused, unsigned and confirmed by its serial number.
+//! The user's data is never touched: a directory is used only through a new subdirectory that fsdyno
+//! creates, marks and removes; a drive that is probed is opened read-only; a drive is formatted only
+//! if [`block`] finds it unused, without signatures and confirmed by its serial number.
 
 pub mod block;
 pub mod device;

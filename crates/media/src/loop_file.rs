@@ -9,17 +9,17 @@ use rustix::fs::{AtFlags, Mode, OFlags, fstatvfs, open, openat, unlinkat};
 use rustix::io::Errno;
 
 use crate::device::Device;
-use crate::directory::{fresh_name, kind, open_directory};
+use crate::directory::{kind, open_directory, unique_name};
 use crate::error::MediaError;
 use crate::loops;
 use crate::made::Kind;
 
-/// Its row in the table of media.
+/// The entry in the table of media.
 pub const KIND: Kind = Kind {
     name: "loop",
     about: "a loop device over a sparse file in the folder of the results (--out), as root",
     what,
-    room,
+    available,
     make,
 };
 
@@ -27,22 +27,23 @@ fn what(folder: &Path) -> Result<String, MediaError> {
     Ok(format!("loop over a file on {}", kind(folder)?))
 }
 
-fn room(folder: &Path) -> Result<Bytes, MediaError> {
+fn available(folder: &Path) -> Result<Bytes, MediaError> {
     let stat = fstatvfs(open_directory(folder)?);
-    let stat = stat.map_err(|error| MediaError::io("look at", folder, error))?;
+    let stat = stat.map_err(|error| MediaError::io("inspect", folder, error))?;
     Ok(Bytes(stat.f_bavail.saturating_mul(stat.f_frsize)))
 }
 
 fn make(folder: &Path, size: Bytes) -> Result<Device, MediaError> {
-    let failed = |error| MediaError::io("make a file in", folder, error);
-    let file = File::from(nameless(folder).map_err(failed)?);
-    file.set_len(size.0).map_err(|error| MediaError::io_error("make a file in", folder, error))?;
+    let failed = |error| MediaError::io("create a file in", folder, error);
+    let file = File::from(create_nameless(folder).map_err(failed)?);
+    file.set_len(size.0)
+        .map_err(|error| MediaError::io_error("create a file in", folder, error))?;
     loops::attach(file.as_fd(), size, what(folder)?)
 }
 
-/// A file that has no name, or loses it at once where the file system wants it to have one. It is
-/// still empty then, so that a death in between leaves an empty file that says whose it was.
-fn nameless(folder: &Path) -> Result<rustix::fd::OwnedFd, Errno> {
+/// Creates a file without a name, or with one that is removed at once if the file system needs names.
+/// If the process dies in between, an empty file is left whose name has the process number.
+fn create_nameless(folder: &Path) -> Result<rustix::fd::OwnedFd, Errno> {
     let access = OFlags::RDWR | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o600);
     match open(folder, access | OFlags::TMPFILE, mode) {
@@ -50,7 +51,7 @@ fn nameless(folder: &Path) -> Result<rustix::fd::OwnedFd, Errno> {
         other => return other,
     }
     let folder = open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let name = fresh_name();
+    let name = unique_name();
     let create = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
     let file = openat(&folder, &name, access | create, mode)?;
     unlinkat(&folder, &name, AtFlags::empty())?;
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_below_has_no_name_and_all_its_bytes() {
+    fn the_backing_file_has_no_name_and_its_full_size() {
         let folder = tempfile::tempdir().unwrap();
         match make(folder.path(), Bytes(8 << 20)) {
             Ok(device) => {

@@ -1,7 +1,7 @@
-//! Loop devices that vanish with their last user, marked as fsdyno's.
+//! Loop devices that are detached with their last user, marked as fsdyno's.
 //!
-//! A loop is set up with LO_FLAGS_AUTOCLEAR and kept by one open descriptor: when that is closed,
-//! by whatever end of its process, and nothing is mounted from it, the kernel clears it.
+//! A loop device is set up with LO_FLAGS_AUTOCLEAR and held by one open descriptor: when that is closed,
+//! however its process ends, and nothing is mounted from it, the kernel detaches it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -25,7 +25,7 @@ const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 
-/// Between asking for a free number and taking it somebody else may take it; so often it is tried.
+/// The number of attempts: another process may take a free number before we do.
 const TRIES: u32 = 64;
 
 /// linux/loop.h `struct loop_info64`.
@@ -56,35 +56,34 @@ struct Config {
     reserved: [u64; 8],
 }
 
-/// A loop device that bears fsdyno's mark.
+/// A loop device with fsdyno's mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkedLoop {
-    /// Its node.
+    /// The device node.
     pub path: PathBuf,
-    /// Whose it is.
+    /// The mark of its owner.
     pub mark: Mark,
 }
 
-/// What lies below a loop: a stretch of a file or of a block device.
+/// The backing of a loop device: a range of a file or of a block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Backing {
-    /// The device of its file system, as the loop's driver knows it, and as stat(2) does where that differs
-    /// (btrfs).
+    /// The device of its file system, by the loop driver, and by stat(2) if that differs (btrfs).
     devices: Vec<u64>,
     inode: u64,
-    /// The number of the block device that it is, if it is one.
+    /// The number of the block device, if it is one.
     pub block: Option<u64>,
     start: u64,
     end: u64,
 }
 
 impl Backing {
-    /// What lies below a loop; none where it is no loop, or is not set up.
+    /// Returns the backing of a loop device; none if it is not an attached loop device.
     pub fn of(path: &Path) -> Option<Backing> {
         let info = info(&File::open(path).ok()?)?;
         let mut devices = vec![new_number(info.device)];
-        let there = backing(path).and_then(|file| fs::metadata(file.trim_end()).ok());
-        devices.extend(there.filter(|file| file.ino() == info.inode).map(|file| file.dev()));
+        let file = backing(path).and_then(|file| fs::metadata(file.trim_end()).ok());
+        devices.extend(file.filter(|file| file.ino() == info.inode).map(|file| file.dev()));
         let block = Some(new_number(info.rdevice)).filter(|number| *number != 0);
         let end = match info.sizelimit {
             0 => u64::MAX,
@@ -93,33 +92,33 @@ impl Backing {
         Some(Backing { devices, inode: info.inode, block, start: info.offset, end })
     }
 
-    /// Whether this is the file below.
+    /// Reports whether this is the backing file.
     pub fn is(&self, device: u64, inode: u64) -> bool {
         self.inode == inode && self.devices.contains(&device)
     }
 
-    /// Whether the two have bytes in common.
+    /// Reports whether the two share bytes.
     pub fn overlaps(&self, other: &Backing) -> bool {
         let same = other.devices.iter().any(|device| self.is(*device, other.inode));
         same && self.start < other.end && other.start < self.end
     }
 }
 
-/// The number of a device as the standard library gives it, from the kernel's 32 bits of linux/kdev_t.h.
+/// Converts a device number of the kernel (32 bits, linux/kdev_t.h) to that of the standard library.
 fn new_number(number: u64) -> u64 {
     let (major, minor) = (number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xfff00);
     rustix::fs::makedev(major as u32, minor as u32)
 }
 
-/// Whether loop devices can be made here.
+/// Checks that loop devices can be set up here.
 ///
 /// # Errors
-/// What is missing.
+/// /dev/loop-control cannot be opened.
 pub(crate) fn check() -> Result<(), MediaError> {
     control().map(|_| ())
 }
 
-/// Lays a loop over all of `backing`, past its page cache where its file system can do that.
+/// Attaches a loop device to all of `backing`, bypassing its page cache if its file system supports that.
 pub(crate) fn attach(
     backing: BorrowedFd<'_>,
     size: Bytes,
@@ -128,19 +127,19 @@ pub(crate) fn attach(
     let control = control()?;
     let failed = |path: &Path, error| MediaError::io_error("set up", path, error);
     for _ in 0..TRIES {
-        // SAFETY: the request takes no argument and gives a number.
+        // SAFETY: the request takes no argument and returns a number.
         let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE as _) };
         if number < 0 {
             return Err(failed(Path::new(CONTROL), io::Error::last_os_error()));
         }
         let path = PathBuf::from(format!("/dev/loop{number}"));
-        // The kernel takes a loop that is opened for reading only as one that must not be written.
+        // A loop device configured through a read-only descriptor would be read-only.
         let open = OpenOptions::new().read(true).write(true).open(&path);
         let device = open.map_err(|error| failed(&path, error))?;
         match configure(&device, backing) {
             Ok(()) => {
                 // Some kernels (CONFIG_BLK_DEV_WRITE_MOUNTED=n) mount nothing that is open for
-                // writing, so what keeps the loop is open for reading.
+                // writing, so the loop device is held by a read-only descriptor.
                 let held = File::open(&path).map_err(|error| failed(&path, error))?;
                 return Ok(Device { path, size, held: OwnedFd::from(held), what });
             }
@@ -159,8 +158,8 @@ fn control() -> Result<File, MediaError> {
 fn configure(device: &File, backing: BorrowedFd<'_>) -> io::Result<()> {
     let mut info = Info::zeroed();
     info.flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO;
-    let mark = Mark::mine().to_string();
-    info.file_name.iter_mut().zip(mark.bytes()).for_each(|(place, byte)| *place = byte);
+    let mark = Mark::current().to_string();
+    info.file_name.iter_mut().zip(mark.bytes()).for_each(|(to, byte)| *to = byte);
     let fd = u32::try_from(backing.as_raw_fd()).map_err(io::Error::other)?;
     let config = Config { fd, block_size: 0, info, reserved: [0; 8] };
     // SAFETY: the kernel reads the one struct, which is laid out as linux/loop.h has it.
@@ -190,26 +189,26 @@ impl Info {
     }
 }
 
-/// Whether a whole device is a loop.
+/// Reports whether a whole device is a loop device.
 pub fn is_loop(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
     Path::new("/sys/block").join(name).join("loop").exists()
 }
 
-/// Whether requests to a loop go past the page cache of its file, as the kernel says.
+/// Reports whether a loop device bypasses the page cache of its file.
 pub fn is_direct(path: &Path) -> bool {
     let Some(name) = path.file_name() else { return false };
     let file = Path::new("/sys/block").join(name).join("loop/dio");
     fs::read_to_string(file).is_ok_and(|text| text.trim() == "1")
 }
 
-/// What the kernel calls the file below a loop; none once it has been cleared.
+/// Returns the kernel's name of the backing file; none once the loop device is detached.
 pub fn backing(path: &Path) -> Option<String> {
     let file = Path::new("/sys/block").join(path.file_name()?).join("loop/backing_file");
     fs::read_to_string(file).ok()
 }
 
-/// The loops that bear fsdyno's mark, whoever's they are; none where they cannot be looked at.
+/// Returns all loop devices with fsdyno's mark that this user may inspect.
 pub fn marked() -> Vec<MarkedLoop> {
     let blocks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let bound = blocks.filter(|entry| entry.path().join("loop/backing_file").exists());
@@ -237,15 +236,15 @@ fn mark_of(device: &File) -> Option<Mark> {
     Mark::parse(std::str::from_utf8(&name).ok()?)
 }
 
-/// Clears a loop if it still bears that mark; the kernel does it when nothing uses it any more. A loop
-/// that went by itself is none that is left, also where its device is another loop by now, which stays.
+/// Detaches a loop device if it still has that mark; the kernel does so once nothing uses it. It is no error
+/// if the device is already detached or attached to something else, which is not touched.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The error of ioctl(2) or open(2).
 pub fn clear(left: &MarkedLoop) -> Result<(), MediaError> {
-    let failed = |error| MediaError::io_error("clear", &left.path, error);
+    let failed = |error| MediaError::io_error("detach", &left.path, error);
     let device = File::open(&left.path).map_err(failed)?;
-    // It went by itself, when what was mounted from it did.
+    // It was detached already, with its last mount.
     if mark_of(&device) != Some(left.mark) {
         return Ok(());
     }
@@ -266,12 +265,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_structs_are_as_large_as_the_kernels() {
+    fn the_structs_have_the_kernels_sizes() {
         assert_eq!((size_of::<Info>(), size_of::<Config>()), (232, 304));
     }
 
     #[test]
-    fn stretches_of_one_file_are_told_apart() {
+    fn ranges_of_one_file_are_distinguished() {
         let part = |start, end| Backing { devices: vec![5, 6], inode: 7, block: None, start, end };
         assert!(part(0, u64::MAX).overlaps(&part(2048, u64::MAX)));
         assert!(part(0, 4096).overlaps(&part(4095, 8192)));
@@ -282,14 +281,14 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_bears_our_mark_and_goes_with_its_last_user() {
+    fn a_loop_device_has_our_mark_and_is_detached_with_its_last_user() {
         let backing = tempfile::tempfile().unwrap();
         backing.set_len(1 << 20).unwrap();
         let device = match attach(backing.as_fd(), Bytes(1 << 20), "a test".into()) {
             Ok(device) => device,
             Err(error) => return println!("skipped: {error}"),
         };
-        let ours = MarkedLoop { path: device.path.clone(), mark: Mark::mine() };
+        let ours = MarkedLoop { path: device.path.clone(), mark: Mark::current() };
         assert!(marked().contains(&ours));
         assert!(
             super::backing(&ours.path).is_some()
@@ -297,13 +296,13 @@ mod tests {
         );
         let other = MarkedLoop { mark: Mark { pid: 4_194_305, ..ours.mark }, ..ours.clone() };
         clear(&other).unwrap();
-        assert!(marked().contains(&ours), "a loop that took the place of another stays");
+        assert!(marked().contains(&ours), "a loop device with another mark is not detached");
         drop(device);
-        // Whoever looks at block devices as they appear may hold it a moment longer.
+        // udev and the like may hold a new block device a moment longer.
         let gone = (0..400).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
             !marked().contains(&ours)
         });
-        assert!(gone, "{} is still there", ours.path.display());
+        assert!(gone, "{} is still attached", ours.path.display());
     }
 }

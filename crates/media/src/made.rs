@@ -1,4 +1,4 @@
-//! Media that are made for a trial and gone after it, one file each.
+//! Ephemeral media, created for a trial and removed after it; one source file each.
 
 use std::fmt;
 use std::path::Path;
@@ -9,75 +9,73 @@ use crate::device::Device;
 use crate::error::MediaError;
 use crate::{loop_file, loops, ram};
 
-/// Every medium that is made, in the order in which they are told.
+/// All ephemeral media, in the order of `fsdyno list`.
 pub const KINDS: &[&Kind] = &[&loop_file::KIND, &ram::KIND];
 
-/// Less does not hold a file system.
+/// The unit and least size of a medium.
 const LEAST: Bytes = Bytes(1 << 20);
 
-/// A kind of medium that is made.
+/// A kind of ephemeral medium.
 #[derive(Debug)]
 pub struct Kind {
-    /// What stands before the colon in `--on NAME:SIZE`.
+    /// The name before the colon in `--on NAME:SIZE`.
     pub name: &'static str,
-    /// What it is, for people.
+    /// A description for users.
     pub about: &'static str,
-    /// What records call it when it lies in this folder.
+    /// Returns its description in records, for a folder.
     pub what: fn(&Path) -> Result<String, MediaError>,
-    /// How large it can be there.
-    pub room: fn(&Path) -> Result<Bytes, MediaError>,
-    /// Makes one of so many bytes; the folder is where it lies if it is a file.
+    /// Returns the available space, for a folder.
+    pub available: fn(&Path) -> Result<Bytes, MediaError>,
+    /// Creates one of a size; the folder is that of its file, if it has one.
     pub(crate) make: fn(&Path, Bytes) -> Result<Device, MediaError>,
 }
 
-/// A medium that was typed as `NAME:SIZE`.
+/// A requested medium, `NAME:SIZE`.
 #[derive(Clone, Copy, Debug)]
 pub struct Made {
-    /// What it is.
+    /// The kind.
     pub kind: &'static Kind,
-    /// How large.
+    /// The size.
     pub size: Bytes,
 }
 
 impl Made {
-    /// Reads `NAME:SIZE`; none for what names no such medium.
-    pub fn parse(typed: &str) -> Option<Result<Made, String>> {
-        let (name, size) = typed.split_once(':').unwrap_or((typed, ""));
+    /// Parses `NAME:SIZE`; none if the name is not that of an ephemeral medium.
+    pub fn parse(text: &str) -> Option<Result<Made, String>> {
+        let (name, size) = text.split_once(':').unwrap_or((text, ""));
         let kind = KINDS.iter().find(|kind| kind.name == name)?;
         let size = size.parse().ok().filter(|Bytes(size)| size % LEAST.0 == 0 && *size > 0);
         Some(size.map(|size| Made { kind, size }).ok_or_else(|| {
-            format!(
-                "'{typed}' is not right; write {name}:SIZE in whole mebibytes, such as {name}:4G"
-            )
+            format!("'{text}' is invalid; write {name}:SIZE in whole mebibytes, such as {name}:4G")
         }))
     }
 
-    /// Makes `size` of it.
+    /// Creates a device of `size`.
     ///
     /// # Errors
-    /// Why it cannot be made here.
+    /// It cannot be created here.
     pub fn make(&self, folder: &Path, size: Bytes) -> Result<Device, MediaError> {
         (self.kind.make)(folder, size)
     }
 
-    /// Whether this process may make it, mount what lies on it, and has room for all of `size`.
+    /// Checks that this process may create and mount it, and that `size` is available.
     ///
     /// # Errors
-    /// What is missing.
+    /// Something is missing.
     pub fn check(&self, folder: &Path, size: Bytes) -> Result<(), MediaError> {
-        self.allowed()?;
-        let have = (self.kind.room)(folder)?;
+        self.check_privileges()?;
+        let have = (self.kind.available)(folder)?;
         if size > have {
-            return Err(MediaError::NoRoomForMedium { what: self.to_string(), have, need: size });
+            return Err(MediaError::NoSpaceForMedium { what: self.to_string(), have, need: size });
         }
         Ok(())
     }
 
-    /// Whether this process may make it and mount what lies on it.
+    /// Checks that this process may create and mount it.
     ///
     /// # Errors
-    /// What is missing.
-    pub fn allowed(&self) -> Result<(), MediaError> {
+    /// Something is missing.
+    pub fn check_privileges(&self) -> Result<(), MediaError> {
         if !may_mount() {
             return Err(MediaError::NeedsRoot(self.to_string()));
         }
@@ -85,7 +83,7 @@ impl Made {
     }
 }
 
-/// As it is typed, in the largest unit that is whole.
+/// Writes the request, in the largest whole unit.
 impl fmt::Display for Made {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mebibytes = self.size.0 >> 20;
@@ -96,7 +94,7 @@ impl fmt::Display for Made {
     }
 }
 
-/// Whether this process has CAP_SYS_ADMIN, number 21 of linux/capability.h (proc(5), `CapEff`).
+/// Reports whether this process has CAP_SYS_ADMIN, number 21 of linux/capability.h (proc(5), `CapEff`).
 fn may_mount() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -115,13 +113,13 @@ mod tests {
             let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
             text.lines().any(|line| line.starts_with("pub const KIND: Kind"))
         });
-        assert_eq!(media.count(), KINDS.len(), "each file with a KIND stands in KINDS");
+        assert_eq!(media.count(), KINDS.len(), "each file with a KIND must be in KINDS");
     }
 
     #[test]
-    fn a_medium_is_told_as_it_is_typed() {
-        for typed in ["loop:8G", "ram:512M", "loop:1536M"] {
-            assert_eq!(Made::parse(typed).unwrap().unwrap().to_string(), typed);
+    fn a_medium_is_shown_as_it_is_given() {
+        for text in ["loop:8G", "ram:512M", "loop:1536M"] {
+            assert_eq!(Made::parse(text).unwrap().unwrap().to_string(), text);
         }
         assert_eq!(Made::parse("loop:2048M").unwrap().unwrap().to_string(), "loop:2G");
         for wrong in ["loop", "loop:", "ram:1000", "loop:-1G", "ram:0", "loop:x"] {

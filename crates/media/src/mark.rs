@@ -1,15 +1,15 @@
-//! Whose a loop device or a child process is: the mark on what has no folder to put a marker into.
+//! Ownership marks of loop devices and child processes, which have no folder for a marker file.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 
 use crate::marker::start_time;
 
-/// The process that something belongs to, written `fsdyno-PID-STARTED-NAMESPACE`.
+/// The owning process of a resource, written `fsdyno-PID-STARTED-NAMESPACE`.
 ///
-/// A process number alone may have been given anew, so its start (in clock ticks after boot) goes
-/// with it; and it means nothing in another namespace of process numbers (a container), so that
-/// goes with it too. What it marks does not outlive a boot.
+/// A process number may be reused, so the mark includes the start of the process (in clock ticks after
+/// boot); and it is meaningless in another PID namespace (a container), so the mark includes that too.
+/// Marked resources do not survive a reboot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     /// The process.
@@ -18,25 +18,25 @@ pub struct Mark {
     pub(crate) namespace: u64,
 }
 
-/// What has become of a mark's owner.
+/// The state of a mark's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// It runs.
-    Lives,
+pub enum OwnerState {
+    /// It is running.
+    Running,
     /// It has ended.
     Dead,
-    /// It is a process of another container, of which nothing can be told from here.
+    /// It is in another container, so its state is unknown.
     Elsewhere,
 }
 
 impl Mark {
-    /// The mark of this process.
-    pub fn mine() -> Mark {
+    /// Returns the mark of this process.
+    pub fn current() -> Mark {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         Mark { pid, started: start_time(pid).unwrap_or(0), namespace: namespace() }
     }
 
-    /// None for what is no mark.
+    /// Parses a mark; none if the text is not one.
     pub fn parse(text: &str) -> Option<Mark> {
         let mut numbers = text.strip_prefix("fsdyno-")?.split('-');
         let pid = numbers.next()?.parse().ok().filter(|pid| *pid > 0)?;
@@ -44,14 +44,14 @@ impl Mark {
         numbers.next().is_none().then_some(Mark { pid, started, namespace })
     }
 
-    /// What has become of its owner.
-    pub fn owner(&self) -> Owner {
+    /// Returns the state of its owner.
+    pub fn owner(&self) -> OwnerState {
         if self.namespace != namespace() {
-            return Owner::Elsewhere;
+            return OwnerState::Elsewhere;
         }
         match start_time(self.pid) == Some(self.started) {
-            true => Owner::Lives,
-            false => Owner::Dead,
+            true => OwnerState::Running,
+            false => OwnerState::Dead,
         }
     }
 }
@@ -62,7 +62,7 @@ impl fmt::Display for Mark {
     }
 }
 
-/// The namespace of process numbers that this process is in (namespaces(7)); 0 without /proc.
+/// Returns the PID namespace of this process (namespaces(7)); 0 without /proc.
 pub(crate) fn namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.ino())
 }
@@ -72,17 +72,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_survives_its_text_and_tells_whether_its_owner_lives() {
-        let mine = Mark::mine();
+    fn a_mark_survives_its_text_and_shows_whether_its_owner_runs() {
+        let mine = Mark::current();
         assert_eq!(Mark::parse(&mine.to_string()), Some(mine));
-        assert!(mine.to_string().len() < 64, "a loop device keeps 63 bytes");
-        assert_eq!(mine.owner(), Owner::Lives);
-        assert_eq!(Mark { started: mine.started + 1, ..mine }.owner(), Owner::Dead);
-        assert_eq!(Mark { namespace: 1, ..mine }.owner(), Owner::Elsewhere);
+        assert!(mine.to_string().len() < 64, "a loop device stores 63 bytes");
+        assert_eq!(mine.owner(), OwnerState::Running);
+        assert_eq!(Mark { started: mine.started + 1, ..mine }.owner(), OwnerState::Dead);
+        assert_eq!(Mark { namespace: 1, ..mine }.owner(), OwnerState::Elsewhere);
     }
 
     #[test]
-    fn what_is_no_mark_is_none() {
+    fn other_text_is_not_a_mark() {
         for text in ["", "fsdyno", "fsdyno-1", "fsdyno-0-1-2", "fsdyno-1-2-3-4", "disk.img"] {
             assert_eq!(Mark::parse(text), None, "{text}");
         }

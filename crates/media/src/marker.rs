@@ -1,8 +1,8 @@
-//! The marker that says: this subdirectory is fsdyno's, and this process works in it.
+//! Marker files of fsdyno's subdirectories: they name the process that works there.
 //!
-//! A living owner holds a lock on the marker, which the kernel gives back however the process
-//! ends, and which holds across containers of one machine. Process number, its namespace, start time and
-//! boot are a second opinion for file systems that know no locks.
+//! A running owner holds a lock on the marker, which the kernel releases however the process ends, and
+//! which is valid across containers of one machine. Process number, PID namespace, start time and boot
+//! are a second check, for file systems without locks.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,44 +15,44 @@ use crate::mark::namespace;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 
-/// The marker's name, beside the trial's tree.
+/// The name of the marker, next to the trial's tree.
 pub const NAME: &str = "fsdyno.marker";
 
-/// The trial's tree beside the marker.
+/// The name of the trial's tree, next to the marker.
 pub const ROOT: &str = "root";
 
-/// For how long a child that was started just before its owner was killed may keep the lock.
-const A_MOMENT: Duration = Duration::from_millis(500);
+/// The time for which a child that was started just before its owner was killed may hold the lock.
+const LOCK_GRACE: Duration = Duration::from_millis(500);
 
 const TITLE: &str = "fsdyno works here; made and removed by it";
 
-/// Who works here.
+/// The owner of a subdirectory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Its process.
+    /// The process number.
     pub pid: i32,
-    /// The boot it lives in, from /proc.
+    /// The id of its boot, from /proc.
     pub boot: String,
-    /// When it started, in clock ticks after that boot.
+    /// Its start, in clock ticks after that boot.
     pub started: u64,
-    /// The namespace of process numbers that the number is of; none in the marker of an older fsdyno.
+    /// The PID namespace of the number; none in the marker of an older fsdyno.
     pub namespace: Option<u64>,
     /// The name of the machine (uname(2)); none in the marker of an older fsdyno.
     pub node: Option<String>,
 }
 
 impl Owner {
-    /// This process.
-    pub fn me() -> Owner {
+    /// Returns the owner for this process.
+    pub fn current() -> Owner {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let started = start_time(pid).unwrap_or(0);
         Owner { pid, boot: boot_id(), started, namespace: Some(namespace()), node: Some(node()) }
     }
 
-    /// Whether that very process still runs: a process number alone may have been given anew. Of one of
-    /// another container nothing can be told from here, so until the next boot it counts as living; and so does
-    /// one of another machine that sees the same directory, until somebody asks there.
-    pub fn lives(&self) -> bool {
+    /// Reports whether that process still runs; its number may have been reused. The state of a process in
+    /// another container is unknown, so it counts as running until the next boot; so does one of another
+    /// machine that shares the directory.
+    pub fn is_running(&self) -> bool {
         if self.boot != boot_id() {
             return self.node.as_ref().is_some_and(|name| *name != node());
         }
@@ -92,31 +92,31 @@ impl Owner {
     }
 }
 
-/// Makes the marker in a fresh subdirectory; the lock lives as long as the file that is given.
+/// Creates the marker in a new subdirectory; the returned file holds the lock.
 pub fn make(dir: BorrowedFd<'_>) -> Result<File, Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mut file = File::from(openat(dir, NAME, flags, Mode::from_raw_mode(0o600))?);
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        // A file system without locks leaves the second opinion.
+        // Without locks the second check must suffice.
         Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => {}
         Err(error) => return Err(error),
     }
-    let text = Owner::me().to_text();
+    let text = Owner::current().to_text();
     file.write_all(text.as_bytes())
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     Ok(file)
 }
 
-/// What a marker says of its subdirectory.
+/// The state of a subdirectory by its marker.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reading {
     /// There is no marker.
     None,
-    /// Its owner lives, or holds the lock.
+    /// Its owner runs, or holds the lock.
     Living,
-    /// Its owner is gone.
+    /// Its owner has ended.
     Dead(Owner),
-    /// It was never finished, and nobody holds it.
+    /// The marker is incomplete and not locked.
     Torn,
 }
 
@@ -133,43 +133,43 @@ pub fn read(dir: BorrowedFd<'_>) -> Result<Reading, Errno> {
     }
     let begin = Instant::now();
     while flock(file.as_fd(), FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
-        let owner = text_of(&file).and_then(|text| Owner::parse(&text));
-        if owner.is_none_or(|owner| owner.lives()) || begin.elapsed() > A_MOMENT {
+        let owner = read_text(&file).and_then(|text| Owner::parse(&text));
+        if owner.is_none_or(|owner| owner.is_running()) || begin.elapsed() > LOCK_GRACE {
             return Ok(Reading::Living);
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    let Some(text) = text_of(&file) else { return Ok(Reading::None) };
+    let Some(text) = read_text(&file) else { return Ok(Reading::None) };
     Ok(match Owner::parse(&text) {
-        Some(owner) if owner.lives() => Reading::Living,
+        Some(owner) if owner.is_running() => Reading::Living,
         Some(owner) => Reading::Dead(owner),
         None if TITLE.starts_with(&text) || text.starts_with(TITLE) => Reading::Torn,
         None => Reading::None,
     })
 }
 
-/// What a marker says, as far as it is text; no marker is longer.
-fn text_of(file: &File) -> Option<String> {
+/// Reads the text of a marker; no marker is longer.
+fn read_text(file: &File) -> Option<String> {
     let mut bytes = [0; 4096];
     let read = file.read_at(&mut bytes, 0).ok()?;
     String::from_utf8(bytes[..read].to_vec()).ok()
 }
 
-/// The process number in a subdirectory's name, `.fsdyno-<pid>-<random>`.
+/// Returns the process number in a subdirectory's name, `.fsdyno-<pid>-<random>`.
 pub fn pid_of_name(name: &OsStr) -> Option<i32> {
     let (pid, random) = name.to_str()?.strip_prefix(".fsdyno-")?.split_once('-')?;
     let hex = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
     pid.parse().ok().filter(|pid| hex && *pid > 0)
 }
 
-/// When a process started, in clock ticks since boot: field 22 of /proc/PID/stat (proc(5)).
+/// Returns the start of a process in clock ticks since boot: field 22 of /proc/PID/stat (proc(5)).
 pub fn start_time(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the command in parentheses and may hold anything, spaces too.
+    // The second field is the command in parentheses and may contain anything, including spaces.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// The name of this machine, in one line.
+/// Returns the name of this machine, without control characters.
 fn node() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
@@ -186,53 +186,53 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_survives_its_text_and_this_process_lives() {
-        let me = Owner::me();
-        assert_eq!(Owner::parse(&me.to_text()), Some(me.clone()));
-        assert!(me.lives());
+    fn an_owner_survives_its_text_and_this_process_runs() {
+        let current = Owner::current();
+        assert_eq!(Owner::parse(&current.to_text()), Some(current.clone()));
+        assert!(current.is_running());
     }
 
     #[test]
     fn a_reused_process_number_or_another_boot_is_dead() {
-        let me = Owner::me();
-        assert!(!Owner { started: me.started + 1, ..me.clone() }.lives());
-        assert!(!Owner { boot: "another".into(), ..me }.lives());
+        let current = Owner::current();
+        assert!(!Owner { started: current.started + 1, ..current.clone() }.is_running());
+        assert!(!Owner { boot: "another".into(), ..current }.is_running());
     }
 
     #[test]
-    fn an_owner_in_another_container_counts_as_living_until_the_next_boot() {
-        let me = Owner::me();
-        let gone = Owner { pid: 4_194_305, ..me.clone() };
-        assert!(!gone.lives());
+    fn an_owner_in_another_container_counts_as_running_until_the_next_boot() {
+        let current = Owner::current();
+        let gone = Owner { pid: 4_194_305, ..current.clone() };
+        assert!(!gone.is_running());
         let elsewhere = Owner { namespace: Some(1), ..gone.clone() };
-        assert!(elsewhere.lives());
-        assert!(!Owner { boot: "another".into(), ..elsewhere }.lives());
+        assert!(elsewhere.is_running());
+        assert!(!Owner { boot: "another".into(), ..elsewhere }.is_running());
         let older = Owner { namespace: None, node: None, ..gone };
         assert_eq!(Owner::parse(&older.to_text()), Some(older.clone()));
-        assert!(!older.lives());
+        assert!(!older.is_running());
     }
 
     #[test]
-    fn an_owner_on_another_machine_counts_as_living_and_one_of_an_earlier_boot_does_not() {
-        let before = Owner { boot: "another".into(), ..Owner::me() };
-        assert!(!before.lives());
+    fn an_owner_on_another_machine_counts_as_running_and_one_of_an_earlier_boot_does_not() {
+        let before = Owner { boot: "another".into(), ..Owner::current() };
+        assert!(!before.is_running());
         let elsewhere = Owner { node: Some("a machine of no such name".into()), ..before.clone() };
-        assert!(elsewhere.lives());
+        assert!(elsewhere.is_running());
         assert_eq!(Owner::parse(&elsewhere.to_text()), Some(elsewhere));
-        assert!(!Owner { node: None, ..before }.lives(), "an older fsdyno's");
+        assert!(!Owner { node: None, ..before }.is_running(), "an older fsdyno's");
     }
 
     #[test]
-    fn a_child_that_outlives_its_owner_for_a_moment_is_waited_for_and_no_longer() {
+    fn the_lock_of_a_child_that_outlives_its_owner_is_waited_for_briefly() {
         let folder = tempfile::tempdir().unwrap();
         let dir = File::open(folder.path()).unwrap();
         let mut held = make(dir.as_fd()).unwrap();
         assert_eq!(read(dir.as_fd()).unwrap(), Reading::Living);
-        let gone = Owner { pid: 4_194_305, ..Owner::me() };
+        let gone = Owner { pid: 4_194_305, ..Owner::current() };
         held.set_len(0).unwrap();
         std::io::Seek::rewind(&mut held).unwrap();
         held.write_all(gone.to_text().as_bytes()).unwrap();
-        assert_eq!(read(dir.as_fd()).unwrap(), Reading::Living, "it does not let go");
+        assert_eq!(read(dir.as_fd()).unwrap(), Reading::Living, "the lock is still held");
         let child = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(100));
             drop(held);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_marker_is_refused() {
+    fn text_that_is_not_a_marker_is_refused() {
         for bad in ["", "pid 1\n", "fsdyno works here; made and removed by it\npid x\n"] {
             assert_eq!(Owner::parse(bad), None, "{bad:?}");
         }

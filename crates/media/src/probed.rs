@@ -1,7 +1,7 @@
-//! A drive that is only read: opened read-only, past the page cache, to learn how long reads take.
+//! A drive opened read-only, past the page cache, to measure the times of reads.
 //!
 //! Nothing here can write: the descriptor is O_RDONLY. So a drive may be probed while it is mounted;
-//! what else is read and written meanwhile falsifies the times and nothing more.
+//! other reads and writes meanwhile only distort the times.
 
 use std::fs::File;
 use std::io;
@@ -15,48 +15,48 @@ use fsdyno_record::Bytes;
 use fsdyno_record::mount_table::{MountLine, mounts};
 use rustix::fs::{OFlags, SeekFrom, major, minor, seek};
 
-/// What O_DIRECT asks of addresses and lengths: the largest logical block of any drive.
+/// The alignment of addresses and lengths for O_DIRECT: the largest logical block of any drive.
 const ALIGNED: usize = 4096;
 
-/// Bytes of a sector, in which places are told.
+/// The unit of positions, in bytes.
 const SECTOR: u64 = 512;
 
-/// Why a drive cannot be probed.
+/// The reason why a drive cannot be probed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// It is neither a block device nor a file.
-    #[error("'{}' is no block device; name one such as /dev/sda (lsblk lists them)", .0.display())]
+    #[error("'{}' is not a block device; name one such as /dev/sda (lsblk lists them)", .0.display())]
     NotADevice(PathBuf),
-    /// It is a part of a drive.
+    /// It is a partition.
     #[error(
-        "'{}' is a partition, and a law belongs to a whole drive; name {whole}", .path.display()
+        "'{}' is a partition, and a disk model needs a whole drive; name {whole}", .path.display()
     )]
     Partition {
-        /// What was named.
+        /// The path.
         path: PathBuf,
-        /// The drive that it is a part of.
+        /// The whole drive.
         whole: String,
     },
-    /// This user may not read it, or this container not.
+    /// This user or container may not read it.
     #[error("no permission to read '{}'; {}", .0.display(), permission(.0))]
     NotAllowed(PathBuf),
-    /// There is nothing by that name.
+    /// The path does not exist.
     #[error("'{}' does not exist; lsblk lists the drives", .0.display())]
     Missing(PathBuf),
-    /// It does not read past the page cache.
+    /// It does not support reads past the page cache.
     #[error(
-        "'{}' does not read past the page cache (O_DIRECT), so its times would be those of memory",
+        "'{}' does not support reads past the page cache (O_DIRECT), so its times would be those of memory",
         .0.display()
     )]
     Cached(PathBuf),
-    /// It is too small for places that differ.
-    #[error("'{}' is {size} large; {least} is the least that tells a law", .path.display())]
+    /// It is too small for positions that differ.
+    #[error("'{}' has {size}; a disk model needs at least {least}", .path.display())]
     TooSmall {
-        /// What was named.
+        /// The path.
         path: PathBuf,
         /// Its size.
         size: Bytes,
-        /// The least.
+        /// The minimum.
         least: Bytes,
     },
     /// A system call failed.
@@ -64,22 +64,22 @@ pub enum ProbeError {
     Io {
         /// The attempt.
         what: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
 
-/// What brings the permission.
+/// Returns the remedy for a missing permission.
 fn permission(path: &Path) -> String {
     if rustix::process::geteuid().is_root() {
-        return "not even root has it here, as in a container: run it on the host itself".into();
+        return "even root lacks it here, as in a container: run it on the host itself".into();
     }
     format!("run it as root: sudo fsdyno fit '{}'", path.display())
 }
 
-/// The least size: a long read at each of a dozen places.
+/// The minimum size: a long read at each of a dozen positions.
 const LEAST: Bytes = Bytes(1 << 30);
 
 /// A drive, open for reading.
@@ -88,17 +88,17 @@ pub struct Probed {
     path: PathBuf,
     file: File,
     size: Bytes,
-    /// Its folder in sysfs, if it is a device or lies on one.
+    /// The sysfs folder of the device, or of a file's device.
     sysfs: Option<PathBuf>,
     is_file: bool,
     stop: Arc<AtomicBool>,
 }
 
 impl Probed {
-    /// Opens a block device, or a file in place of one. Reads end with `Interrupted` once `stop` is set.
+    /// Opens a block device, or a file instead of one. Reads fail with `Interrupted` once `stop` is set.
     ///
     /// # Errors
-    /// Why it cannot be probed.
+    /// [`ProbeError`].
     pub fn open(path: &Path, stop: Arc<AtomicBool>) -> Result<Probed, ProbeError> {
         let io = |what| {
             move |source: io::Error| match source.kind() {
@@ -107,7 +107,7 @@ impl Probed {
                 _ => ProbeError::Io { what, path: path.into(), source },
             }
         };
-        let status = std::fs::metadata(path).map_err(io("look at"))?;
+        let status = std::fs::metadata(path).map_err(io("inspect"))?;
         let kind = status.file_type();
         if !kind.is_block_device() && !kind.is_file() {
             return Err(ProbeError::NotADevice(path.into()));
@@ -134,39 +134,38 @@ impl Probed {
         Ok(Probed { path: path.into(), file, size, sysfs, is_file: kind.is_file(), stop })
     }
 
-    /// Its size, whole blocks of 4096 bytes.
+    /// Returns the size in bytes, a multiple of 4096.
     pub fn size(&self) -> Bytes {
         self.size
     }
 
-    /// Whether it is a file, whose times are those of whatever lies below it.
+    /// Reports whether it is a file, whose times depend on its file system.
     pub fn is_file(&self) -> bool {
         self.is_file
     }
 
-    /// The name of the device in sysfs, if there is one.
+    /// Returns the name of the device in sysfs, if any.
     pub fn name(&self) -> Option<String> {
         Some(self.sysfs.as_ref()?.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// What sysfs says of the device below `/sys/block/NAME/`, without the line's end; none if it says
-    /// nothing.
+    /// Reads a file below `/sys/block/NAME/`, without the line's end; none if it is missing or empty.
     pub fn fact(&self, name: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.sysfs.as_ref()?.join(name)).ok()?;
         let text = text.trim();
         (!text.is_empty()).then(|| text.to_string())
     }
 
-    /// Revolutions a minute by the drive's own page of block device characteristics (SBC-4, VPD page
-    /// B1h, bytes 4 and 5; libata makes it from ATA's word 217), none where it does not tell.
+    /// Returns the revolutions per minute by the drive's page of block device characteristics (SBC-4, VPD
+    /// page B1h, bytes 4 and 5; libata derives it from ATA's word 217), if reported.
     pub fn rpm(&self) -> Option<u32> {
         let page = std::fs::read(self.sysfs.as_ref()?.join("device/vpd_pgb1")).ok()?;
         let rate = u32::from(u16::from_be_bytes([*page.get(4)?, *page.get(5)?]));
-        // 0 is unknown, 1 does not turn, what is between is reserved.
+        // 0 is unknown, 1 is non-rotating, the values up to 0x400 are reserved.
         (rate > 0x400 && rate < 0xffff).then_some(rate)
     }
 
-    /// Whether a file system of it, or of a part of it, is mounted.
+    /// Reports whether a file system on it or on one of its partitions is mounted.
     pub fn is_mounted(&self) -> bool {
         let Some(sysfs) = &self.sysfs else { return false };
         let parts = std::fs::read_dir(sysfs).into_iter().flatten().flatten();
@@ -180,10 +179,10 @@ impl Probed {
         mounts(&table).map(number).any(|number| devices.iter().any(|it| it.trim() == number))
     }
 
-    /// Reads so many sectors and throws them away; the time that it took.
+    /// Reads a number of sectors, discards them, and returns the time of the read.
     ///
     /// # Errors
-    /// What the kernel said, or `Interrupted`.
+    /// An error of the kernel, or `Interrupted`.
     pub fn read(&self, sector: u64, sectors: u32) -> io::Result<Duration> {
         self.read_into(&mut Buffer::new(sectors), sector)
     }
@@ -198,19 +197,19 @@ impl Probed {
         Ok(begin.elapsed())
     }
 
-    /// Reads at all places with `depth` threads that each have one read in flight.
+    /// Reads at all positions with `depth` threads that each have one read in flight.
     ///
     /// # Errors
-    /// The first that one of them met.
-    pub fn read_all(&self, places: &[u64], sectors: u32, depth: u32) -> io::Result<Duration> {
+    /// The first error of any thread.
+    pub fn read_all(&self, positions: &[u64], sectors: u32, depth: u32) -> io::Result<Duration> {
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
         let begin = Instant::now();
         std::thread::scope(|scope| {
             for _ in 0..depth {
                 scope.spawn(|| {
                     let mut buffer = Buffer::new(sectors);
-                    while let Some(place) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if let Err(error) = self.read_into(&mut buffer, *place) {
+                    while let Some(position) = positions.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Err(error) = self.read_into(&mut buffer, *position) {
                             failed
                                 .lock()
                                 .unwrap_or_else(PoisonError::into_inner)
@@ -225,13 +224,13 @@ impl Probed {
         failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(took), Err)
     }
 
-    /// What was named.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Memory that begins where O_DIRECT wants it to.
+/// Memory aligned for O_DIRECT.
 struct Buffer {
     bytes: Vec<u8>,
     length: usize,
@@ -249,19 +248,19 @@ impl Buffer {
     }
 }
 
-/// The folder of a device number; none for a file system that has no device.
+/// Returns the sysfs folder of a device number; none for a file system without a device.
 fn sysfs(device: u64) -> Option<PathBuf> {
     let link = format!("/sys/dev/block/{}:{}", major(device), minor(device));
     std::fs::canonicalize(link).ok()
 }
 
-/// The drive of which a folder is a partition, as a path in /dev.
+/// Returns the whole drive of a partition's folder, as a path in /dev.
 fn whole(folder: &Path) -> Option<String> {
     let parent = folder.join("partition").exists().then(|| folder.parent()).flatten()?;
     Some(format!("/dev/{}", parent.file_name()?.to_string_lossy()))
 }
 
-/// The folder of the whole drive.
+/// Returns the folder of the whole drive.
 fn disk_of(folder: &Path) -> PathBuf {
     let parent = folder.join("partition").exists().then(|| folder.parent()).flatten();
     parent.unwrap_or(folder).to_path_buf()
@@ -276,12 +275,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_drive_is_refused() {
+    fn paths_that_are_not_drives_are_refused() {
         assert!(matches!(open(Path::new("/dev/null")), Err(ProbeError::NotADevice(_))));
         assert!(matches!(open(Path::new("/")), Err(ProbeError::NotADevice(_))));
         assert!(matches!(open(Path::new("/dev/nowhere")), Err(ProbeError::Missing(_))));
         let small = tempfile::NamedTempFile::new().unwrap();
-        // Where temporary files lie in memory they may not be read past the page cache either.
+        // Temporary files in memory may not support O_DIRECT either.
         assert!(matches!(
             open(small.path()),
             Err(ProbeError::TooSmall { .. } | ProbeError::Cached(_))
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_past_the_page_cache_alone_and_by_many_until_it_is_told_to_stop() {
+    fn a_file_is_read_past_the_page_cache_by_one_and_many_threads_until_stopped() {
         let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.as_file().set_len(LEAST.0).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -299,8 +298,8 @@ mod tests {
         };
         assert!(drive.is_file() && drive.size() == LEAST);
         assert!(drive.read(8, 8).unwrap() > Duration::ZERO);
-        let places: Vec<u64> = (0..200).map(|at| at * 8).collect();
-        assert!(drive.read_all(&places, 8, 32).unwrap() > Duration::ZERO);
+        let positions: Vec<u64> = (0..200).map(|at| at * 8).collect();
+        assert!(drive.read_all(&positions, 8, 32).unwrap() > Duration::ZERO);
         assert!(drive.read_all(&[LEAST.0 / SECTOR], 8, 4).is_err(), "read past the end");
         stop.store(true, Ordering::Relaxed);
         assert_eq!(drive.read(8, 8).unwrap_err().kind(), io::ErrorKind::Interrupted);

@@ -1,5 +1,5 @@
-//! `--on ram:SIZE`: a loop device over a file in memory. (brd would do without the loop, but is a
-//! module that few hosts have loaded, and its disks stay when their user dies.)
+//! `--on ram:SIZE`: a loop device over a file in memory. (brd needs no loop device, but few hosts have
+//! the module loaded, and its disks stay when their user dies.)
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -13,12 +13,12 @@ use crate::error::MediaError;
 use crate::loops;
 use crate::made::Kind;
 
-/// Its row in the table of media.
+/// The entry in the table of media.
 pub const KIND: Kind = Kind {
     name: "ram",
     about: "a loop device over a file in memory (not a bare RAM disk: the loop's thread copies), as root",
     what,
-    room,
+    available,
     make,
 };
 
@@ -26,8 +26,8 @@ fn what(_: &Path) -> Result<String, MediaError> {
     Ok("loop over a file in memory".to_string())
 }
 
-/// What the kernel could give without swapping (proc(5), `MemAvailable`).
-fn room(_: &Path) -> Result<Bytes, MediaError> {
+/// Returns the memory available without swapping (proc(5), `MemAvailable`).
+fn available(_: &Path) -> Result<Bytes, MediaError> {
     let path = Path::new("/proc/meminfo");
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|error| MediaError::io_error("read", path, error))?;
@@ -37,7 +37,7 @@ fn room(_: &Path) -> Result<Bytes, MediaError> {
 }
 
 fn make(folder: &Path, size: Bytes) -> Result<Device, MediaError> {
-    let failed = |error| MediaError::io_error("make a file in", "/dev/shm", error);
+    let failed = |error| MediaError::io_error("create a file in", "/dev/shm", error);
     let file = memfd_create(c"fsdyno-ram", MemfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
     let file = File::from(file);
     file.set_len(size.0).map_err(failed)?;

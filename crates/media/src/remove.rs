@@ -1,4 +1,4 @@
-//! Removes a tree by directory descriptors: never through a link, never across a mount point.
+//! Removes a tree by directory descriptors, never through a link or across a mount point.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,28 +9,27 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// How deep directories are entered, two descriptors a level. What lies deeper is moved up first, so a tree
-/// of any depth takes no more of them.
+/// The greatest depth to which directories are entered, with two descriptors per level. Deeper directories are
+/// moved to the top first, so a tree of any depth needs no more.
 const DEEPEST: u32 = 16;
 
-/// For how long a file that was removed while it was open may keep its directory from being empty: its
-/// file system removes it some time after it is closed.
+/// The time for which a file that was removed while open may keep its directory from being empty: the file
+/// system removes it some time after it is closed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What FUSE and NFS rename a file to that is removed while it is open; a number in hexadecimal follows.
-const STILL_OPEN: [&[u8]; 2] = [b".fuse_hidden", b".nfs"];
+/// Prefixes to which FUSE and NFS rename a file that is removed while open; a hexadecimal number follows.
+const SILLY_RENAMED: [&[u8]; 2] = [b".fuse_hidden", b".nfs"];
 
 /// Removes everything below an open directory, but not the directory itself.
 ///
 /// # Errors
-/// The first error met: `XDEV` or `BUSY` where something is mounted inside, which is left as it
-/// is together with what lies above it.
+/// The first error: `XDEV` or `BUSY` for a mount inside, which is not touched.
 pub fn contents(dir: BorrowedFd<'_>) -> Result<(), Errno> {
     Removal { top: dir, moved: 0 }.contents(dir, 0)
 }
 
-/// Does what takes an empty directory, as soon as what was removed from it while it was open is gone too.
-pub fn when_empty(
+/// Repeats an action that needs an empty directory until silly-renamed files in it are gone.
+pub fn retry_until_empty(
     dir: BorrowedFd<'_>,
     mut act: impl FnMut() -> Result<(), Errno>,
 ) -> Result<(), Errno> {
@@ -38,9 +37,9 @@ pub fn when_empty(
     loop {
         match act() {
             Err(Errno::NOTEMPTY | Errno::EXIST)
-                if begin.elapsed() < PATIENCE && all(dir, is_still_open)? =>
+                if begin.elapsed() < PATIENCE && all(dir, is_silly_renamed)? =>
             {
-                // Of a client that has died it stays until somebody removes it.
+                // Those of a dead client stay until they are removed.
                 contents(dir)?;
             }
             done => return done,
@@ -48,13 +47,13 @@ pub fn when_empty(
     }
 }
 
-/// Whether a name is one that a file system gives to a file that is removed while it is open.
-pub fn is_still_open(name: &CStr) -> bool {
-    let number = STILL_OPEN.iter().find_map(|prefix| name.to_bytes().strip_prefix(*prefix));
+/// Reports whether a file system gave this name to a file that was removed while open ("silly rename").
+pub fn is_silly_renamed(name: &CStr) -> bool {
+    let number = SILLY_RENAMED.iter().find_map(|prefix| name.to_bytes().strip_prefix(*prefix));
     number.is_some_and(|number| number.len() >= 8 && number.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Whether all names in a directory are of a kind.
+/// Reports whether all names in a directory satisfy `is`.
 pub fn all(dir: BorrowedFd<'_>, is: impl Fn(&CStr) -> bool) -> Result<bool, Errno> {
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
@@ -66,15 +65,15 @@ pub fn all(dir: BorrowedFd<'_>, is: impl Fn(&CStr) -> bool) -> Result<bool, Errn
     Ok(true)
 }
 
-/// What a pass over a directory met.
+/// The counts of one pass over a directory.
 #[derive(Default)]
-struct Met {
+struct PassCounts {
     names: u64,
-    still_open: u64,
+    silly_renamed: u64,
 }
 
 struct Removal<'a> {
-    /// Where directories go that lie too deep.
+    /// The directory to which too deep directories are moved.
     top: BorrowedFd<'a>,
     moved: u64,
 }
@@ -85,11 +84,11 @@ impl Removal<'_> {
         // Some file systems skip names while others are removed, so a directory is read again until
         // a whole pass finds nothing.
         loop {
-            let met = self.pass(dir, depth)?;
-            if met.names == 0 {
+            let counts = self.pass(dir, depth)?;
+            if counts.names == 0 {
                 return Ok(());
             }
-            if met.still_open < met.names {
+            if counts.silly_renamed < counts.names {
                 begin = Instant::now();
             } else if begin.elapsed() > PATIENCE {
                 return Err(Errno::BUSY);
@@ -99,26 +98,26 @@ impl Removal<'_> {
         }
     }
 
-    fn pass(&mut self, dir: BorrowedFd<'_>, depth: u32) -> Result<Met, Errno> {
-        let mut met = Met::default();
+    fn pass(&mut self, dir: BorrowedFd<'_>, depth: u32) -> Result<PassCounts, Errno> {
+        let mut counts = PassCounts::default();
         for entry in Dir::read_from(dir)? {
             let entry = entry?;
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            met.names += 1;
+            counts.names += 1;
             if is_directory(dir, name, entry.file_type())? {
                 self.directory(dir, name, depth)?;
-            } else if is_still_open(name) {
-                met.still_open += 1;
+            } else if is_silly_renamed(name) {
+                counts.silly_renamed += 1;
                 // NFS refuses while it is open, FUSE gives it another such name.
                 let _ = unlinkat(dir, name, AtFlags::empty());
             } else {
                 unlinkat(dir, name, AtFlags::empty())?;
             }
         }
-        Ok(met)
+        Ok(counts)
     }
 
     fn directory(&mut self, dir: BorrowedFd<'_>, name: &CStr, depth: u32) -> Result<(), Errno> {
@@ -129,12 +128,12 @@ impl Removal<'_> {
         unlinkat(dir, name, AtFlags::REMOVEDIR)
     }
 
-    /// Moves a directory to the top, which is read again until nothing is left.
+    /// Moves a directory to the top, which is read again until it is empty.
     fn move_up(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
         loop {
             self.moved += 1;
             match renameat(dir, name, self.top, format!("deep-{}", self.moved)) {
-                // The name is taken. An empty directory would be replaced, and goes as well.
+                // The name is taken. (An empty directory would be replaced, which is as good.)
                 Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
                 done => return done,
             }
@@ -152,7 +151,7 @@ fn is_directory(dir: BorrowedFd<'_>, name: &CStr, kind: FileType) -> Result<bool
     })
 }
 
-/// Opens a subdirectory that is really one, on the same mount.
+/// Opens a subdirectory on the same mount, following no link.
 ///
 /// # Errors
 /// `XDEV` for a mount point, `LOOP` or `NOTDIR` for anything but a directory.
@@ -160,8 +159,8 @@ pub fn enter<P: rustix::path::Arg + Copy>(dir: BorrowedFd<'_>, name: P) -> Resul
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
     match openat2(dir, name, flags, Mode::empty(), within) {
-        // Kernels before 5.6 have no openat2(2), and some sandboxes forbid it: then the device
-        // number tells a mount point, all but a bind mount of the same file system.
+        // Kernels before 5.6 have no openat2(2), and some sandboxes forbid it: then the device number
+        // reveals a mount point, except a bind mount of the same file system.
         Err(Errno::NOSYS | Errno::PERM) => {
             let child = openat(dir, name, flags, Mode::empty())?;
             if rustix::fs::fstat(&child)?.st_dev != rustix::fs::fstat(dir)?.st_dev {
@@ -180,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_is_removed_and_what_its_links_point_to_is_not() {
+    fn a_tree_is_removed_but_not_the_targets_of_its_links() {
         let base = tempfile::tempdir().unwrap();
         let outside = base.path().join("outside");
         std::fs::create_dir_all(outside.join("deep")).unwrap();
@@ -197,11 +196,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_system_names_itself_is_no_file_of_the_users() {
-        assert!(is_still_open(c".nfs00000000017a2b3c00000001"));
-        assert!(is_still_open(c".fuse_hidden0000000200000001"));
+    fn silly_renamed_files_are_recognised_by_name() {
+        assert!(is_silly_renamed(c".nfs00000000017a2b3c00000001"));
+        assert!(is_silly_renamed(c".fuse_hidden0000000200000001"));
         for name in [c".nfs", c".nfs-notes", c".nfsdeadbeef.txt", c"nfs00000000017a2b3c"] {
-            assert!(!is_still_open(name), "{name:?}");
+            assert!(!is_silly_renamed(name), "{name:?}");
         }
     }
 

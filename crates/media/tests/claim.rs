@@ -1,5 +1,5 @@
-//! A drive that is claimed: nobody else gets it, mkfs cannot reach the mark, and what a killed run left
-//! is taken up again.
+//! Claimed drives: no other process can take one, mkfs cannot reach the mark, and the leftovers of a killed
+//! run are reused.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod bench;
@@ -11,10 +11,10 @@ use std::process::{Command, Stdio};
 use bench::{Bench, MIB, has, put, succeeds, tool, unable};
 use fsdyno_media::block::{Claim, left_drives, look};
 
-/// The path of a drive for the process that is to be killed with it.
+/// The variable with the drive's path for the process that will be killed.
 const HOLD: &str = "FSDYNO_TEST_HOLD";
 
-/// Where the mark is, by the module's own words.
+/// The offset of the mark, as documented.
 const MARK: u64 = 4096;
 
 fn claim(device: &str, image: &Path) -> Claim {
@@ -37,7 +37,7 @@ fn parts(device: &str) -> bool {
 }
 
 #[test]
-fn a_claimed_drive_takes_a_file_system_and_nobody_else() {
+fn a_claimed_drive_takes_a_file_system_and_no_other_user() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
@@ -73,7 +73,7 @@ fn a_claimed_drive_takes_a_file_system_and_nobody_else() {
     }
     claim.release().unwrap();
     assert!(!parts(&device));
-    // The end and all of the first mebibyte but the mark are as they were.
+    // The end, and the first mebibyte except the mark, are unchanged.
     assert!(read(&image, 127 * MIB, MIB as usize).iter().all(|byte| *byte == 0));
     let mut head = read(&image, 0, MIB as usize);
     head[MARK as usize..][..4096].fill(0);
@@ -81,7 +81,7 @@ fn a_claimed_drive_takes_a_file_system_and_nobody_else() {
 }
 
 #[test]
-fn nothing_that_is_written_to_the_part_reaches_the_mark() {
+fn no_write_to_the_data_part_reaches_the_mark() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
@@ -91,7 +91,7 @@ fn nothing_that_is_written_to_the_part_reaches_the_mark() {
     let part = path(&claim);
     let mark = read(&image, MARK, 4096);
     assert!(mark.starts_with(b"fsdyno may erase this drive\n"));
-    // From its first byte to its last, and a discard of all of it.
+    // From its first byte to its last, and a discard of the whole.
     let all = vec![0xff; 22 * MIB as usize];
     put(&part, 0, &all);
     let file = std::fs::File::options().write(true).open(&part).unwrap();
@@ -102,7 +102,7 @@ fn nothing_that_is_written_to_the_part_reaches_the_mark() {
 }
 
 #[test]
-fn a_drive_of_fsdynos_is_taken_again_and_what_was_left_there_is_cleared() {
+fn a_drive_of_fsdynos_is_claimed_again_and_its_contents_are_cleared() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
@@ -111,14 +111,14 @@ fn a_drive_of_fsdynos_is_taken_again_and_what_was_left_there_is_cleared() {
     for _ in 0..2 {
         let claim = claim(&device, &image);
         claim.blank(&[]).unwrap();
-        // Without -F mke2fs would ask, and end, if it saw a file system.
+        // Without -F mke2fs would ask, and fail, if it found a file system.
         tool("mke2fs", &["-q", "-t", "ext4", &path(&claim)]);
         claim.release().unwrap();
     }
 }
 
 #[test]
-fn a_mount_that_goes_in_a_moment_is_waited_for() {
+fn a_mount_that_ends_in_a_moment_is_waited_for() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
@@ -137,7 +137,7 @@ fn a_mount_that_goes_in_a_moment_is_waited_for() {
 }
 
 #[test]
-fn a_claim_that_is_dropped_gives_the_drive_back() {
+fn dropping_a_claim_releases_the_drive() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
@@ -149,7 +149,7 @@ fn a_claim_that_is_dropped_gives_the_drive_back() {
     assert!(succeeds("mke2fs", &["-q", "-t", "ext4", &device]));
 }
 
-/// Starts a process that claims the drive, and kills it when something is in the data part.
+/// Starts a process that claims the drive, and kills it when the data part has contents.
 fn kill_at_work(device: &str, image: &Path, mkfs: &str) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "hold", "--ignored", "--nocapture"])
@@ -157,17 +157,17 @@ fn kill_at_work(device: &str, image: &Path, mkfs: &str) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut output = std::io::BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     while !line.contains("at work") {
         line.clear();
-        assert!(std::io::BufRead::read_line(&mut said, &mut line).unwrap() > 0, "it did nothing");
+        assert!(std::io::BufRead::read_line(&mut output, &mut line).unwrap() > 0, "it did nothing");
     }
     let refusal = look(Path::new(device), image.to_str()).unwrap_err().to_string();
     assert!(refusal.contains("another fsdyno"), "{refusal}");
     assert!(
         left_drives().iter().all(|it| it.path != Path::new(device)),
-        "somebody is at work there"
+        "a process has it open"
     );
     child.kill().unwrap();
     child.wait().unwrap();
@@ -177,7 +177,7 @@ fn kill_at_work(device: &str, image: &Path, mkfs: &str) {
 const UUID: &str = "0f5d1e1a-7a0e-4b8e-9d0a-5f3c2b1a0099";
 
 #[test]
-fn what_a_killed_run_left_is_taken_up_and_nothing_else_is() {
+fn the_contents_of_a_killed_run_are_reused_and_no_others() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
@@ -187,7 +187,7 @@ fn what_a_killed_run_left_is_taken_up_and_nothing_else_is() {
     let left = || left_drives().into_iter().find(|it| it.path == Path::new(&device));
     let erase = image.to_str();
     let refusal = || look(Path::new(&device), erase).unwrap_err().to_string();
-    // Killed before its mkfs had written, and after it: with the UUID that it noted, and without one.
+    // Killed before its mkfs had written, and after it: with the recorded UUID, and without one.
     for mkfs in ["", &format!("mke2fs -q -t ext4 -U {UUID}")] {
         kill_at_work(&device, &image, mkfs);
         let found = left().unwrap();
@@ -199,9 +199,9 @@ fn what_a_killed_run_left_is_taken_up_and_nothing_else_is() {
         claim(&device, &image).release().unwrap();
         assert!(!parts(&device));
     }
-    // A file system that somebody put on the part that was left is his, mounted or not, and so is one
-    // at the same place of the drive once the part has gone. The parts stay, for they are his way to it, also
-    // where it was not there yet when they were found.
+    // A file system that someone made on a leftover partition is theirs, mounted or not, and so is one at the
+    // same offset of the drive after the partition was removed. The partitions stay, because they give access
+    // to it, even if it was made after they were found.
     kill_at_work(&device, &image, &format!("mke2fs -q -t ext4 -U {UUID}"));
     let found = left().unwrap();
     assert_eq!(found.foreign, None);
@@ -213,41 +213,45 @@ fn what_a_killed_run_left_is_taken_up_and_nothing_else_is() {
     assert!(left().is_none());
     let mount = at.to_string_lossy().into_owned();
     tool("umount", &[&mount]);
-    assert!(refusal().contains("not this one"), "{}", refusal());
+    assert!(refusal().contains("do not include this one"), "{}", refusal());
     let before = std::fs::read(&image).unwrap();
     let again = left().unwrap();
     assert!(again.foreign.as_ref().is_some_and(|it| it.kind == "ext4"), "{again:?}");
     for left in [&found, &again] {
-        let said = left.clear().unwrap_err().to_string();
-        assert!(said.contains(&format!("{part} holds ext4 ")), "{said}");
+        let output = left.clear().unwrap_err().to_string();
+        assert!(output.contains(&format!("{part} holds ext4 ")), "{output}");
         assert!(
-            said.contains(&format!("wipefs --all {part}, then fsdyno doctor --clean")),
-            "{said}"
+            output.contains(&format!("wipefs --all {part}, then fsdyno doctor --clean")),
+            "{output}"
         );
         assert!(parts(&device) && std::fs::read(&image).unwrap() == before);
     }
     tool("mount", &["-o", "ro", &part, &mount]);
     assert_eq!(std::fs::read_to_string(at.join("thesis")).unwrap(), "years of work");
     tool("umount", &[&mount]);
-    // What the words say to type: the partitions alone; and to give up what lies there.
+    // The suggested commands: remove only the partitions, or give up the contents.
     tool("delpart", &[&device, "1"]);
     tool("delpart", &[&device, "2"]);
     assert!(left().is_none() && !parts(&device));
-    assert!(refusal().contains("not this one"), "{}", refusal());
+    assert!(refusal().contains("do not include this one"), "{}", refusal());
     tool("addpart", &[&device, "1", "2048", "45056"]);
     tool("addpart", &[&device, "2", "0", "2048"]);
     assert!(left().unwrap().foreign.is_some());
     tool("wipefs", &["--quiet", "--all", &part]);
     left().unwrap().clear().unwrap();
     assert!(!parts(&device));
-    // Nor is a fsdyno's own of another time: an older copy of the drive's data part, put back by hand.
+    // An older copy of fsdyno's own data part, restored by hand, is not reused either.
     let other = UUID.replace("0099", "0098");
     tool(
         "mke2fs",
         &["-q", "-F", "-t", "ext4", "-U", &other, "-E", "offset=1048576", &device, "20M"],
     );
-    assert!(refusal().contains(&other) && refusal().contains("not this one"), "{}", refusal());
-    // The very file system that was noted passes; and so does a part that was cleared by hand.
+    assert!(
+        refusal().contains(&other) && refusal().contains("do not include this one"),
+        "{}",
+        refusal()
+    );
+    // The recorded file system is accepted, and so is a part that was cleared by hand.
     tool("mke2fs", &["-q", "-F", "-t", "ext4", "-U", UUID, "-E", "offset=1048576", &device, "20M"]);
     assert!(look(Path::new(&device), erase).is_ok());
     put(&device, MIB, &[0; MIB as usize]);
@@ -256,7 +260,7 @@ fn what_a_killed_run_left_is_taken_up_and_nothing_else_is() {
 }
 
 #[test]
-fn a_run_that_is_killed_between_two_file_systems_knows_the_first() {
+fn a_run_killed_between_two_file_systems_has_recorded_the_first() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
@@ -266,7 +270,7 @@ fn a_run_that_is_killed_between_two_file_systems_knows_the_first() {
     first.blank(&[UUID.into()]).unwrap();
     tool("mke2fs", &["-q", "-t", "ext4", "-U", UUID, &path(&first)]);
     first.release().unwrap();
-    // Taken, and ended before anything was cleared.
+    // Claimed, and killed before anything was cleared.
     kill_at_work(&device, &image, "");
     assert!(look(Path::new(&device), image.to_str()).is_ok());
     claim(&device, &image).release().unwrap();

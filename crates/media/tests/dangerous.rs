@@ -9,18 +9,18 @@ use std::process::Command;
 use bench::{Bench, MIB, command, feed, has, md_superblock, put, quiet, succeeds, tool, unable};
 use fsdyno_media::block::{BlockError, look};
 
-/// What is typed, and what happens between look and claim.
+/// The requested device, and the action between look and claim.
 struct Request {
-    typed: PathBuf,
+    path: PathBuf,
     erase: Option<String>,
     between: Option<Between>,
 }
 
 impl Request {
-    /// With the right serial number: only the danger is left to refuse it for.
+    /// Confirms with the right serial number, so that only the danger can be the reason to refuse.
     fn confirmed(device: &str, image: &Path) -> Request {
         let erase = Some(image.to_string_lossy().into_owned());
-        Request { typed: device.into(), erase, between: None }
+        Request { path: device.into(), erase, between: None }
     }
 
     fn then(self, between: impl FnOnce(&mut Bench) + 'static) -> Request {
@@ -30,10 +30,10 @@ impl Request {
 
 type Between = Box<dyn FnOnce(&mut Bench)>;
 
-/// Ready to be asked, or why it cannot be asked here.
+/// A request, or the reason why it cannot be prepared here.
 type Made = Result<Request, String>;
 
-/// What is dangerous, how it is made, and a part of the reason that has to be given.
+/// A danger, its preparation, and a part of the expected reason.
 type Case = (&'static str, fn(&mut Bench) -> Made, &'static str);
 
 const CASES: &[Case] = &[
@@ -44,7 +44,11 @@ const CASES: &[Case] = &[
         mounted_elsewhere,
         "in the mount namespace of process",
     ),
-    ("a drive mounted where no process is", mounted_nowhere, "the kernel says that it is in use"),
+    (
+        "a drive mounted in a namespace without processes",
+        mounted_nowhere,
+        "the kernel reports that it is in use",
+    ),
     ("a drive mounted read-only", mounted_read_only, "is mounted at /"),
     ("the drive under /", root, "is mounted at /"),
     ("one of the drives of a mounted btrfs", btrfs_member, "is in use by the mounted btrfs"),
@@ -75,14 +79,14 @@ const CASES: &[Case] = &[
     ("the same at a GPT's first sector", |bench| lost(bench, 34), "begins at byte 17408"),
     ("the same at 2 MiB", |bench| lost(bench, 4096), "begins at byte 2097152"),
     ("the same at 4 MiB", |bench| lost(bench, 8192), "begins at byte 4194304"),
-    ("a partition", partition, "is a partition, and fsdyno takes whole drives only"),
+    ("a partition", partition, "is a partition, and fsdyno uses whole drives only"),
     ("a link that changes", link, "; nothing was written"),
-    ("a device number that another drive got", number, "; nothing was written"),
+    ("a reused device number", number, "; nothing was written"),
     ("mkfs between look and claim", mkfs_between, "not fsdyno's: ext4"),
-    ("mount between look and claim", mount_between, "the kernel says that it is in use"),
+    ("mount between look and claim", mount_between, "the kernel reports that it is in use"),
     ("a read-only drive", read_only, "it is read-only"),
-    ("a drive too small", too_small, "it is 8 MiB large; 16 MiB is the least"),
-    ("no --erase", no_erase, "if that is meant, add --erase /"),
+    ("a drive too small", too_small, "it has 8 MiB; at least 16 MiB are needed"),
+    ("no --erase", no_erase, "to confirm, add --erase /"),
     ("the wrong serial number", wrong_erase, "--erase S3RIAL is not the path of its backing file"),
     (
         "a serial number that is only the beginning",
@@ -91,8 +95,8 @@ const CASES: &[Case] = &[
     ),
     ("a drive under a loop device", under_loop, "is in use by the loop device loop"),
     ("a loop device over a drive", over_device, "is a loop device over another block device"),
-    ("a file of which another loop is mounted", same_file, "lies over the same file"),
-    ("a file that another loop has a part of", same_bytes, "lies over the same file"),
+    ("a file of which another loop is mounted", same_file, "is over the same file"),
+    ("a file that another loop has a part of", same_bytes, "is over the same file"),
     (
         "a file that a process writes, as a virtual machine does",
         file_written,
@@ -100,18 +104,18 @@ const CASES: &[Case] = &[
     ),
     ("a file that is swap further on", file_swap, "is in use as swap"),
     ("a drive that a process writes", written, "is open for writing in process"),
-    ("a drive that somebody holds", held, "the kernel says that it is in use"),
-    ("a drive that somebody has locked", locked, "another program has locked it"),
-    ("a drive that another fsdyno has", claimed, "another fsdyno is at work on it"),
+    ("a drive that is open exclusively", held, "the kernel reports that it is in use"),
+    ("a locked drive", locked, "another program has locked it"),
+    ("a drive claimed by another fsdyno", claimed, "another fsdyno is using it"),
     (
         "a copy of a drive of fsdyno's",
         copied,
         "begins at byte 1048576, where a first partition may begin",
     ),
-    ("a drive of fsdyno's that is somebody's now", taken, "not what fsdyno left there"),
-    ("a drive of fsdyno's with a table by now", table_by_now, "not fsdyno's: dos"),
-    ("a file", |_| plain("/proc/self/exe"), "is no block device"),
-    ("a character device", |_| plain("/dev/null"), "is no block device"),
+    ("a drive of fsdyno's with a later file system", taken, "not what fsdyno left there"),
+    ("a drive of fsdyno's with a later table", table_by_now, "not fsdyno's: dos"),
+    ("a file", |_| plain("/proc/self/exe"), "is not a block device"),
+    ("a character device", |_| plain("/dev/null"), "is not a block device"),
     ("nothing", |_| plain("/dev/nowhere"), "does not exist"),
     ("a drive without a serial number", no_serial, "it has no serial number"),
 ];
@@ -132,7 +136,7 @@ fn dangerous_requests_are_refused_with_their_reason_and_change_nothing() {
             }
         };
         let before = bench.hashes();
-        let looked = look(&request.typed, request.erase.as_deref());
+        let looked = look(&request.path, request.erase.as_deref());
         assert_eq!(bench.hashes(), before, "{name}: looking changed a byte");
         let error = match (looked, request.between) {
             (Err(error), _) => error,
@@ -145,14 +149,14 @@ fn dangerous_requests_are_refused_with_their_reason_and_change_nothing() {
             }
             (Ok(_), None) => panic!("{name}: was taken"),
         };
-        let said = error.to_string();
-        assert!(said.contains(reason), "{name}: {said}");
-        assert!(!said.contains('\n'), "{name}: {said}");
-        println!("refused: {name}: {said}");
+        let text = error.to_string();
+        assert!(text.contains(reason), "{name}: {text}");
+        assert!(!text.contains('\n'), "{name}: {text}");
+        println!("refused: {name}: {text}");
         refused += 1;
     }
     println!("{refused} refused, {} skipped: {}", skipped.len(), skipped.join(", "));
-    assert!(refused >= 25, "{refused} of {} could be asked here", CASES.len());
+    assert!(refused >= 25, "{refused} of {} could be tested here", CASES.len());
 }
 
 #[test]
@@ -176,13 +180,13 @@ fn needs(tools: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A file system without anything that writes by itself later.
+/// Makes a file system that writes nothing later by itself.
 fn ext2(device: &str) {
     tool("mke2fs", &["-q", "-F", "-t", "ext2", device]);
 }
 
 fn plain(path: &str) -> Made {
-    Ok(Request { typed: path.into(), erase: None, between: None })
+    Ok(Request { path: path.into(), erase: None, between: None })
 }
 
 fn made(bench: &mut Bench, mebibytes: u64, argv: &[&str]) -> Made {
@@ -207,7 +211,7 @@ fn mounted_read_only(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&device, &image))
 }
 
-/// A partition that the kernel knows and no table: so nothing but the mount speaks against it.
+/// Adds a partition in the kernel's table only, so that its mount is the only reason.
 fn add_partition(bench: &mut Bench, device: &str) -> String {
     tool("addpart", &[device, "1", "4096", "32768"]);
     let gone = device.to_string();
@@ -223,9 +227,9 @@ fn mounted_partition(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&device, &image))
 }
 
-/// A shell in a mount namespace of its own, where it mounts the device.
+/// Returns a shell in its own mount namespace, where it mounts the device.
 fn mount_apart(device: &str, at: &Path, more: &[&str], then: &str) -> Command {
-    // Read-only, or the superblock is written some time after the mount.
+    // Read-only, because else the superblock is written some time after the mount.
     let script = format!("mount -o ro {device} {} && {then}", at.display());
     command("unshare", &[more, &["sh", "-c", &script]].concat())
 }
@@ -239,22 +243,22 @@ fn mounted_elsewhere(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&device, &image))
 }
 
-/// A namespace that only a file keeps. The superblock is overwritten, so that only the kernel knows.
+/// Mounts in a namespace held only by a file. The superblock is overwritten, so that only the kernel knows.
 fn mounted_nowhere(bench: &mut Bench) -> Made {
     let (device, image) = bench.device(24);
     ext2(&device);
     let (at, outer) = (bench.folder("at"), bench.folder("outer"));
-    // The file can be kept only on a mount that does not propagate.
+    // The file works only on a mount that does not propagate.
     let path = outer.to_string_lossy().into_owned();
     tool("mount", &["-t", "tmpfs", "none", &path]);
     bench.undo(move || quiet("umount", &[&path]));
     let path = outer.to_string_lossy().into_owned();
     tool("mount", &["--make-private", &path]);
-    let kept = outer.join("namespace");
-    std::fs::write(&kept, "").unwrap();
-    let option = format!("--mount={}", kept.display());
+    let file = outer.join("namespace");
+    std::fs::write(&file, "").unwrap();
+    let option = format!("--mount={}", file.display());
     assert!(mount_apart(&device, &at, &[&option], "true").status().unwrap().success());
-    bench.undo(move || quiet("umount", &[&kept.to_string_lossy()]));
+    bench.undo(move || quiet("umount", &[&file.to_string_lossy()]));
     put(&image, 0, &[0; 64 << 10]);
     quiet("blockdev", &["--flushbufs", &device]);
     Ok(Request::confirmed(&device, &image))
@@ -271,8 +275,8 @@ fn root(_: &mut Bench) -> Made {
     if !path.exists() {
         return Err(format!("no node {}", path.display()));
     }
-    // Never with a serial number, whatever this test believes of the code that it tests.
-    Ok(Request { typed: path, erase: None, between: None })
+    // Never give a serial number here, in case the tested code is wrong.
+    Ok(Request { path, erase: None, between: None })
 }
 
 fn btrfs_member(bench: &mut Bench) -> Made {
@@ -280,7 +284,7 @@ fn btrfs_member(bench: &mut Bench) -> Made {
     let ((first, _), (second, image)) = (bench.device(128), bench.device(128));
     tool("mkfs.btrfs", &["-q", "-d", "single", "-m", "single", &first, &second]);
     tool("btrfs", &["device", "scan", &first, &second]);
-    // Read-only, or the file system itself writes whenever it likes.
+    // Read-only, because else the file system writes at any time.
     bench.mount(&first, &["-t", "btrfs", "-o", "ro"]);
     Ok(Request::confirmed(&second, &image))
 }
@@ -375,7 +379,7 @@ fn md_running(bench: &mut Bench) -> Made {
     let words = ["--create", name, "--run", "--force", "--level=1", "--raid-devices=2"];
     tool("mdadm", &[&words[..], &[&device, "missing"]].concat());
     bench.undo(move || quiet("mdadm", &["--stop", name]));
-    // Only the array itself is to speak against it.
+    // The array must be the only reason.
     put(&image, 4096, &[0; 4096]);
     Ok(Request::confirmed(&device, &image))
 }
@@ -392,7 +396,7 @@ fn luks(bench: &mut Bench) -> Made {
 fn table(bench: &mut Bench, label: &str) -> Result<(String, PathBuf), String> {
     needs(&["sfdisk"])?;
     let (device, image) = bench.device(24);
-    // No partition, and the kernel is not told: only the table itself is to speak against it.
+    // No partition in the kernel's table: the table on the drive must be the only reason.
     feed("sfdisk", &["--quiet", "--no-reread", &device], &format!("label: {label}\n"));
     Ok((device, image))
 }
@@ -419,7 +423,7 @@ fn kernel_parts(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&device, &image))
 }
 
-/// A file system that begins at a sector.
+/// Makes a file system that begins at a sector.
 fn lost(bench: &mut Bench, sector: u64) -> Made {
     let (device, image) = bench.device(24);
     let offset = format!("offset={}", sector * 512);
@@ -529,7 +533,7 @@ fn file_written(bench: &mut Bench) -> Made {
 }
 
 fn file_swap(bench: &mut Bench) -> Made {
-    // A file system in memory has no swap files.
+    // File systems in memory support no swap files.
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
     let path = image.to_string_lossy().into_owned();
@@ -573,7 +577,7 @@ fn locked(bench: &mut Bench) -> Made {
     }))
 }
 
-/// A blank drive, used by fsdyno and given back.
+/// Returns a blank drive that fsdyno has claimed and released.
 fn used(bench: &mut Bench) -> (String, PathBuf) {
     let (device, image) = bench.device(24);
     let erase = image.to_string_lossy().into_owned();
@@ -620,7 +624,7 @@ fn no_serial(_: &mut Bench) -> Made {
 }
 
 #[test]
-fn the_reasons_come_together() {
+fn all_reasons_are_reported_at_once() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }

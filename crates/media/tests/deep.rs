@@ -1,4 +1,4 @@
-//! A leftover that is deeper than a process may have files open.
+//! A leftover tree deeper than the limit of open files.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const LEVELS: u32 = 60_000;
 
-/// No process has this number: the kernel's largest is 2^22.
+/// An impossible process number: the kernel's largest is 2^22.
 const GONE: i32 = 4_194_305;
 
 fn enter(dir: &OwnedFd, name: &str) -> OwnedFd {

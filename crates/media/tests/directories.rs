@@ -1,4 +1,4 @@
-//! Dangerous directories: what is not ours is neither entered nor removed, whatever its name.
+//! Dangerous directories: foreign files are neither entered nor removed, whatever their names.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod bench;
@@ -10,7 +10,7 @@ use bench::{Bench, command, tool, unable};
 use fsdyno_media::{Directory, MediaError, Room, check, clean, leftovers};
 use fsdyno_record::Bytes;
 
-/// What is the user's, and must be there at the end.
+/// Writes a file of the user's, which must still exist at the end.
 fn thesis(folder: &Path) {
     std::fs::create_dir_all(folder.join("deep")).unwrap();
     std::fs::write(folder.join("deep/thesis"), "years of work").unwrap();
@@ -21,11 +21,11 @@ fn is_there(folder: &Path) -> bool {
 }
 
 #[test]
-fn links_put_in_place_of_our_directories_are_not_followed() {
+fn links_that_replace_our_directories_are_not_followed() {
     let bench = Bench::new();
     let (parent, other) = (bench.folder("parent"), bench.folder("other"));
     thesis(&other);
-    // In place of the root of the trial, inside the tree, and in place of the subdirectory itself.
+    // Replacing the root of the trial, inside the tree, and replacing the subdirectory itself.
     let directory = Directory::create(&parent).unwrap();
     std::fs::remove_dir(directory.path().join("root")).unwrap();
     symlink(&other, directory.path().join("root")).unwrap();
@@ -45,7 +45,7 @@ fn links_put_in_place_of_our_directories_are_not_followed() {
 }
 
 #[test]
-fn a_directory_put_in_place_of_ours_is_left_alone() {
+fn a_directory_that_replaces_ours_is_not_touched() {
     let bench = Bench::new();
     let parent = bench.folder("parent");
     for empty in [false, true] {
@@ -62,7 +62,7 @@ fn a_directory_put_in_place_of_ours_is_left_alone() {
 }
 
 #[test]
-fn a_parent_moved_away_takes_the_work_with_it_and_its_successor_is_not_touched() {
+fn work_moves_with_its_parent_and_the_parents_successor_is_not_touched() {
     let bench = Bench::new();
     let parent = bench.folder("parent");
     let directory = Directory::create(&parent).unwrap();
@@ -75,7 +75,7 @@ fn a_parent_moved_away_takes_the_work_with_it_and_its_successor_is_not_touched()
 }
 
 #[test]
-fn a_link_named_like_a_leftover_is_no_leftover() {
+fn a_link_named_like_a_leftover_is_not_one() {
     let bench = Bench::new();
     let (parent, other) = (bench.folder("parent"), bench.folder("other"));
     thesis(&other);
@@ -83,13 +83,13 @@ fn a_link_named_like_a_leftover_is_no_leftover() {
     let name = ".fsdyno-4194305-0123456789abcdef";
     symlink(&other, parent.join(name)).unwrap();
     assert_eq!(leftovers(&parent).unwrap(), []);
-    let asked = fsdyno_media::Leftover { path: parent.join(name), pid: 4_194_305 };
-    assert!(clean(&asked).is_err());
+    let leftover = fsdyno_media::Leftover { path: parent.join(name), pid: 4_194_305 };
+    assert!(clean(&leftover).is_err());
     assert!(is_there(&other));
 }
 
 #[test]
-fn another_file_system_mounted_over_our_work_is_left_alone() {
+fn another_file_system_mounted_over_our_work_is_not_touched() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
@@ -121,7 +121,7 @@ fn a_read_only_and_a_full_file_system_are_refused() {
     tool("mount", &["-o", "remount,rw", &at.to_string_lossy()]);
     let room = Room { bytes: Bytes(32 << 20), ..Room::default() };
     assert!(matches!(check(&at, &room), Err(MediaError::NoSpace { .. })));
-    // Filled to the last block: nothing half made stays.
+    // On a full file system nothing partial may stay.
     let full = format!("dd if=/dev/zero of={}/fill bs=64K; true", at.display());
     command("sh", &["-c", &full]).output().unwrap();
     let before = std::fs::read_dir(&at).unwrap().count();
@@ -132,7 +132,7 @@ fn a_read_only_and_a_full_file_system_are_refused() {
 }
 
 #[test]
-fn a_directory_of_somebody_elses_is_refused() {
+fn a_directory_of_another_user_is_refused() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
@@ -140,7 +140,7 @@ fn a_directory_of_somebody_elses_is_refused() {
     let foreign = bench.folder("foreign");
     let base = foreign.parent().unwrap().to_string_lossy().into_owned();
     tool("chmod", &["755", &base, &foreign.to_string_lossy()]);
-    // Root may write everywhere, so somebody who may not has to ask.
+    // Root may write everywhere, so an unprivileged process must try.
     let me = std::env::current_exe().unwrap();
     let status = command("setpriv", &["--reuid", "65534", "--regid", "65534", "--clear-groups"])
         .args([me.as_os_str(), "--exact".as_ref(), "ask".as_ref(), "--ignored".as_ref()])
@@ -149,14 +149,14 @@ fn a_directory_of_somebody_elses_is_refused() {
     let output = status.unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if said.is_empty() {
-        return println!("skipped: nobody may not run {}", me.display());
+        return println!("skipped: an unprivileged user may not run {}", me.display());
     }
     assert!(output.status.success(), "{said}");
     assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 0);
 }
 
 #[test]
-#[ignore = "what the test above starts as nobody"]
+#[ignore = "the test above starts it as an unprivileged user"]
 fn ask() {
     let Some(foreign) = std::env::var_os("FSDYNO_TEST_ASK") else { return };
     let error = Directory::create(Path::new(&foreign)).map(drop).unwrap_err();

@@ -1,9 +1,9 @@
-//! Only this crate can open a block device for writing: everywhere else each place that opens anything
-//! for writing is listed here, with what keeps it off drives.
+//! Only this crate can open a block device for writing: all other source files that open anything for
+//! writing are listed here, with the reason why it cannot be a drive.
 
 use std::path::{Path, PathBuf};
 
-/// What opens a file for writing, in the words of the standard library, rustix and libc.
+/// Code that opens a file for writing, with the standard library, rustix or libc.
 const WORDS: &[&str] = &[
     ".write(true)",
     ".append(true)",
@@ -23,7 +23,7 @@ const WORDS: &[&str] = &[
     "BLKPG",
 ];
 
-/// Where it may stand outside this crate, and why no drive of the user's can be what is opened.
+/// The files outside this crate that may contain it, and why they cannot open a user's drive.
 const LISTED: &[(&str, &str)] = &[
     ("agent/src/age.rs", "below the trial's root, by its descriptor; it must be new"),
     ("agent/src/block_queue.rs", "settings of a device below /sys"),
@@ -36,17 +36,17 @@ const LISTED: &[(&str, &str)] = &[
     ("agent/src/target/directory.rs", "/proc/sys/vm/drop_caches"),
     ("agent/src/target/formatted.rs", "/proc/sys/vm/drop_caches"),
     ("engine/src/issue/lane.rs", "below the trial's root, by its descriptor"),
-    ("engine/src/issue/raw.rs", "the device of a trial's own, which media or the lab has made"),
+    ("engine/src/issue/raw.rs", "the trial's own device, made by media or the lab"),
     ("engine/src/issue/sync.rs", "below the trial's root, by its descriptor"),
     ("engine/src/tree/calls.rs", "below the trial's root, by its descriptor"),
     ("lab/src/fetch.rs", "a name of ours in fsdyno's cache"),
     ("lab/src/kept.rs", "names of ours in fsdyno's cache"),
     ("lab/src/kernel.rs", "a name of ours in fsdyno's cache"),
-    ("lab/src/kvm.rs", "/dev/kvm, for what it answers"),
+    ("lab/src/kvm.rs", "/dev/kvm, for its ioctls"),
 ];
 
 #[test]
-fn whatever_opens_for_writing_elsewhere_is_listed_with_its_reason() {
+fn all_other_files_that_open_for_writing_are_listed_with_a_reason() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from);
     let crates = crates.unwrap_or_default();
     let mut found = Vec::new();
@@ -57,16 +57,16 @@ fn whatever_opens_for_writing_elsewhere_is_listed_with_its_reason() {
     assert!(found.len() > 100, "{} files", found.len());
     assert_eq!(
         writing, listed,
-        "a file that opens something for writing belongs in this list, with what keeps it off \
-         drives; what is to write on a drive belongs in crates/media"
+        "a file that opens something for writing must be in this list, with the reason why it is no \
+         drive; code that writes to a drive belongs in crates/media"
     );
 }
 
-/// The file's name among the crates, if it has one of the words outside its tests.
+/// Returns the file's path in crates/, if it contains one of the words outside its tests.
 fn opens(crates: &Path, path: &Path) -> Option<String> {
     let name = path.strip_prefix(crates).ok()?.to_str()?.to_string();
     let text = std::fs::read_to_string(path).ok()?;
-    // Tests stand last in a file.
+    // Tests are last in a file.
     let tests = ["mod tests {", "pub(crate) mod tests {"];
     let end = tests.iter().filter_map(|tests| text.find(&format!("\n#[cfg(test)]\n{tests}"))).min();
     let code = text.get(..end.unwrap_or(text.len()))?;
@@ -75,12 +75,12 @@ fn opens(crates: &Path, path: &Path) -> Option<String> {
     opens.then_some(name)
 }
 
-/// The sources of every crate but this one, without what is compiled for tests alone.
+/// Collects the sources of all other crates, without test code.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        let left_out = ["media", "tests", "benches", "fuzz", "examples"];
-        if path.is_dir() && !left_out.contains(&name.as_str()) {
+        let excluded = ["media", "tests", "benches", "fuzz", "examples"];
+        if path.is_dir() && !excluded.contains(&name.as_str()) {
             sources(&path, found);
         } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
             found.push(path);

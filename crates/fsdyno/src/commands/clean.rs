@@ -7,7 +7,7 @@ use std::time::Duration;
 use fsdyno_child::orphans::{self, Orphan};
 use fsdyno_media::block::{LeftDrive, left_drives};
 use fsdyno_media::loops::{self, MarkedLoop};
-use fsdyno_media::mark::Owner;
+use fsdyno_media::mark::OwnerState;
 use fsdyno_media::{Leftover, Mark, leftovers};
 use fsdyno_record::mount_table::mounts;
 use fsdyno_venue::md;
@@ -95,7 +95,7 @@ pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
     let mut found: Vec<Left> =
         orphans::orphans(&started_by_us).into_iter().map(Left::Process).collect();
     let dead: Vec<MarkedLoop> =
-        loops::marked().into_iter().filter(|it| it.mark.owner() == Owner::Dead).collect();
+        loops::marked().into_iter().filter(|it| it.mark.owner() == OwnerState::Dead).collect();
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     for mark in dead.iter().map(|it| it.mark).collect::<BTreeSet<_>>() {
         let of_it = dead.iter().filter(|it| it.mark == mark);

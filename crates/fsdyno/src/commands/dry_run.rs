@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_media::block::Seen;
+use fsdyno_media::block::InspectedDrive;
 use fsdyno_record::naming::Names;
 use fsdyno_record::plan::{IssuerPlan, MediumPlan, RaidPlan};
 use fsdyno_record::{OpKind, Plan};
@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::output;
 
 /// The drives that were named, each by what was typed.
-pub type Drives = BTreeMap<String, Seen>;
+pub type Drives = BTreeMap<String, InspectedDrive>;
 
 /// Refuses a form in which nothing can be said beforehand.
 pub fn check_format(run: &Run) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! Partitions that only the kernel knows (linux/blkpg.h), and the page cache of a device.
+//! Partitions in the kernel's table only (linux/blkpg.h), and the page cache of a device.
 
 use std::os::fd::BorrowedFd;
 
@@ -35,25 +35,25 @@ struct Argument {
     data: *mut Partition,
 }
 
-/// Adds a part to the kernel's table of a drive; nothing is written on the drive.
+/// Adds a partition to the kernel's table of a drive; nothing is written to the drive.
 ///
 /// # Errors
-/// `BUSY` where it would overlap another, `INVAL` where the drive takes no partitions.
+/// `BUSY` if it would overlap another, `INVAL` if the drive supports no partitions.
 pub fn add(drive: BorrowedFd<'_>, number: u32, part: Part) -> Result<(), Errno> {
     let sizes = (i64::try_from(part.start.0), i64::try_from(part.size.0));
     let (Ok(start), Ok(length)) = sizes else { return Err(Errno::INVAL) };
-    ask(drive, ADD_PARTITION, number, start, length)
+    call(drive, ADD_PARTITION, number, start, length)
 }
 
-/// Takes a part out of the kernel's table.
+/// Removes a partition from the kernel's table.
 ///
 /// # Errors
-/// `BUSY` while somebody has it open, `NXIO` where there is none.
+/// `BUSY` while it is open, `NXIO` if it does not exist.
 pub fn remove(drive: BorrowedFd<'_>, number: u32) -> Result<(), Errno> {
-    ask(drive, DEL_PARTITION, number, 0, 0)
+    call(drive, DEL_PARTITION, number, 0, 0)
 }
 
-fn ask(
+fn call(
     drive: BorrowedFd<'_>,
     operation: i32,
     number: u32,
@@ -70,9 +70,9 @@ fn ask(
     unsafe { ioctl(drive, Setter::<BLKPG, Argument>::new(argument)) }
 }
 
-/// Drops what the page cache knows of a device, so that what is read next comes from the device: the
-/// cache of a whole drive does not see what is written through a partition.
-pub fn forget_cached(device: BorrowedFd<'_>) -> Result<(), Errno> {
+/// Drops the page cache of a device, so that the next read comes from the device: the cache of a whole
+/// drive does not include writes through a partition.
+pub fn drop_cache(device: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: BLKFLSBUF takes no argument and touches no memory of this process.
     unsafe { ioctl(device, NoArg::<BLKFLSBUF>::new()) }
 }

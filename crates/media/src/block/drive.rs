@@ -1,4 +1,4 @@
-//! Which drive is meant, and what the kernel knows of it.
+//! Identifies a drive, and reads the kernel's facts about it.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,83 +13,84 @@ use super::layout::Part;
 use super::refusal::BlockError;
 use crate::loops::Backing;
 
-/// Sizes and starts in sysfs are in sectors of 512 bytes, whatever the drive's own are.
+/// The unit of sizes and starts in sysfs, in bytes, whatever the drive's own sector size is.
 const SECTOR: u64 = 512;
 
 /// A whole drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drive {
-    typed: PathBuf,
+    requested: PathBuf,
     number: u64,
-    /// Its folder in sysfs.
+    /// The folder in sysfs.
     folder: PathBuf,
-    /// Which of all the drives since boot it is: a number may be given to another one later.
+    /// The disk sequence number (diskseq): a device number may be reused by another drive.
     sequence: Option<String>,
 }
 
 /// A partition as the kernel knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelPart {
-    /// Its name, such as sdb1.
+    /// The name, such as sdb1.
     pub name: String,
-    /// Its number on the drive.
+    /// The number on the drive.
     pub number: u32,
-    /// Its device number.
+    /// The device number.
     pub device: u64,
-    /// Where it lies.
+    /// The range.
     pub part: Part,
 }
 
 impl Drive {
-    /// The drive that a path means at this moment.
+    /// Finds the drive to which a path refers at this moment.
     ///
     /// # Errors
-    /// What is no whole drive.
-    pub fn find(typed: &Path) -> Result<Drive, BlockError> {
-        let status = fs::metadata(typed).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => BlockError::Missing(typed.into()),
-            io::ErrorKind::PermissionDenied => BlockError::NotAllowed(typed.into()),
-            _ => BlockError::io("look at", typed, error),
+    /// A path that is not a whole drive.
+    pub fn find(requested: &Path) -> Result<Drive, BlockError> {
+        let status = fs::metadata(requested).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => BlockError::Missing(requested.into()),
+            io::ErrorKind::PermissionDenied => BlockError::NotAllowed(requested.into()),
+            _ => BlockError::io("inspect", requested, error),
         })?;
         if !status.file_type().is_block_device() {
-            return Err(BlockError::NotADevice(typed.into()));
+            return Err(BlockError::NotADevice(requested.into()));
         }
         let number = status.rdev();
-        let folder = folder_of(number).map_err(|error| BlockError::io("look at", typed, error))?;
+        let folder =
+            folder_of(number).map_err(|error| BlockError::io("inspect", requested, error))?;
         if folder.join("partition").exists() {
             let whole = folder.parent().and_then(Path::file_name).unwrap_or_default();
             let whole = format!("/dev/{}", whole.to_string_lossy());
-            return Err(BlockError::Partition { path: typed.into(), whole });
+            return Err(BlockError::Partition { path: requested.into(), whole });
         }
-        let sequence = fact(&folder, "diskseq");
-        let drive = Drive { typed: typed.into(), number, folder, sequence };
+        let sequence = read_attribute(&folder, "diskseq");
+        let drive = Drive { requested: requested.into(), number, folder, sequence };
         if !rustix::process::geteuid().is_root() {
-            return Err(BlockError::NotAllowed(typed.into()));
+            return Err(BlockError::NotAllowed(requested.into()));
         }
         Ok(drive)
     }
 
-    /// Its device number.
+    /// The device number.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Its folder in sysfs.
+    /// The folder in sysfs.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Its name, such as sdb.
+    /// Returns the name, such as sdb.
     pub fn name(&self) -> String {
         self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Its node, as the kernel names it: a link that was typed may come to mean another.
+    /// Returns the kernel's node: the target of a requested link may change.
     pub fn path(&self) -> PathBuf {
         node_of(&self.folder)
     }
 
-    /// The node of one of its partitions. A number comes after a `p` where the name ends in a digit.
+    /// Returns the node of a partition. If the name ends in a digit, a `p` precedes the number.
     pub fn part_path(&self, number: u32) -> PathBuf {
         let mut path = self.path().into_os_string();
         if path.to_string_lossy().ends_with(|last: char| last.is_ascii_digit()) {
@@ -99,39 +100,39 @@ impl Drive {
         path.into()
     }
 
-    /// Opens it for reading.
+    /// Opens the drive for reading.
     ///
     /// # Errors
-    /// What the kernel says, or that it is another drive by now.
+    /// An error of the kernel, or the path refers to another drive by now.
     pub fn open_to_read(&self) -> Result<File, BlockError> {
         self.open(OFlags::empty())
     }
 
-    /// Opens it for reading, and so that nobody else may take it.
+    /// Opens the drive for reading, exclusively.
     ///
     /// # Errors
-    /// The same; `ResourceBusy` where somebody has it.
+    /// As [`Drive::open_to_read`]; `ResourceBusy` if another process has it.
     pub fn open_to_hold(&self) -> Result<File, BlockError> {
         self.open(OFlags::EXCL)
     }
 
     fn open(&self, more: OFlags) -> Result<File, BlockError> {
         let flags = (OFlags::NONBLOCK | more).bits() as i32;
-        let opened = File::options().read(true).custom_flags(flags).open(&self.typed);
+        let opened = File::options().read(true).custom_flags(flags).open(&self.requested);
         let file = opened.map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => BlockError::NotAllowed(self.typed.clone()),
-            _ => BlockError::io("open", &self.typed, error),
+            io::ErrorKind::PermissionDenied => BlockError::NotAllowed(self.requested.clone()),
+            _ => BlockError::io("open", &self.requested, error),
         })?;
         self.check(file.as_fd())?;
         Ok(file)
     }
 
-    /// Whether what was opened is this very drive: a link may have come to mean another one, and a
-    /// number may have been given to another one.
+    /// Checks that the opened device is this drive: a link may refer to another one by now, and a number may
+    /// have been reused.
     fn check(&self, opened: BorrowedFd<'_>) -> Result<(), BlockError> {
         let status =
-            fstat(opened).map_err(|error| BlockError::io("look at", &self.typed, error))?;
-        let sequence = fact(&self.folder, "diskseq");
+            fstat(opened).map_err(|error| BlockError::io("inspect", &self.requested, error))?;
+        let sequence = read_attribute(&self.folder, "diskseq");
         if status.st_rdev == self.number && sequence == self.sequence {
             return Ok(());
         }
@@ -140,13 +141,13 @@ impl Drive {
             sequence.as_ref().map_or(words.clone(), |sequence| format!("{words}, disk {sequence}"))
         };
         Err(BlockError::Changed {
-            path: self.typed.clone(),
+            path: self.requested.clone(),
             was: words(self.number, &self.sequence),
             is: words(status.st_rdev, &sequence),
         })
     }
 
-    /// What lies on others and is no drive.
+    /// Describes a device that is not a drive but is mapped onto others.
     pub fn mapping(&self) -> Option<&'static str> {
         if Backing::of(&self.path()).is_some_and(|backing| backing.block.is_some()) {
             return Some("a loop device over another block device");
@@ -156,25 +157,25 @@ impl Drive {
         kinds.iter().find(|(name, _)| self.folder.join(name).exists()).map(|(_, words)| *words)
     }
 
-    /// Whether it cannot be written.
+    /// Reports whether it cannot be written.
     pub fn is_read_only(&self) -> bool {
-        fact(&self.folder, "ro").is_none_or(|text| text != "0")
+        read_attribute(&self.folder, "ro").is_none_or(|text| text != "0")
     }
 
-    /// Its size.
+    /// Returns the size.
     pub fn size(&self) -> Bytes {
         Bytes(number(&self.folder, "size").unwrap_or(0) * SECTOR)
     }
 
-    /// Its model, or what kind of device it is.
+    /// Returns the model, or the kind of device.
     pub fn model(&self) -> String {
         if self.folder.join("loop").exists() {
             return "loop over".into();
         }
-        let part = |name| fact(&self.folder, name);
+        let part = |name| read_attribute(&self.folder, name);
         let (vendor, model) = (part("device/vendor"), part("device/model"));
         match (vendor, model) {
-            // libata's vendor is always "ATA", virtio's a number.
+            // libata's vendor is always "ATA", and virtio's is a number.
             (Some(vendor), Some(model)) if vendor != "ATA" && !vendor.starts_with("0x") => {
                 format!("disk {vendor} {model}")
             }
@@ -183,13 +184,13 @@ impl Drive {
         }
     }
 
-    /// Its serial number: what its driver says, else its page of SCSI's vital product data, else what
-    /// udev has found. A loop device has none and is named by its backing file.
+    /// Returns the serial number from the driver, else from SCSI's vital product data, else from udev. A
+    /// loop device has none and is identified by its backing file.
     pub fn serial(&self) -> Option<String> {
         let direct = ["loop/backing_file", "serial", "device/serial"];
-        let found = direct.iter().find_map(|name| fact(&self.folder, name));
+        let found = direct.iter().find_map(|name| read_attribute(&self.folder, name));
         let found = found.or_else(|| vpd_serial(&self.folder)).or_else(|| self.udev_serial());
-        // It has to fit a command line, a record and the mark.
+        // It must be usable in a command line, a record and the mark.
         found.filter(|serial| !serial.chars().any(char::is_control))
     }
 
@@ -202,7 +203,7 @@ impl Drive {
             .map(str::to_string)
     }
 
-    /// What it is, for a person.
+    /// Describes the drive for the user.
     pub fn describe(&self) -> String {
         match self.serial() {
             Some(serial) if self.folder.join("loop").exists() => {
@@ -213,7 +214,7 @@ impl Drive {
         }
     }
 
-    /// Its partitions as the kernel knows them, by number.
+    /// Returns the partitions in the kernel's table, by number.
     pub fn parts(&self) -> Vec<KernelPart> {
         let folders = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut parts: Vec<KernelPart> =
@@ -226,7 +227,7 @@ impl Drive {
 fn part_of(folder: &Path) -> Option<KernelPart> {
     let at = |name| Some(Bytes(number(folder, name)? * SECTOR));
     let (major, minor) =
-        fact(folder, "dev")?.split_once(':').map(|(a, b)| (a.parse(), b.parse()))?;
+        read_attribute(folder, "dev")?.split_once(':').map(|(a, b)| (a.parse(), b.parse()))?;
     Some(KernelPart {
         name: folder.file_name()?.to_string_lossy().into_owned(),
         number: u32::try_from(number(folder, "partition")?).ok()?,
@@ -235,12 +236,12 @@ fn part_of(folder: &Path) -> Option<KernelPart> {
     })
 }
 
-/// The folder of a device number in sysfs.
+/// Returns the sysfs folder of a device number.
 fn folder_of(number: u64) -> io::Result<PathBuf> {
     fs::canonicalize(format!("/sys/dev/block/{}:{}", major(number), minor(number)))
 }
 
-/// The node that the kernel names in `uevent`; some names hold a slash there and a `!` in sysfs.
+/// Returns the node named in `uevent`; some names have a slash there and a `!` in sysfs.
 pub fn node_of(folder: &Path) -> PathBuf {
     let text = fs::read_to_string(folder.join("uevent")).unwrap_or_default();
     let named = text.lines().find_map(|line| line.strip_prefix("DEVNAME="));
@@ -248,7 +249,7 @@ pub fn node_of(folder: &Path) -> PathBuf {
     Path::new("/dev").join(named.unwrap_or(&name))
 }
 
-/// The unit serial number, page 80h (SPC-4): two bytes of length, then text.
+/// Reads the unit serial number, page 80h (SPC-4): two bytes of length, then text.
 fn vpd_serial(folder: &Path) -> Option<String> {
     let page = fs::read(folder.join("device/vpd_pg80")).ok()?;
     let length = usize::from(u16::from_be_bytes([*page.get(2)?, *page.get(3)?]));
@@ -257,11 +258,11 @@ fn vpd_serial(folder: &Path) -> Option<String> {
 }
 
 fn number(folder: &Path, name: &str) -> Option<u64> {
-    fact(folder, name)?.parse().ok()
+    read_attribute(folder, name)?.parse().ok()
 }
 
-/// What a file in sysfs says, none where it says nothing.
-pub fn fact(folder: &Path, name: &str) -> Option<String> {
+/// Reads a file in sysfs; none if it is missing or empty.
+pub fn read_attribute(folder: &Path, name: &str) -> Option<String> {
     let text = fs::read_to_string(folder.join(name)).ok()?;
     Some(text.trim().to_string()).filter(|text| !text.is_empty())
 }
@@ -278,7 +279,7 @@ mod tests {
         page(b"\x00\x80\x00\x08  S5XYZ ");
         assert_eq!(vpd_serial(folder.path()).as_deref(), Some("S5XYZ"));
         page(b"\x00\x80\x00\x09  S5XYZ ");
-        assert_eq!(vpd_serial(folder.path()), None, "shorter than it says");
+        assert_eq!(vpd_serial(folder.path()), None, "shorter than its length");
         page(b"\x00\x80\x00\x00");
         assert_eq!(vpd_serial(folder.path()), None);
     }

@@ -1,4 +1,4 @@
-//! Everything that speaks against erasing a drive, put together; nothing is written.
+//! Collects all reasons to refuse erasing a drive; writes nothing.
 
 use std::fs::File;
 use std::io;
@@ -7,48 +7,48 @@ use fsdyno_record::Bytes;
 
 use super::drive::{Drive, KernelPart};
 use super::layout::{GUARD, LEAST, Layout};
-use super::mark::{Left, Mark, plain};
+use super::mark::{DataContents, DriveMark, plain};
 use super::refusal::{BlockError, Reason};
-use super::{Seen, signature, users};
+use super::{InspectedDrive, signature, users};
 
-/// What a drive is, and everything that speaks against erasing it. `held` says that we hold it.
-pub fn inspect(drive: Drive, held: bool) -> Result<(Seen, Vec<Reason>), BlockError> {
+/// Inspects a drive, and returns all reasons to refuse erasing it. `held`: we have it open exclusively.
+pub fn inspect(drive: Drive, held: bool) -> Result<(InspectedDrive, Vec<Reason>), BlockError> {
     let (size, serial, parts) = (drive.size(), drive.serial(), drive.parts());
     let layout = Layout::of(size);
-    let mut reasons = nature(&drive, size, serial.as_deref());
-    let mut seen = Seen { drive, layout, serial: serial.unwrap_or_default(), mark: None };
-    let (users, working) = use_of(&seen, &parts);
+    let mut reasons = intrinsic_reasons(&drive, size, serial.as_deref());
+    let mut seen = InspectedDrive { drive, layout, serial: serial.unwrap_or_default(), mark: None };
+    let (users, working) = find_users(&seen, &parts);
     let unseen = users.is_empty() && !working && !held;
     reasons.extend(users);
     let opened = match seen.drive.open_to_read() {
         Ok(opened) => opened,
-        // Where it may not even be opened, what is known without that is still the better answer.
+        // If it cannot be opened, the reasons known so far are the better answer.
         Err(_) if !reasons.is_empty() => return Ok((seen, reasons)),
         Err(error) => return Err(error),
     };
     seen.mark = own_mark(&seen, &opened)?;
-    // The kernel's own claim is the last word, and says least: it is asked where nobody else is seen.
+    // The kernel's own claim is decisive but says least, so it is tested only if no user is found.
     let busy = unseen && is_busy(&seen.drive)?;
     let like_ours = parts.iter().all(|part| layout.has(part));
     if working || (busy && like_ours && !parts.is_empty()) {
         reasons.push(Reason::Working);
     } else {
         reasons.extend(busy.then_some(Reason::Busy));
-        // A run that was killed leaves its own two parts in the kernel's table.
+        // A killed run leaves its two partitions in the kernel's table.
         if !(parts.is_empty() || (like_ours && seen.mark.is_some())) {
             reasons.push(Reason::Partitions(parts.into_iter().map(|part| part.name).collect()));
         }
     }
-    reasons.extend(contents(&seen)?);
-    // Tells nothing new of a drive that is refused, and takes a while.
+    reasons.extend(foreign_contents(&seen)?);
+    // This is slow, and adds nothing for a drive that is refused anyway.
     if reasons.is_empty() {
-        reasons.extend(lost(&seen)?);
+        reasons.extend(lost_partition(&seen)?);
     }
     Ok((seen, reasons))
 }
 
-/// What it is by itself.
-fn nature(drive: &Drive, size: Bytes, serial: Option<&str>) -> Vec<Reason> {
+/// Returns the reasons that are properties of the drive.
+fn intrinsic_reasons(drive: &Drive, size: Bytes, serial: Option<&str>) -> Vec<Reason> {
     let mut reasons: Vec<Reason> = drive.mapping().map(Reason::Mapping).into_iter().collect();
     if drive.is_read_only() {
         reasons.push(Reason::ReadOnly);
@@ -62,28 +62,28 @@ fn nature(drive: &Drive, size: Bytes, serial: Option<&str>) -> Vec<Reason> {
     reasons
 }
 
-/// Who uses it, and whether one of them is a fsdyno: who has our guard part open.
-fn use_of(seen: &Seen, parts: &[KernelPart]) -> (Vec<Reason>, bool) {
+/// Returns the users of a drive, and whether one of them is an fsdyno, which has our guard part open.
+fn find_users(seen: &InspectedDrive, parts: &[KernelPart]) -> (Vec<Reason>, bool) {
     let mut users = users::of(&seen.drive, parts);
     let guard = parts.iter().find(|part| part.number == GUARD && seen.layout.has(part));
-    let at_work = |reason: &Reason| match (reason, guard) {
+    let is_fsdyno = |reason: &Reason| match (reason, guard) {
         (Reason::Open { part, .. }, Some(guard)) => *part == guard.name,
         _ => false,
     };
-    let working = users.iter().any(at_work);
-    users.retain(|reason| !at_work(reason));
+    let working = users.iter().any(is_fsdyno);
+    users.retain(|reason| !is_fsdyno(reason));
     (users, working)
 }
 
-/// Our mark, if it was written on this very drive.
-fn own_mark(seen: &Seen, opened: &File) -> Result<Option<Mark>, BlockError> {
-    let mark =
-        Mark::read(opened).map_err(|error| BlockError::io("read", seen.drive.path(), error))?;
+/// Returns our mark, if it was written on this drive.
+fn own_mark(seen: &InspectedDrive, opened: &File) -> Result<Option<DriveMark>, BlockError> {
+    let mark = DriveMark::read(opened)
+        .map_err(|error| BlockError::io("read", seen.drive.path(), error))?;
     Ok(mark.filter(|mark| mark.serial == seen.serial && mark.size == seen.drive.size()))
 }
 
-/// What lies on it that fsdyno has not left there.
-fn contents(seen: &Seen) -> Result<Vec<Reason>, BlockError> {
+/// Returns reasons for contents that fsdyno has not left on the drive.
+fn foreign_contents(seen: &InspectedDrive) -> Result<Vec<Reason>, BlockError> {
     let (path, size) = (seen.drive.path(), seen.drive.size());
     let mut reasons = Vec::new();
     if size.0 == 0 {
@@ -98,10 +98,10 @@ fn contents(seen: &Seen) -> Result<Vec<Reason>, BlockError> {
     }
     if let Some(found) = signature::at(&path, seen.layout.data)? {
         match seen.mark.as_ref().map(|mark| &mark.left) {
-            Some(Left::Unfinished(own)) if own.contains(&plain(&found.uuid)) => {}
-            Some(Left::Made(left)) if *left == found.to_string() => {}
-            Some(Left::Unfinished(_)) => {
-                let left = "it was killed at work, and noted which UUIDs are its own: not this one";
+            Some(DataContents::Unfinished(own)) if own.contains(&plain(&found.uuid)) => {}
+            Some(DataContents::Formatted(left)) if *left == found.to_string() => {}
+            Some(DataContents::Unfinished(_)) => {
+                let left = "it was killed, and the UUIDs that it recorded do not include this one";
                 reasons.push(Reason::NotLeft { found, left: left.to_string() });
             }
             Some(left) => reasons.push(Reason::NotLeft { found, left: left.to_string() }),
@@ -111,8 +111,8 @@ fn contents(seen: &Seen) -> Result<Vec<Reason>, BlockError> {
     Ok(reasons)
 }
 
-/// What begins at another place where a first partition may begin, though there is no table.
-fn lost(seen: &Seen) -> Result<Option<Reason>, BlockError> {
+/// Returns a signature at another usual start of a first partition, if there is no table.
+fn lost_partition(seen: &InspectedDrive) -> Result<Option<Reason>, BlockError> {
     for part in seen.layout.other_starts(seen.mark.is_some()) {
         if let Some(found) = signature::at(&seen.drive.path(), part)? {
             return Ok(Some(Reason::Lost { found, at: part.start }));
@@ -121,7 +121,7 @@ fn lost(seen: &Seen) -> Result<Option<Reason>, BlockError> {
     Ok(None)
 }
 
-/// Whether somebody holds it, or a part of it, for himself alone.
+/// Reports whether another process has it, or a partition of it, open exclusively.
 fn is_busy(drive: &Drive) -> Result<bool, BlockError> {
     match drive.open_to_hold() {
         Ok(_) => Ok(false),

@@ -1,36 +1,36 @@
-//! Which part of a drive is what.
+//! The layout of a drive.
 
 use fsdyno_record::Bytes;
 
-/// The number of the part that a file system gets.
+/// The number of the partition for the file system.
 pub const DATA: u32 = 1;
 
-/// The number of the part that is held, with the mark in it.
+/// The number of the partition that is held open and has the mark.
 pub const GUARD: u32 = 2;
 
-/// What partitioning tools align to, and keep free at both ends.
+/// The alignment of partitioning tools, and the space that they leave free at both ends.
 const MIB: u64 = 1 << 20;
 
-/// The first byte of the part that a file system gets.
+/// The first byte of the file system's partition.
 pub const DATA_START: u64 = MIB;
 
-/// The smallest drive that is taken: no file system of the catalog fits a smaller one well.
+/// The smallest drive that is used: hardly a file system of the catalog fits a smaller one.
 pub const LEAST: Bytes = Bytes(16 * MIB);
 
-/// Sectors at which partitioning tools begin a first partition, before the first mebibyte: a GPT's first free
-/// sector (34) and macOS's (40), DOS's second track (63), and what cards and early flash drives are aligned to.
+/// Sectors before the first mebibyte at which partitioning tools start a first partition: a GPT's first free
+/// sector (34) and macOS's (40), DOS's second track (63), and the alignments of cards and early flash drives.
 const EARLY_STARTS: [u64; 8] = [34, 40, 63, 64, 128, 256, 512, 1024];
 
-/// From the first mebibyte on every mebibyte is one, up to this one: sectors 2048, 4096, 8192, 32768 (behind a
-/// reserved partition of Windows) and so on.
+/// The last mebibyte that is checked as a start; from the first on every mebibyte is: sectors 2048, 4096, 8192,
+/// 32768 (after a reserved partition of Windows) and so on.
 const LAST_START: u64 = 32;
 
-/// A stretch of the drive.
+/// A range of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its first byte.
+    /// The first byte.
     pub start: Bytes,
-    /// Its length.
+    /// The length.
     pub size: Bytes,
 }
 
@@ -39,12 +39,12 @@ pub struct Part {
 pub struct Layout {
     /// The first mebibyte.
     pub guard: Part,
-    /// All between the first and the last mebibyte.
+    /// The range between the first and the last mebibyte.
     pub data: Part,
 }
 
 impl Layout {
-    /// That of a drive of this size.
+    /// Returns the layout of a drive of this size.
     pub fn of(size: Bytes) -> Layout {
         let data = size.0.saturating_sub(2 * MIB) / MIB * MIB;
         Layout {
@@ -53,8 +53,8 @@ impl Layout {
         }
     }
 
-    /// Where else than at the data a first partition may begin whose table was lost; on a drive that fsdyno has
-    /// used, whose data is its own, before the data alone.
+    /// Returns the other possible starts of a first partition whose table was lost; on a drive that fsdyno has
+    /// used only those before the data, which is fsdyno's own.
     pub fn other_starts(&self, used: bool) -> impl Iterator<Item = Part> {
         let end = self.data.start.0 + self.data.size.0;
         let early = EARLY_STARTS.into_iter().map(|sector| sector * 512);
@@ -63,7 +63,7 @@ impl Layout {
         starts.map(move |start| Part { start: Bytes(start), size: Bytes(end - start) })
     }
 
-    /// Whether a partition that the kernel knows is one of these.
+    /// Reports whether a partition of the kernel is one of these.
     pub fn has(&self, part: &super::drive::KernelPart) -> bool {
         match part.number {
             DATA => part.part == self.data,
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_first_partition_is_looked_for_where_tools_begin_one() {
+    fn a_lost_partition_is_searched_at_the_starts_of_partitioning_tools() {
         let layout = Layout::of(LEAST);
         let starts = |used| -> Vec<u64> {
             layout.other_starts(used).map(|part| part.start.0 / 512).collect()
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_do_not_overlap_and_leave_the_end_alone() {
+    fn the_parts_do_not_overlap_and_leave_the_end_free() {
         for size in [LEAST.0, LEAST.0 + 512, (1 << 40) + 7 * 512] {
             let layout = Layout::of(Bytes(size));
             assert_eq!(layout.guard.start.0 + layout.guard.size.0, layout.data.start.0);

@@ -1,4 +1,4 @@
-//! What a killed fsdyno left of a claim: its two parts in the kernel's table of a drive.
+//! Leftovers of a killed fsdyno's claim: its two partitions in the kernel's table of a drive.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,30 +11,30 @@ use super::layout::{DATA, GUARD, Layout};
 use super::refusal::{BlockError, Reason};
 use super::{Signature, blkpg, inspect};
 
-/// A drive that a killed fsdyno has left divided.
+/// A drive with partitions left by a killed fsdyno.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftDrive {
-    /// Its node.
+    /// The device node.
     pub path: PathBuf,
-    /// Its serial number.
+    /// The serial number.
     pub serial: String,
-    /// What lies in its data part by now that fsdyno has not made: then its parts stay.
+    /// A signature in the data part that is not fsdyno's; the partitions then stay.
     pub foreign: Option<Signature>,
 }
 
-/// The drives of this machine with parts of ours, our mark, and nobody who uses them. Only such are opened,
-/// and only to be read; who is not root sees none.
+/// Returns the unused drives of this machine with our partitions and our mark. Only drives with our partitions
+/// are opened, read-only; without root there are none.
 pub fn left_drives() -> Vec<LeftDrive> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let mut found: Vec<LeftDrive> = entries
         .filter_map(|entry| {
             let name = entry.file_name().to_string_lossy().replace('!', "/");
             let drive = Drive::find(&Path::new("/dev").join(name)).ok()?;
-            is_divided(&drive).then_some(())?;
-            read_anew(&drive, drive.open_to_read().ok()?.as_fd()).ok()?;
+            has_our_parts(&drive).then_some(())?;
+            drop_cache(&drive, drive.open_to_read().ok()?.as_fd()).ok()?;
             let path = drive.path();
             let (seen, reasons) = inspect(drive, false).ok()?;
-            let foreign = foreign(&reasons);
+            let foreign = foreign_signature(&reasons);
             let ours = seen.mark.is_some() && reasons.len() == usize::from(foreign.is_some());
             ours.then_some(LeftDrive { path, serial: seen.serial, foreign })
         })
@@ -44,25 +44,25 @@ pub fn left_drives() -> Vec<LeftDrive> {
 }
 
 impl LeftDrive {
-    /// Takes the parts out of the kernel's table, once the data part was looked at. Nothing is written on the
-    /// drive.
+    /// Removes the partitions from the kernel's table after inspecting the data part. Nothing is written to
+    /// the drive.
     ///
     /// # Errors
-    /// [`BlockError::Foreign`] where something lies there that fsdyno has not made: its parts stay, for they are
-    /// the way to it. Else what has come to speak against it since, and what the kernel refused.
+    /// [`BlockError::Foreign`] if the data part has contents that are not fsdyno's: the partitions stay, because
+    /// they give access to it. Also new reasons to refuse, and errors of the kernel.
     pub fn clear(&self) -> Result<(), BlockError> {
         let drive = Drive::find(&self.path)?;
-        // Nobody can take the drive, or a part of it, from here on.
+        // From here on no other process can take the drive or a partition of it.
         let held = drive.open_to_hold()?;
-        read_anew(&drive, held.as_fd())?;
-        let divided = is_divided(&drive);
+        drop_cache(&drive, held.as_fd())?;
+        let has_parts = has_our_parts(&drive);
         let (seen, reasons) = inspect(drive, true)?;
-        if let (Some(found), 1) = (foreign(&reasons), reasons.len()) {
+        if let (Some(found), 1) = (foreign_signature(&reasons), reasons.len()) {
             let (path, part) = (self.path.clone(), seen.data_path());
             let (serial, found) = (seen.serial, found.to_string());
             return Err(BlockError::Foreign { path, part, serial, found });
         }
-        if !divided || seen.mark.is_none() || seen.serial != self.serial || !reasons.is_empty() {
+        if !has_parts || seen.mark.is_none() || seen.serial != self.serial || !reasons.is_empty() {
             let reasons = if reasons.is_empty() { vec![Reason::Busy] } else { reasons };
             let (path, what) = (self.path.clone(), seen.drive.describe());
             return Err(BlockError::Refused { path, what, reasons });
@@ -80,21 +80,22 @@ impl LeftDrive {
     }
 }
 
-/// What is in the data part in place of what the mark says.
-fn foreign(reasons: &[Reason]) -> Option<Signature> {
+/// Returns the signature in the data part that differs from the mark.
+fn foreign_signature(reasons: &[Reason]) -> Option<Signature> {
     reasons.iter().find_map(|reason| match reason {
         Reason::NotLeft { found, .. } => Some(found.clone()),
         _ => None,
     })
 }
 
-/// Has what is read next come from the drive: its own page cache does not see what was written through a part.
-fn read_anew(drive: &Drive, opened: BorrowedFd<'_>) -> Result<(), BlockError> {
-    blkpg::forget_cached(opened).map_err(|error| BlockError::io("read anew", drive.path(), error))
+/// Drops the page cache of the drive, which does not include writes through a partition.
+fn drop_cache(drive: &Drive, opened: BorrowedFd<'_>) -> Result<(), BlockError> {
+    blkpg::drop_cache(opened)
+        .map_err(|error| BlockError::io("drop the cache of", drive.path(), error))
 }
 
-/// Whether the kernel knows parts of it, and none but such as ours.
-fn is_divided(drive: &Drive) -> bool {
+/// Reports whether the kernel knows partitions of the drive, and all are at our positions.
+fn has_our_parts(drive: &Drive) -> bool {
     let (parts, layout) = (drive.parts(), Layout::of(drive.size()));
     !parts.is_empty() && parts.iter().all(|part| layout.has(part))
 }

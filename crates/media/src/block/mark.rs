@@ -1,9 +1,9 @@
-//! fsdyno's own mark on a drive: one block of text in the guard part.
+//! fsdyno's mark on a drive: one block of text in the guard part.
 //!
-//! It says which drive it was written on, so that a copy of a drive is not taken for it, and what
-//! fsdyno left in the data part, so that what somebody else made there since is not taken for fsdyno's. A
-//! fsdyno that is killed has no time to say what it leaves: so before each mkfs it says which UUIDs that one is
-//! given, and after a kill nothing else is its own.
+//! It identifies the drive it was written on, so that a copy of a drive is not mistaken for it, and the
+//! contents that fsdyno left in the data part, so that a later file system of someone else is not mistaken for
+//! fsdyno's. A killed fsdyno cannot record what it leaves, so the UUIDs of each mkfs are recorded before it, and
+//! after a kill only these are fsdyno's.
 
 use std::fmt;
 use std::fs::File;
@@ -13,31 +13,31 @@ use std::os::unix::fs::FileExt;
 use fsdyno_record::Bytes;
 use fsdyno_record::canonical::sha256_hex;
 
-/// Where it lies: not in the first block, where tables and most superblocks are looked for.
+/// The offset of the mark: not in the first block, which has tables and most superblocks.
 pub const OFFSET: u64 = 4096;
 
-/// How long it is.
+/// The length of the mark.
 const LENGTH: usize = 4096;
 
 const TITLE: &str = "fsdyno may erase this drive";
 
-/// What fsdyno left in the data part.
+/// The contents that fsdyno left in the data part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// Nothing that has a signature.
+pub enum DataContents {
+    /// Nothing with a signature.
     Nothing,
-    /// It is at work there, or was killed at it: what has one of these UUIDs ([`plain`]) is its own.
+    /// fsdyno is working or was killed; contents with one of these UUIDs ([`plain`]) are its own.
     Unfinished(Vec<String>),
-    /// What has this signature.
-    Made(String),
+    /// Contents with this signature.
+    Formatted(String),
 }
 
-/// A UUID without what tools write differently: small letters, no dashes.
+/// Normalizes a UUID: lower case, no dashes.
 pub fn plain(uuid: &str) -> String {
     uuid.replace('-', "").to_lowercase()
 }
 
-/// The UUIDs in the words of a command, and each word that could be the number of a FAT volume.
+/// Returns the UUIDs in a command, and the words that could be FAT volume numbers.
 pub fn uuids_in(argv: &[String]) -> Vec<String> {
     let is_uuid = |piece: &&str| piece.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
     let other = |letter: char| !letter.is_ascii_hexdigit() && letter != '-';
@@ -47,42 +47,42 @@ pub fn uuids_in(argv: &[String]) -> Vec<String> {
     pieces.chain(numbers).map(plain).collect()
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for DataContents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Left::Nothing => f.write_str("nothing"),
-            Left::Unfinished(own) => {
+            DataContents::Nothing => f.write_str("nothing"),
+            DataContents::Unfinished(own) => {
                 f.write_str("unfinished")?;
                 own.iter().try_for_each(|uuid| write!(f, " {uuid}"))
             }
-            Left::Made(what) => write!(f, "made {what}"),
+            DataContents::Formatted(what) => write!(f, "made {what}"),
         }
     }
 }
 
-/// The mark.
+/// A mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Serial number of the drive that it was written on.
+pub struct DriveMark {
+    /// The serial number of the drive that it was written on.
     pub serial: String,
-    /// Size of that drive.
+    /// The size of that drive.
     pub size: Bytes,
-    /// What is in the data part.
-    pub left: Left,
+    /// The contents of the data part.
+    pub left: DataContents,
 }
 
-impl Mark {
-    /// Reads it from a drive; none where there is none, or a damaged one.
-    pub fn read(drive: &File) -> io::Result<Option<Mark>> {
+impl DriveMark {
+    /// Reads the mark of a drive; none if it is missing or damaged.
+    pub fn read(drive: &File) -> io::Result<Option<DriveMark>> {
         let mut block = [0; LENGTH];
         match drive.read_exact_at(&mut block, OFFSET) {
-            Ok(()) => Ok(Mark::parse(&block)),
+            Ok(()) => Ok(DriveMark::parse(&block)),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Writes it into the guard part, and waits until the drive has it.
+    /// Writes the mark into the guard part, and waits until it is persisted.
     pub fn write(&self, guard: &File) -> io::Result<()> {
         guard.write_all_at(&self.block()?, OFFSET)?;
         guard.sync_all()
@@ -93,12 +93,12 @@ impl Mark {
         let body = format!("{TITLE}\nserial {}\nsize {size}\nleft {left}\n", self.serial);
         let text = format!("{body}sha256 {}\n", sha256_hex(body.as_bytes()));
         let mut block = [0; LENGTH];
-        let room = block.get_mut(..text.len()).ok_or(io::ErrorKind::FileTooLarge)?;
-        room.copy_from_slice(text.as_bytes());
+        let text_part = block.get_mut(..text.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        text_part.copy_from_slice(text.as_bytes());
         Ok(block)
     }
 
-    fn parse(block: &[u8]) -> Option<Mark> {
+    fn parse(block: &[u8]) -> Option<DriveMark> {
         let text = block.split(|byte| *byte == 0).next()?;
         let text = std::str::from_utf8(text).ok()?.strip_suffix('\n')?;
         let (body, sum) = text.rsplit_once("sha256 ")?;
@@ -108,13 +108,13 @@ impl Mark {
         let serial = lines.next()?.strip_prefix("serial ")?.to_string();
         let size = Bytes(lines.next()?.strip_prefix("size ")?.parse().ok()?);
         let left = match lines.next()?.strip_prefix("left ")? {
-            "nothing" => Left::Nothing,
+            "nothing" => DataContents::Nothing,
             work if work.split(' ').next() == Some("unfinished") => {
-                Left::Unfinished(work.split(' ').skip(1).map(String::from).collect())
+                DataContents::Unfinished(work.split(' ').skip(1).map(String::from).collect())
             }
-            made => Left::Made(made.strip_prefix("made ")?.to_string()),
+            made => DataContents::Formatted(made.strip_prefix("made ")?.to_string()),
         };
-        Some(Mark { serial, size, left })
+        Some(DriveMark { serial, size, left })
     }
 }
 
@@ -122,23 +122,26 @@ impl Mark {
 mod tests {
     use super::*;
 
-    fn marks() -> Vec<Mark> {
+    fn marks() -> Vec<DriveMark> {
         let unfinished =
-            |own: &[&str]| Left::Unfinished(own.iter().map(|it| it.to_string()).collect());
+            |own: &[&str]| DataContents::Unfinished(own.iter().map(|it| it.to_string()).collect());
         let own = [unfinished(&[]), unfinished(&["1a2b"]), unfinished(&["1a2b", "ff00"])];
-        let left = [Left::Nothing, Left::Made("ext4 1-2".into())].into_iter().chain(own);
-        left.map(|left| Mark { serial: "/a file".into(), size: Bytes(1 << 30), left }).collect()
+        let left = [DataContents::Nothing, DataContents::Formatted("ext4 1-2".into())]
+            .into_iter()
+            .chain(own);
+        left.map(|left| DriveMark { serial: "/a file".into(), size: Bytes(1 << 30), left })
+            .collect()
     }
 
     #[test]
     fn a_mark_survives_its_own_block() {
         for mark in marks() {
-            assert_eq!(Mark::parse(&mark.block().unwrap()), Some(mark));
+            assert_eq!(DriveMark::parse(&mark.block().unwrap()), Some(mark));
         }
     }
 
     #[test]
-    fn the_uuids_of_a_command_are_found_as_tools_show_them() {
+    fn the_uuids_of_a_command_are_found() {
         let words =
             "mkfs.xfs -f -m uuid=1B4E28BA-2FA1-11D2-883F-0016D3CCA427,crc=0 -i 1a2b3c4d /dev/sdb1";
         let argv: Vec<String> = words.split(' ').map(String::from).collect();
@@ -148,22 +151,22 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_with_any_byte_changed_is_none() {
+    fn a_mark_with_any_byte_changed_is_invalid() {
         for mark in marks() {
             let block = mark.block().unwrap();
             let length = block.iter().position(|byte| *byte == 0).unwrap();
             for at in 0..length {
                 let mut changed = block;
                 changed[at] ^= 1;
-                assert_eq!(Mark::parse(&changed), None, "byte {at}");
+                assert_eq!(DriveMark::parse(&changed), None, "byte {at}");
             }
         }
-        assert_eq!(Mark::parse(&[0; LENGTH]), None);
+        assert_eq!(DriveMark::parse(&[0; LENGTH]), None);
     }
 
     #[test]
     fn a_serial_number_that_does_not_fit_is_refused() {
         let serial = "x".repeat(LENGTH);
-        assert!(Mark { serial, size: Bytes(1), left: Left::Nothing }.block().is_err());
+        assert!(DriveMark { serial, size: Bytes(1), left: DataContents::Nothing }.block().is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Why a drive is not erased.
+//! Reasons and errors for which a drive is not erased.
 
 use std::fmt;
 use std::io;
@@ -10,78 +10,78 @@ use fsdyno_record::shell::quote;
 use super::layout::{DATA_START, LEAST};
 use super::signature::Signature;
 
-/// One thing that speaks against erasing a drive. `part` is the name of the drive or of its partition.
+/// A reason to refuse erasing a drive. `part` is the name of the drive or of its partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It is in somebody's tree of directories.
+    /// It is mounted.
     Mounted {
-        /// What is mounted.
+        /// The mounted device.
         part: String,
-        /// Where.
+        /// The mount point.
         at: String,
-        /// The process that sees it there, where this one does not.
+        /// A process that sees the mount, if this one does not.
         by: Option<String>,
     },
-    /// Memory is swapped to it.
+    /// It is used as swap.
     Swap {
-        /// What is in use.
+        /// The device in use.
         part: String,
     },
-    /// Another device or a file system of several devices lies on it.
+    /// Another device or a file system of several devices uses it.
     Held {
-        /// What is held.
+        /// The device in use.
         part: String,
-        /// By what, in words.
+        /// The user, in words.
         by: String,
     },
-    /// Another device is the same drive.
+    /// Another device is the same drive (multipath).
     Path {
-        /// Its name.
+        /// The name of the other device.
         other: String,
     },
     /// A process has it open for writing.
     Open {
-        /// What is open.
+        /// The open device.
         part: String,
         /// The process.
         by: String,
     },
-    /// The kernel says that it is in use, and by whom is not to be seen from here.
+    /// The kernel reports that it is in use, but the user is not visible from here.
     Busy,
     /// Another fsdyno has claimed it.
     Working,
-    /// A process has asked everybody else to leave it alone (flock(2)).
+    /// A process has locked it (flock(2)).
     Locked,
     /// It has partitions.
     Partitions(Vec<String>),
-    /// It carries signatures.
+    /// It has signatures.
     Signed(Vec<Signature>),
-    /// Something begins where a first partition would, without a table.
+    /// There is a signature at a usual start of a first partition, but no table.
     Lost {
-        /// What it is.
+        /// The signature.
         found: Signature,
-        /// Where it begins.
+        /// Its position.
         at: Bytes,
     },
-    /// fsdyno's mark is there, and what lies beside it is not what fsdyno left.
+    /// It has fsdyno's mark, but the data part has other contents than fsdyno left.
     NotLeft {
-        /// What is there.
+        /// The signature found.
         found: Signature,
-        /// What the mark says.
+        /// The contents by the mark.
         left: String,
     },
-    /// It cannot be written.
+    /// It is read-only.
     ReadOnly,
-    /// Nothing useful fits.
+    /// It is too small.
     TooSmall {
         /// Its size.
         size: Bytes,
     },
-    /// It is no drive but lies on others.
+    /// It is not a drive but is mapped onto others.
     Mapping(&'static str),
-    /// It cannot be named beyond doubt.
+    /// It has no serial number to confirm.
     NoSerial,
-    /// The kernel gives it no partitions, and so no way to hold it.
+    /// The kernel supports no partitions on it, so it cannot be claimed.
     NoParts,
 }
 
@@ -104,29 +104,29 @@ impl fmt::Display for Reason {
             Reason::Path { other } => write!(
                 f,
                 "{other} has the same WWID, so it may be another path to the same drive (multipath), \
-                 and what uses that is not seen here"
+                 whose users are not visible here"
             ),
             Reason::Open { part, by } => write!(f, "{part} is open for writing in {by}"),
             Reason::Busy => f.write_str(
-                "the kernel says that it is in use, by what is not to be seen from here \
+                "the kernel reports that it is in use, but the user is not visible from here \
                  (another mount namespace or container, or a file system of several devices)",
             ),
-            Reason::Working => f.write_str("another fsdyno is at work on it"),
+            Reason::Working => f.write_str("another fsdyno is using it"),
             Reason::Locked => f.write_str("another program has locked it (lslocks shows which)"),
             Reason::Partitions(names) => write!(f, "it has partitions: {}", names.join(", ")),
             Reason::Signed(found) => {
                 let found: Vec<String> = found.iter().map(ToString::to_string).collect();
                 write!(
                     f,
-                    "it carries signatures that are not fsdyno's: {} (if nothing of that is \
+                    "it has signatures that are not fsdyno's: {} (if nothing of that is \
                      needed, remove them yourself with wipefs)",
                     found.join(", ")
                 )
             }
             Reason::Lost { found, at } => write!(
                 f,
-                "{found} begins at byte {}, where a first partition may begin, though there is no \
-                 table: one may have been lost (if nothing of it is needed, overwrite the drive's \
+                "{found} begins at byte {}, where a first partition may begin, but there is no \
+                 table: it may have been lost (if nothing of it is needed, overwrite the drive's \
                  first 34 MiB yourself)",
                 at.0
             ),
@@ -136,106 +136,106 @@ impl fmt::Display for Reason {
                  of it is needed, overwrite its first mebibytes yourself)"
             ),
             Reason::ReadOnly => f.write_str("it is read-only"),
-            Reason::TooSmall { size } => write!(f, "it is {size} large; {LEAST} is the least"),
+            Reason::TooSmall { size } => write!(f, "it has {size}; at least {LEAST} are needed"),
             Reason::Mapping(kind) => {
-                write!(f, "it is {kind} and no drive; name a whole drive (lsblk lists them)")
+                write!(f, "it is {kind}, not a drive; name a whole drive (lsblk lists them)")
             }
-            Reason::NoSerial => f.write_str("it has no serial number to confirm it by"),
-            Reason::NoParts => f.write_str("the kernel takes no partitions on it"),
+            Reason::NoSerial => f.write_str("it has no serial number to confirm"),
+            Reason::NoParts => f.write_str("the kernel supports no partitions on it"),
         }
     }
 }
 
-/// Why a drive is not used.
+/// The reason why a drive is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum BlockError {
-    /// There is nothing by that name.
+    /// The path does not exist.
     #[error("'{}' does not exist; lsblk lists the drives", .0.display())]
     Missing(PathBuf),
-    /// It is something else.
-    #[error("'{}' is no block device; name a whole drive such as /dev/disk/by-id/ata-...", .0.display())]
+    /// It is not a block device.
+    #[error("'{}' is not a block device; name a whole drive such as /dev/disk/by-id/ata-...", .0.display())]
     NotADevice(PathBuf),
-    /// It is a part of a drive.
+    /// It is a partition.
     #[error(
-        "'{}' is a partition, and fsdyno takes whole drives only; name {whole} if nothing on it is \
+        "'{}' is a partition, and fsdyno uses whole drives only; name {whole} if nothing on it is \
          needed", .path.display()
     )]
     Partition {
-        /// What was named.
+        /// The path as given.
         path: PathBuf,
-        /// The drive that it is a part of.
+        /// The whole drive.
         whole: String,
     },
-    /// This user may not.
-    #[error("no permission to open '{}' for formatting it: {}", .0.display(), permission())]
+    /// This user has no permission.
+    #[error("no permission to format '{}': {}", .0.display(), permission())]
     NotAllowed(PathBuf),
-    /// The name means another device than it did a moment ago.
-    #[error("'{}' was {was} and is {is} now; nothing was written", .path.display())]
+    /// The path refers to another device than before.
+    #[error("'{}' was {was} and is now {is}; nothing was written", .path.display())]
     Changed {
-        /// What was named.
+        /// The path as given.
         path: PathBuf,
-        /// What it was.
+        /// The former device.
         was: String,
-        /// What it is.
+        /// The present device.
         is: String,
     },
-    /// Something speaks against it.
-    #[error("'{}' ({what}) is left alone: {}", .path.display(), list(.reasons))]
+    /// There are reasons to refuse.
+    #[error("'{}' ({what}) is not erased: {}", .path.display(), join_reasons(.reasons))]
     Refused {
-        /// What was named.
+        /// The path as given.
         path: PathBuf,
-        /// What it is.
+        /// Its description.
         what: String,
-        /// All that speaks against it.
+        /// All reasons.
         reasons: Vec<Reason>,
     },
-    /// A killed fsdyno left its parts, and something lies in one by now that it has not made.
-    #[error("{}", kept(.path, .part, .serial, .found))]
+    /// A killed fsdyno left its partitions, and one has other contents by now.
+    #[error("{}", foreign_message(.path, .part, .serial, .found))]
     Foreign {
         /// The drive.
         path: PathBuf,
-        /// The part in which it lies.
+        /// The partition with the contents.
         part: PathBuf,
         /// The drive's serial number.
         serial: String,
-        /// What lies there, by its signature.
+        /// The signature of the contents.
         found: String,
     },
-    /// Nothing speaks against it, but the user has not confirmed it.
+    /// There is no reason to refuse, but the user has not confirmed it.
     #[error("{}", confirm(.path, .what, *.known, .given.as_deref(), .serial))]
     Erase {
-        /// What was named.
+        /// The path as given.
         path: PathBuf,
-        /// What it is.
+        /// Its description.
         what: String,
-        /// Whether it carries fsdyno's mark.
+        /// True if it has fsdyno's mark.
         known: bool,
-        /// What was typed.
+        /// The serial number given.
         given: Option<String>,
-        /// What would be right.
+        /// The right serial number.
         serial: String,
     },
-    /// A tool is not there.
+    /// A tool is missing.
     #[error(
-        "{0} is missing, which tells what is on a drive; install it: apt-get install util-linux"
+        "{0}, which identifies the contents of a drive, is missing; apt-get install util-linux"
     )]
     NoTool(&'static str),
-    /// A tool could not tell.
-    #[error("{tool} cannot tell what is on the drive, so it is left alone: {said}")]
+    /// A tool failed.
+    #[error("{tool} cannot identify the contents of the drive, so it is not erased: {output}")]
     Tool {
-        /// Which.
+        /// The tool.
         tool: &'static str,
-        /// Its last words.
-        said: String,
+        /// The last line of its output.
+        output: String,
     },
     /// A system call failed.
     #[error("failed to {what} '{}': {source}", .path.display())]
     Io {
         /// The attempt.
         what: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
@@ -250,25 +250,25 @@ impl BlockError {
     }
 }
 
-/// What brings the permission.
+/// Returns the remedy for a missing permission.
 fn permission() -> &'static str {
     match rustix::process::geteuid().is_root() {
-        true => "not even root has it here, as in a container; run it on the host itself",
+        true => "even root lacks it here, as in a container; run it on the host itself",
         false => "run the same command with sudo",
     }
 }
 
-fn list(reasons: &[Reason]) -> String {
+fn join_reasons(reasons: &[Reason]) -> String {
     reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// What to type about a part that stays: to look, to take it out, and to give it up.
-fn kept(path: &Path, part: &Path, serial: &str, found: &str) -> String {
+/// Explains a partition that stays: the commands to inspect it, to rescue it, and to give it up.
+fn foreign_message(path: &Path, part: &Path, serial: &str, found: &str) -> String {
     let (path, part) = (path.display(), part.display());
     format!(
-        "the two partitions of '{path}' ({serial}) stay as they are: {part} holds {found}, which fsdyno cannot \
-         tell to be its own; to see it without a write: mount -o ro,norecovery {part} /mnt (ext3, ext4, xfs, btrfs, nilfs2) or -o ro; if it is needed, copy it to another drive, or take only the \
-         partitions (delpart {path} 1; delpart {path} 2): it then lies on {path} from byte {DATA_START} on; if \
+        "the two partitions of '{path}' ({serial}) are not removed: {part} holds {found}, which may not be \
+         fsdyno's; to inspect it without writing: mount -o ro,norecovery {part} /mnt (ext3, ext4, xfs, btrfs, nilfs2) or -o ro; if it is needed, copy it to another drive, or remove only the \
+         partitions (delpart {path} 1; delpart {path} 2): it is then on {path} from byte {DATA_START} on; if \
          nothing of it is needed: wipefs --all {part}, then fsdyno doctor --clean"
     )
 }
@@ -279,7 +279,7 @@ fn confirm(path: &Path, what: &str, known: bool, given: Option<&str>, serial: &s
         false => "it has no signature and no partition table, and fsdyno has not used it before",
     };
     let wrong = given.map_or_else(String::new, |given| {
-        // A loop device is confirmed by a path.
+        // A loop device is confirmed by the path of its file.
         let what = match serial.starts_with('/') {
             true => "the path of its backing file",
             false => "its serial number",
@@ -287,8 +287,7 @@ fn confirm(path: &Path, what: &str, known: bool, given: Option<&str>, serial: &s
         format!("; --erase {} is not {what}", quote(given))
     });
     format!(
-        "'{}' is {what}; {holds}{wrong}; all that is on it will be lost: if that is meant, add \
-         --erase {}",
+        "'{}' is {what}; {holds}{wrong}; all data on it will be lost; to confirm, add --erase {}",
         path.display(),
         quote(serial)
     )

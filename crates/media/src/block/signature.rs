@@ -1,4 +1,4 @@
-//! Signatures as libblkid sees them, by the tools of util-linux that are made of it.
+//! Signatures by libblkid, read with its tools of util-linux.
 
 use std::fmt;
 use std::io;
@@ -8,20 +8,20 @@ use std::process::{Command, Output, Stdio};
 use super::layout::Part;
 use super::refusal::BlockError;
 
-/// blkid(8): nothing was found.
+/// Exit code of blkid(8): nothing found.
 const NOTHING: i32 = 2;
 
-/// blkid(8): several things were found that exclude each other.
+/// Exit code of blkid(8): contradictory signatures found.
 const AMBIVALENT: i32 = 8;
 
-/// What tells a file system, a RAID member, a partition table or the like.
+/// The signature of a file system, a RAID member, a partition table or the like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// Such as `ext4` or `LVM2_member`.
+    /// The kind, such as `ext4` or `LVM2_member`.
     pub kind: String,
-    /// Its UUID, empty where it has none.
+    /// The UUID, or empty.
     pub uuid: String,
-    /// Its label, empty where it has none.
+    /// The label, or empty.
     pub label: String,
 }
 
@@ -38,8 +38,8 @@ impl fmt::Display for Signature {
     }
 }
 
-/// All signatures of a whole device, those that contradict each other and a table's backup too:
-/// wipefs(8) looks further than `blkid -p`, which stops at the first.
+/// Returns all signatures of a whole device, including contradictory ones and a table's backup:
+/// wipefs(8) continues after the first, unlike `blkid -p`.
 ///
 /// # Errors
 /// A tool that is missing or fails.
@@ -52,14 +52,14 @@ pub fn of_whole(device: &Path) -> Result<Vec<Signature>, BlockError> {
     Ok(text.lines().filter(|line| !line.starts_with('#')).filter_map(of_line).collect())
 }
 
-/// `offset,uuid,label,type`; a comma within is written as `\x2c`.
+/// Parses `offset,uuid,label,type`; a comma in a field is written as `\x2c`.
 fn of_line(line: &str) -> Option<Signature> {
     let mut fields = line.split(',').skip(1).map(|field| field.trim().to_string());
     let (uuid, label) = (fields.next()?, fields.next()?);
     Some(Signature { kind: fields.next()?, uuid, label })
 }
 
-/// The signature of what begins within a device, as if it were a device of its own.
+/// Returns the signature at an offset of a device, as if a device began there.
 ///
 /// # Errors
 /// A tool that is missing or fails.
@@ -68,7 +68,7 @@ pub fn at(device: &Path, part: Part) -> Result<Option<Signature>, BlockError> {
     probe(&["--offset", &offset, "--size", &size], device)
 }
 
-/// The signature of a device.
+/// Returns the signature of a device.
 ///
 /// # Errors
 /// A tool that is missing or fails.
@@ -90,7 +90,7 @@ fn probe(more: &[&str], device: &Path) -> Result<Option<Signature>, BlockError> 
     }
 }
 
-/// Lines of `KEY=value`.
+/// Parses lines of `KEY=value`.
 fn of_export(text: &str) -> Signature {
     let value = |keys: &[&str]| {
         let pairs = text.lines().filter_map(|line| line.split_once('='));
@@ -120,8 +120,8 @@ fn run(tool: &'static str, words: &[&str], device: &Path) -> Result<Output, Bloc
 
 fn failed(tool: &'static str, output: &Output) -> BlockError {
     let text = String::from_utf8_lossy(&output.stderr);
-    let said = text.lines().last().unwrap_or("it said nothing").to_string();
-    BlockError::Tool { tool, said }
+    let output = text.lines().last().unwrap_or("no output").to_string();
+    BlockError::Tool { tool, output }
 }
 
 #[cfg(test)]

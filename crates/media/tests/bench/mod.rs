@@ -1,4 +1,4 @@
-//! Loop devices, and whatever the tests do with them, all of it undone at the end.
+//! Loop devices for tests, with cleanup of everything at the end.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 pub const MIB: u64 = 1 << 20;
 
-/// Why a test cannot run here.
+/// Returns the reason why a test cannot run here.
 pub fn unable() -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {
         return Some("not root");
@@ -20,19 +20,19 @@ pub fn unable() -> Option<&'static str> {
     None
 }
 
-/// A folder with images in it, and what has to be undone.
+/// A folder of images, and the cleanup to do.
 pub struct Bench {
     folder: tempfile::TempDir,
     undo: Vec<Box<dyn FnOnce()>>,
     images: Vec<PathBuf>,
-    /// What has to be written back before an image is looked at.
+    /// Devices to sync before an image is read.
     devices: Vec<String>,
     mounts: Vec<PathBuf>,
 }
 
 impl Bench {
     pub fn new() -> Bench {
-        // In memory where that is possible: a disk that others are busy on makes each fsync wait.
+        // In memory if possible, because on a busy disk each fsync waits.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let (undo, images, devices, mounts) = Default::default();
         Bench { folder, undo, images, devices, mounts }
@@ -42,7 +42,7 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    /// A new folder.
+    /// Creates a new folder.
     pub fn folder(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir(&path).unwrap();
@@ -56,7 +56,7 @@ impl Bench {
         path
     }
 
-    /// A loop device over an image, with more options of losetup.
+    /// Attaches a loop device to an image, with more options of losetup.
     pub fn attach(&mut self, image: &Path, more: &[&str]) -> String {
         let output =
             Command::new("losetup").args(["--find", "--show"]).args(more).arg(image).output();
@@ -69,7 +69,7 @@ impl Bench {
         device
     }
 
-    /// A loop device over a new image.
+    /// Attaches a loop device to a new image.
     pub fn device(&mut self, mebibytes: u64) -> (String, PathBuf) {
         let image = self.image(mebibytes);
         (self.attach(&image, &[]), image)
@@ -79,7 +79,7 @@ impl Bench {
         self.undo.push(Box::new(what));
     }
 
-    /// Mounts, as an option of `mount` each.
+    /// Mounts a device, with options of `mount`.
     pub fn mount(&mut self, device: &str, more: &[&str]) -> PathBuf {
         let at = self.folder(&format!("mount{}", self.undo.len()));
         let path = at.to_string_lossy().into_owned();
@@ -89,7 +89,7 @@ impl Bench {
         at
     }
 
-    /// A process that is ended with the bench, once it has said a line.
+    /// Starts a process that is killed with the bench, and waits for its first line.
     pub fn process(&mut self, command: &mut Command) {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -99,7 +99,7 @@ impl Bench {
         self.undo(move || end(&mut child));
     }
 
-    /// A hash of all bytes of all images.
+    /// Returns a hash of all bytes of all images.
     pub fn hashes(&self) -> Vec<u64> {
         for mount in &self.mounts {
             rustix::fs::syncfs(std::fs::File::open(mount).unwrap()).unwrap();
@@ -137,7 +137,7 @@ fn hash(image: &Path) -> u64 {
     }
 }
 
-/// Whether a tool is on this host.
+/// Reports whether a tool is installed.
 pub fn has(name: &str) -> bool {
     let folders = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
     folders.iter().any(|folder| Path::new(folder).join(name).exists())
@@ -150,24 +150,24 @@ pub fn command(name: &str, words: &[&str]) -> Command {
     command
 }
 
-/// Runs a tool that has to succeed.
+/// Runs a tool that must succeed.
 pub fn tool(name: &str, words: &[&str]) {
     let output = command(name, words).output().unwrap_or_else(|error| panic!("{name}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name} {}: {said}", words.join(" "));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} {}: {text}", words.join(" "));
 }
 
-/// Runs a tool, whatever comes of it.
+/// Runs a tool and ignores failure.
 pub fn quiet(name: &str, words: &[&str]) {
     let _ = command(name, words).output();
 }
 
-/// Whether a tool succeeds.
+/// Reports whether a tool succeeds.
 pub fn succeeds(name: &str, words: &[&str]) -> bool {
     command(name, words).output().is_ok_and(|output| output.status.success())
 }
 
-/// Gives a tool its input.
+/// Runs a tool with input.
 pub fn feed(name: &str, words: &[&str], input: &str) {
     let mut child = command(name, words)
         .stdin(Stdio::piped())
@@ -179,14 +179,14 @@ pub fn feed(name: &str, words: &[&str], input: &str) {
     assert!(child.wait().unwrap().success(), "{name} {}", words.join(" "));
 }
 
-/// Writes zeros, or other bytes, into a device or image.
+/// Writes bytes into a device or image.
 pub fn put(path: impl AsRef<Path>, at: u64, bytes: &[u8]) {
     let file = std::fs::File::options().write(true).open(path).unwrap();
     file.write_all_at(bytes, at).unwrap();
     file.sync_all().unwrap();
 }
 
-/// A superblock of an md member, version 1.x, at a byte of an image (md_p.h: a checksum over 32-bit
+/// Writes a superblock of an md member, version 1.x, at an offset of an image (md_p.h: a checksum over 32-bit
 /// words with the carries added in).
 pub fn md_superblock(at: u64) -> Vec<u8> {
     let mut block = vec![0u8; 256 + 4];
