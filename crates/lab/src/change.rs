@@ -1,7 +1,7 @@
-//! Changes of a lab that benches ask for: such as mean nothing, and one that is known to slow unlink down.
+//! Changes of a lab for benches: some without effect, and one that slows unlink down by a known amount.
 //!
-//! They show whether a comparison of two labs is honest (bench/honesty.sh). Each is part of the lab's
-//! identity, as whatever else is in its guests.
+//! They test the comparison of two labs (bench/honesty.sh). Each is part of the lab's identity, like
+//! everything in its guests.
 
 use std::str::FromStr;
 
@@ -9,32 +9,32 @@ use fsdyno_record::guest::{PADDING, PLANTED};
 
 use crate::Parts;
 
-/// One change.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A word more on the kernel's command line. It looks like a parameter of a module that is not there:
-    /// other unknown words the kernel hands to PID 1.
+    /// An additional word of the kernel's command line. It has the form of a parameter of a missing module,
+    /// because other unknown words are passed to PID 1.
     Word(String),
-    /// So many bytes more in the initramfs.
+    /// Additional bytes in the initramfs.
     Padding(usize),
-    /// A kernel module more, which is loaded and not used.
+    /// An additional kernel module, loaded and not used.
     Module(String),
-    /// After each unlink(2), so many empty loops, in the time that counts as the call's.
+    /// A number of empty loops after each unlink(2), within the time of the call.
     Unlink(u32),
 }
 
-/// The largest padding: with it the initramfs is about twice as large.
+/// The largest padding: it about doubles the initramfs.
 const MOST_PADDING: usize = 16 << 20;
 
-/// What a change can be, for messages.
+/// The forms of a change, for messages.
 const FORMS: &str = "word=TEXT, padding=BYTES (up to 16777216), module=NAME or unlink=LOOPS";
 
 impl FromStr for Change {
     type Err = String;
 
-    fn from_str(typed: &str) -> Result<Change, String> {
-        let wrong = || format!("'{typed}' is no change; it is one of {FORMS}");
-        let (kind, value) = typed.split_once('=').ok_or_else(wrong)?;
+    fn from_str(text: &str) -> Result<Change, String> {
+        let wrong = || format!("'{text}' is not a change; write {FORMS}");
+        let (kind, value) = text.split_once('=').ok_or_else(wrong)?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "._=-".contains(c);
         let is_plain = !value.is_empty() && value.chars().all(plain) && value != "--";
         match kind {
@@ -51,7 +51,7 @@ impl FromStr for Change {
 }
 
 impl Change {
-    /// Makes it in the parts of a guest.
+    /// Applies the change to the parts of a guest.
     pub fn make(&self, parts: &mut Parts) {
         match self {
             Change::Word(word) => {
@@ -72,10 +72,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_typed_is_made_and_what_cannot_be_says_what_can() {
+    fn valid_changes_are_applied_and_others_refused_with_the_forms() {
         let mut parts = Parts::default();
-        for typed in ["word=a", "word=b", "padding=3", "module=crc7", "unlink=90"] {
-            typed.parse::<Change>().unwrap().make(&mut parts);
+        for text in ["word=a", "word=b", "padding=3", "module=crc7", "unlink=90"] {
+            text.parse::<Change>().unwrap().make(&mut parts);
         }
         assert_eq!(
             (parts.words.as_str(), parts.modules.as_slice()),

@@ -1,4 +1,4 @@
-//! Hashes of what is large: the pieces are hashed on all processors.
+//! Hashes of large data, computed in pieces on all processors.
 
 use std::fs::File;
 use std::io;
@@ -10,19 +10,19 @@ use fsdyno_record::canonical::{sha256, sha256_hex};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-/// What is hashed by itself of a file.
+/// The size of a piece.
 const PIECE: u64 = 1 << 20;
 
-/// A hash, in hex, of what is in a file: its length, and each piece that is not zeros. So it is the same
-/// for a copy with other holes.
+/// Returns a hash, in hex, of a file's contents: its length, and each piece that is not all zeros. A copy with
+/// other holes has the same hash.
 ///
 /// # Errors
-/// What the host refuses.
+/// An error of the host.
 pub fn of_file(file: &File) -> io::Result<String> {
     let length = file.metadata()?.len();
     let bytes = Mapped::new(file, usize::try_from(length).map_err(io::Error::other)?)?;
     let all = |at: u64| &bytes.as_ref()[at as usize..(at + PIECE).min(length) as usize];
-    let pieces: Vec<(u64, &[u8])> = places(file, length)?
+    let pieces: Vec<(u64, &[u8])> = starts(file, length)?
         .into_iter()
         .map(|at| (at, all(at)))
         .filter(|(_, piece)| piece.iter().any(|byte| *byte != 0))
@@ -36,9 +36,9 @@ pub fn of_file(file: &File) -> io::Result<String> {
     Ok(sha256_hex(&text))
 }
 
-/// Where pieces begin that are no holes.
-fn places(file: &File, length: u64) -> io::Result<Vec<u64>> {
-    let mut places = Vec::new();
+/// Returns the starts of the pieces that are not holes.
+fn starts(file: &File, length: u64) -> io::Result<Vec<u64>> {
+    let mut starts = Vec::new();
     let mut at = 0;
     while at < length {
         let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
@@ -49,14 +49,14 @@ fn places(file: &File, length: u64) -> io::Result<Vec<u64>> {
         let hole = rustix::fs::seek(file, SeekFrom::Hole(data))?;
         at = data / PIECE * PIECE;
         while at < hole {
-            places.push(at);
+            starts.push(at);
             at += PIECE;
         }
     }
-    Ok(places)
+    Ok(starts)
 }
 
-/// The SHA-256 of each piece, in their order.
+/// Returns the SHA-256 of each piece, in order.
 pub fn of_each(pieces: &[&[u8]]) -> Vec<[u8; 32]> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let share = pieces.len().div_ceil(threads).max(1);
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_piece_has_its_own_hash_in_its_own_place() {
+    fn the_hashes_are_in_the_order_of_the_pieces() {
         let numbers: Vec<[u8; 1]> = (0..37).map(|n| [n]).collect();
         let pieces: Vec<&[u8]> = numbers.iter().map(|number| &number[..]).collect();
         let expected: Vec<[u8; 32]> = pieces.iter().map(|piece| sha256(piece)).collect();

@@ -1,8 +1,8 @@
-//! Whether KVM works here: it is asked by a boot, with a deadline.
+//! Probes KVM by a boot with a deadline.
 //!
-//! That /dev/kvm exists proves nothing: on a nested host it opened, answered its API version, and a guest
-//! hung in its firmware at 100 % CPU. So the lab's own kernel is booted without an initramfs: it
-//! panics for want of one, a panic reboots, and a reboot ends QEMU.
+//! The existence of /dev/kvm proves nothing: on a nested host it opened, returned its API version, and a guest
+//! hung in its firmware at 100 % CPU. So the lab's own kernel is booted without an initramfs: it panics
+//! without one, a panic reboots, and a reboot ends QEMU.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -14,19 +14,19 @@ use fsdyno_child::Process;
 
 use crate::qemu::path;
 
-/// Host time after which such a boot hangs; where KVM works it takes about two seconds.
+/// Host time after which such a boot hangs; with working KVM it takes about two seconds.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The lab's CPU, so that a guest has the same instructions as in virtual time.
+/// The lab's CPU model, so that a guest has the same instructions as in virtual time.
 const CPU: &str = "Nehalem-v1";
 
-/// How often it is looked at.
+/// The polling interval.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// The kernel's words of that boot: what is not there is not waited for.
+/// The kernel's command line of that boot.
 const WORDS: &str = "console=ttyS0 panic=-1 lsm= audit=0";
 
-/// Why KVM cannot be used; nothing where it can.
+/// Probes KVM; the error is the reason why it cannot be used.
 pub fn probe(qemu: &Path, kernel: &File) -> Result<(), String> {
     let device = std::fs::File::options().read(true).write(true).open("/dev/kvm");
     device.map_err(|error| format!("/dev/kvm: {error}"))?;
@@ -38,7 +38,7 @@ pub fn probe(qemu: &Path, kernel: &File) -> Result<(), String> {
     answer(command, &[kernel.as_fd()], DEADLINE)
 }
 
-/// Waits for a QEMU that is to end by itself. One that does not is killed when it is dropped.
+/// Waits for a QEMU that should end by itself. One that does not is killed on drop.
 fn answer(command: Command, files: &[BorrowedFd<'_>], deadline: Duration) -> Result<(), String> {
     let mut process =
         Process::start(command, files).map_err(|error| format!("start QEMU: {error}"))?;
@@ -47,11 +47,11 @@ fn answer(command: Command, files: &[BorrowedFd<'_>], deadline: Duration) -> Res
         match process.poll() {
             Ok(Some(ended)) if ended.status.success() => return Ok(()),
             Ok(Some(_)) => {
-                return Err(format!("QEMU refuses it: {}", process.last_lines(3).join(" / ")));
+                return Err(format!("QEMU failed: {}", process.last_lines(3).join(" / ")));
             }
             Ok(None) if started.elapsed() >= deadline => {
                 return Err(format!(
-                    "it hangs: /dev/kvm is there, and a kernel that should panic at once was not done \
+                    "it hangs: /dev/kvm exists, but a kernel that should panic at once was not done \
                      after {} s",
                     deadline.as_secs()
                 ));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_hangs_is_told_from_one_that_ends_and_one_that_is_refused() {
+    fn success_failure_and_hang_are_distinguished() {
         let limit = Duration::from_millis(300);
         assert_eq!(answer(sh("exit 0"), &[], DEADLINE), Ok(()));
         let refused =

@@ -1,10 +1,9 @@
-//! A second pass of a trial, looked at: every instruction is counted, and the machine stands still where
-//! the trial goes from one stage to the next.
+//! Profiled runs: a plugin of QEMU counts every instruction, and pauses the machine at the start of each
+//! stage.
 //!
-//! QEMU loads a plugin (profile/profile.c says how it counts), which is compiled with this crate and
-//! reaches QEMU as nameless memory. It is no part of a lab's identity, for it touches nothing that the
-//! guest could see: the same seed has to bring the same `measured`, and whoever asks for a second pass
-//! compares that.
+//! The plugin (profile/profile.c describes the counting) is compiled with this crate and passed to QEMU as
+//! nameless memory. It is not part of a lab's identity, because it changes nothing that the guest can see:
+//! the same seed must give the same `measured`, and the caller of a profiled run compares that.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -36,51 +35,51 @@ const CODE_AT: u64 = NODE_AT + MOST_NODES * NODE;
 const CODE: u64 = 40;
 const MOST_CODES: u64 = 1 << 14;
 
-/// The kernel's code, as far as following its calls needs it. All addresses rise.
+/// The addresses in the kernel's code that are needed to follow its calls, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Code {
-    /// Where functions begin, and last where the code ends.
+    /// The starts of functions, and finally the end of the code.
     pub functions: Vec<u64>,
-    /// Where what runs enters the kernel: system calls, faults.
+    /// The entries of system calls and faults.
     pub entries: Vec<u64>,
-    /// Where interrupts enter it, whatever runs.
+    /// The entries of interrupts.
     pub interrupts: Vec<u64>,
-    /// The code that changes from one task's stack to another's.
+    /// The code that switches stacks between tasks.
     pub switch: Range<u64>,
-    /// Where a new task begins.
+    /// The start of a new task.
     pub fork: u64,
 }
 
-/// A function with a chain of calls above it, and what was executed in it.
+/// A node of the call tree: a function with its chain of callers, and its counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Where the function begins; of a root the number of its stack, 1 for all that is no kernel, 2 for interrupts.
+    /// The start of the function; for a root the number of its stack: 1 for user space, 2 for interrupts.
     pub function: u64,
-    /// Instructions executed in it, without those of what it calls.
+    /// Instructions executed in it, without its callees.
     pub instructions: u64,
-    /// How often it was called.
+    /// The number of calls.
     pub calls: u64,
-    /// Which node called it; none of a root, which stands for a task.
+    /// The caller's node; none for a root, which is a task.
     pub parent: Option<u32>,
 }
 
-/// What was counted from the start of the machine until a moment.
+/// The counts from the start of the machine until a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The tree of calls; later counts go on where earlier ones ended. The first stands for nothing.
+    /// The call tree; later counts extend earlier ones. The first node is unused.
     pub nodes: Vec<Node>,
-    /// Calls that found no room in it.
+    /// Calls that did not fit into the tree.
     pub lost: u64,
-    /// How functions outside the kernel proper begin, by their addresses: their first bytes as they lie in memory.
+    /// The first bytes in memory of functions outside the kernel image, by address.
     pub codes: BTreeMap<u64, Vec<u8>>,
 }
 
-/// A stage that has begun; the machine stands still until it is let go.
+/// A stage that has begun; the machine is paused until [`Profile::go_on`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
-    /// In or after which phase.
+    /// The phase that it is in or follows.
     pub phase: u64,
     at: u64,
 }
@@ -93,65 +92,65 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// A plugin that knows a kernel's code.
+    /// Creates a plugin for a kernel's code.
     ///
     /// # Errors
-    /// What memfd_create(2) or write(2) reports; a kernel with more functions than there is room for.
+    /// An error of memfd_create(2) or write(2); a kernel with too many functions.
     pub fn new(code: &Code) -> io::Result<Profile> {
         let entries = code.entries.len().max(code.interrupts.len());
         if code.functions.len() > MOST_FUNCTIONS || entries > MOST_ENTRIES {
-            return Err(io::Error::other("the kernel has more functions than there is room for"));
+            return Err(io::Error::other("the kernel has too many functions to count"));
         }
         let mut library = memory_file(c"fsdyno-profile")?;
         library.write_all(LIBRARY)?;
         let shared = memory_file(c"fsdyno-counts")?;
         shared.set_len(CODE_AT + MOST_CODES * CODE)?;
-        let put = |list: &[u64], at: u64| {
+        let write = |list: &[u64], at: u64| {
             let bytes: Vec<u8> = list.iter().flat_map(|word| word.to_le_bytes()).collect();
             shared.write_all_at(&bytes, at)
         };
         let [functions, entries, interrupts] =
             [&code.functions, &code.entries, &code.interrupts].map(|list| list.len() as u64);
         let Range { start, end } = code.switch;
-        put(&[functions, entries, interrupts, start, end, code.fork], FUNCTIONS)?;
-        put(&code.entries, ENTRY_AT)?;
-        put(&code.interrupts, INTERRUPT_AT)?;
-        put(&code.functions, FUNCTION_AT)?;
+        write(&[functions, entries, interrupts, start, end, code.fork], FUNCTIONS)?;
+        write(&code.entries, ENTRY_AT)?;
+        write(&code.interrupts, INTERRUPT_AT)?;
+        write(&code.functions, FUNCTION_AT)?;
         Ok(Profile { library, shared })
     }
 
-    /// QEMU's word for it. QEMU must inherit [`Profile::files`] and the mailbox.
+    /// Returns QEMU's argument for it. QEMU must inherit [`Profile::files`] and the mailbox.
     pub fn argument(&self, mailbox: RawFd) -> String {
         let (library, shared) = (self.library.as_raw_fd(), self.shared.as_raw_fd());
         format!("file=/proc/self/fd/{library},shared={shared},mailbox={mailbox}")
     }
 
-    /// The files that it reaches QEMU through.
+    /// Returns the files that QEMU must inherit.
     pub fn files(&self) -> [BorrowedFd<'_>; 2] {
         [self.library.as_fd(), self.shared.as_fd()]
     }
 
-    /// The stage that has begun and waits to be let go.
+    /// Returns the stage that has begun, while the machine is paused.
     ///
     /// # Errors
-    /// What pread(2) reports.
+    /// The error of pread(2).
     pub fn begun(&self) -> io::Result<Option<Begun>> {
         let [at, seen, stage, phase] = self.words(BEGUN)?;
         Ok((at != seen).then(|| Begun { stage: Stage::from_word(stage), phase, at }))
     }
 
-    /// Lets the machine go on.
+    /// Resumes the machine.
     ///
     /// # Errors
-    /// What pwrite(2) reports.
+    /// The error of pwrite(2).
     pub fn go_on(&self, begun: &Begun) -> io::Result<()> {
         self.shared.write_all_at(&begun.at.to_le_bytes(), SEEN)
     }
 
-    /// What was counted so far; only of a machine that stands still or has ended.
+    /// Returns the counts so far; the machine must be paused or have ended.
     ///
     /// # Errors
-    /// What pread(2) reports.
+    /// The error of pread(2).
     pub fn counts(&self) -> io::Result<Counts> {
         let [nodes, lost] = self.words(32)?;
         let mut bytes = vec![0; (nodes.min(MOST_NODES) * NODE) as usize];
@@ -194,10 +193,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stage_that_has_begun_waits_until_it_is_let_go() {
+    fn the_machine_is_paused_at_a_stage_until_it_is_resumed() {
         let profile = Profile::new(&Code::default()).unwrap();
         assert_eq!(profile.begun().unwrap(), None);
-        // As the plugin does it.
+        // As the plugin writes it.
         for (at, word) in [(16, Stage::Running as u64), (24, 3), (BEGUN, 1)] {
             profile.shared.write_all_at(&word.to_le_bytes(), at).unwrap();
         }
@@ -206,7 +205,7 @@ mod tests {
         profile.go_on(&begun).unwrap();
         assert_eq!(profile.begun().unwrap(), None);
         assert_eq!(profile.counts().unwrap(), Counts::default());
-        // How a function begins.
+        // The first bytes of a function.
         profile.shared.write_all_at(&1u64.to_le_bytes(), CODES).unwrap();
         profile.shared.write_all_at(&0xc0de_u64.to_le_bytes(), CODE_AT).unwrap();
         profile.shared.write_all_at(&[2, 0x90, 0xc3, 7], CODE_AT + 8).unwrap();
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn more_functions_than_there_is_room_for_are_refused() {
+    fn too_many_functions_are_refused() {
         let code = Code { functions: vec![0; MOST_FUNCTIONS + 1], ..Code::default() };
         assert!(Profile::new(&code).is_err());
     }

@@ -1,7 +1,7 @@
-//! The machine: QEMU's and the kernel's command lines, each word with its reason.
+//! The machine: the command lines of QEMU and of the kernel, with a reason for each word.
 //!
-//! Everything here decides digits, so it is fixed, and its parts are components of the lab
-//! identity. Only RAM and disks differ from trial to trial; those belong to the plan.
+//! Everything here affects results, so it is fixed, and its parts are components of the lab identity.
+//! Only RAM and disks differ between trials; those belong to the plan.
 
 use std::fs::File;
 use std::os::fd::RawFd;
@@ -16,43 +16,41 @@ use fsdyno_record::plan::{AccelPlan, CpuPlan};
 
 use crate::image::Image;
 
-/// What differs from trial to trial.
+/// The settings that differ between trials.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// RAM of the guest.
     pub ram: Bytes,
-    /// What executes its instructions.
+    /// The accelerator.
     pub accel: AccelPlan,
     /// The modelled disks' bytes, in the order of their PCI slots.
     pub disks: Vec<DiskRegion>,
-    /// What lies on them at the start, of which each guest gets a copy of its own; none leaves them
-    /// empty.
+    /// Their initial contents, of which each guest gets its own copy; none leaves them empty.
     pub image: Option<Arc<Image>>,
-    /// The workload's input, where it has one: a file whose size is a power of two. The guest reads
-    /// it from a PCI memory region of its own, outside its RAM.
+    /// The workload's input, if it has one: a file whose size is a power of two. The guest reads it from a
+    /// separate PCI memory region, outside its RAM.
     pub input: Option<Arc<File>>,
-    /// Memory for the log of the disks' requests, where the guest serves any; rounded up to a
-    /// power of two.
+    /// Memory for the log of the disks' requests, if the guest serves any; rounded up to a power of two.
     pub log: Option<Bytes>,
-    /// Where the disks' bytes are kept on the host, in files without a name.
+    /// The folder of the disks' nameless files on the host.
     pub workdir: PathBuf,
     /// Host time without any sign of life after which the guest counts as hung.
     pub stall: Duration,
-    /// Host time in all.
+    /// Host time limit.
     pub deadline: Duration,
 }
 
 /// Memory of the host that is a disk of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskRegion {
-    /// How much the guest can address; rounded up to a power of two for a PCI region. It takes
-    /// room on the host only as it is written.
+    /// The addressable size; rounded up to a power of two for a PCI region. It takes space on the host only
+    /// as it is written.
     pub region: Bytes,
-    /// How the guest sees it.
+    /// The attachment.
     pub attach: Attach,
 }
 
-/// How the guest sees a disk's bytes.
+/// The way in which a disk is attached to the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attach {
     /// As a PCI memory region, which the agent serves through nbd.
@@ -61,17 +59,17 @@ pub enum Attach {
     Pmem,
 }
 
-/// The words of the machine that an identity names: component, argument, value.
+/// The words of the machine that are part of the identity: component, argument, value.
 ///
 /// - `accel`, `icount`: one guest instruction is 1 ns (of a slower CPU more, see [`clock`]), one vCPU,
 ///   idle time jumps to the next timer.
-/// - `-M pc-q35-7.1`: later machines hand Linux a random seed. No controller that the guest would
+/// - `-M pc-q35-7.1`: later machines pass Linux a random seed. No controller that the guest would
 ///   probe for, and hpet, since the kernel's APIC timer is off (see [`KERNEL_WORDS`]).
 /// - `-cpu`: a named model, so that another QEMU adds no feature; this one has neither rdrand nor
 ///   rdseed (random) nor erms nor fsrm (`rep movsb` counts an instruction a byte).
 /// - `-rtc`: the same date in every trial.
-/// - `pvpanic`: by it a booted guest stops where it can be saved ([`OnStop`]); a guest that is not to
-///   be saved has it too, so that both execute the same instructions.
+/// - `pvpanic`: stops a booted guest where it can be saved ([`OnStop`]); a guest that is not saved has it
+///   too, so that both execute the same instructions.
 pub const MACHINE_WORDS: &[(&str, &str, &str)] = &[
     ("accelerator", "-accel", "tcg,thread=single"),
     ("machine", "-M", "pc-q35-7.1,sata=off,usb=off,smbus=off,vmport=off,smm=off,i8042=off,hpet=on"),
@@ -80,28 +78,28 @@ pub const MACHINE_WORDS: &[(&str, &str, &str)] = &[
     ("stop", "-device", "pvpanic"),
 ];
 
-/// QEMU's instruction clock for a CPU, another word of the identity: an instruction takes
+/// Returns QEMU's instruction clock for a CPU, another word of the identity: an instruction takes
 /// 2^shift ns. It cannot take less; see [`faster`].
 pub fn clock(cpu: CpuPlan) -> String {
     format!("shift={},sleep=off", (-cpu.log2).max(0))
 }
 
-/// The words for a kernel on a CPU of more than one instruction a nanosecond; none for others.
+/// Returns the words for a kernel on a CPU of more than one instruction per nanosecond; none for others.
 ///
-/// The guest's own clock is slowed down: QEMU's time stamp counter goes up by one with each
-/// instruction, and the kernel is told that it does so k times in a nanosecond. Clocks, timers,
-/// delays and CPU accounts of Linux are all taken from that counter. The hpet that wakes the kernel
-/// counts QEMU's time still: it comes too early by the factor k, and is set again for what is left.
+/// The guest's own clock is slowed down: QEMU's time stamp counter advances by one per instruction, and the
+/// kernel assumes k per nanosecond. Clocks, timers, delays and CPU accounting of Linux all use that counter.
+/// The hpet that wakes the kernel still counts QEMU's time: it fires too early by the factor k, and is set
+/// again for the remainder.
 fn faster(cpu: CpuPlan) -> Option<String> {
     (cpu.log2 > 0).then(|| format!("tsc_early_khz={}", 1_000_000u64 << cpu.log2))
 }
 
-/// The oldest machine that has what we need, without its options; QEMU must know it.
+/// The oldest suitable machine type, without options; QEMU must support it.
 pub const MACHINE_TYPE: &str = "pc-q35-7.1";
 
 /// The kernel's command line, word by word, with the reason for each.
 pub const KERNEL_WORDS: &[(&str, &str)] = &[
-    ("console=ttyS0", "where a panic is read; the trial itself writes nothing there"),
+    ("console=ttyS0", "for panics; the trial itself writes nothing there"),
     ("loglevel=1", "a console line costs 7 ms of guest time at 115200 baud"),
     ("panic=-1", "a panic reboots at once, and a reboot ends QEMU"),
     ("oops=panic", "a damaged kernel measures nothing"),
@@ -116,10 +114,10 @@ pub const KERNEL_WORDS: &[(&str, &str)] = &[
     ("tsc=reliable", "the clock of the guest is exact; no watchdog compares it"),
     ("no_timer_check", "the timer works; no loop proves it"),
     ("cryptomgr.notests", "self-tests of ciphers take 0.7 virtual seconds of boot"),
-    ("initcall_blacklist=load_system_certificate_list", "keys nobody asks for, 0.13 s of boot"),
+    ("initcall_blacklist=load_system_certificate_list", "unused keys, 0.13 s of boot"),
 ];
 
-/// The kernel's whole command line, with `more` words (none if empty), and what it hands to PID 1.
+/// Returns the kernel's whole command line, with `more` words (none if empty) and the arguments of PID 1.
 pub fn kernel_command_line(cpu: CpuPlan, more: &str) -> String {
     let words = KERNEL_WORDS.iter().map(|(word, _)| word.to_string());
     let more = (!more.is_empty()).then(|| more.to_string());
@@ -127,39 +125,39 @@ pub fn kernel_command_line(cpu: CpuPlan, more: &str) -> String {
     format!("{} -- {}", words.join(" "), INIT_ARGUMENTS.join(" "))
 }
 
-/// What the machine does when its guest has booted and says so.
+/// The action of the machine when its guest has booted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnStop {
-    /// It goes on.
+    /// It continues.
     GoOn,
     /// It stops between two instructions, to be saved.
     Save,
-    /// It does not boot at all, but goes on from what was saved there.
+    /// It does not boot, but continues from a saved state.
     Restore,
 }
 
-/// Open files that QEMU inherits; it finds them below /proc/self/fd.
+/// Open files that QEMU inherits, as /proc/self/fd/N.
 #[derive(Debug)]
 pub struct Inherited {
     /// The kernel.
     pub kernel: RawFd,
     /// The mailbox's memory.
     pub mailbox: RawFd,
-    /// Where the serial console goes.
+    /// The output of the serial console.
     pub console: RawFd,
     /// The initramfs.
     pub initramfs: RawFd,
-    /// A socket for QEMU's control protocol, where the machine is saved or restored.
+    /// A socket for QEMU's control protocol, if the machine is saved or restored.
     pub control: Option<RawFd>,
     /// The workload's input, and its size in bytes.
     pub input: Option<(RawFd, u64)>,
-    /// The disks' bytes, one for each of the machine's disks.
+    /// One file for each of the machine's disks.
     pub disks: Vec<RawFd>,
     /// The log of their requests, and its size in bytes.
     pub log: Option<(RawFd, u64)>,
 }
 
-/// QEMU's arguments.
+/// Returns QEMU's arguments.
 pub fn arguments(
     cpu: CpuPlan,
     more_words: &str,
@@ -184,7 +182,7 @@ pub fn arguments(
     let slots = pmem_disks(machine).count();
     let more = match pmem {
         0 => String::new(),
-        // Room between what is there and the first slot, for the alignment of each.
+        // Address space between the RAM and the first slot, for the alignment of each.
         _ => format!(",slots={slots},maxmem={}B", machine.ram.0 + pmem + ((slots as u64) << 30)),
     };
     add("-m", format!("size={}B{more}", machine.ram.0));
@@ -231,7 +229,7 @@ pub fn arguments(
         "-append",
         match machine.accel {
             AccelPlan::Tcg => words,
-            // The APIC's timer is the one that KVM has.
+            // KVM has the APIC's timer.
             AccelPlan::Kvm => words.replace("noapictimer ", ""),
         },
     );
@@ -240,8 +238,8 @@ pub fn arguments(
 }
 
 impl DiskRegion {
-    /// Its size in the guest, in bytes: a PCI region is a power of two and at least a page; an
-    /// NVDIMM is what it is, in whole 2 MiB.
+    /// Returns the size in the guest, in bytes: a PCI region is a power of two and at least a page; an
+    /// NVDIMM is a multiple of 2 MiB.
     pub fn size(&self) -> u64 {
         match self.attach {
             Attach::Nbd => self.region.0.max(4096).checked_next_power_of_two().unwrap_or(1 << 63),
@@ -258,13 +256,13 @@ fn memory(name: &str, file: RawFd, size: u64) -> String {
     format!("memory-backend-file,id={name},mem-path={},size={size}B,share=on", path(file))
 }
 
-/// A region of shared memory in a PCI slot. Its master, as QEMU calls it, may be saved; the memory
-/// itself is not.
+/// Returns the argument of a region of shared memory in a PCI slot. With `master=on` QEMU can save the
+/// machine; the memory itself is not saved.
 fn shared(name: &str, slot: usize) -> String {
     format!("ivshmem-plain,memdev={name},addr={slot:#x},master=on")
 }
 
-/// Where a child finds an open file that it inherits.
+/// Returns a child's path of an inherited open file.
 pub fn path(file: RawFd) -> String {
     format!("/proc/self/fd/{file}")
 }
@@ -287,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Open files of a guest with nothing but its disks.
+    /// Returns open files of a guest with only its disks.
     fn files() -> Inherited {
         Inherited {
             kernel: 8,
@@ -310,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn kvm_has_its_own_timer_and_no_count_of_instructions() {
+    fn kvm_has_its_own_timer_and_no_instruction_count() {
         let machine = Machine { accel: AccelPlan::Kvm, ..machine(one_disk()) };
         let cpu = CpuPlan::default();
         let line = arguments(cpu, "", &machine, OnStop::GoOn, &files()).join(" ");
@@ -323,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_is_a_region_of_its_own_that_the_guest_cannot_write() {
+    fn an_input_is_a_separate_read_only_region() {
         let files = Inherited { input: Some((9, 1 << 20)), ..files() };
         let with = line_with(&files, OnStop::GoOn, one_disk());
         let added = " -object memory-backend-file,id=input,mem-path=/proc/self/fd/9,\
@@ -334,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_a_region_of_its_own() {
+    fn the_log_is_a_separate_region() {
         let files = Inherited { log: Some((9, 1 << 20)), ..files() };
         let with = line_with(&files, OnStop::GoOn, one_disk());
         let added = " -object memory-backend-file,id=log,mem-path=/proc/self/fd/9,\
@@ -367,8 +365,8 @@ mod tests {
 
     #[test]
     fn a_slower_cpu_has_another_clock_and_a_faster_one_another_kernel() {
-        let cpu = |typed: &str| typed.parse::<CpuPlan>().unwrap();
-        let clocks = ["1/64", "1/2", "1", "4"].map(|typed| clock(cpu(typed)));
+        let cpu = |text: &str| text.parse::<CpuPlan>().unwrap();
+        let clocks = ["1/64", "1/2", "1", "4"].map(|text| clock(cpu(text)));
         assert_eq!(
             clocks.map(|clock| clock.replace(",sleep=off", "")),
             ["shift=6", "shift=1", "shift=0", "shift=0"]
@@ -395,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn an_nvdimm_gets_a_slot_and_room_and_no_pci_address() {
+    fn an_nvdimm_gets_a_slot_and_address_space_and_no_pci_address() {
         let line = line(vec![DiskRegion { region: Bytes(1 << 30), attach: Attach::Pmem }]);
         assert!(line.contains("hpet=on,nvdimm=on"), "{line}");
         assert!(line.contains("-m size=536870912B,slots=1,maxmem=2684354560B"), "{line}");

@@ -1,8 +1,8 @@
-//! QEMU's own control protocol, as much of it as a snapshot needs: commands and their answers, and
-//! an open file handed over.
+//! A client of QEMU's control protocol (QMP), as far as snapshots need it: commands, their responses, and
+//! passing open files.
 //!
-//! The protocol (docs/interop/qmp-spec of QEMU): one JSON object a line, first a greeting, then
-//! each command is answered by `return` or `error`; events may come between.
+//! The protocol (docs/interop/qmp-spec of QEMU): one JSON object per line, first a greeting, then a
+//! `return` or `error` for each command; events may come between.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IoSlice, Write};
@@ -14,10 +14,10 @@ use std::time::Duration;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 
-/// How long QEMU may take to answer one command; it answers each within milliseconds.
+/// The time limit for QEMU's response to a command; it responds within milliseconds.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// A conversation with one QEMU.
+/// A connection to one QEMU.
 #[derive(Debug)]
 pub struct Qmp {
     stream: UnixStream,
@@ -25,10 +25,10 @@ pub struct Qmp {
 }
 
 impl Qmp {
-    /// Reads the greeting and agrees to speak.
+    /// Reads the greeting and negotiates capabilities.
     ///
     /// # Errors
-    /// What [`Qmp::command`] reports.
+    /// Those of [`Qmp::command`].
     pub fn start(stream: UnixStream) -> io::Result<Qmp> {
         stream.set_read_timeout(Some(ANSWER))?;
         let lines = BufReader::new(stream.try_clone()?);
@@ -38,20 +38,20 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Gives a command and waits for what it returns.
+    /// Sends a command and returns the value of its response.
     ///
     /// # Errors
-    /// If QEMU has ended, does not answer, or answers with an error, which is then the text.
+    /// QEMU has ended, does not respond, or responds with an error.
     pub fn command(&mut self, name: &str, arguments: &Value) -> io::Result<Value> {
         let line = json!({ "execute": name, "arguments": arguments }).to_string();
         self.stream.write_all(line.as_bytes())?;
         self.answer(name)
     }
 
-    /// Hands over an open file, which later commands call `name`.
+    /// Passes an open file, which later commands refer to by `name`.
     ///
     /// # Errors
-    /// What [`Qmp::command`] reports.
+    /// Those of [`Qmp::command`].
     pub fn hand_over(&mut self, file: &File, name: &str) -> io::Result<()> {
         let line = json!({ "execute": "getfd", "arguments": { "fdname": name } }).to_string();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -64,10 +64,10 @@ impl Qmp {
         self.answer("getfd").map(drop)
     }
 
-    /// The machine's state: `running`, `paused`, `guest-panicked`, `inmigrate`, ...
+    /// Returns the machine's state: `running`, `paused`, `guest-panicked`, `inmigrate`, ...
     ///
     /// # Errors
-    /// What [`Qmp::command`] reports.
+    /// Those of [`Qmp::command`].
     pub fn status(&mut self) -> io::Result<String> {
         let answer = self.command("query-status", &json!({}))?;
         Ok(answer["status"].as_str().unwrap_or_default().to_string())
@@ -77,8 +77,8 @@ impl Qmp {
         loop {
             let mut line: Value = serde_json::from_str(&self.line()?)?;
             if let Some(error) = line.get("error") {
-                let said = error["desc"].as_str().unwrap_or("no reason");
-                return Err(io::Error::other(format!("QEMU refused {name}: {said}")));
+                let reason = error["desc"].as_str().unwrap_or("no reason");
+                return Err(io::Error::other(format!("QEMU refused {name}: {reason}")));
             }
             if let Some(value) = line.get_mut("return") {
                 return Ok(value.take());
@@ -89,7 +89,7 @@ impl Qmp {
     fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         match self.lines.read_line(&mut line)? {
-            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "QEMU has hung up")),
+            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "QEMU closed the connection")),
             _ => Ok(line),
         }
     }
@@ -99,26 +99,26 @@ impl Qmp {
 mod tests {
     use super::*;
 
-    /// A QEMU that says these lines, whatever it is asked.
+    /// Connects to a fake QEMU that sends these lines.
     fn qemu(lines: &'static str) -> io::Result<Qmp> {
         let (ours, mut theirs) = UnixStream::pair()?;
         theirs.write_all(lines.as_bytes())?;
-        // It hears to the end, so that what we say meets no closed socket.
+        // It reads to the end, so that our writes do not meet a closed socket.
         std::thread::spawn(move || io::copy(&mut theirs.try_clone()?, &mut io::sink()));
         Qmp::start(ours)
     }
 
     #[test]
-    fn events_between_a_command_and_its_answer_are_passed_over() {
-        let said = "{\"QMP\":{}}\r\n{\"return\":{}}\r\n{\"event\":\"STOP\"}\r\n\
+    fn events_between_a_command_and_its_response_are_skipped() {
+        let lines = "{\"QMP\":{}}\r\n{\"return\":{}}\r\n{\"event\":\"STOP\"}\r\n\
                     {\"return\":{\"status\":\"guest-panicked\"}}\r\n";
-        assert_eq!(qemu(said).unwrap().status().unwrap(), "guest-panicked");
+        assert_eq!(qemu(lines).unwrap().status().unwrap(), "guest-panicked");
     }
 
     #[test]
-    fn a_refusal_is_told_in_qemus_words() {
-        let said = "{\"QMP\":{}}\n{\"return\":{}}\n{\"error\":{\"desc\":\"no such file\"}}\n";
-        let error = qemu(said).unwrap().command("migrate", &json!({})).unwrap_err();
+    fn an_error_has_qemus_description() {
+        let lines = "{\"QMP\":{}}\n{\"return\":{}}\n{\"error\":{\"desc\":\"no such file\"}}\n";
+        let error = qemu(lines).unwrap().command("migrate", &json!({})).unwrap_err();
         assert_eq!(error.to_string(), "QEMU refused migrate: no such file");
     }
 
@@ -135,18 +135,20 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         (&theirs).write_all(b"{\"QMP\":{}}\n{\"return\":{}}\n{\"return\":{}}\n").unwrap();
         let mut qmp = Qmp::start(ours).unwrap();
-        let mut heard = [0; 4096];
-        let _ = std::io::Read::read(&mut (&theirs), &mut heard).unwrap();
+        let mut received = [0; 4096];
+        let _ = std::io::Read::read(&mut (&theirs), &mut received).unwrap();
         qmp.hand_over(&tempfile::tempfile().unwrap(), "snapshot").unwrap();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut bytes = [io::IoSliceMut::new(&mut heard)];
+        let mut bytes = [io::IoSliceMut::new(&mut received)];
         let got = recvmsg(&theirs, &mut bytes, &mut control, RecvFlags::empty()).unwrap();
         let files = control.drain().map(|message| match message {
             RecvAncillaryMessage::ScmRights(files) => files.count(),
             _ => 0,
         });
         assert_eq!(files.sum::<usize>(), 1);
-        assert!(String::from_utf8_lossy(&heard[..got.bytes]).contains("\"fdname\":\"snapshot\""));
+        assert!(
+            String::from_utf8_lossy(&received[..got.bytes]).contains("\"fdname\":\"snapshot\"")
+        );
     }
 }

@@ -1,8 +1,7 @@
-//! Snapshots of booted guests, kept between runs.
+//! Snapshots of booted guests, cached between runs.
 //!
-//! A snapshot is one file of QEMU's (the guest's memory that is not zero, the state of its devices),
-//! kept under a key that says which guest and machine it is of, with the hash of what the guest could tell
-//! of it ([`crate::vmstate`]).
+//! A snapshot is one file of QEMU's (the guest's memory that is not zero, the state of its devices). Its
+//! key identifies guest and machine, and its hash covers all that the guest can see ([`crate::vmstate`]).
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -17,20 +16,20 @@ use crate::error::RunError;
 use crate::kept::Kept;
 use crate::vmstate;
 
-/// How much all snapshots together may take on the host, in bytes; those used longest ago go first.
-/// One takes about 110 MB.
+/// The limit of all snapshots on the host, in bytes; the least recently used are removed first. One takes
+/// about 110 MB.
 const LIMIT: u64 = 4 << 30;
 
-/// How far the clock of a saved guest may be past the moment of its stop, in nanoseconds: the
-/// way from one to the other is some thousand instructions. Now and then QEMU's main loop sees the
-/// stopped processor before it knows that the machine has stopped, takes it for asleep, and lets time
-/// jump to the next timer. Such a guest is not the one that goes on in a cold boot.
+/// The tolerance of a saved guest's clock after the moment of its stop, in nanoseconds: saving takes some
+/// thousand instructions. Occasionally QEMU's main loop sees the stopped processor before it knows that the
+/// machine has stopped, treats it as asleep, and lets time jump to the next timer. Such a guest differs
+/// from one that boots cold.
 const SLACK: u64 = 50_000;
 
-/// How often a guest is booted to be saved until its clock is right.
+/// The number of boots for saving a guest until its clock is right.
 const TRIES: usize = 8;
 
-/// A booted guest, saved.
+/// A saved, booted guest.
 #[derive(Debug)]
 pub struct Snapshot {
     file: File,
@@ -38,27 +37,27 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// SHA-256, in hex, of all that the guest could tell of it.
+    /// Returns the SHA-256, in hex, of all that the guest can see.
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
 
-    /// The file, opened anew: each QEMU reads it from its beginning.
+    /// Opens the file again: each QEMU reads it from its beginning.
     pub(crate) fn open(&self) -> io::Result<File> {
         File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 }
 
-/// Where snapshots are kept.
+/// Returns the cache of snapshots.
 pub fn kept(cache: &Cache) -> Kept {
     Kept::new(cache, "snapshots", LIMIT, |file| Ok(read(file)?.sha256))
 }
 
-/// The snapshot under `key`; if there is none, `make` saves one into the file it is given, and says
-/// when its guest stopped by its own clock.
+/// Returns the snapshot under `key`; if there is none, `make` saves one into the given file and returns the
+/// moment of the guest's stop by its own clock.
 ///
 /// # Errors
-/// What `make` reports, and what the host refuses.
+/// Errors of `make` and of the host.
 pub fn get(
     kept: &Kept,
     key: &str,
@@ -69,8 +68,8 @@ pub fn get(
     Ok(Snapshot { file, sha256 })
 }
 
-/// Makes a snapshot, again if need be, until its clock is right; the last try is taken as it is, and
-/// its hash says that it is another one.
+/// Makes a snapshot, again if necessary, until its clock is right; the last attempt is used anyway, and
+/// differs by its hash.
 fn make_right(
     file: &File,
     make: &mut dyn FnMut(&File) -> Result<u64, RunError>,
@@ -90,7 +89,7 @@ fn make_right(
 
 struct Contents {
     sha256: String,
-    /// Not known where the file is of a form that is not known.
+    /// None if the format of the file is unknown.
     clock: Option<u64>,
 }
 
@@ -102,7 +101,7 @@ fn make_loadable(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads what the file is of.
+/// Reads hash and clock of the file.
 fn read(file: &File) -> io::Result<Contents> {
     let bytes = mapped(file)?;
     Ok(match vmstate::read(bytes.as_ref()) {
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_is_made_once_and_read_from_its_beginning_by_each() {
+    fn a_snapshot_is_made_once_and_each_reader_starts_at_its_beginning() {
         let folder = tempfile::tempdir().unwrap();
         let kept = kept(&Cache::at(folder.path()).unwrap());
         let made = get(&kept, "key", &mut || true, write(b"saved")).unwrap();

@@ -1,7 +1,7 @@
-//! Programs of the host for the guest: where they are, and the loader and libraries they need.
+//! Programs of the host for the guest: their paths, and the loader and libraries they need.
 //!
-//! What ldd would print is worked out from the ELF headers: ldd runs the loader of the program
-//! that it is asked about, and not every host has it.
+//! Dependencies are read from the ELF headers rather than with ldd, which runs the loader of the program;
+//! not every host has that.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::error::LabError;
 /// Guest path → file on the host.
 pub type Files = BTreeMap<String, PathBuf>;
 
-/// Where a program lies: where its path says, or in the folders of PATH, then those of the administrator.
+/// Finds a program: by its absolute path, or in the folders of PATH and then the sbin folders.
 ///
 /// # Errors
 /// [`LabError::NoTool`].
@@ -35,7 +35,7 @@ pub fn find(name: &str) -> Result<PathBuf, LabError> {
         .ok_or_else(|| LabError::NoTool(name.to_string()))
 }
 
-/// Where a guest has it: at its own path, if it was given by one, else in the folder of tools.
+/// Returns a program's path in a guest: its own if it was given by path, else in the folder of tools.
 pub fn in_guest(tool: &str) -> String {
     if tool.starts_with('/') { tool.to_string() } else { format!("{TOOL_FOLDER}/{tool}") }
 }
@@ -47,7 +47,7 @@ fn is_program(path: &Path) -> bool {
 
 /// Adds to `files` the loader and the libraries of `program`, recursively.
 ///
-/// All libraries go into the folder of the C library: its loader looks there without a cache.
+/// All libraries go into the folder of the C library, which the loader searches without a cache.
 ///
 /// # Errors
 /// [`LabError::NoLibrary`] for one that is not installed; an unreadable or damaged file.
@@ -63,7 +63,7 @@ pub fn add_libraries(program: &Path, files: &mut Files) -> Result<(), LabError> 
         }
         for soname in dynamic.needed {
             let found = libraries.find(&soname, &dynamic.search, &file)?;
-            // The loader itself is often among the libraries; it has a place already.
+            // The loader itself is often among the libraries; it has been added already.
             let at = home.join(&soname).to_string_lossy().into_owned();
             if !soname.starts_with("ld-linux") && files.insert(at, found.clone()).is_none() {
                 waiting.push(found);
@@ -82,12 +82,12 @@ fn headers(file: &Path) -> Result<(Option<String>, Dynamic), LabError> {
     read().map_err(LabError::damaged(file))
 }
 
-/// Where this host keeps its libraries.
+/// The libraries of this host.
 struct Libraries {
     cached: BTreeMap<String, PathBuf>,
 }
 
-/// What ld.so(8) falls back to, with the folders of Debian's multiarch.
+/// The default folders of ld.so(8), with those of Debian's multiarch.
 const STANDARD_FOLDERS: &[&str] = &[
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -103,8 +103,8 @@ impl Libraries {
         Libraries { cached: parse_cache(&cache) }
     }
 
-    /// The file of a library, looked for as ld.so(8) does: the program's own folders, the cache,
-    /// the standard folders.
+    /// Finds a library in the order of ld.so(8): the program's own folders, the cache, the standard
+    /// folders.
     fn find(&self, soname: &str, own: &[String], user: &Path) -> Result<PathBuf, LabError> {
         let real = user.canonicalize().unwrap_or_else(|_| user.to_path_buf());
         let origin = real.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
@@ -124,9 +124,9 @@ impl Libraries {
     }
 }
 
-/// Soname → path in ld.so.cache (glibc's dl-cache.h, "glibc-ld.so.cache1.1"), for x86-64 and
-/// without the variants for newer CPUs than the guest has. What cannot be read is left out: the
-/// standard folders are still there.
+/// Parses ld.so.cache (glibc's dl-cache.h, "glibc-ld.so.cache1.1") to soname → path, for x86-64 and
+/// without variants for newer CPUs than the guest's. Unreadable entries are skipped, because the standard
+/// folders are searched too.
 fn parse_cache(cache: &[u8]) -> BTreeMap<String, PathBuf> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;
@@ -134,7 +134,7 @@ fn parse_cache(cache: &[u8]) -> BTreeMap<String, PathBuf> {
     // FLAG_ELF_LIBC6 | FLAG_X8664_LIB64.
     const X86_64: u32 = 0x0303;
     let mut found = BTreeMap::new();
-    // An older format may stand in front of this one.
+    // An older format may precede this one.
     let start = cache.windows(MAGIC.len()).position(|window| window == MAGIC);
     let Some(cache) = start.and_then(|start| cache.get(start..)) else { return found };
     let word = |at: usize| -> Option<u32> {
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dynamic_program_brings_its_loader_and_the_c_library() {
+    fn a_dynamic_program_needs_its_loader_and_the_c_library() {
         let mut files = Files::new();
         add_libraries(&find("true").unwrap(), &mut files).unwrap();
         assert!(files.keys().any(|path| path.contains("ld-linux")), "{files:?}");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_of_libraries_come_along() {
+    fn libraries_of_libraries_are_included() {
         let Ok(mke2fs) = find("mke2fs") else {
             println!("skipped: mke2fs is not installed");
             return;
@@ -191,14 +191,14 @@ mod tests {
         let sh = find("sh").unwrap().canonicalize().unwrap();
         assert_eq!(find(sh.to_str().unwrap()).unwrap(), sh);
         assert!(find("/no/such/program").is_err() && find("/etc/passwd").is_err());
-        assert!(find("./sh").is_err(), "not what a folder of PATH has");
+        assert!(find("./sh").is_err(), "relative paths are refused");
         assert_eq!([in_guest("mke2fs"), in_guest("/opt/x")], ["/bin/mke2fs", "/opt/x"]);
         let error = find("no-such-program-anywhere").unwrap_err();
         assert!(matches!(error, LabError::NoTool(name) if name == "no-such-program-anywhere"));
     }
 
     #[test]
-    fn a_damaged_library_cache_is_no_cache() {
+    fn a_damaged_library_cache_is_ignored() {
         assert!(parse_cache(b"").is_empty());
         let mut cache = b"glibc-ld.so.cache1.1".to_vec();
         cache.extend_from_slice(&u32::MAX.to_le_bytes());
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_library_names_who_needs_it() {
+    fn the_error_of_a_missing_library_names_its_user() {
         let error = Libraries::of_host().find("libnone.so.9", &[], Path::new("/bin/true"));
         let text = error.unwrap_err().to_string();
         assert_eq!(text, "find the library 'libnone.so.9' that /bin/true needs");

@@ -1,10 +1,9 @@
-//! QEMU's file of a saved machine: what a guest could tell of it, as a hash, and how it is made
-//! ready to be loaded into a fresh machine.
+//! QEMU's file of a saved machine: a hash of all that the guest can see, and the preparation for loading it
+//! into a new machine.
 //!
-//! QEMU's file also holds what no guest can see: two offsets of the host's own clocks, and the
-//! borders of the pieces in which memory was written, which lie where 50 ms of host time had gone.
-//! These are left out. A piece may begin with pages of the block that the piece before ended with, which is
-//! then not named again.
+//! The file also has data that no guest can see: two offsets of the host's clocks, and the boundaries of the
+//! pieces in which memory was written, which depend on host time (every 50 ms). These are excluded. A piece
+//! may begin with pages of the previous piece's last block, which is then not named again.
 //!
 //! The format is that of QEMU's migration/savevm.c and migration/ram.c: sections of one byte of
 //! type, a number, and for a first or whole section a name; numbers are big-endian.
@@ -33,15 +32,15 @@ const PAGE: u64 = 4096;
 /// The head of the first section of memory after its number.
 const RAM: &[u8] = b"\x03ram";
 
-/// Where the section of the clocks, `timer`, has its name, and its two offsets of host clocks
-/// (`cpu_ticks_offset`, `cpu_clock_offset` of softmmu/cpu-timers.c; with `-icount` the guest's
-/// clock is neither).
+/// The position of the name of the clocks' section, `timer`, and of its two offsets of host clocks
+/// (`cpu_ticks_offset`, `cpu_clock_offset` of softmmu/cpu-timers.c; with `-icount` the guest's clock is
+/// neither).
 const TIMER: (usize, &[u8]) = (5, b"\x05timer");
 const HOST_CLOCKS: [std::ops::Range<usize>; 2] = [19..27, 35..43];
 
-/// Where the file says at which address of the guest a PCI device's shared memory lay. A fresh
-/// machine, whose devices have no addresses before they are loaded, takes such a file only if these
-/// 8 bytes are zero; loading the device then puts its memory where it was.
+/// Returns the positions of the guest addresses of PCI devices' shared memory in the file. A new machine,
+/// whose devices have no addresses before they are loaded, accepts the file only if these 8 bytes are zero;
+/// loading a device then restores its address.
 pub fn placed(file: &[u8]) -> Option<Vec<usize>> {
     let mut reader = Reader { bytes: file, at: memory_section(file)? };
     // Type, number, name, instance, version of the first section.
@@ -65,15 +64,15 @@ fn memory_section(file: &[u8]) -> Option<usize> {
 pub struct Saved {
     /// SHA-256, in hex, over memory and devices.
     pub sha256: String,
-    /// The guest's clock, in nanoseconds since power on: instructions, and time that it slept.
+    /// The guest's clock, in nanoseconds since power on: instructions, and time asleep.
     pub clock: u64,
 }
 
-/// The name of the clock's part of the section `timer`, before its version, the time slept and the
-/// instructions (`qemu_icount_bias`, `qemu_icount`).
+/// The name of the clock's subsection of `timer`; its version, the time asleep and the instructions follow
+/// (`qemu_icount_bias`, `qemu_icount`).
 const ICOUNT: &[u8] = b"\x0ctimer/icount";
 
-/// Reads a saved machine; none if the file is not of the form that is known here.
+/// Parses a saved machine; none if the format of the file is unknown.
 pub fn read(file: &[u8]) -> Option<Saved> {
     let mut reader = Reader { bytes: file, at: memory_section(file)? };
     let mut memory = Memory::default();
@@ -108,12 +107,12 @@ pub fn read(file: &[u8]) -> Option<Saved> {
     Some(Saved { sha256: sha256_hex(&[memory.digests(), devices].concat()), clock })
 }
 
-/// The guest's memory, as far as it was read.
+/// The guest's memory read so far.
 #[derive(Default)]
 struct Memory<'a> {
     /// Block and address of each page that is not zero.
     pages: BTreeMap<(Rc<str>, u64), &'a [u8]>,
-    /// The block of the last page, in whichever section that was.
+    /// The block of the last page, of any section.
     block: Rc<str>,
 }
 
@@ -143,7 +142,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Block, address and hash of each page.
+    /// Returns block, address and hash of each page.
     fn digests(&self) -> Vec<u8> {
         let pages: Vec<&[u8]> = self.pages.values().copied().collect();
         let named = self.pages.keys().zip(digest::of_each(&pages));
@@ -155,8 +154,8 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Reads the list of the blocks of memory: name, size, and (x-ignore-shared) address; names, and
-/// where in the file the address stands.
+/// Reads the list of memory blocks (name, size, and with x-ignore-shared address), and returns names and
+/// the file positions of the addresses.
 fn blocks(reader: &mut Reader<'_>, total: u64) -> Option<Vec<(String, usize)>> {
     let mut found = Vec::new();
     let mut left = total;

@@ -165,10 +165,7 @@ fn kill_at_work(device: &str, image: &Path, mkfs: &str) {
     }
     let refusal = look(Path::new(device), image.to_str()).unwrap_err().to_string();
     assert!(refusal.contains("another fsdyno"), "{refusal}");
-    assert!(
-        left_drives().iter().all(|it| it.path != Path::new(device)),
-        "a process has it open"
-    );
+    assert!(left_drives().iter().all(|it| it.path != Path::new(device)), "a process has it open");
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(parts(device), "the kernel keeps the parts of the dead");
