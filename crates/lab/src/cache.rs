@@ -1,10 +1,9 @@
-//! The folder in which a lab keeps what it uses again: kernels, snapshots, disks.
+//! The cache folder of a lab: kernels, snapshots, images of disks.
 //!
-//! A lab boots what lies there, and unpacks packages there, which root does as root. So no other user may
-//! be able to change anything in it. Every component of its path belongs to root or to the user of this
-//! process, and nobody else may write to it; where others may add entries (a sticky folder, such as
-//! /tmp), they cannot replace ours. With that, a path below the folder names the same file for as
-//! long as we leave it alone.
+//! A lab boots files from there and unpacks packages there, as root if run by root, so no other user may be
+//! able to change anything in it. Every component of its path must belong to root or to the user of this
+//! process, and must not be writable by others; in a sticky folder (such as /tmp) others can add entries but
+//! cannot replace ours. A path below the folder then names the same file as long as we do not change it.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,10 +14,10 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::LabError;
 
-/// How many links a path may lead through; Linux has the same limit.
+/// The limit of links in a path, the same as in Linux.
 const LINKS: u32 = 40;
 
-/// Where root's cache is if it has no home.
+/// The cache folder of a root without a home.
 const OF_ROOT: &str = "/var/cache";
 
 /// A folder that no other user can change.
@@ -28,10 +27,10 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The user's own: `fsdyno` below the cache folder of the XDG Base Directory Specification.
+    /// Opens the user's cache: `fsdyno` below the cache folder of the XDG Base Directory Specification.
     ///
     /// # Errors
-    /// What [`Cache::at`] reports, and [`LabError::UnsafeCache`] where no folder is known.
+    /// Those of [`Cache::at`], and [`LabError::UnsafeCache`] if no folder is known.
     pub fn of_user() -> Result<Cache, LabError> {
         let xdg = env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty());
         // Without HOME, the home in /etc/passwd.
@@ -49,29 +48,29 @@ impl Cache {
         Cache::at(&folder.join("fsdyno"))
     }
 
-    /// A folder, which need not be there yet.
+    /// Opens a cache in a folder that need not exist yet.
     ///
     /// # Errors
-    /// [`LabError::UnsafeCache`] for one that somebody else can change.
+    /// [`LabError::UnsafeCache`] if another user can change it.
     pub fn at(folder: &Path) -> Result<Cache, LabError> {
         walk(folder, Absent::Left).map(|folder| Cache { folder })
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.folder
     }
 
-    /// A folder in it, made where it is not there yet.
+    /// Returns a folder in the cache, creating it if it is missing.
     ///
     /// # Errors
-    /// As [`Cache::at`], and what the host refuses.
+    /// As [`Cache::at`], and errors of the host.
     pub fn folder(&self, name: &str) -> Result<PathBuf, LabError> {
         walk(&self.folder.join(name), Absent::Made)
     }
 }
 
-/// Puts a file into a folder, whole or not at all, also where the host loses its power.
+/// Writes a file into a folder atomically and durably.
 pub fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(bytes)?;
@@ -80,33 +79,33 @@ pub fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     sync(folder)
 }
 
-/// Makes all that was written to a folder's file system last.
+/// Syncs the file system of a folder.
 pub fn sync_all(folder: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(folder)?)?)
 }
 
-/// Makes the names in a folder last.
+/// Syncs the names in a folder.
 pub fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// What a walk does with a folder that is not there.
+/// The handling of a missing folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Absent {
     Left,
     Made,
 }
 
-/// The path without links, if nobody else can change what it leads to.
+/// Resolves links in a path, and checks that no other user can change its target.
 fn walk(path: &Path, absent: Absent) -> Result<PathBuf, LabError> {
     let unsafe_for = |reason| LabError::UnsafeCache { folder: path.into(), reason };
     let whole = std::path::absolute(path).map_err(LabError::io("find", path))?;
-    // What is still to be walked, the next component last.
+    // The remaining components, the next one last.
     let mut left = components(&whole);
     let (mut at, mut links) = (PathBuf::new(), 0);
     while let Some(component) = left.pop() {
         match component.to_str() {
-            // What is above was looked at on the way here, and is no link.
+            // The parent has been checked already, and is not a link.
             Some("..") => drop(at.pop()),
             _ => at.push(component),
         }
@@ -116,7 +115,7 @@ fn walk(path: &Path, absent: Absent) -> Result<PathBuf, LabError> {
                 return Ok(at);
             }
             (Err(error), Absent::Made) if error.kind() == ErrorKind::NotFound => made(&at)?,
-            (found, _) => found.map_err(LabError::io("look at", &at))?,
+            (found, _) => found.map_err(LabError::io("inspect", &at))?,
         };
         of_others(&at, &found, left.is_empty()).map_err(unsafe_for)?;
         if found.is_symlink() {
@@ -132,49 +131,49 @@ fn walk(path: &Path, absent: Absent) -> Result<PathBuf, LabError> {
     Ok(at)
 }
 
-/// Makes a folder for its user alone, and looks at what is there then: another may have been faster.
+/// Creates a private folder, and returns its status; another process may have created it first.
 fn made(folder: &Path) -> Result<Metadata, LabError> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             Err(LabError::io("create", folder)(error))
         }
-        _ => fs::symlink_metadata(folder).map_err(LabError::io("look at", folder)),
+        _ => fs::symlink_metadata(folder).map_err(LabError::io("inspect", folder)),
     }
 }
 
-/// The components of a path, the first one last.
+/// Returns the components of a path in reverse order.
 fn components(path: &Path) -> Vec<OsString> {
     let all = path.components().filter(|component| *component != Component::CurDir);
     let all: Vec<OsString> = all.map(|component| component.as_os_str().to_owned()).collect();
     all.into_iter().rev().collect()
 }
 
-/// Says who else can change something, if anybody can.
+/// Checks that no other user can change a component.
 fn of_others(at: &Path, found: &Metadata, last: bool) -> Result<(), String> {
     let (owner, user, shown) = (found.uid(), user(), at.display());
     if owner != user && owner != 0 && !is_outside(owner) {
         return Err(format!(
-            "{shown} belongs to the user {owner}, and this is the user {user}; what is kept there is booted"
+            "{shown} belongs to the user {owner}, and this is the user {user}; its files are booted"
         ));
     }
     if found.is_symlink() {
         return Ok(());
     }
     if !found.is_dir() {
-        return Err(format!("{shown} is no folder"));
+        return Err(format!("{shown} is not a folder"));
     }
     let (mode, sticky) = (found.mode() & 0o7777, found.mode() & 0o1000 != 0);
     if mode & 0o022 != 0 && (last || !sticky) {
         return Err(format!(
-            "other users may write to {shown} (mode {mode:o}), and what is kept there is booted; \
+            "other users may write to {shown} (mode {mode:o}), and its files are booted; \
              `chmod go-w {shown}` ends that"
         ));
     }
     Ok(())
 }
 
-/// Whether an owner is one of those whom a user namespace has no numbers for: there root, who owns the
-/// system's folders, is one of them.
+/// Reports whether an owner has no number in this user namespace; the root that owns the system's folders may
+/// be one of them.
 fn is_outside(owner: u32) -> bool {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let all = read("/proc/self/uid_map").split_whitespace().eq(["0", "0", "4294967295"]);
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_is_made_for_its_user_alone() {
+    fn a_cache_is_private_to_its_user() {
         let own = tempfile::tempdir().unwrap();
         let cache = Cache::at(&own.path().join("new/fsdyno")).unwrap();
         assert!(!cache.path().exists());
@@ -223,7 +222,7 @@ mod tests {
             assert!(error.contains(&format!("{} (mode {bits:o})", folder.display())), "{error}");
             mode(&folder, 0o755);
         }
-        // In a sticky folder nobody can replace what is another's.
+        // In a sticky folder no user can replace another's entries.
         mode(&own.path().join("a"), 0o1777);
         Cache::at(&inner).unwrap();
         mode(&inner, 0o777);
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_another_user_is_refused_and_so_is_a_link_of_theirs() {
+    fn folders_and_links_of_another_user_are_refused() {
         let own = tempfile::tempdir().unwrap();
         let [folder, link] = ["folder", "link"].map(|name| own.path().join(name));
         fs::create_dir(&folder).unwrap();
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_walked_through_one_by_one() {
+    fn links_are_checked_one_by_one() {
         let own = tempfile::tempdir().unwrap();
         fs::create_dir_all(own.path().join("a/b")).unwrap();
         symlink("../a/./b", own.path().join("a/link")).unwrap();
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_put_in_place_of_a_link_and_not_through_it() {
+    fn a_file_replaces_a_link_and_is_not_written_through_it() {
         let own = tempfile::tempdir().unwrap();
         let victim = own.path().join("victim");
         fs::write(&victim, "untouched").unwrap();

@@ -1,25 +1,25 @@
-//! The few things the lab asks of an ELF file: its sections, its interpreter, the libraries it
-//! needs, and its notes. 64-bit little-endian only (x86-64), every offset checked.
+//! A minimal ELF parser: sections, interpreter, needed libraries, and notes. 64-bit little-endian only
+//! (x86-64), every offset checked.
 
 use std::ops::Range;
 
-/// Why a file is no ELF file that the lab understands.
+/// The reason why a file is not a supported ELF file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ElfError {
     /// No ELF magic, or not 64-bit little-endian.
-    #[error("it is no 64-bit little-endian ELF file")]
+    #[error("it is not a 64-bit little-endian ELF file")]
     NotElf,
     /// A header points outside the file.
     #[error("a header of it points outside the file")]
     OutOfBounds,
 }
 
-/// What a dynamic executable or library asks of the loader.
+/// The requests of a dynamic executable or library to the loader.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Dynamic {
     /// Sonames of the libraries it needs, in order.
     pub needed: Vec<String>,
-    /// Folders to look in first (RUNPATH, else RPATH), `$ORIGIN` not yet replaced.
+    /// Folders to search first (RUNPATH, else RPATH), `$ORIGIN` not yet replaced.
     pub search: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Elf<'a> {
         Ok(elf)
     }
 
-    /// The contents of a section by name.
+    /// Returns the contents of a section by name.
     ///
     /// # Errors
     /// [`ElfError::OutOfBounds`]; a missing section is `None`.
@@ -79,7 +79,7 @@ impl<'a> Elf<'a> {
         self.section_range(name)?.map(|range| self.slice(range)).transpose()
     }
 
-    /// Where the contents of a section are in the file.
+    /// Returns the range of a section's contents in the file.
     ///
     /// # Errors
     /// [`ElfError::OutOfBounds`]; a missing section is `None`.
@@ -103,7 +103,7 @@ impl<'a> Elf<'a> {
         Ok(None)
     }
 
-    /// The loader that a dynamic executable asks for.
+    /// Returns the loader of a dynamic executable.
     ///
     /// # Errors
     /// [`ElfError::OutOfBounds`].
@@ -114,7 +114,7 @@ impl<'a> Elf<'a> {
         }
     }
 
-    /// What it asks of the loader; nothing, if it is static.
+    /// Returns its requests to the loader; empty if it is static.
     ///
     /// # Errors
     /// [`ElfError::OutOfBounds`].
@@ -145,7 +145,7 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// Whether it carries a note of this owner and type.
+    /// Reports whether it has a note of this owner and type.
     pub fn has_note(&self, owner: &[u8], kind: u32) -> bool {
         let notes = self.segments.iter().filter(|segment| segment.kind == PT_NOTE);
         notes.into_iter().any(|segment| {
@@ -164,7 +164,7 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// Where in the file a loaded address lies.
+    /// Returns the file offset of a loaded address.
     fn file_offset(&self, address: u64) -> Result<usize, ElfError> {
         self.segments
             .iter()
@@ -198,7 +198,7 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// Offset of entry `index` in a table of entries of `size` bytes.
+/// Returns the offset of entry `index` in a table of entries of `size` bytes.
 fn index_in(table: u64, index: u64, size: u16) -> Result<usize, ElfError> {
     let at = table.checked_add(index * u64::from(size)).ok_or(ElfError::OutOfBounds)?;
     // Far below the end of the address space, so that fields can be added without a check.
@@ -213,7 +213,7 @@ fn range(offset: u64, length: u64) -> Result<Range<usize>, ElfError> {
     }
 }
 
-/// The string at an offset of a string table; empty where there is none.
+/// Returns the string at an offset of a string table, or an empty one.
 fn string(table: &[u8], at: usize) -> String {
     let text = table.get(at..).unwrap_or_default();
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());

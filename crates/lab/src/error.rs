@@ -1,4 +1,4 @@
-//! What can go wrong before a guest runs ([`LabError`]) and while it runs ([`RunError`]).
+//! Errors before a guest runs ([`LabError`]) and while it runs ([`RunError`]).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::elf::ElfError;
 
-/// Why no guest could be made.
+/// The reason why no guest could be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// There is no QEMU.
@@ -17,39 +17,39 @@ pub enum LabError {
     WrongQemu {
         /// The program.
         path: PathBuf,
-        /// What it lacks.
+        /// The missing feature.
         reason: String,
     },
-    /// No kernel fits, and none could be brought.
+    /// There is no suitable kernel, and none could be downloaded.
     #[error("find a kernel: {0}")]
     NoKernel(String),
-    /// Other users could change what the lab keeps.
+    /// Other users could change the lab's cache.
     #[error("keep kernels in {folder}: {reason}")]
     UnsafeCache {
         /// The folder of the cache.
         folder: PathBuf,
-        /// Who could change what.
+        /// The reason.
         reason: String,
     },
     /// Guests cannot run on this host's own CPU.
     #[error("use KVM: {0}")]
     NoKvm(String),
-    /// `--kernel` was understood, but what it names is unusable.
+    /// The kernel named by `--kernel` cannot be used.
     #[error("use the kernel {what}: {reason}")]
     WrongKernel {
-        /// What was typed or found.
+        /// The kernel as given or found.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// The kernel has no such module.
     #[error("find the module '{module}' of kernel {release}{}", looked(module, folder))]
     NoModule {
-        /// Its name.
+        /// The name of the module.
         module: String,
         /// The kernel's release.
         release: String,
-        /// Where modules were looked for.
+        /// The folder that was searched.
         folder: PathBuf,
     },
     /// A program that the guest needs is not installed.
@@ -63,12 +63,12 @@ pub enum LabError {
         /// The file that needs it.
         needed_by: PathBuf,
     },
-    /// A file is not what it should be.
+    /// A file is damaged or has another format.
     #[error("read {path}: {reason}")]
     BadFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// A file or folder could not be read or written.
@@ -76,9 +76,9 @@ pub enum LabError {
     Io {
         /// `read`, `write`, `create`, ...
         action: &'static str,
-        /// What it was done to.
+        /// The path.
         path: PathBuf,
-        /// Why it failed.
+        /// The error of the host.
         error: io::Error,
     },
 }
@@ -95,7 +95,7 @@ impl LabError {
         move |error| LabError::Io { action, path, error }
     }
 
-    /// Whether something needed is missing (exit code 3), rather than used wrongly or broken.
+    /// Reports whether something is missing (exit code 3), rather than misused or broken.
     pub fn is_missing(&self) -> bool {
         use LabError::*;
         match self {
@@ -110,7 +110,7 @@ impl LabError {
         }
     }
 
-    /// What brings what is missing or mends what is wrong: a command or a sentence.
+    /// Returns a remedy: a command or a sentence.
     pub fn hint(&self) -> Option<String> {
         use LabError::*;
         Some(match self {
@@ -128,7 +128,8 @@ impl LabError {
                                    XDG_CACHE_HOME=FOLDER (for root, XDG_CACHE_HOME=/var/cache)"
                 .into(),
             NoKvm(_) => {
-                "leave --accel kvm out: virtual time needs no KVM, and its digits repeat".into()
+                "remove --accel kvm: virtual time needs no KVM, and its results are bit-identical"
+                    .into()
             }
             WrongKernel { .. } => {
                 "--kernel takes a release (6.1.0-56-amd64), the beginning of one \
@@ -143,21 +144,21 @@ impl LabError {
                  Linux with 6.13)"
             ),
             NoTool(path) if path.contains('/') => {
-                "it is to be a file that may be executed, named by its whole path".into()
+                "it must be an executable file, given by its absolute path".into()
             }
             NoTool(tool) => match package_of(tool) {
                 Some(package) => format!("apt-get install {package}"),
-                None => format!("install the package that brings {tool}"),
+                None => format!("install the package that provides {tool}"),
             },
             NoLibrary { .. } => {
-                "reinstall the package of the program; ldd shows what it misses".into()
+                "reinstall the package of the program; ldd shows what is missing".into()
             }
             BadFile { .. } | Io { .. } => return None,
         })
     }
 }
 
-/// Where a module was looked for; of one that no distribution's kernel has, only that.
+/// Describes the search for a module; none for one that no distribution's kernel has.
 fn looked(module: &str, folder: &Path) -> String {
     if module == "reiser4" {
         return ": Linux never had it".into();
@@ -165,12 +166,12 @@ fn looked(module: &str, folder: &Path) -> String {
     format!(": it is neither in {} nor built in", folder.display())
 }
 
-/// Where a program was looked for.
+/// Describes the search for a program.
 fn searched(tool: &str) -> &'static str {
     if tool.contains('/') { "" } else { " in PATH, /usr/sbin or /sbin" }
 }
 
-/// The Debian package of a program that the catalog of file systems, or an array, uses.
+/// Returns the Debian package of a program of the catalog or of arrays.
 fn package_of(tool: &str) -> Option<&'static str> {
     const PACKAGES: &[(&str, &[&str])] = &[
         ("dosfstools", &["mkfs.vfat", "fsck.vfat"]),
@@ -188,7 +189,7 @@ fn package_of(tool: &str) -> Option<&'static str> {
     PACKAGES.iter().find(|(_, tools)| tools.contains(&tool)).map(|(package, _)| *package)
 }
 
-/// Why a guest that ran brought no report. `Display` carries the last lines of its console.
+/// The reason why a guest ended without a report. `Display` includes the last lines of its console.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The guest's kernel panicked.
@@ -200,12 +201,12 @@ pub enum RunError {
     /// The guest showed no sign of life.
     #[error("run the guest: no sign of life for {} s{}", after.as_secs(), tail(console))]
     Stalled {
-        /// How long, in host time.
+        /// The silence, in host time.
         after: Duration,
         /// Lines of its console.
         console: Vec<String>,
     },
-    /// The guest took too long altogether.
+    /// The guest exceeded its time limit.
     #[error("run the guest: not done after {} s of host time{}", after.as_secs(), tail(console))]
     Deadline {
         /// The limit, in host time.
@@ -218,7 +219,7 @@ pub enum RunError {
     Died {
         /// `was killed by signal 9`, `ended with status 1`, ...
         how: String,
-        /// Whether QEMU ended in good order, as it does when its guest switches itself off.
+        /// True if QEMU ended normally, as when its guest powers off.
         powered_off: bool,
         /// Lines of its console and of QEMU's own messages.
         console: Vec<String>,
@@ -232,13 +233,13 @@ pub enum RunError {
         /// Lines of its console and of QEMU's own messages.
         console: Vec<String>,
     },
-    /// The folder of the disks' bytes is full.
-    #[error("keep the modelled disk's bytes: no space left in {workdir}")]
+    /// The folder of the disks' files is full.
+    #[error("store the modelled disk: no space left in {workdir}")]
     OutOfSpace {
         /// The folder.
         workdir: PathBuf,
     },
-    /// A file that the lab's identity names is another by now.
+    /// A file of the lab's identity was replaced.
     #[error("use {path}: it was replaced after the lab's identity was taken")]
     Replaced {
         /// The file.
@@ -253,18 +254,18 @@ pub enum RunError {
     /// The job does not fit into the mailbox.
     #[error("hand over the job: {0}")]
     Job(#[from] fsdyno_record::mailbox::MailboxError),
-    /// The host refused something.
+    /// A system call of the host failed.
     #[error("{action}: {error}")]
     Host {
-        /// What was tried.
+        /// The attempt.
         action: &'static str,
-        /// Why it failed.
+        /// The error of the host.
         error: io::Error,
     },
 }
 
 impl RunError {
-    /// The last lines of the guest's console, if it had one.
+    /// Returns the last lines of the guest's console, if it had one.
     pub fn console(&self) -> &[String] {
         use RunError::*;
         match self {
@@ -277,12 +278,12 @@ impl RunError {
         }
     }
 
-    /// What may help.
+    /// Returns a remedy.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             RunError::Cache(error) => return error.hint(),
             RunError::OutOfSpace { .. } => "free some space, or set TMPDIR to a larger file system",
-            RunError::Replaced { .. } => "start again, once nothing is being installed",
+            RunError::Replaced { .. } => "run again when no package is being installed",
             RunError::Unguarded { .. } => {
                 "use a QEMU that is linked dynamically with glibc (apt-get install \
                  qemu-system-x86), on a host that executes files in memory (sysctl \
@@ -294,16 +295,16 @@ impl RunError {
     }
 }
 
-/// What is known of the reason of a panic that its own words do not tell.
+/// Returns the reason of a panic, if its own message does not give it.
 fn cause(console: &[String]) -> &'static str {
     if console.iter().any(|line| line.contains("Initramfs unpacking failed: write error")) {
-        return " for want of memory: its own programs did not fit; give it more with --ram";
+        return " because its programs did not fit into memory; increase --ram";
     }
     ""
 }
 
-/// The lines of a console that tell most, ready to follow a sentence: those around the first sign
-/// of trouble, since a panic prints thirty lines of registers after its reason; else the last.
+/// Formats the most relevant lines of a console, to follow a sentence: those around the first sign of
+/// trouble, because a panic prints thirty lines of registers after its reason; else the last lines.
 fn tail(console: &[String]) -> String {
     const LINES: usize = 20;
     const BEFORE: usize = 5;
@@ -322,12 +323,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_tool_names_its_package_and_counts_as_missing() {
+    fn the_error_of_a_missing_tool_names_its_package() {
         let error = LabError::NoTool("mkfs.xfs".into());
         assert_eq!(error.hint().unwrap(), "apt-get install xfsprogs");
         let path = LabError::NoTool("/opt/x".into());
         assert_eq!(path.to_string(), "find the program '/opt/x'");
-        assert!(path.hint().unwrap().contains("may be executed"));
+        assert!(path.hint().unwrap().contains("executable file"));
         assert!(error.is_missing());
     }
 
@@ -350,6 +351,6 @@ mod tests {
         assert!(!text.contains("memory"), "{text}");
         let console = vec!["[    0.5] Initramfs unpacking failed: write error".to_string()];
         let text = RunError::Panicked { console }.to_string();
-        assert!(text.contains("for want of memory") && text.contains("--ram"), "{text}");
+        assert!(text.contains("did not fit into memory") && text.contains("--ram"), "{text}");
     }
 }

@@ -1,11 +1,10 @@
-//! The clock guard: what keeps host time out of the guest's clock.
+//! The clock guard: keeps host time out of the guest's clock.
 //!
-//! QEMU's main loop, woken by any event of the host while the vCPU is just about to halt, moves the
-//! guest's clock too far (guard/guard.c says how). The guard is a small library that QEMU is started
-//! with (`LD_PRELOAD`), and that lets the main loop go on only beside a vCPU that waits. It is
-//! compiled with this crate, and reaches QEMU as nameless memory. What it did it counts in memory
-//! that it shares with us, so that a QEMU without it is found out: a static one, or one on a host
-//! that forbids to execute memory.
+//! If any event of the host wakes QEMU's main loop while the vCPU is about to halt, it advances the guest's
+//! clock too far (see guard/guard.c). The guard is a small library preloaded into QEMU (`LD_PRELOAD`) that
+//! lets the main loop run only while the vCPU waits. It is compiled with this crate, and passed to QEMU as
+//! nameless memory. It counts its actions in shared memory, so that a QEMU without it is detected: a static
+//! one, or one on a host that does not execute files in memory.
 
 use std::fs::File;
 use std::io;
@@ -26,10 +25,10 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// A guard that has seen nothing yet.
+    /// Creates a guard.
     ///
     /// # Errors
-    /// What memfd_create(2) or write(2) reports.
+    /// The error of memfd_create(2) or write(2).
     pub fn new() -> io::Result<Guard> {
         let library = sealed_file(c"fsdyno-guard", LIBRARY)?;
         let seen = memory_file(c"fsdyno-guard-seen")?;
@@ -37,24 +36,24 @@ impl Guard {
         Ok(Guard { library, seen })
     }
 
-    /// Has a command start with the guard. It must inherit [`Guard::files`].
+    /// Preloads the guard into a command, which must inherit [`Guard::files`].
     pub fn equip(&self, command: &mut Command) {
         command
             .env("LD_PRELOAD", format!("/proc/self/fd/{}", self.library.as_raw_fd()))
             .env("FSDYNO_GUARD", self.seen.as_raw_fd().to_string());
     }
 
-    /// The files that it reaches a child through.
+    /// Returns the files that a child must inherit.
     pub fn files(&self) -> [BorrowedFd<'_>; 2] {
         [self.library.as_fd(), self.seen.as_fd()]
     }
 
-    /// Whether it is at work: it was loaded, and knows the vCPU. (Whether the main loop had to wait for it
-    /// says nothing: a short run may not have woken the main loop at all.)
+    /// Reports whether it is active: loaded, and attached to the vCPU. (The waits of the main loop prove
+    /// nothing: a short run may not wake the main loop at all.)
     ///
     /// # Errors
-    /// What pread(2) reports.
-    pub fn at_work(&self) -> io::Result<bool> {
+    /// The error of pread(2).
+    pub fn is_active(&self) -> io::Result<bool> {
         // `struct seen` of guard.c.
         let mut parked = [0; 8];
         self.seen.read_exact_at(&mut parked, 0)?;
@@ -69,7 +68,7 @@ mod tests {
 
     use fsdyno_child::Process;
 
-    /// tests/guarded.c, compiled; none where the C compiler cannot.
+    /// Compiles tests/guarded.c.
     fn program(folder: &Path) -> PathBuf {
         let program = folder.join("guarded");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guarded.c");
@@ -94,32 +93,36 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let program = program(folder.path());
         let bare = Guard::new().unwrap();
-        assert_eq!(code(Command::new(&program), &bare), 1, "the vCPU ran on beside the main loop");
-        assert!(!bare.at_work().unwrap());
+        assert_eq!(
+            code(Command::new(&program), &bare),
+            1,
+            "the vCPU ran concurrently with the main loop"
+        );
+        assert!(!bare.is_active().unwrap());
         let guard = Guard::new().unwrap();
         let mut command = Command::new(&program);
         guard.equip(&mut command);
         assert_eq!(code(command, &guard), 0, "the main loop did not wait");
-        assert!(guard.at_work().unwrap());
+        assert!(guard.is_active().unwrap());
     }
 
     #[test]
-    fn a_vcpu_that_needs_the_main_loop_gives_way() {
+    fn a_vcpu_that_needs_the_main_loop_yields() {
         let folder = tempfile::tempdir().unwrap();
         let guard = Guard::new().unwrap();
         let mut command = Command::new("/usr/bin/timeout");
         command.arg("20").arg(program(folder.path())).arg("needed");
         guard.equip(&mut command);
-        assert_eq!(code(command, &guard), 0, "the vCPU waited for ever");
-        assert!(guard.at_work().unwrap());
+        assert_eq!(code(command, &guard), 0, "the vCPU waited forever");
+        assert!(guard.is_active().unwrap());
     }
 
     #[test]
-    fn a_program_without_a_vcpu_runs_as_ever_and_is_not_guarded() {
+    fn a_program_without_a_vcpu_runs_normally_and_is_not_guarded() {
         let guard = Guard::new().unwrap();
         let mut command = Command::new("/bin/true");
         guard.equip(&mut command);
         assert_eq!(code(command, &guard), 0);
-        assert!(!guard.at_work().unwrap());
+        assert!(!guard.is_active().unwrap());
     }
 }

@@ -1,8 +1,8 @@
-//! The identity of a lab: a hash over everything that decides its digits.
+//! The identity of a lab: a hash of every input that can change a result.
 //!
-//! Equal identities mean equal digits. Each part is a component with a readable name, so that a
-//! comparison of two labs can name what differs. What belongs to the plan (RAM, disks, workload)
-//! is left out, and so is what only carries bytes in and out (numbers of open files).
+//! Equal identities mean bit-identical results. Each part is a component with a readable name, so that a
+//! comparison of two labs can name the differences. Excluded are the parts of the plan (RAM, disks, workload)
+//! and the numbers of open files, which only transport data.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::guard;
 use crate::probe::Qemu;
 use crate::qemu::{MACHINE_WORDS, Machine, clock, kernel_command_line};
 
-/// Name → what it is: a version, a hash, or the words themselves.
+/// Name → value: a version, a hash, or the words themselves.
 pub type Components = BTreeMap<String, String>;
 
-/// The components of the machine itself, without what is in the initramfs.
+/// Returns the components of the machine, without those of the initramfs.
 pub fn of_machine(
     qemu: &Qemu,
     kernel_release: &str,
@@ -39,7 +39,7 @@ pub fn of_machine(
     components
 }
 
-/// What decides a booted guest: its own parts, and what of the machine it has seen by then.
+/// Returns the components of a booted guest: its own, and those of the machine visible to it by then.
 pub fn of_booted(guest: &Components, machine: &Machine) -> Components {
     let mut components = guest.clone();
     components.insert("ram".into(), machine.ram.0.to_string());
@@ -58,7 +58,7 @@ pub fn add_file(components: &mut Components, name: String, contents: &[u8]) {
 
 /// SHA-256, in hex, of the canonical JSON of the components.
 pub fn lab_id(components: &Components) -> String {
-    // A map of strings always has a JSON form; an empty text would only make another hash.
+    // A map of strings always has a JSON form.
     let text = canonical::to_string(components).unwrap_or_default();
     canonical::sha256_hex(text.as_bytes())
 }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_parts_at_another_path_are_the_same_lab() {
+    fn the_same_parts_at_another_path_have_the_same_identity() {
         let moved = Qemu { path: "/opt/qemu".into(), ..qemu() };
         let one = of_machine(&qemu(), "6.1", "cc", CpuPlan::default(), "");
         assert_eq!(lab_id(&one), lab_id(&of_machine(&moved, "6.1", "cc", CpuPlan::default(), "")));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_part_is_another_lab_and_its_name_says_which() {
+    fn any_different_part_changes_its_component() {
         let one = of_machine(&qemu(), "6.1", "cc", CpuPlan::default(), "");
         let mut two = one.clone();
         add_file(&mut two, "tool mke2fs".into(), b"bytes");

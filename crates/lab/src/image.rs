@@ -1,9 +1,8 @@
-//! Disks that one guest made, kept for others: formatted, and aged where that was asked for.
+//! Prepared images: formatted and optionally aged disks, made by one guest and cached for others.
 //!
-//! An image is one sparse file: a MiB with the report of the job that made the disks, and then the
-//! disks' regions one after the other, as the guest left them. Each trial gets a copy of its own. What
-//! a region holds is small, since a disk's store keeps no block that was never written or holds one
-//! byte repeated; of a disk without a store, blocks of zeros are left out.
+//! An image is one sparse file: a MiB with the report of the job that made the disks, followed by the final
+//! regions of the disks. Each trial gets its own copy. Regions are small, because a disk's store omits blocks
+//! that were never written or repeat one byte; for a disk without a store, blocks of zeros are omitted.
 
 use std::fs::File;
 use std::io;
@@ -19,62 +18,62 @@ use serde_json::{Value, json};
 use crate::cache::Cache;
 use crate::digest;
 use crate::error::RunError;
-use crate::kept::Kept;
+use crate::file_cache::FileCache;
 use crate::run::Finished;
 
-/// How much all images together may take on the host, in bytes; those used longest ago go first. A
-/// formatted disk takes 0.2 to 5 MB, an aged one about as much as its file system's own books.
+/// The limit of all images on the host, in bytes; the least recently used are removed first. A formatted
+/// disk takes 0.2 to 5 MB, an aged one about as much as its file system's metadata.
 const LIMIT: u64 = 4 << 30;
 
-/// Where the regions begin.
+/// The offset of the regions.
 const HEAD: u64 = 1 << 20;
 
-/// What is looked at for zeros at a time.
+/// The block size for detecting zeros.
 const BLOCK: usize = 4096;
 
-/// What is read at a time.
+/// The size of a read.
 const PART: usize = 1 << 20;
 
-/// Disks that a guest made.
+/// Disks prepared by a guest.
 #[derive(Debug)]
 pub struct Image {
     file: File,
     report: AgentReport,
     /// The size of each region, in bytes.
     sizes: Vec<u64>,
-    /// Host time that making them took just now; none if they were there.
+    /// Host time of making them; none if they were cached.
     took: Option<Duration>,
 }
 
-/// What came of a job that was to make disks.
+/// The result of a job that makes disks.
 #[derive(Debug)]
 pub enum Made {
-    /// Disks.
+    /// The prepared disks.
     Image(Arc<Image>),
-    /// A report that says why there are none.
+    /// The failed run; its report has the reason.
     Failed(Box<Finished>),
 }
 
 impl Image {
-    /// What the agent said that made them.
+    /// Returns the report of the agent that made them.
     pub fn report(&self) -> &AgentReport {
         &self.report
     }
 
-    /// Host time that making them took just now; none if they were there already.
+    /// Returns the host time of making them; none if they were cached.
     pub fn took(&self) -> Option<Duration> {
         self.took
     }
 
-    /// Copies the disks' bytes into as many empty files.
+    /// Copies the disks' contents into empty files, one for each disk.
     ///
     /// # Errors
-    /// A machine with other disks, and what the host refuses.
+    /// A machine with other disks, or an error of the host.
     pub fn lay_onto(&self, disks: &[File]) -> io::Result<()> {
         let lengths: Vec<u64> =
             disks.iter().map(|disk| Ok(disk.metadata()?.len())).collect::<io::Result<_>>()?;
         if lengths != self.sizes {
-            return Err(io::Error::other("the image is of other disks than the machine has"));
+            return Err(io::Error::other("the machine's disks differ from those of the image"));
         }
         let mut at = HEAD;
         for (disk, length) in disks.iter().zip(&self.sizes) {
@@ -85,55 +84,55 @@ impl Image {
     }
 }
 
-/// Where images are kept.
-pub fn kept(cache: &Cache) -> Kept {
-    Kept::new(cache, "images", LIMIT, digest::of_file)
+/// Returns the cache of images.
+pub fn file_cache(cache: &Cache) -> FileCache {
+    FileCache::new(cache, "images", LIMIT, digest::of_file)
 }
 
-/// The image under `key`; if there is none, `run` makes its disks.
+/// Returns the image under `key`; if there is none, `run` makes its disks.
 ///
 /// # Errors
-/// What `run` reports, and what the host refuses.
+/// Errors of `run` and of the host.
 pub fn get(
-    kept: &Kept,
+    files: &FileCache,
     key: &str,
     go_on: &mut dyn FnMut() -> bool,
     run: &mut dyn FnMut() -> Result<Finished, RunError>,
 ) -> Result<Made, RunError> {
     let mut took = None;
-    let found = kept.get(key, go_on, &mut |file| {
+    let found = files.get(key, go_on, &mut |file| {
         let finished = run()?;
         took = Some(finished.elapsed);
         let report: AgentReport =
             serde_json::from_slice(&finished.report).map_err(|error| damaged(error.into()))?;
         if report.outcome != Outcome::Ok {
-            return Err(NotKept::Failed(Box::new(finished)));
+            return Err(NotCached::Failed(Box::new(finished)));
         }
         write(file, &finished)
-            .map_err(|error| RunError::Host { action: "keep the disks of a guest", error })?;
+            .map_err(|error| RunError::Host { action: "store the disks of a guest", error })?;
         Ok(())
     });
     let (file, _) = match found {
         Ok(found) => found,
-        Err(NotKept::Failed(finished)) => return Ok(Made::Failed(finished)),
-        Err(NotKept::NotRun(error)) => return Err(error),
+        Err(NotCached::Failed(finished)) => return Ok(Made::Failed(finished)),
+        Err(NotCached::NotRun(error)) => return Err(error),
     };
     let (report, sizes) = read(&file).map_err(damaged)?;
     Ok(Made::Image(Arc::new(Image { file, report, sizes, took })))
 }
 
-/// Why nothing of a job that was to make disks is kept.
+/// The reason why no disks were cached.
 #[derive(Debug)]
-enum NotKept {
-    /// It ran, and its report says why there are none.
+enum NotCached {
+    /// The job failed; its report has the reason.
     Failed(Box<Finished>),
-    /// It did not run to its end.
+    /// The run did not end.
     NotRun(RunError),
 }
 
-impl From<RunError> for NotKept {
-    fn from(error: RunError) -> NotKept {
-        NotKept::NotRun(error)
+impl From<RunError> for NotCached {
+    fn from(error: RunError) -> NotCached {
+        NotCached::NotRun(error)
     }
 }
 
@@ -141,7 +140,7 @@ fn damaged(error: io::Error) -> RunError {
     RunError::Host { action: "read the disks that a guest made", error }
 }
 
-/// Writes what a guest left into an empty file.
+/// Writes the final disks of a guest into an empty file.
 fn write(file: &File, finished: &Finished) -> io::Result<()> {
     let sizes = finished.disks.iter().map(|disk| Ok(disk.metadata()?.len()));
     let sizes: Vec<u64> = sizes.collect::<io::Result<_>>()?;
@@ -169,7 +168,7 @@ fn read(file: &File) -> io::Result<(AgentReport, Vec<u64>)> {
     Ok((serde_json::from_value(report)?, serde_json::from_value(sizes)?))
 }
 
-/// Copies the blocks that are not zeros from one sparse file into another that has nothing there.
+/// Copies the blocks that are not zeros from one sparse file into a hole of another.
 fn copy(from: &File, first: u64, to: &File, onto: u64, length: u64) -> io::Result<()> {
     let mut buffer = vec![0; PART];
     let (mut at, end) = (first, first + length);
@@ -190,7 +189,7 @@ fn copy(from: &File, first: u64, to: &File, onto: u64, length: u64) -> io::Resul
     Ok(())
 }
 
-/// Writes the blocks that are not zeros, those that lie together in one call.
+/// Writes the blocks that are not zeros, adjacent ones in one call.
 fn copy_blocks(bytes: &[u8], to: &File, onto: u64) -> io::Result<()> {
     let mut run = 0..0;
     for (index, block) in bytes.chunks(BLOCK).enumerate() {
@@ -226,7 +225,7 @@ mod tests {
         }
     }
 
-    /// A disk of 64 MiB with bytes at its beginning, beyond a part, and at its end, and zeros.
+    /// Returns a disk of 64 MiB with bytes at its beginning, after a gap, and at its end, and zeros.
     fn disk() -> File {
         let file = tempfile::tempfile().unwrap();
         file.set_len(64 << 20).unwrap();
@@ -244,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_made_once_and_laid_onto_others_byte_for_byte_without_its_zeros() {
+    fn a_disk_is_made_once_and_copied_to_others_without_its_zeros() {
         use std::os::unix::fs::MetadataExt;
         let folder = tempfile::tempdir().unwrap();
-        let kept = kept(&Cache::at(folder.path()).unwrap());
+        let files = file_cache(&Cache::at(folder.path()).unwrap());
         let mut make = || Ok(finished(disk(), Outcome::Ok));
         let mut never = || panic!("it was made again");
         for run in [&mut make as &mut dyn FnMut() -> Result<Finished, RunError>, &mut never] {
-            let made = get(&kept, "key", &mut || true, run).unwrap();
+            let made = get(&files, "key", &mut || true, run).unwrap();
             let Made::Image(image) = made else { panic!("no image") };
             let copy = tempfile::tempfile().unwrap();
             copy.set_len(64 << 20).unwrap();
@@ -260,17 +259,17 @@ mod tests {
             assert!(copy.metadata().unwrap().blocks() * 512 < 4 << 20);
             assert_eq!(image.report().outcome, Outcome::Ok);
         }
-        assert!(kept.used("images").unwrap().bytes.0 < 5 << 20);
+        assert!(files.used("images").unwrap().bytes.0 < 5 << 20);
     }
 
     #[test]
-    fn a_failure_is_told_by_its_report_and_nothing_of_it_is_kept() {
+    fn a_failure_returns_its_report_and_is_not_cached() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = kept(&Cache::at(folder.path()).unwrap());
+        let files = file_cache(&Cache::at(folder.path()).unwrap());
         let mut make = || Ok(finished(disk(), Outcome::Failed));
-        let made = get(&kept, "key", &mut || true, &mut make).unwrap();
+        let made = get(&files, "key", &mut || true, &mut make).unwrap();
         assert!(matches!(made, Made::Failed(_)));
-        assert_eq!(kept.used("images").unwrap().files, 0);
+        assert_eq!(files.used("images").unwrap().files, 0);
     }
 
     #[test]
@@ -278,7 +277,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut make = || Ok(finished(disk(), Outcome::Ok));
         let made =
-            get(&kept(&Cache::at(folder.path()).unwrap()), "key", &mut || true, &mut make).unwrap();
+            get(&file_cache(&Cache::at(folder.path()).unwrap()), "key", &mut || true, &mut make)
+                .unwrap();
         let Made::Image(image) = made else { panic!("no image") };
         let other = tempfile::tempfile().unwrap();
         assert!(image.lay_onto(&[other]).is_err());

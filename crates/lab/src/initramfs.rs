@@ -1,12 +1,12 @@
 //! The guest's first file system: a newc cpio archive whose bytes depend on its contents alone.
 //!
-//! The format is that of Documentation/driver-api/early-userspace/buffer-format.rst. Names are
-//! sorted, times and owners are zero, inode numbers count from one: the guest's digits depend on
-//! these bytes (24 bytes of times were seen to move a create by 5e-5).
+//! The format is that of Documentation/driver-api/early-userspace/buffer-format.rst. Names are sorted,
+//! times and owners are zero, inode numbers count from one, because these bytes affect the guest's results
+//! (24 bytes of times changed a create by 5e-5 [RUN]).
 
 use std::collections::BTreeMap;
 
-/// An archive that is being filled.
+/// An archive under construction.
 #[derive(Debug, Default)]
 pub struct Archive {
     entries: BTreeMap<String, Entry>,
@@ -24,8 +24,8 @@ const PROGRAM: u32 = 0o100_755;
 const CHARACTER_DEVICE: u32 = 0o020_600;
 
 impl Archive {
-    /// An archive of the folders that every guest has, and the console that PID 1 gets as its
-    /// standard input and output.
+    /// Creates an archive with the folders of every guest, and the console for PID 1's standard input and
+    /// output.
     pub fn new() -> Archive {
         let mut archive = Archive::default();
         for folder in ["dev", "etc", "mnt", "proc", "sys", "tmp"] {
@@ -37,22 +37,22 @@ impl Archive {
         archive
     }
 
-    /// Puts a file at an absolute path, with its folders; the same path again replaces it.
+    /// Adds a file at an absolute path, with its folders, or replaces it.
     pub fn file(&mut self, path: &str, contents: Vec<u8>) {
         let path = path.trim_matches('/');
         for (at, _) in path.match_indices('/') {
             let folder = Entry { mode: FOLDER, device: (0, 0), contents: Vec::new() };
             self.entries.entry(path[..at].to_string()).or_insert(folder);
         }
-        // Everything may be executed: a guest needs no finer modes, and one mode less can differ.
+        // All files are executable: a guest needs no finer modes, and equal modes cannot differ.
         self.add(path, Entry { mode: PROGRAM, device: (0, 0), contents });
     }
 
-    /// The archive's bytes, ready for QEMU's `-initrd`.
+    /// Returns the archive for QEMU's `-initrd`.
     pub fn bytes(&self) -> Vec<u8> {
         let size: usize = self.entries.iter().map(|(n, e)| n.len() + e.contents.len() + 120).sum();
         let mut out = Vec::with_capacity(size + 1024);
-        // In the order of bytes a folder comes before what is in it.
+        // In byte order a folder precedes its contents.
         for (inode, (name, entry)) in (1..).zip(&self.entries) {
             write(&mut out, inode, name, entry);
         }
@@ -66,7 +66,7 @@ impl Archive {
 }
 
 fn write(out: &mut Vec<u8>, inode: u32, name: &str, entry: &Entry) {
-    // The format has 32-bit sizes; what is larger than 4 GiB cannot be a file of a guest anyway.
+    // The format has 32-bit sizes; larger files cannot be in a guest anyway.
     let size = u32::try_from(entry.contents.len()).unwrap_or(u32::MAX);
     let name_size = u32::try_from(name.len() + 1).unwrap_or(u32::MAX);
     let (major, minor) = entry.device;
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_do_not_depend_on_the_order_of_filling() {
+    fn the_bytes_do_not_depend_on_the_order_of_additions() {
         let (mut one, mut two) = (Archive::new(), Archive::new());
         one.file("/bin/mke2fs", b"tool".to_vec());
         one.file("/init", b"agent".to_vec());

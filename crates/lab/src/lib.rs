@@ -1,9 +1,9 @@
-//! A real kernel in QEMU in virtual time: kernel, modules, initramfs, QEMU, the identity of a lab.
+//! Runs a real kernel in QEMU in virtual time: kernel, modules, initramfs, QEMU, the lab identity.
 //!
-//! [`Lab::find`] finds (or brings) a kernel and a QEMU; [`Lab::prepare`] packs agent, tools and
-//! modules into a [`Guest`] and computes its identity; [`Guest::run`] runs one job in it. A guest
-//! may run in several threads at once. Nothing of a run has a name in any file system, and QEMU
-//! dies with the thread that waits for it, so nothing is left however a run ends.
+//! [`Lab::find`] finds (or downloads) a kernel and a QEMU; [`Lab::prepare`] packs agent, tools and modules
+//! into a [`Guest`] and computes its identity; [`Guest::run`] runs one job in it. A guest may run in several
+//! threads at once. A run uses nameless files only, and QEMU dies with the thread that waits for it, so
+//! nothing is left however a run ends.
 
 mod apt;
 mod cache;
@@ -13,11 +13,11 @@ mod digest;
 mod elf;
 mod error;
 mod fetch;
+mod file_cache;
 mod guard;
 mod identity;
 mod image;
 mod initramfs;
-mod kept;
 mod kernel;
 mod kvm;
 mod lists;
@@ -52,9 +52,9 @@ use fsdyno_record::plan::CpuPlan;
 pub use cache::Cache;
 pub use change::Change;
 pub use error::{LabError, RunError};
+pub use file_cache::{CacheUse, FileCache};
 pub use identity::lab_id;
 pub use image::{Image, Made};
-pub use kept::{Kept, KeptUse};
 pub use kernel::{
     Kernel, here as kernels_here, usual as usual_kernel, would_be as kernel_would_be,
 };
@@ -72,7 +72,7 @@ use initramfs::Archive;
 use probe::AsHashed;
 use vmlinux::Bootable;
 
-/// What a user can say about a lab.
+/// The options of a lab.
 #[derive(Clone, Debug)]
 pub struct LabOptions {
     /// A release (`6.1.0-56-amd64`), the beginning of one (`6.1`), an image, or `IMAGE:MODULES`;
@@ -80,9 +80,9 @@ pub struct LabOptions {
     pub kernel: Option<String>,
     /// A QEMU other than the one in PATH.
     pub qemu: Option<PathBuf>,
-    /// Where kernels are kept.
+    /// The cache of kernels.
     pub cache: Cache,
-    /// Nothing may be downloaded.
+    /// Forbids downloads.
     pub offline: bool,
 }
 
@@ -91,39 +91,39 @@ pub struct LabOptions {
 pub struct Lab {
     qemu: Qemu,
     kernel: Kernel,
-    /// What plans call it, where that is not its release.
+    /// The kernel's name in plans, if it is not its release.
     name: Option<String>,
     modules: Modules,
     boots: Arc<Bootable>,
 }
 
-/// What goes into a guest.
+/// The parts of a guest.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     /// The fsdyno executable itself; it becomes /init.
     pub agent: PathBuf,
     /// Programs such as `mke2fs`, from PATH or the administrator's folders, with their libraries.
     pub tools: Vec<String>,
-    /// Programs that stay on the host, but whose word on a trial is part of what is measured: the
-    /// check of a file system. They are looked up, and belong to the identity.
+    /// Programs that run on the host but affect the result: the check of a file system. They are looked up,
+    /// and belong to the identity.
     pub host_tools: Vec<String>,
-    /// Kernel modules; what they need comes along. `nbd nbds_max=1` gives a parameter.
+    /// Kernel modules; their dependencies are added. `nbd nbds_max=1` gives a parameter.
     pub modules: Vec<String>,
     /// More files: path in the guest, contents.
     pub files: Vec<(String, Vec<u8>)>,
-    /// How fast its CPU is.
+    /// The speed of its CPU.
     pub cpu: CpuPlan,
-    /// More words of the kernel's command line; see [`Change`].
+    /// Additional words of the kernel's command line; see [`Change`].
     pub words: String,
 }
 
-/// A guest that is ready to run, as often as one likes.
+/// A guest that is ready to run any number of times.
 #[derive(Debug)]
 pub struct Guest {
     qemu: PathBuf,
     boots: Arc<Bootable>,
     initramfs: File,
-    /// The files that are used by their names, as they were when they were hashed.
+    /// The files that are used by name, with their state when they were hashed.
     files: Vec<AsHashed>,
     /// The snapshots that were used, by key.
     snapshots: Mutex<BTreeMap<String, Arc<Snapshot>>>,
@@ -135,11 +135,11 @@ pub struct Guest {
 }
 
 impl Lab {
-    /// Finds QEMU and the kernel that is wanted, bringing the kernel if it must. `say` is told
-    /// what takes long.
+    /// Finds QEMU and the requested kernel, and downloads the kernel if necessary. `say` receives progress
+    /// lines.
     ///
     /// # Errors
-    /// [`LabError`]; its `hint` says what brings what is missing.
+    /// [`LabError`], with a hint for what is missing.
     pub fn find(options: &LabOptions, say: &dyn Fn(&str)) -> Result<Lab, LabError> {
         let qemu = probe_qemu(options.qemu.as_deref())?;
         let kernel = kernel::find(options.kernel.as_deref(), &options.cache, options.offline, say)?;
@@ -148,27 +148,27 @@ impl Lab {
         Ok(Lab { qemu, kernel, name: None, modules, boots })
     }
 
-    /// The kernel's release, as `uname -r` prints it.
+    /// Returns the kernel's release, as in `uname -r`.
     pub fn kernel_release(&self) -> &str {
         &self.kernel.release
     }
 
-    /// Whether another lab has the same kernel: image and modules.
+    /// Reports whether another lab has the same kernel: image and modules.
     pub fn has_kernel_of(&self, other: &Lab) -> bool {
         (&self.kernel.image, &self.kernel.modules) == (&other.kernel.image, &other.kernel.modules)
     }
 
-    /// What plans call the kernel: its release, if nothing else was said.
+    /// Returns the kernel's name in plans: its release, unless set.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.kernel.release)
     }
 
-    /// The same, with its kernel called something else in plans: two builds may have one release.
+    /// Sets the kernel's name in plans, because two builds may have one release.
     pub fn named(self, name: String) -> Lab {
         Lab { name: Some(name), ..self }
     }
 
-    /// Whether its guests can run on this host's own CPU; it takes some seconds to find out.
+    /// Checks that its guests can run on this host's own CPU, by a probe of some seconds.
     ///
     /// # Errors
     /// [`LabError::NoKvm`].
@@ -176,17 +176,17 @@ impl Lab {
         kvm::probe(&self.qemu.path, &self.boots.file).map_err(LabError::NoKvm)
     }
 
-    /// The kernel's files.
+    /// Returns the kernel's files.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    /// The QEMU.
+    /// Returns the QEMU.
     pub fn qemu(&self) -> &Qemu {
         &self.qemu
     }
 
-    /// Whether the kernel has a module, or has it built in.
+    /// Reports whether the kernel has a module, loadable or built in.
     pub fn has_module(&self, name: &str) -> bool {
         self.modules.has(name)
     }
@@ -194,7 +194,7 @@ impl Lab {
     /// Packs the parts of a guest and computes its identity.
     ///
     /// # Errors
-    /// [`LabError`] for a tool, library or module that is not there.
+    /// [`LabError`] for a missing tool, library or module.
     pub fn prepare(&self, parts: &Parts) -> Result<Guest, LabError> {
         let (release, boots) = (&self.kernel.release, &self.boots.sha256);
         let mut components =
@@ -229,7 +229,7 @@ impl Lab {
         self.seal(&archive, components, parts, (modules, files))
     }
 
-    /// Adds the modules with all that they need, and the list that the agent loads them by.
+    /// Adds the modules with their dependencies, and the agent's list of modules to load.
     fn modules_into(
         &self,
         parts: &Parts,
@@ -276,12 +276,12 @@ impl Lab {
 }
 
 impl Guest {
-    /// The identity: SHA-256, in hex, of the canonical JSON of [`Guest::components`].
+    /// Returns the identity: SHA-256, in hex, of the canonical JSON of [`Guest::components`].
     pub fn lab_id(&self) -> &str {
         &self.lab_id
     }
 
-    /// What the identity was computed from, by readable names.
+    /// Returns the components of the identity, by readable names.
     pub fn components(&self) -> &BTreeMap<String, String> {
         &self.components
     }
@@ -290,7 +290,7 @@ impl Guest {
     /// calling thread.
     ///
     /// # Errors
-    /// [`RunError`]; whatever it is, QEMU has ended and nothing is left.
+    /// [`RunError`]; in any case QEMU has ended and nothing is left.
     pub fn run(
         &self,
         machine: &Machine,
@@ -300,11 +300,11 @@ impl Guest {
         run::run(self.boots(), machine, None, job, watch)
     }
 
-    /// Runs one job a second time to look at it: counts what is executed, by the code of the guest's kernel, and
-    /// has `on_begun` look at each stage while the machine stands still. The guest sees nothing of it.
+    /// Profiles one job: counts executed instructions, by the code of the guest's kernel, and calls `on_begun`
+    /// at the start of each stage while the machine is paused. This is invisible to the guest.
     ///
     /// # Errors
-    /// [`RunError`]; whatever it is, QEMU has ended and nothing is left.
+    /// [`RunError`]; in any case QEMU has ended and nothing is left.
     pub fn look(
         &self,
         machine: &Machine,
@@ -316,23 +316,23 @@ impl Guest {
         run::look(self.boots(), machine, snapshot, job, Some((code, on_begun)), watch)
     }
 
-    /// What it boots: the kernel's image, the very bytes.
+    /// Returns the bytes of the kernel's image that it boots.
     ///
     /// # Errors
-    /// What read(2) reports.
+    /// The error of read(2).
     pub fn kernel_image(&self) -> io::Result<Vec<u8>> {
         let mut image = vec![0; self.boots.file.metadata()?.len() as usize];
         self.boots.file.read_exact_at(&mut image, 0)?;
         Ok(image)
     }
 
-    /// The modules that it loads, in their order, as they are loaded.
+    /// Returns the modules that it loads, in load order.
     pub fn modules(&self) -> &[Module] {
         &self.modules
     }
 
-    /// Runs one job and ends QEMU, as a power failure would, at the first look at its progress for
-    /// which `now` says so. Looks come as those of [`Guest::run`], by host time.
+    /// Runs one job and kills QEMU, like a power cut, at the first poll of its progress for which `now` returns
+    /// true. Polls follow host time, as in [`Guest::run`].
     ///
     /// # Errors
     /// [`RunError`]; [`RunError::Died`] too if the job ended before the cut.
@@ -345,12 +345,12 @@ impl Guest {
         run::cut(self.boots(), machine, job, now)
     }
 
-    /// A snapshot of this guest on such a machine, booted and without a job: the one that is kept
-    /// in `cache`, or a new one, which takes as long as a boot: `say` is then told, and `watch` may stop it.
-    /// What is kept is read and hashed once; all that go on from it read the same open file.
+    /// Returns a snapshot of this guest on such a machine, booted and without a job: from `cache`, or a new one,
+    /// which takes as long as a boot; `say` then receives a line, and `watch` may stop it. A cached one is read
+    /// and hashed once; all runs from it read the same open file.
     ///
     /// # Errors
-    /// [`RunError`]; whatever it is, QEMU has ended.
+    /// [`RunError`]; in any case QEMU has ended.
     pub fn snapshot(
         &self,
         machine: &Machine,
@@ -365,19 +365,19 @@ impl Guest {
         }
         let watch = RefCell::new(watch);
         let mut go_on = || watch.borrow_mut()(&NOTHING_YET) == Watch::GoOn;
-        let snapshot = snapshot::get(&snapshot::kept(cache), &key, &mut go_on, |file| {
-            say("boots a guest and saves it, once, to go on from there (--boot snapshot)");
+        let snapshot = snapshot::get(&snapshot::file_cache(cache), &key, &mut go_on, |file| {
+            say("booting a guest once to save a snapshot (--boot snapshot)");
             run::save(self.boots(), machine, file, &mut |progress| watch.borrow_mut()(progress))
         })?;
         Ok(Arc::clone(used().entry(key).or_insert(Arc::new(snapshot))))
     }
 
-    /// The disks that a job makes ([`fsdyno_record::plan::Task::Make`]) in this guest on such a machine:
-    /// those kept in `cache`, or new ones, which a guest makes now, booted or gone on from a
-    /// snapshot as the trial's own guest is. The job's text and the guest's identity decide them.
+    /// Returns the disks that a job makes ([`fsdyno_record::plan::Task::Make`]) in this guest on such a machine:
+    /// from `cache`, or made now by a guest that boots or resumes like the trial's own guest. The job's text and
+    /// the guest's identity are their key.
     ///
     /// # Errors
-    /// [`RunError`]; whatever it is, QEMU has ended. A job that could not make them is no error:
+    /// [`RunError`]; in any case QEMU has ended. A job that could not make them is no error:
     /// its report says why.
     pub fn image(
         &self,
@@ -394,13 +394,13 @@ impl Guest {
         let mut go_on = || watch.borrow_mut()(&NOTHING_YET) == Watch::GoOn;
         let mut run =
             || run::run(self.boots(), machine, snapshot, job, &mut |seen| watch.borrow_mut()(seen));
-        image::get(&image::kept(cache), &identity::lab_id(&decides), &mut go_on, &mut run)
+        image::get(&image::file_cache(cache), &identity::lab_id(&decides), &mut go_on, &mut run)
     }
 
-    /// Runs one job as [`Guest::run`] does, in a guest that goes on from a snapshot.
+    /// Runs one job as [`Guest::run`] does, in a guest that resumes from a snapshot.
     ///
     /// # Errors
-    /// [`RunError`]; whatever it is, QEMU has ended and nothing is left.
+    /// [`RunError`]; in any case QEMU has ended and nothing is left.
     pub fn run_from(
         &self,
         snapshot: &Snapshot,
@@ -411,7 +411,7 @@ impl Guest {
         run::run(self.boots(), machine, Some(snapshot), job, watch)
     }
 
-    /// What the identity of this guest, gone on from a snapshot, is computed from.
+    /// Returns the components of the identity of this guest when it resumes from a snapshot.
     pub fn components_from(&self, snapshot: &Snapshot) -> BTreeMap<String, String> {
         let mut components = self.components.clone();
         components.insert("snapshot".into(), format!("sha256:{}", snapshot.sha256()));
@@ -430,29 +430,29 @@ impl Guest {
     }
 }
 
-/// What the caches of kernels, guests and disks hold, each in a line of its own.
+/// Returns the usage of the caches of kernels, snapshots and images.
 ///
 /// # Errors
 /// A folder that cannot be read.
-pub fn caches(cache: &Cache) -> io::Result<Vec<KeptUse>> {
+pub fn caches(cache: &Cache) -> io::Result<Vec<CacheUse>> {
     Ok(vec![
-        vmlinux::kept(cache).used("unpacked kernels")?,
-        snapshot::kept(cache).used("snapshots of guests")?,
-        image::kept(cache).used("images of disks")?,
+        vmlinux::file_cache(cache).used("unpacked kernels")?,
+        snapshot::file_cache(cache).used("snapshots of guests")?,
+        image::file_cache(cache).used("images of disks")?,
     ])
 }
 
-/// Empties those caches, but for what another process is making just now; how many files that were.
-/// What is needed again is made again.
+/// Empties these caches, except for files that another process is making, and returns the number of removed
+/// files.
 ///
 /// # Errors
 /// A file that cannot be removed.
 pub fn clear_caches(cache: &Cache) -> io::Result<usize> {
-    let all = [vmlinux::kept(cache), snapshot::kept(cache), image::kept(cache)];
-    all.iter().map(Kept::clear).sum()
+    let all = [vmlinux::file_cache(cache), snapshot::file_cache(cache), image::file_cache(cache)];
+    all.iter().map(FileCache::clear).sum()
 }
 
-/// What is seen of a guest that has not begun.
+/// The progress of a guest that has not begun.
 const NOTHING_YET: Progress = Progress {
     stage: Stage::Starting,
     phase: 0,
@@ -467,7 +467,7 @@ fn read(path: &Path) -> Result<Vec<u8>, LabError> {
     bounded::read(path, &PARTS).map_err(LabError::io("read", path))
 }
 
-/// `nbd nbds_max=1` → the name, and the parameters by name.
+/// Splits `nbd nbds_max=1` into the name and the parameters by name.
 fn split_parameters(modules: &[String]) -> (Vec<String>, BTreeMap<String, String>) {
     let mut names = Vec::new();
     let mut parameters = BTreeMap::new();

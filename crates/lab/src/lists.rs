@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::apt::Apt;
 use crate::cache::{self, Cache};
 use crate::error::LabError;
-use crate::kept::lock_file;
+use crate::file_cache::lock_file;
 use crate::packages::Packages;
 
 /// The suites that are looked into, oldest first.

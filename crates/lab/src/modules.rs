@@ -1,9 +1,8 @@
-//! Kernel modules: which files to load, in which order, for the names that a trial asks for.
+//! Kernel modules: resolves the names that a trial needs to files in load order.
 //!
-//! Where depmod has run, its modules.dep, modules.softdep and modules.alias are read. Debian's
-//! packages come without them; then the same is worked out from each module's .modinfo section,
-//! of only those modules that are needed (a compressed module costs 20 ms to look into, and a
-//! kernel has 4,000).
+//! If depmod has run, its modules.dep, modules.softdep and modules.alias are read. Debian's packages lack
+//! them; then the .modinfo sections are read, of the needed modules only (reading a compressed module takes
+//! 20 ms, and a kernel has 4,000).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,23 +24,23 @@ pub struct Modules {
     depmod: Option<Depmod>,
 }
 
-/// A module that goes into the guest.
+/// A module for the guest.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Module {
     /// Its name, with underscores.
     pub name: String,
-    /// Its bytes, unpacked.
+    /// The contents, unpacked.
     pub contents: Vec<u8>,
 }
 
-/// What depmod wrote.
+/// The files of depmod.
 #[derive(Debug, Default)]
 struct Depmod {
     needs: BTreeMap<String, Needs>,
     aliases: BTreeMap<String, Vec<String>>,
 }
 
-/// What a module needs: before it, and after it.
+/// The dependencies of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Needs {
     depends: Vec<String>,
@@ -50,14 +49,14 @@ struct Needs {
 }
 
 impl Modules {
-    /// Reads what modules there are in `folder`.
+    /// Lists the modules in `folder`.
     ///
     /// # Errors
-    /// [`LabError::Io`] where the folder cannot be read.
+    /// [`LabError::Io`] if the folder cannot be read.
     pub fn open(folder: &Path, release: &str) -> Result<Modules, LabError> {
         let mut files = BTreeMap::new();
         walk(&folder.join("kernel"), &mut files)?;
-        // Modules that were built apart (DKMS and its like) lie beside the kernel's own.
+        // Modules built separately (DKMS and the like) are next to the kernel's own.
         for extra in ["updates", "extra"] {
             if folder.join(extra).is_dir() {
                 walk(&folder.join(extra), &mut files)?;
@@ -73,9 +72,8 @@ impl Modules {
         })
     }
 
-    /// The modules to load for `names`, each after what it needs. A module that is built into the
-    /// kernel is skipped, and so is a missing one whose name ends in `?`; a soft dependency that this kernel does not have is left out, as
-    /// modprobe does.
+    /// Returns the modules to load for `names`, each after its dependencies. Built-in modules are skipped, and
+    /// so are missing ones whose name ends in `?` and missing soft dependencies, as with modprobe.
     ///
     /// # Errors
     /// [`LabError::NoModule`] for an unknown name, or a damaged file.
@@ -95,13 +93,13 @@ impl Modules {
         Ok(resolver.order)
     }
 
-    /// Whether this kernel can drive `name`, as a module or built in.
+    /// Reports whether this kernel has `name`, as a module or built in.
     pub fn has(&self, name: &str) -> bool {
         let name = underscored(name);
         self.files.contains_key(&name) || self.built_in.contains(&name)
     }
 
-    /// Whether [`Modules::resolve`] would take such a name of a catalog.
+    /// Reports whether [`Modules::resolve`] accepts a name of the catalog.
     pub fn takes(&self, name: &str) -> bool {
         name.ends_with('?') || self.has(name)
     }
@@ -114,7 +112,7 @@ impl Modules {
         }
     }
 
-    /// The modules that a name or an alias means; none, if it is built in or unknown.
+    /// Returns the modules of a name or an alias; none if it is built in or unknown.
     fn lookup(&self, name: &str) -> Result<Vec<String>, LabError> {
         if self.built_in.contains(name) {
             return Ok(Vec::new());
@@ -132,9 +130,9 @@ impl Modules {
         Ok(found)
     }
 
-    /// Aliases are followed for the kernel's ciphers and checksums only (crc32c, xxhash64, ...):
-    /// those are what file systems name. Drivers of crypto hardware carry the same aliases and
-    /// find no hardware in the guest.
+    /// Reports whether a module is one of the kernel's ciphers and checksums (crc32c, xxhash64, ...), the only
+    /// ones that file systems name by alias. Drivers of crypto hardware have the same aliases, but the guest
+    /// has no such hardware.
     fn is_crypto(&self, module: &str) -> bool {
         self.files.get(module).is_some_and(|path| {
             let path = path.to_string_lossy();
@@ -162,7 +160,7 @@ impl Modules {
     }
 }
 
-/// A walk over what modules need, depth first.
+/// A depth-first traversal of module dependencies.
 struct Resolver<'a> {
     modules: &'a Modules,
     seen: BTreeSet<String>,
@@ -211,7 +209,7 @@ impl Needs {
         needs
     }
 
-    /// Takes `pre: a b post: c`, the form of both modinfo and modules.softdep.
+    /// Parses `pre: a b post: c`, the form of both modinfo and modules.softdep.
     fn add_soft(&mut self, text: &str) {
         let mut after = false;
         for word in text.split_whitespace() {
@@ -228,7 +226,7 @@ impl Needs {
 impl Depmod {
     fn read(folder: &Path) -> Option<Depmod> {
         let mut depmod = Depmod::default();
-        // Each line: `path: path path`, where what is needed first stands last.
+        // Each line: `path: path path`, the first dependency to load last.
         for line in fs::read_to_string(folder.join("modules.dep")).ok()?.lines() {
             let Some((file, needed)) = line.split_once(':') else { continue };
             let needed = needed.split_whitespace().rev();
@@ -255,16 +253,16 @@ impl Depmod {
     }
 }
 
-/// A module's file, unpacked where the distribution packs it, and without its signature.
+/// Reads a module's file, decompressed and without its signature.
 fn contents(path: &Path) -> Result<Vec<u8>, LabError> {
     let bytes = crate::read(path)?;
     let bytes = payload::unpack_by_magic(bytes).map_err(|error| bad(path, &error))?;
     Ok(without_signature(bytes))
 }
 
-/// Cuts off an appended signature (include/linux/module_signature.h: the signature, a struct of 12
+/// Removes an appended signature (include/linux/module_signature.h: the signature, a struct of 12
 /// bytes that ends with its big-endian length, a mark). Checking it takes the guest 0.2 virtual
-/// seconds for ext4 and 0.5 for xfs, and a kernel of a distribution takes an unsigned module.
+/// seconds for ext4 and 0.5 for xfs, and kernels of distributions accept unsigned modules.
 fn without_signature(mut bytes: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = b"~Module signature appended~\n";
     const STRUCT: usize = 12;
@@ -277,7 +275,7 @@ fn without_signature(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The `key=value` strings of a module.
+/// Returns the `key=value` strings of a module.
 fn modinfo(bytes: &[u8], path: &Path) -> Result<Vec<(String, String)>, LabError> {
     let section = Elf::parse(bytes).and_then(|elf| elf.section(".modinfo"));
     let section = section.map_err(|error| bad(path, &error))?.unwrap_or_default();
@@ -292,7 +290,7 @@ fn bad(path: &Path, error: &dyn std::fmt::Display) -> LabError {
     LabError::BadFile { path: path.to_path_buf(), reason: error.to_string() }
 }
 
-/// Modules are named with dashes or underscores at will; the kernel itself uses underscores.
+/// Normalizes dashes of a module's name to underscores, as the kernel does.
 fn underscored(name: &str) -> String {
     name.replace('-', "_")
 }

@@ -1,7 +1,7 @@
-//! The kernel proper (an ELF vmlinux) out of a bzImage, so that the guest need not decompress it.
+//! Extracts the ELF vmlinux from a bzImage, so that the guest need not decompress it.
 //!
-//! The layout is that of Documentation/arch/x86/boot.rst: the setup header at 0x1f1 says how many
-//! sectors of real-mode code there are, and where in the protected-mode part the payload lies.
+//! The layout is that of Documentation/arch/x86/boot.rst: the setup header at 0x1f1 has the number of
+//! sectors of real-mode code, and the position of the payload in the protected-mode part.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -10,7 +10,7 @@ use fsdyno_record::bounded::{Bounded, PARTS};
 
 use crate::elf::Elf;
 
-/// Why no kernel could be cut out.
+/// The reason why no kernel could be extracted.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PayloadError {
     /// Neither ELF nor bzImage.
@@ -22,12 +22,12 @@ pub enum PayloadError {
     /// An unknown compression.
     #[error("its payload begins with {0}, which is none of xz, gzip, zstd, lz4")]
     UnknownCompression(String),
-    /// The decompressor refused.
-    #[error("its {format} payload does not unpack: {reason}")]
+    /// The decompressor failed.
+    #[error("its {format} payload cannot be decompressed: {reason}")]
     Corrupt {
         /// `xz`, `gzip`, `zstd` or `lz4`.
         format: &'static str,
-        /// What the decompressor said.
+        /// The error of the decompressor.
         reason: String,
     },
 }
@@ -40,7 +40,7 @@ const PAYLOAD_LENGTH: usize = 0x24c;
 
 type Unpack = fn(&[u8]) -> Result<Vec<u8>, String>;
 
-/// The compressions a bzImage may have: name, first bytes, how to unpack.
+/// The compressions of a bzImage: name, first bytes, decompressor.
 const FORMATS: &[(&str, &[u8], Unpack)] = &[
     ("xz", b"\xfd7zXZ\0", unpack_xz),
     ("gzip", b"\x1f\x8b", unpack_gzip),
@@ -48,10 +48,10 @@ const FORMATS: &[(&str, &[u8], Unpack)] = &[
     ("lz4", b"\x02\x21\x4c\x18", unpack_lz4),
 ];
 
-/// The ELF kernel in `image`, which is a bzImage or already that ELF.
+/// Returns the ELF kernel in `image`, which is a bzImage or already that ELF.
 ///
 /// # Errors
-/// [`PayloadError`], if it is neither, cut short, or compressed in an unknown way.
+/// [`PayloadError`], if it is neither, truncated, or compressed in an unknown way.
 pub fn vmlinux(image: &[u8]) -> Result<Cow<'_, [u8]>, PayloadError> {
     if image.starts_with(b"\x7fELF") {
         return Ok(Cow::Borrowed(image));
@@ -64,13 +64,13 @@ pub fn vmlinux(image: &[u8]) -> Result<Cow<'_, [u8]>, PayloadError> {
         })?;
     let kernel = unpack(payload).map_err(|reason| PayloadError::Corrupt { format, reason })?;
     if !kernel.starts_with(b"\x7fELF") {
-        return Err(PayloadError::Corrupt { format, reason: "it holds no ELF file".into() });
+        return Err(PayloadError::Corrupt { format, reason: "it contains no ELF file".into() });
     }
     Ok(Cow::Owned(kernel))
 }
 
-/// The release of a kernel, as `uname -r` prints it: from the setup header of a bzImage, or from
-/// the banner inside a vmlinux.
+/// Returns the release of a kernel, as in `uname -r`: from the setup header of a bzImage, or from the
+/// banner in a vmlinux.
 pub fn release(image: &[u8]) -> Option<String> {
     let start = if image.starts_with(b"\x7fELF") {
         const BANNER: &[u8] = b"Linux version ";
@@ -91,15 +91,15 @@ pub fn release(image: &[u8]) -> Option<String> {
     text.starts_with(|c: char| c.is_ascii_digit()).then_some(text)
 }
 
-/// Whether QEMU can enter this ELF kernel directly: it needs the Xen note that says where a PVH
-/// guest begins (CONFIG_PVH).
+/// Reports whether QEMU can enter this ELF kernel directly: it needs the Xen note with the entry of a PVH
+/// guest (CONFIG_PVH).
 pub fn has_pvh_entry(vmlinux: &[u8]) -> bool {
     // XEN_ELFNOTE_PHYS32_ENTRY, xen/interface/elfnote.h.
     const PHYS32_ENTRY: u32 = 18;
     Elf::parse(vmlinux).is_ok_and(|elf| elf.has_note(b"Xen\0", PHYS32_ENTRY))
 }
 
-/// Unpacks a file whose first bytes say how it is compressed; hands back what is not compressed.
+/// Decompresses a file by its first bytes; returns an uncompressed file unchanged.
 pub(crate) fn unpack_by_magic(bytes: Vec<u8>) -> Result<Vec<u8>, PayloadError> {
     match FORMATS.iter().find(|(_, magic, _)| bytes.starts_with(magic)) {
         Some((format, _, unpack)) => {
@@ -122,7 +122,7 @@ fn payload(image: &[u8]) -> Result<&[u8], PayloadError> {
         let bytes = image.get(at..at + 4).ok_or(PayloadError::Truncated)?;
         Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize)
     };
-    // A count of zero means four, for the sake of very old boot loaders.
+    // A count of zero means four, for very old boot loaders.
     let sectors = match image[SETUP_SECTORS] {
         0 => 4,
         n => usize::from(n),
@@ -146,7 +146,7 @@ fn unpack_gzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 fn unpack_zstd(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    // One frame only: the kernel's build appends the unpacked size as four more bytes.
+    // One frame only: the kernel's build appends four bytes with the decompressed size.
     let decoder = zstd::stream::read::Decoder::with_buffer(bytes).map_err(|e| e.to_string())?;
     read_all(decoder.single_frame())
 }
@@ -181,7 +181,7 @@ pub(crate) mod tests {
 
     const KERNEL: &[u8] = b"\x7fELF a kernel, a kernel, a kernel, a kernel, a kernel";
 
-    /// A bzImage with one sector of setup code, `payload` at offset 64, and a version.
+    /// Returns a bzImage with one sector of setup code, `payload` at offset 64, and a version.
     pub(crate) fn bz_image(payload: &[u8]) -> Vec<u8> {
         let mut image = vec![0; 1024 + 64];
         image[SETUP_SECTORS] = 1;
@@ -196,7 +196,7 @@ pub(crate) mod tests {
         image
     }
 
-    /// An ELF file with nothing but the note that QEMU looks for.
+    /// Returns an ELF file with only the note that QEMU searches.
     pub(crate) fn pvh_kernel() -> Vec<u8> {
         let mut elf = vec![0; 64];
         elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
@@ -224,7 +224,7 @@ pub(crate) mod tests {
         packed
     }
 
-    /// As the kernel's build does it: with the x86 filter.
+    /// Compresses as the kernel's build does, with the x86 filter.
     fn xz() -> Vec<u8> {
         use liblzma::stream::{Check, Filters, LzmaOptions, Stream};
         let mut filters = Filters::new();
@@ -252,7 +252,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_kernel_comes_out_of_each_of_the_four_compressions() {
+    fn a_kernel_is_extracted_from_each_of_the_four_compressions() {
         let zstd = with_size(zstd::encode_all(KERNEL, 3).unwrap());
         for (name, packed) in [("xz", xz()), ("gzip", gzip()), ("zstd", zstd), ("lz4", lz4())] {
             let image = bz_image(&packed);
@@ -261,7 +261,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_vmlinux_is_handed_back_as_it_is() {
+    fn a_vmlinux_is_returned_unchanged() {
         assert!(matches!(vmlinux(KERNEL), Ok(Cow::Borrowed(KERNEL))));
     }
 
@@ -274,7 +274,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_kernel_is_refused_with_the_reason() {
+    fn other_files_are_refused_with_the_reason() {
         assert_eq!(vmlinux(b"#!/bin/sh\n"), Err(PayloadError::NotAKernel));
         let unknown = bz_image(b"BZh91AY");
         assert_eq!(vmlinux(&unknown), Err(PayloadError::UnknownCompression("425a6839".into())));

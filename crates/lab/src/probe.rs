@@ -1,4 +1,4 @@
-//! The QEMU on this host: where it is, which version, and the files that decide its digits.
+//! The QEMU on this host: path, version, and the files that affect its results.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -18,22 +18,22 @@ use crate::tools;
 pub struct Qemu {
     /// The program.
     pub path: PathBuf,
-    /// Its first line of `--version`, without "QEMU emulator version".
+    /// The first line of `--version`, without "QEMU emulator version".
     pub version: String,
     /// SHA-256 of the program.
     pub sha256: String,
-    /// Name of each file of firmware that a guest executes → its SHA-256.
+    /// Firmware files that a guest executes → SHA-256.
     pub firmware: BTreeMap<String, String>,
     /// All of these files.
     pub(crate) files: Vec<AsHashed>,
 }
 
-/// A file as it was when it was hashed. It is used by its name later, and may be another by then: a package
-/// may be upgraded in the middle of a run.
+/// A file at the time of its hash. It is used by its name later and may have been replaced by then: a package
+/// may be upgraded during a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AsHashed {
     pub path: PathBuf,
-    /// Device, number, size, and when it last changed, in seconds and nanoseconds.
+    /// Device, inode, size, and time of last change in seconds and nanoseconds.
     stamp: (u64, u64, u64, i64, i64),
 }
 
@@ -42,7 +42,7 @@ impl AsHashed {
     pub fn read(path: &Path) -> Result<(AsHashed, Vec<u8>), LabError> {
         let read = || -> io::Result<_> {
             let mut file = File::open(path)?;
-            // Before it is read: what changes while it is read has changed since.
+            // Before reading, so that a change during the read is detected.
             let stamp = stamp(&file.metadata()?);
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
@@ -51,7 +51,7 @@ impl AsHashed {
         read().map_err(LabError::io("read", path))
     }
 
-    /// Whether it is still the same.
+    /// Reports whether it is unchanged.
     pub fn is_same(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|found| stamp(&found) == self.stamp)
     }
@@ -61,38 +61,39 @@ fn stamp(found: &Metadata) -> (u64, u64, u64, i64, i64) {
     (found.dev(), found.ino(), found.size(), found.ctime(), found.ctime_nsec())
 }
 
-/// The firmware that a machine without a screen and a network loads (seen with strace): the BIOS,
-/// the APIC's option ROM, and the ROM that enters the kernel (pvh for an ELF, linuxboot for a
-/// bzImage).
+/// The firmware that a machine without screen and network loads (strace [RUN]): the BIOS, the APIC's
+/// option ROM, and the ROM that enters the kernel (pvh for an ELF, linuxboot for a bzImage).
 const FIRMWARE: &[&str] = &["bios-256k.bin", "kvmvapic.bin", "pvh.bin", "linuxboot_dma.bin"];
 
-/// Finds QEMU and asks it what it can do.
+/// Finds QEMU and queries its features.
 ///
 /// # Errors
-/// [`LabError::NoQemu`] where there is none; [`LabError::WrongQemu`] where it does not run, lacks
-/// the machine type or emulation, or its firmware is not found.
-pub fn probe_qemu(wish: Option<&Path>) -> Result<Qemu, LabError> {
-    let path = match wish {
+/// [`LabError::NoQemu`] if there is none; [`LabError::WrongQemu`] if it does not run, lacks the machine
+/// type or emulation, or its firmware is not found.
+pub fn probe_qemu(given: Option<&Path>) -> Result<Qemu, LabError> {
+    let path = match given {
         Some(path) if path.is_file() => path.to_path_buf(),
-        Some(path) => return Err(LabError::NoQemu(format!("{} is no file", path.display()))),
+        Some(path) => return Err(LabError::NoQemu(format!("{} is not a file", path.display()))),
         None => tools::find("qemu-system-x86_64").map_err(|_| {
             LabError::NoQemu("qemu-system-x86_64 is neither in PATH nor in /usr/sbin".into())
         })?,
     };
     let wrong = |reason: String| LabError::WrongQemu { path: path.clone(), reason };
-    let version = version_of(&ask(&path, "--version").map_err(&wrong)?)
-        .ok_or_else(|| wrong("it does not say its version as QEMU does".into()))?;
+    let version = version_of(&query(&path, "--version").map_err(&wrong)?)
+        .ok_or_else(|| wrong("its --version is not that of QEMU".into()))?;
     let has = |question: [&str; 2], word: &str| -> Result<bool, LabError> {
-        let answer = ask(&path, &question.join(" ")).map_err(&wrong)?;
+        let answer = query(&path, &question.join(" ")).map_err(&wrong)?;
         Ok(answer.split_whitespace().any(|found| found == word))
     };
     if !has(["-accel", "help"], "tcg")? {
         return Err(wrong("it was built without emulation (tcg)".into()));
     }
     if !has(["-machine", "help"], MACHINE_TYPE)? {
-        return Err(wrong(format!("version {version} does not know the machine {MACHINE_TYPE}")));
+        return Err(wrong(format!(
+            "version {version} does not support the machine {MACHINE_TYPE}"
+        )));
     }
-    let folders = ask(&path, "-L help").map_err(&wrong)?;
+    let folders = query(&path, "-L help").map_err(&wrong)?;
     let folders: Vec<PathBuf> = folders.lines().map(PathBuf::from).collect();
     let (mut firmware, mut files) = (BTreeMap::new(), Vec::new());
     for (name, found) in firmware_in(&folders).map_err(&wrong)? {
@@ -100,7 +101,7 @@ pub fn probe_qemu(wish: Option<&Path>) -> Result<Qemu, LabError> {
         firmware.insert(name, sha256_hex(&bytes));
         files.push(file);
     }
-    // Where QEMU is built in modules, the emulation is one of them.
+    // If QEMU is built as modules, the emulation is one of them.
     let mut program = Vec::new();
     for part in [Some(path.clone()), tcg_module()].iter().flatten() {
         let (file, bytes) = AsHashed::read(part)?;
@@ -110,27 +111,27 @@ pub fn probe_qemu(wish: Option<&Path>) -> Result<Qemu, LabError> {
     Ok(Qemu { sha256: sha256_hex(&program), path, version, firmware, files })
 }
 
-/// The module that runs the guest's instructions, where Debian and Ubuntu put it; none where it is
-/// part of the program.
+/// Finds the module that executes the guest's instructions, at its path on Debian and Ubuntu; none if it
+/// is part of the program.
 fn tcg_module() -> Option<PathBuf> {
     let folder = std::env::var_os("QEMU_MODULE_DIR").map(PathBuf::from);
-    let usual = ["/usr/lib/x86_64-linux-gnu/qemu", "/usr/lib/qemu", "/usr/lib64/qemu"];
+    let default = ["/usr/lib/x86_64-linux-gnu/qemu", "/usr/lib/qemu", "/usr/lib64/qemu"];
     folder
         .into_iter()
-        .chain(usual.map(PathBuf::from))
+        .chain(default.map(PathBuf::from))
         .map(|folder| folder.join("accel-tcg-x86_64.so"))
         .find(|path| path.is_file())
 }
 
-fn ask(path: &Path, arguments: &str) -> Result<String, String> {
+fn query(path: &Path, arguments: &str) -> Result<String, String> {
     let mut command = Command::new(path);
     command.args(arguments.split(' ')).env("LC_ALL", "C");
     let output = command.output().map_err(|error| format!("it does not run: {error}"))?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(format!("{arguments}: {}", said.lines().last().unwrap_or("no message")))
+        let message = String::from_utf8_lossy(&output.stderr);
+        Err(format!("{arguments}: {}", message.lines().last().unwrap_or("no message")))
     }
 }
 
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_qemu_is_missing_and_its_hint_installs_it() {
+    fn the_hint_of_a_missing_qemu_installs_it() {
         let error = probe_qemu(Some(Path::new("/no/qemu"))).unwrap_err();
         assert!(error.is_missing());
         assert_eq!(error.hint().unwrap(), "apt-get install qemu-system-x86");
@@ -176,14 +177,14 @@ mod tests {
              '-accel help') echo tcg;; '-machine help') echo pc-q35-5.2;; esac",
         );
         let error = probe_qemu(Some(&path)).unwrap_err().to_string();
-        assert!(error.contains("version 5.2.0 does not know the machine pc-q35-7.1"), "{error}");
+        assert!(error.contains("version 5.2.0 does not support the machine pc-q35-7.1"), "{error}");
     }
 
     #[test]
-    fn something_that_is_no_qemu_is_refused() {
+    fn a_program_that_is_not_qemu_is_refused() {
         let (_folder, path) = fake("echo hello");
         let error = probe_qemu(Some(&path)).unwrap_err().to_string();
-        assert!(error.contains("does not say its version"), "{error}");
+        assert!(error.contains("is not that of QEMU"), "{error}");
     }
 
     #[test]

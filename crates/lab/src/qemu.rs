@@ -53,9 +53,9 @@ pub struct DiskRegion {
 /// The way in which a disk is attached to the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attach {
-    /// As a PCI memory region, which the agent serves through nbd.
+    /// A PCI memory region, which the agent serves through nbd.
     Nbd,
-    /// As an NVDIMM (/dev/pmem0, ...; modules nfit and nd_pmem): an instant disk without a server.
+    /// An NVDIMM (/dev/pmem0, ...; modules nfit and nd_pmem): an instant disk without a server.
     Pmem,
 }
 

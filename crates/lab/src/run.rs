@@ -1,4 +1,4 @@
-//! Runs a guest: starts QEMU, watches the mailbox, and tells the ways apart in which a run ends.
+//! Runs a guest: starts QEMU, watches the mailbox, and classifies the end of the run.
 
 use std::fs::File;
 use std::io;
@@ -28,35 +28,35 @@ use crate::qemu::{self, Inherited, Machine, OnStop};
 use crate::qmp::Qmp;
 use crate::snapshot::Snapshot;
 
-/// What a watcher answers.
+/// The answer of a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// The guest goes on.
+    /// The guest continues.
     GoOn,
-    /// The guest is ended; the run fails with [`RunError::Stopped`].
+    /// The guest is killed; the run fails with [`RunError::Stopped`].
     Stop,
 }
 
-/// A run that brought its report.
+/// A run that ended with a report.
 #[derive(Debug)]
 pub struct Finished {
-    /// What the agent put into the mailbox.
+    /// The agent's report from the mailbox.
     pub report: Vec<u8>,
     /// Host time from the start of QEMU to the report.
     pub elapsed: Duration,
-    /// Host time from the start of QEMU until the first phase was seen.
+    /// Host time from the start of QEMU to the first phase.
     pub first_op: Option<Duration>,
     /// Host time by stage.
     pub stages: Stages,
-    /// CPU time that QEMU took.
+    /// The CPU time of QEMU.
     pub cpu: Option<Duration>,
-    /// The most memory that QEMU held, the disks' pages that it had touched among it.
+    /// The peak memory of QEMU, including touched pages of the disks.
     pub memory: Option<Bytes>,
-    /// Bytes that the disks took on the host.
+    /// The space of the disks on the host.
     pub stored: Bytes,
-    /// Where the trial was when its report was seen.
+    /// The progress of the trial at its report.
     pub progress: Progress,
-    /// The disks' bytes as the guest left them.
+    /// The final contents of the disks.
     pub disks: Vec<File>,
     /// The log of their requests.
     pub log: Option<File>,
@@ -64,30 +64,30 @@ pub struct Finished {
     pub console: Vec<String>,
 }
 
-/// What a guest left that was cut.
+/// The state of a guest after a power cut.
 #[derive(Debug)]
 pub struct Cut {
-    /// Where the trial was.
+    /// The progress of the trial.
     pub progress: Progress,
-    /// The disks' bytes.
+    /// The contents of the disks.
     pub disks: Vec<File>,
     /// The log of their requests.
     pub log: Option<File>,
 }
 
-/// How often the mailbox is looked at. Looking costs the guest nothing.
+/// The polling interval of the mailbox. Polling costs the guest nothing.
 const POLL: Duration = Duration::from_millis(10);
 
-/// At so many looks in a row a machine must have been asleep to count as stopped.
-const LOOKS: u32 = 5;
+/// The number of consecutive polls for which a machine must be asleep to count as stopped.
+const POLLS_ASLEEP: u32 = 5;
 
-/// How many of the last lines of console and messages are told.
+/// The number of last lines of console and messages in errors.
 const LINES: usize = 60;
 
-/// How long a guest may take to power off once its report is complete.
+/// The time for a guest to power off once its report is complete.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// A guest that runs.
+/// A running guest.
 struct Run<'a> {
     boots: Boots<'a>,
     machine: &'a Machine,
@@ -97,15 +97,15 @@ struct Run<'a> {
     disks: Vec<File>,
     log: Option<File>,
     console: File,
-    /// Counts what it executes, in a second pass.
+    /// The profile, in a profiled run.
     profile: Option<Profile>,
-    /// Where QEMU waits for commands, until it was spoken to.
+    /// The socket of QEMU's control protocol, until it is connected.
     socket: Option<UnixStream>,
     control: Option<Qmp>,
     started: Instant,
 }
 
-/// What a guest boots.
+/// The programs and settings that a guest boots with.
 #[derive(Clone, Copy, Debug)]
 pub struct Boots<'a> {
     /// QEMU.
@@ -114,11 +114,11 @@ pub struct Boots<'a> {
     pub kernel: &'a File,
     /// The initramfs.
     pub initramfs: &'a File,
-    /// Files that must be the same as when they were hashed.
+    /// Files that must be unchanged since they were hashed.
     pub files: &'a [AsHashed],
-    /// How fast its CPU is.
+    /// The speed of its CPU.
     pub cpu: CpuPlan,
-    /// More words of the kernel's command line.
+    /// Additional words of the kernel's command line.
     pub more_words: &'a str,
 }
 
@@ -131,10 +131,10 @@ impl Boots<'_> {
     }
 }
 
-/// Boots a guest, or lets a saved one go on, hands over the job, and waits for the report.
+/// Boots a guest or resumes a saved one, passes the job, and waits for the report.
 ///
 /// # Errors
-/// [`RunError`]; whatever it is, QEMU has ended and nothing is left.
+/// [`RunError`]; in any case QEMU has ended and nothing is left.
 pub fn run(
     boots: Boots<'_>,
     machine: &Machine,
@@ -145,14 +145,14 @@ pub fn run(
     look(boots, machine, snapshot, job, None, watch)
 }
 
-/// Is told what has begun, and looks at the disks and at what was counted until then.
+/// A callback at the start of a stage, with the disks and the counts until then.
 pub type OnBegun<'a> = &'a mut dyn FnMut(&Begun, &[File], Counts) -> io::Result<()>;
 
-/// As [`run`]; with the code of the guest's kernel it counts what is executed, and has `on_begun` look at
-/// each stage as it begins.
+/// Runs a guest as [`run`] does; with the code of its kernel it counts the instructions, and calls `on_begun`
+/// at the start of each stage.
 ///
 /// # Errors
-/// [`RunError`]; whatever it is, QEMU has ended and nothing is left.
+/// [`RunError`]; in any case QEMU has ended and nothing is left.
 pub fn look(
     boots: Boots<'_>,
     machine: &Machine,
@@ -167,20 +167,20 @@ pub fn look(
         Some(snapshot) => {
             let mut run = Run::start(boots, machine, OnStop::Restore, job, code)?;
             let loading = run.load(snapshot);
-            // Beside QEMU, which loads: the disks are no part of a snapshot, and nothing looks at them yet.
+            // While QEMU loads: the disks are not part of a snapshot, and are not read yet.
             lay_image(machine, &run.disks)?;
             match loading.and_then(|()| run.go_on()) {
                 Ok(()) => run.watch(on_begun, watch),
-                Err(error) => Err(run.refused("go on from a snapshot", error)),
+                Err(error) => Err(run.refused("resume from a snapshot", error)),
             }
         }
     }
 }
 
-/// As [`run`], but QEMU is ended when `now` says so.
+/// Runs a guest as [`run`] does, but kills QEMU when `now` returns true.
 ///
 /// # Errors
-/// [`RunError`]; whatever it is, QEMU has ended and nothing is left.
+/// [`RunError`]; in any case QEMU has ended and nothing is left.
 pub fn cut(
     boots: Boots<'_>,
     machine: &Machine,
@@ -199,22 +199,22 @@ pub fn cut(
     }
     run.process.kill().map_err(host("end QEMU"))?;
     run.guarded()?;
-    // Asked again: it went on until it was ended.
+    // Read again, because it continued until it was killed.
     let progress = run.progress()?;
     Ok(Cut { progress, disks: run.disks, log: run.log })
 }
 
-/// Boots a guest to where it stops, and saves it into `file`; when it stopped, by its own clock.
+/// Boots a guest until it stops, saves it into `file`, and returns the moment of its stop by its own clock.
 ///
 /// # Errors
-/// [`RunError`]; whatever it is, QEMU has ended.
+/// [`RunError`]; in any case QEMU has ended.
 pub fn save(
     boots: Boots<'_>,
     machine: &Machine,
     file: &File,
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<u64, RunError> {
-    // There is no job yet: what is saved goes before every job.
+    // There is no job yet: the saved state precedes every job.
     let mut run = Run::start(boots, machine, OnStop::Save, b"", None)?.watch_boot(watch)?;
     match run.write_state(file) {
         Ok(()) => Ok(run.mailbox.mailbox()?.get(Word::StoppedAt)),
@@ -222,8 +222,8 @@ pub fn save(
     }
 }
 
-/// Memory that is shared with the host is neither saved nor restored.
-fn leave_shared_memory_out(control: &mut Qmp) -> io::Result<()> {
+/// Excludes memory shared with the host from saving and restoring.
+fn exclude_shared_memory(control: &mut Qmp) -> io::Result<()> {
     let capabilities = json!([{ "capability": "x-ignore-shared", "state": true }]);
     let arguments = json!({ "capabilities": capabilities });
     control.command("migrate-set-capabilities", &arguments).map(drop)
@@ -249,17 +249,17 @@ impl<'a> Run<'a> {
         };
         let disks = machine.disks.iter().map(|disk| region(disk.size()));
         let disks: Vec<File> =
-            disks.collect::<io::Result<_>>().map_err(|error| no_room(error, machine))?;
+            disks.collect::<io::Result<_>>().map_err(|error| no_space(error, machine))?;
         if on_stop != OnStop::Restore {
             lay_image(machine, &disks)?;
         }
         let log_size = machine.log.map(|log| log.0.next_power_of_two());
-        let log = log_size.map(region).transpose().map_err(|error| no_room(error, machine))?;
+        let log = log_size.map(region).transpose().map_err(|error| no_space(error, machine))?;
         let size = |file: &Arc<File>| Ok((file.as_raw_fd(), file.metadata()?.len()));
         let input = machine.input.as_ref().map(size).transpose();
         let sockets = match on_stop {
             OnStop::GoOn => None,
-            _ => Some(UnixStream::pair().map_err(host("make a socket for QEMU"))?),
+            _ => Some(UnixStream::pair().map_err(host("create a socket for QEMU"))?),
         };
         let (socket, theirs) = sockets.unzip();
         let files = Inherited {
@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
             console: console.as_raw_fd(),
             initramfs: initramfs.as_raw_fd(),
             control: theirs.as_ref().map(AsRawFd::as_raw_fd),
-            input: input.map_err(host("look at the workload's input"))?,
+            input: input.map_err(host("inspect the workload's input"))?,
             disks: disks.iter().map(AsRawFd::as_raw_fd).collect(),
             log: log.as_ref().map(AsRawFd::as_raw_fd).zip(log_size),
         };
@@ -280,15 +280,15 @@ impl<'a> Run<'a> {
         inherited.extend(machine.input.iter().map(|file| file.as_fd()));
         inherited.extend(disks.iter().chain(&log).map(AsFd::as_fd));
         let guard = Guard::new().map_err(host("get memory for the clock guard"))?;
-        // A guest that boots to be saved is not measured, and its clock has to stand when it stops. Beside
-        // the guard the main loop always meets a processor that has stopped before it knows that the
-        // machine has, and lets time jump (snapshot.rs).
+        // A guest that boots to be saved is not measured, and its clock must stop with it. With the guard the
+        // main loop always sees the stopped processor before it knows that the machine has stopped, and lets
+        // time jump (snapshot.rs).
         if on_stop != OnStop::Save && machine.accel.is_exact() {
             guard.equip(&mut command);
         }
         inherited.extend(guard.files());
         let profile = code.map(Profile::new).transpose();
-        let profile = profile.map_err(host("get memory for the counts of a second pass"))?;
+        let profile = profile.map_err(host("get memory for the counts of a profiled run"))?;
         if let Some(profile) = &profile {
             command.args(["-plugin", &profile.argument(files.mailbox)]);
             inherited.extend(profile.files());
@@ -313,25 +313,25 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Begins to speak with QEMU. Not while a guest boots: each command wakes QEMU's main loop, which
-    /// then serves timers of the guest that its processor would have served at another instruction.
+    /// Connects to QEMU's control protocol. Not while a guest boots: each command wakes QEMU's main loop,
+    /// which then serves timers of the guest that its processor would have served at another instruction.
     fn control(&mut self) -> io::Result<&mut Qmp> {
         if let Some(socket) = self.socket.take() {
             self.control = Some(Qmp::start(socket)?);
         }
-        self.control.as_mut().ok_or_else(|| io::Error::other("there is no socket"))
+        self.control.as_mut().ok_or_else(|| io::Error::other("no control socket"))
     }
 
-    /// Has QEMU begin to load what was saved.
+    /// Starts loading a snapshot in QEMU.
     fn load(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         let control = self.control()?;
-        leave_shared_memory_out(control)?;
+        exclude_shared_memory(control)?;
         control.hand_over(&snapshot.open()?, "snapshot")?;
         control.command("migrate-incoming", &json!({ "uri": "fd:snapshot" })).map(drop)
     }
 
-    /// Lets the guest go on once all is loaded. The socket stays open to the end, for the same reason for
-    /// which nobody speaks while a guest boots.
+    /// Resumes the guest once all is loaded. The socket stays open to the end, because closing it would wake
+    /// QEMU's main loop too.
     fn go_on(&mut self) -> io::Result<()> {
         let control = self.control()?;
         while control.status()? == "inmigrate" {
@@ -359,11 +359,11 @@ impl<'a> Run<'a> {
                 let reason = report.ok().and_then(|report| report.reason).unwrap_or_default();
                 return Err(host("boot a guest")(io::Error::other(reason)));
             }
-            // The guest says that it is ready a few instructions before it stops; a machine that has
-            // stopped sleeps.
+            // The guest reports that it is ready a few instructions before it stops; a stopped machine
+            // sleeps.
             let ready = progress.stage >= Stage::Ready && self.process.sleeps();
             asleep = if ready { asleep + 1 } else { 0 };
-            if asleep > LOOKS {
+            if asleep > POLLS_ASLEEP {
                 match self.control().and_then(Qmp::status) {
                     Ok(status) if status == "guest-panicked" => return Ok(self),
                     Ok(_) => {}
@@ -377,11 +377,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Has QEMU write all but the shared memory into `file`.
+    /// Makes QEMU write all but the shared memory into `file`.
     fn write_state(&mut self, file: &File) -> io::Result<()> {
         let control = self.control()?;
-        leave_shared_memory_out(control)?;
-        // Bytes a second: as fast as it goes.
+        exclude_shared_memory(control)?;
+        // Bytes per second: unlimited.
         let speed = json!({ "max-bandwidth": 100_000_000_000_u64 });
         control.command("migrate-set-parameters", &speed)?;
         control.hand_over(file, "snapshot")?;
@@ -391,15 +391,15 @@ impl<'a> Run<'a> {
             match answer["status"].as_str() {
                 Some("completed") => return Ok(()),
                 Some("failed" | "cancelled") => {
-                    let said = answer["error-desc"].as_str().unwrap_or("no reason");
-                    return Err(io::Error::other(format!("QEMU could not save it: {said}")));
+                    let reason = answer["error-desc"].as_str().unwrap_or("no reason");
+                    return Err(io::Error::other(format!("QEMU could not save it: {reason}")));
                 }
                 _ => std::thread::sleep(POLL),
             }
         }
     }
 
-    /// Why QEMU did not do what it was asked: because it has ended, or for the reason it gave.
+    /// Returns the reason why QEMU did not execute a command: its end, or its own error.
     fn refused(mut self, action: &'static str, error: io::Error) -> RunError {
         let seen = Instant::now();
         while error.kind() != io::ErrorKind::Other && seen.elapsed() < GRACE {
@@ -420,11 +420,11 @@ impl<'a> Run<'a> {
         let mut stages = Stages::default();
         let mut last = (self.progress()?, Instant::now());
         loop {
-            // The end is asked for before the report: a guest that has ended has written all.
+            // Poll for the end first: the mailbox is then complete if the guest has ended.
             let ended = self.process.poll().map_err(host("wait for QEMU"))?;
             let progress = self.progress()?;
             if let Some(on_begun) = on_begun.as_mut() {
-                self.look(on_begun).map_err(host("look at a stage of the trial"))?;
+                self.report_stages(on_begun).map_err(host("inspect a stage of the trial"))?;
             }
             let elapsed = self.started.elapsed();
             stages.seen(&progress, elapsed);
@@ -455,8 +455,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Looks at a stage that has begun, and lets the machine go on.
-    fn look(&self, on_begun: &mut OnBegun<'_>) -> io::Result<()> {
+    /// Calls `on_begun` for a stage that has begun, and resumes the machine.
+    fn report_stages(&self, on_begun: &mut OnBegun<'_>) -> io::Result<()> {
         let Some(profile) = &self.profile else { return Ok(()) };
         while let Some(begun) = profile.begun()? {
             on_begun(&begun, &self.disks, profile.counts()?)?;
@@ -465,12 +465,12 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Nothing is measured in a guest that host time can reach.
+    /// Fails if the clock guard is not active.
     fn guarded(&self) -> Result<(), RunError> {
         if !self.machine.accel.is_exact() {
             return Ok(());
         }
-        match self.guard.at_work().map_err(host("look at the clock guard"))? {
+        match self.guard.is_active().map_err(host("inspect the clock guard"))? {
             true => Ok(()),
             false => Err(RunError::Unguarded { console: self.lines() }),
         }
@@ -530,7 +530,7 @@ impl<'a> Run<'a> {
 
     fn died(self, ended: Ended) -> RunError {
         let console = self.lines();
-        // Memory of a file that its file system has no room for is answered with SIGBUS.
+        // Touching memory of a file on a full file system raises SIGBUS.
         if ended.status.signal() == Some(libc::SIGBUS) && !self.disks.is_empty() {
             return RunError::OutOfSpace { workdir: self.machine.workdir.clone() };
         }
@@ -546,7 +546,7 @@ impl<'a> Run<'a> {
         RunError::Died { how, powered_off, console }
     }
 
-    /// The last lines of the console, and after them what QEMU itself had to say.
+    /// Returns the last lines of the console, followed by those of QEMU's own output.
     fn lines(&self) -> Vec<String> {
         let mut lines = last_lines(&self.console, LINES);
         lines.extend(self.process.last_lines(LINES));
@@ -558,18 +558,18 @@ fn host(action: &'static str) -> impl Fn(io::Error) -> RunError {
     move |error| RunError::Host { action, error }
 }
 
-/// Lays the machine's image, if it has one, onto its disks.
+/// Copies the machine's image, if it has one, to its disks.
 fn lay_image(machine: &Machine, disks: &[File]) -> Result<(), RunError> {
     match &machine.image {
-        Some(image) => image.lay_onto(disks).map_err(|error| no_room(error, machine)),
+        Some(image) => image.lay_onto(disks).map_err(|error| no_space(error, machine)),
         None => Ok(()),
     }
 }
 
-fn no_room(error: io::Error, machine: &Machine) -> RunError {
+fn no_space(error: io::Error, machine: &Machine) -> RunError {
     match error.kind() {
         io::ErrorKind::StorageFull => RunError::OutOfSpace { workdir: machine.workdir.clone() },
-        _ => RunError::Host { action: "make the file of a modelled disk", error },
+        _ => RunError::Host { action: "create the file of a modelled disk", error },
     }
 }
 

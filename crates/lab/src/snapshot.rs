@@ -13,7 +13,7 @@ use fsdyno_record::canonical::sha256_hex;
 
 use crate::cache::Cache;
 use crate::error::RunError;
-use crate::kept::Kept;
+use crate::file_cache::FileCache;
 use crate::vmstate;
 
 /// The limit of all snapshots on the host, in bytes; the least recently used are removed first. One takes
@@ -49,8 +49,8 @@ impl Snapshot {
 }
 
 /// Returns the cache of snapshots.
-pub fn kept(cache: &Cache) -> Kept {
-    Kept::new(cache, "snapshots", LIMIT, |file| Ok(read(file)?.sha256))
+pub fn file_cache(cache: &Cache) -> FileCache {
+    FileCache::new(cache, "snapshots", LIMIT, |file| Ok(read(file)?.sha256))
 }
 
 /// Returns the snapshot under `key`; if there is none, `make` saves one into the given file and returns the
@@ -59,12 +59,12 @@ pub fn kept(cache: &Cache) -> Kept {
 /// # Errors
 /// Errors of `make` and of the host.
 pub fn get(
-    kept: &Kept,
+    files: &FileCache,
     key: &str,
     go_on: &mut dyn FnMut() -> bool,
     mut make: impl FnMut(&File) -> Result<u64, RunError>,
 ) -> Result<Snapshot, RunError> {
-    let (file, sha256) = kept.get(key, go_on, &mut |file| make_right(file, &mut make))?;
+    let (file, sha256) = files.get(key, go_on, &mut |file| make_right(file, &mut make))?;
     Ok(Snapshot { file, sha256 })
 }
 
@@ -140,9 +140,9 @@ mod tests {
     #[test]
     fn a_snapshot_is_made_once_and_each_reader_starts_at_its_beginning() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = kept(&Cache::at(folder.path()).unwrap());
-        let made = get(&kept, "key", &mut || true, write(b"saved")).unwrap();
-        let found = get(&kept, "key", &mut || true, never).unwrap();
+        let files = file_cache(&Cache::at(folder.path()).unwrap());
+        let made = get(&files, "key", &mut || true, write(b"saved")).unwrap();
+        let found = get(&files, "key", &mut || true, never).unwrap();
         assert_eq!(
             (text(&made), text(&found), text(&found)),
             ("saved".into(), "saved".into(), "saved".into())
@@ -151,6 +151,6 @@ mod tests {
             (made.sha256(), found.sha256()),
             (&*sha256_hex(b"saved"), &*sha256_hex(b"saved"))
         );
-        assert_eq!(text(&get(&kept, "other", &mut || true, write(b"else")).unwrap()), "else");
+        assert_eq!(text(&get(&files, "other", &mut || true, write(b"else")).unwrap()), "else");
     }
 }

@@ -1,5 +1,5 @@
-//! What QEMU boots, as an open file whose bytes were hashed: the vmlinux, cut out of the kernel's image once
-//! and kept.
+//! The kernel that QEMU boots, as an open, hashed file: the vmlinux, extracted from the kernel's image once
+//! and cached.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,25 +10,25 @@ use fsdyno_record::canonical::sha256_hex;
 
 use crate::cache::Cache;
 use crate::error::{LabError, RunError};
-use crate::kept::Kept;
+use crate::file_cache::FileCache;
 use crate::kernel::Kernel;
 use crate::payload;
 
-/// How much all of them may take on the host, in bytes; one takes about 60 MB.
+/// The limit of all of them on the host, in bytes; one takes about 60 MB.
 const LIMIT: u64 = 1 << 30;
 
-/// What QEMU boots.
+/// A kernel that QEMU boots.
 #[derive(Debug)]
 pub struct Bootable {
-    /// Its bytes, which nothing changes while the file is open.
+    /// The contents, which do not change while the file is open.
     pub file: File,
-    /// Their SHA-256, in hex.
+    /// The SHA-256 of the contents, in hex.
     pub sha256: String,
 }
 
-/// Where they are kept.
-pub fn kept(cache: &Cache) -> Kept {
-    Kept::new(cache, "vmlinux", LIMIT, hash)
+/// Returns the cache of kernels.
+pub fn file_cache(cache: &Cache) -> FileCache {
+    FileCache::new(cache, "vmlinux", LIMIT, hash)
 }
 
 fn hash(file: &File) -> io::Result<String> {
@@ -36,10 +36,10 @@ fn hash(file: &File) -> io::Result<String> {
     Ok(sha256_hex(Mapped::new(file, length)?.as_ref()))
 }
 
-/// What QEMU boots of a kernel: its vmlinux, or its bzImage where that vmlinux cannot be entered directly.
+/// Returns a kernel's vmlinux, or its bzImage if that vmlinux cannot be entered directly.
 ///
 /// # Errors
-/// [`LabError::WrongKernel`], and what the host refuses.
+/// [`LabError::WrongKernel`], and errors of the host.
 pub fn of(kernel: &Kernel, cache: &Cache) -> Result<Bootable, LabError> {
     let image =
         bounded::read(&kernel.image, &PARTS).map_err(LabError::io("read", &kernel.image))?;
@@ -51,40 +51,40 @@ pub fn of(kernel: &Kernel, cache: &Cache) -> Result<Bootable, LabError> {
             false => Err(wrong("it was built without CONFIG_PVH; give its bzImage instead".into())),
         };
     }
-    let kept = kept(cache).get(&sha256_hex(&image), &mut || true, &mut |file| {
-        let vmlinux = payload::vmlinux(&image).map_err(|e| NotKept::Lab(wrong(e.to_string())))?;
+    let cached = file_cache(cache).get(&sha256_hex(&image), &mut || true, &mut |file| {
+        let vmlinux = payload::vmlinux(&image).map_err(|e| NotCached::Lab(wrong(e.to_string())))?;
         if !payload::has_pvh_entry(&vmlinux) {
-            return Err(NotKept::Indirect);
+            return Err(NotCached::Indirect);
         }
         let write = |mut file: &File| file.write_all(&vmlinux);
         Ok(write(file).map_err(|error| RunError::Host { action: "write a vmlinux", error })?)
     });
-    match kept {
+    match cached {
         Ok((file, sha256)) => Ok(Bootable { file, sha256 }),
-        // Slower, since the guest unpacks it, and just as exact.
-        Err(NotKept::Indirect) => in_memory(&image),
-        Err(NotKept::Lab(error)) => Err(error),
+        // Slower, because the guest decompresses it, but just as exact.
+        Err(NotCached::Indirect) => in_memory(&image),
+        Err(NotCached::Lab(error)) => Err(error),
     }
 }
 
-/// A copy of our own: whoever builds kernels writes them over.
+/// Copies an image into memory, because a kernel build may overwrite it.
 fn in_memory(image: &[u8]) -> Result<Bootable, LabError> {
     let file = sealed_file(c"fsdyno-kernel", image)
         .map_err(LabError::io("create", "memory for the kernel".as_ref()))?;
     Ok(Bootable { file, sha256: sha256_hex(image) })
 }
 
-/// Why no vmlinux is kept.
+/// The reason why no vmlinux is cached.
 #[derive(Debug)]
-enum NotKept {
+enum NotCached {
     /// It has no entry for QEMU.
     Indirect,
     Lab(LabError),
 }
 
-impl From<RunError> for NotKept {
-    fn from(error: RunError) -> NotKept {
-        NotKept::Lab(match error {
+impl From<RunError> for NotCached {
+    fn from(error: RunError) -> NotCached {
+        NotCached::Lab(match error {
             RunError::Cache(error) => error,
             RunError::Host { action, error } => {
                 LabError::Io { action, path: "in the cache".into(), error }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_booted_is_what_was_hashed_though_the_cache_was_changed() {
+    fn the_booted_file_is_the_hashed_one_even_if_the_cache_changes() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         let image = folder.path().join("vmlinuz");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_is_built_anew_meanwhile_is_booted_as_it_was_read() {
+    fn an_image_that_is_rebuilt_meanwhile_is_booted_as_it_was_read() {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("vmlinux");
         let vmlinux = pvh_kernel();

@@ -1,8 +1,8 @@
-//! Boots a real kernel in a real QEMU with a small PID 1 of its own (`init.c`), and meets every
-//! end a guest can come to. Skipped, with the reason, where QEMU, a kernel or cc is missing; with
-//! CI set in the environment that is a failure.
+//! Boots a real kernel in a real QEMU with a small PID 1 (`init.c`), and tests every way in which a guest can
+//! end. Skipped, with the reason, if QEMU, a kernel or cc is missing; with CI set in the environment that is a
+//! failure.
 
-// clippy lets tests unwrap, but takes the helpers of a test file for something else.
+// clippy.toml allows unwrap in tests only; the helpers of this file are test code as well.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;
@@ -17,7 +17,7 @@ use fsdyno_lab::{
 use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::Progress;
 
-/// The lab and the parts of its guest, or why there is none here.
+/// Returns the lab and the parts of its guest, or the reason why there is none here.
 fn lab(folder: &Path) -> Result<(Lab, Parts), String> {
     let init = folder.join("init");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/init.c");
@@ -27,7 +27,7 @@ fn lab(folder: &Path) -> Result<(Lab, Parts), String> {
     if !compiled.status.success() {
         return Err(format!("cc: {}", String::from_utf8_lossy(&compiled.stderr)));
     }
-    // The same kernel as the product's, brought if this machine has none yet.
+    // The same kernel as the product's, downloaded if this machine has none yet.
     let options =
         LabOptions { kernel: None, qemu: None, cache: Cache::of_user().unwrap(), offline: false };
     let lab = Lab::find(&options, &|_| {}).map_err(|error| error.to_string())?;
@@ -35,7 +35,7 @@ fn lab(folder: &Path) -> Result<(Lab, Parts), String> {
     Ok((lab, parts))
 }
 
-/// A guest of 256 MiB with a disk of 8 GiB.
+/// Returns a guest of 256 MiB with a disk of 8 GiB.
 fn machine(job: &str) -> Machine {
     Machine {
         image: None,
@@ -62,7 +62,7 @@ fn go_on(_: &Progress) -> Watch {
     Watch::GoOn
 }
 
-/// Our child processes that are QEMUs.
+/// Returns our child processes that are QEMUs.
 fn qemus() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let children =
@@ -76,15 +76,15 @@ fn qemus() -> Vec<String> {
     pids.filter(is_qemu).map(String::from).collect()
 }
 
-/// One test, so that guests do not compete for the processors, and one guest is made for all.
+/// One test, so that guests do not compete for processors, and one guest is made for all.
 #[test]
-fn a_guest_comes_to_every_end_it_can_come_to() {
+fn every_end_of_a_guest_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let lab = match lab(folder.path()) {
         Ok(lab) => lab,
         Err(reason) => {
             assert!(std::env::var_os("CI").is_none(), "CI has to run the lab: {reason}");
-            // Past the harness, which keeps to itself what a test that passed has printed.
+            // Directly to stderr, because the harness hides the output of a passed test.
             let _ = writeln!(std::io::stderr(), "skipped: {reason}");
             return;
         }
@@ -92,8 +92,8 @@ fn a_guest_comes_to_every_end_it_can_come_to() {
     let [guest, equal] = [(), ()].map(|()| lab.0.prepare(&lab.1).unwrap());
     assert_eq!(guest.lab_id(), equal.lab_id(), "the same parts are the same lab");
     two_runs_report_the_same_nanoseconds(&guest);
-    saved_guests_go_on_alike(&lab);
-    a_panic_carries_the_console(&guest);
+    saved_guests_resume_identically(&lab);
+    a_panic_has_the_console(&guest);
     a_silent_guest_has_stalled(&guest);
     a_stopped_guest_leaves_no_process(&guest);
     a_killed_qemu_has_died(&guest);
@@ -102,7 +102,7 @@ fn a_guest_comes_to_every_end_it_can_come_to() {
 
 fn two_runs_report_the_same_nanoseconds(guest: &Guest) {
     let one = run(guest, "report", &mut go_on).unwrap();
-    // The second runs beside something that takes the processors away from it.
+    // The second runs concurrently with processes that occupy the processors.
     let mut burners: Vec<_> = (0..2)
         .map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
         .collect();
@@ -119,42 +119,42 @@ fn two_runs_report_the_same_nanoseconds(guest: &Guest) {
     assert!(one.cpu.unwrap() > Duration::ZERO);
 }
 
-/// From the snapshot of before, from one that was taken again, and from one in place of a damaged one.
-fn saved_guests_go_on_alike((lab, parts): &(Lab, Parts)) {
+/// Resumes from a cached snapshot, from one taken again, and from one that replaces a damaged one.
+fn saved_guests_resume_identically((lab, parts): &(Lab, Parts)) {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::at(folder.path()).unwrap();
     let machine = machine("report");
-    // A guest of its own each time: one reads what it goes on from once.
-    let go_on_again = || {
+    // A new guest each time, because a guest reads its snapshot only once.
+    let resume = || {
         let guest = lab.prepare(parts).unwrap();
         let snapshot = guest.snapshot(&machine, &cache, &|_| {}, &mut go_on).unwrap();
         let run = || text(&guest.run_from(&snapshot, &machine, b"report", &mut go_on).unwrap());
         assert_ne!(guest.components_from(&snapshot), *guest.components());
         (run(), run(), guest.components_from(&snapshot))
     };
-    let kept = || {
+    let cached = || {
         let files = std::fs::read_dir(cache.path().join("snapshots")).unwrap().flatten();
         files.max_by_key(|file| file.metadata().unwrap().len()).unwrap().path()
     };
-    let expected = go_on_again();
+    let expected = resume();
     assert_eq!(expected.0, expected.1);
-    assert_eq!(go_on_again(), expected, "the one that was kept");
+    assert_eq!(resume(), expected, "the cached one");
     for round in 0..3 {
-        std::fs::remove_file(kept()).unwrap();
-        assert_eq!(go_on_again(), expected, "taken again, {round}");
+        std::fs::remove_file(cached()).unwrap();
+        assert_eq!(resume(), expected, "taken again, {round}");
     }
-    let file = std::fs::File::options().read(true).write(true).open(kept()).unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(cached()).unwrap();
     let (mut byte, middle) = ([0], file.metadata().unwrap().len() / 2);
     file.read_exact_at(&mut byte, middle).unwrap();
     file.write_all_at(&[byte[0] ^ 1], middle).unwrap();
-    assert_eq!(go_on_again(), expected, "damaged");
+    assert_eq!(resume(), expected, "damaged");
 }
 
 fn text(finished: &Finished) -> String {
     String::from_utf8(finished.report.clone()).unwrap()
 }
 
-fn a_panic_carries_the_console(guest: &Guest) {
+fn a_panic_has_the_console(guest: &Guest) {
     let error = run(guest, "panic", &mut go_on).unwrap_err();
     assert!(matches!(error, RunError::Panicked { .. }), "{error}");
     let text = error.to_string();

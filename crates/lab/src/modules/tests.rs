@@ -1,6 +1,6 @@
 use super::*;
 
-/// A file that holds nothing but a .modinfo section.
+/// Returns a file with only a .modinfo section.
 fn module(info: &str) -> Vec<u8> {
     let names = b"\0.modinfo\0.shstrtab\0";
     let info = info.replace(' ', "\0").replace('_', " ");
@@ -27,7 +27,7 @@ fn module(info: &str) -> Vec<u8> {
     file
 }
 
-/// A kernel of seven modules; in `info` a space parts strings and `_` stands for a space.
+/// Creates a kernel of seven modules; in `info` a space separates strings, and `_` means a space.
 fn kernel() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let files = [
@@ -58,9 +58,9 @@ fn depmod(folder: &Path) {
     fs::write(folder.join("modules.alias"), alias).unwrap();
 }
 
-fn names(folder: &Path, asked: &[&str]) -> Vec<String> {
-    let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
-    let modules = Modules::open(folder, "6.1").unwrap().resolve(&asked).unwrap();
+fn names(folder: &Path, wanted: &[&str]) -> Vec<String> {
+    let names: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+    let modules = Modules::open(folder, "6.1").unwrap().resolve(&names).unwrap();
     modules.into_iter().map(|module| module.name).collect()
 }
 
@@ -80,7 +80,7 @@ fn with_depmod_the_order_comes_from_its_files() {
 }
 
 #[test]
-fn a_module_that_may_be_missing_is_taken_where_it_is() {
+fn an_optional_module_is_loaded_if_it_exists() {
     let kernel = kernel();
     assert_eq!(
         names(kernel.path(), &["crc32c_generic?", "no_such?", "nbd"]),
@@ -97,7 +97,7 @@ fn an_alias_finds_every_software_implementation_and_no_hardware_driver() {
 }
 
 #[test]
-fn what_is_built_in_needs_no_loading() {
+fn built_in_modules_are_not_loaded() {
     let kernel = kernel();
     assert!(names(kernel.path(), &["fuse"]).is_empty());
     let modules = Modules::open(kernel.path(), "6.1").unwrap();
@@ -136,7 +136,7 @@ fn a_damaged_module_is_an_error_that_names_the_file() {
 }
 
 #[test]
-fn a_signature_is_cut_off_and_a_lying_one_is_left_alone() {
+fn a_signature_is_removed_and_an_invalid_one_is_not() {
     let signed = |length: u32| {
         let mut bytes = b"module.signature".to_vec();
         bytes.extend_from_slice(&[0; 8]);

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 use crate::qemu::{Attach, DiskRegion};
 
-/// Runs a shell script in QEMU's place, with one small disk.
+/// Runs a shell script instead of QEMU, with one small disk.
 fn run_script(
     script: &str,
     stall: Duration,
@@ -43,7 +43,7 @@ fn go_on(_: &Progress) -> Watch {
 }
 
 #[test]
-fn a_qemu_that_refuses_is_told_in_its_own_words() {
+fn the_error_of_a_failed_qemu_has_its_message() {
     let error = run_script("echo qemu: no such machine >&2; exit 1", LONG, &mut go_on);
     let text = error.to_string();
     assert!(
@@ -54,7 +54,7 @@ fn a_qemu_that_refuses_is_told_in_its_own_words() {
 }
 
 #[test]
-fn a_killed_qemu_has_died_of_its_signal() {
+fn the_error_of_a_killed_qemu_has_its_signal() {
     let error = run_script("kill -KILL $$", LONG, &mut go_on);
     assert!(
         matches!(&error, RunError::Died { how, .. } if how == "was killed by signal 9"),
@@ -88,7 +88,7 @@ fn a_watcher_can_stop_a_guest() {
 
 #[test]
 fn a_panic_on_the_console_is_a_panic() {
-    // The console's file is among the arguments, as it is for QEMU.
+    // The console's file is among the arguments, as for QEMU.
     let script = "for a in \"$@\"; do case $a in file,id=console,path=*) \
                   echo 'Kernel panic - not syncing: Oops' > ${a#*path=};; esac; done";
     let error = run_script(script, LONG, &mut go_on);
@@ -112,7 +112,7 @@ fn a_program_that_was_replaced_since_it_was_hashed_is_not_run() {
     fs::write(&program, "#!/bin/sh\n").unwrap();
     let (seen, bytes) = AsHashed::read(&program).unwrap();
     assert!(seen.is_same() && bytes == b"#!/bin/sh\n");
-    // A package manager renames another file into its place.
+    // A package manager replaces it by renaming another file.
     let new = folder.path().join("new");
     fs::write(&new, "#!/bin/sh\n").unwrap();
     fs::rename(&new, &program).unwrap();

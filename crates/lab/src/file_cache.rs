@@ -1,10 +1,10 @@
-//! What is costly to make and kept between runs: snapshots of guests, images of disks.
+//! A cache of costly files between runs: snapshots of guests, prepared images of disks.
 //!
-//! A folder with one file for each thing, named `KEY.HASH`; the key says what decides it, the hash what is
-//! in it. A file appears under its name only when it is whole and on the medium, and is used only if it
-//! still has its hash; another is removed and made again. Who needs what another process is making
-//! waits for it. All together take a limit at most, and the ones used longest ago go first. Any of them
-//! may be removed at any time.
+//! A folder with one file for each item, named `KEY.HASH`: the key identifies its inputs, the hash its
+//! contents. A file gets its name only when it is complete and persisted, and is used only if it still has its
+//! hash; otherwise it is removed and made again. A process that needs an item that another process is making
+//! waits for it. The total size is limited, and the least recently used files are removed first. Any file may
+//! be removed at any time.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,40 +19,40 @@ use rustix::io::Errno;
 use crate::cache::{self, Cache};
 use crate::error::RunError;
 
-/// Files that are locked while a thing is looked for or made: one for each first digit of a key, so
-/// that different things are made side by side.
+/// Prefix of the files that are locked while an item is searched or made: one for each first digit of a key, so
+/// that different items are made in parallel.
 const LOCK: &str = "lock";
 
-/// What is being made, or was when its maker was killed; the next maker under that lock replaces it.
+/// Prefix of unfinished files; the next maker under the same lock replaces one.
 const UNFINISHED: &str = "unfinished";
 
-/// How often a lock that another holds is tried again.
+/// The interval of attempts to take a lock.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// A folder of such files.
+/// A folder of cached files.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct FileCache {
     cache: Cache,
     /// The folder's name in the cache.
     name: &'static str,
-    /// How much all of them may take on the host, in bytes.
+    /// The limit of their total size on the host, in bytes.
     limit: u64,
-    /// The hash of what is in a file.
+    /// Computes the hash of a file's contents.
     hash: fn(&File) -> io::Result<String>,
 }
 
-/// What a folder of kept files holds.
+/// The usage of a folder of cached files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptUse {
-    /// What they are, in the plural.
+pub struct CacheUse {
+    /// The kind of files, in the plural.
     pub what: &'static str,
-    /// Where they lie.
+    /// The folder.
     pub folder: PathBuf,
-    /// How many there are.
+    /// The number of files.
     pub files: usize,
-    /// What they take on the host.
+    /// Their total size on the host.
     pub bytes: Bytes,
-    /// What they may take.
+    /// The limit of their total size.
     pub limit: Bytes,
 }
 
@@ -60,22 +60,22 @@ fn host(action: &'static str) -> impl Fn(io::Error) -> RunError {
     move |error| RunError::Host { action, error }
 }
 
-impl Kept {
-    /// The files in a folder of the cache, which together may take `limit` bytes; `hash` reads one.
+impl FileCache {
+    /// Opens a folder of the cache, limited to `limit` bytes; `hash` computes the hash of a file.
     pub fn new(
         cache: &Cache,
         name: &'static str,
         limit: u64,
         hash: fn(&File) -> io::Result<String>,
-    ) -> Kept {
-        Kept { cache: cache.clone(), name, limit, hash }
+    ) -> FileCache {
+        FileCache { cache: cache.clone(), name, limit, hash }
     }
 
-    /// The file kept under `key` and the hash of what is in it; if there is none, `make` writes it.
-    /// `go_on` is asked while another is waited for.
+    /// Returns the file under `key` and the hash of its contents; if there is none, `make` writes it. `go_on`
+    /// is polled while another process is making it.
     ///
     /// # Errors
-    /// What `make` reports, what the host refuses, and [`RunError::Stopped`].
+    /// Errors of `make` and of the host, and [`RunError::Stopped`].
     pub fn get<E: From<RunError>>(
         &self,
         key: &str,
@@ -93,17 +93,17 @@ impl Kept {
                 error => return Err(host("lock the cache")(error.into()).into()),
             }
         }
-        if let Some(found) = self.find(&folder, key).map_err(host("look into the cache"))? {
+        if let Some(found) = self.find(&folder, key).map_err(host("read the cache"))? {
             return Ok(found);
         }
         let unfinished = folder.join(format!("{UNFINISHED}-{stripe}"));
-        // A killed maker may have left one; a reader of that file cannot exist.
+        // A killed maker may have left one, which has no readers.
         let _ = fs::remove_file(&unfinished);
         let create = || File::options().read(true).write(true).create_new(true).open(&unfinished);
         let file = create().map_err(host("write into the cache"))?;
         let made = make(&file).and_then(|()| {
-            let kept = self.keep(&folder, key, &file, &unfinished);
-            Ok((file, kept.map_err(host("keep a file in the cache"))?))
+            let stored = self.store(&folder, key, &file, &unfinished);
+            Ok((file, stored.map_err(host("store a file in the cache"))?))
         });
         if made.is_err() {
             let _ = fs::remove_file(&unfinished);
@@ -111,7 +111,7 @@ impl Kept {
         made
     }
 
-    /// The file under a key that still has its hash; others are removed.
+    /// Finds the file under a key that still has its hash, and removes others.
     fn find(&self, folder: &Path, key: &str) -> io::Result<Option<(File, String)>> {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
@@ -123,7 +123,7 @@ impl Kept {
             let file =
                 File::options().read(true).custom_flags(libc::O_NOFOLLOW).open(entry.path())?;
             if (self.hash)(&file)? == sha256 {
-                // The time of its last use; a folder that cannot be written to is still good to read.
+                // The time of its last use; failure is ignored, because a read-only folder can be used.
                 let _ = file.set_modified(SystemTime::now());
                 return Ok(Some((file, sha256.to_string())));
             }
@@ -132,27 +132,33 @@ impl Kept {
         Ok(None)
     }
 
-    fn keep(&self, folder: &Path, key: &str, file: &File, unfinished: &Path) -> io::Result<String> {
+    fn store(
+        &self,
+        folder: &Path,
+        key: &str,
+        file: &File,
+        unfinished: &Path,
+    ) -> io::Result<String> {
         let sha256 = (self.hash)(file)?;
-        // Whatever has its name must be whole, also after the host lost its power.
+        // A named file must be complete, even after a power cut of the host.
         file.sync_all()?;
         let path = folder.join(format!("{key}.{sha256}"));
         fs::rename(unfinished, &path)?;
         cache::sync(folder)?;
-        self.make_room(&path)?;
+        self.evict(&path)?;
         Ok(sha256)
     }
 
-    /// Removes files, the longest unused first, until all together keep to the limit; `but` stays.
-    fn make_room(&self, but: &Path) -> io::Result<()> {
-        let mut all = self.whole()?;
+    /// Removes the least recently used files until the total size is within the limit; `but` stays.
+    fn evict(&self, but: &Path) -> io::Result<()> {
+        let mut all = self.complete()?;
         all.sort();
         let mut total: u64 = all.iter().map(|(_, size, _)| size).sum();
         for (_, size, path) in all.iter().filter(|(_, _, path)| path != but) {
             if total <= self.limit {
                 break;
             }
-            // Whoever has it open keeps it; another process may have removed it just now.
+            // Processes that have it open keep it; another process may have removed it just now.
             match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => total -= size,
@@ -161,8 +167,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Every file that is whole: last use, bytes on the host, path.
-    fn whole(&self) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
+    /// Returns all complete files: last use, bytes on the host, path.
+    fn complete(&self) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
         let mut all = Vec::new();
         for entry in self.entries()? {
             let name = entry.file_name();
@@ -189,24 +195,24 @@ impl Kept {
         }
     }
 
-    /// What is there.
+    /// Returns the usage of the folder.
     ///
     /// # Errors
-    /// A folder that cannot be read; one that is not there holds nothing.
-    pub fn used(&self, what: &'static str) -> io::Result<KeptUse> {
-        let whole = self.whole()?;
-        let bytes = Bytes(whole.iter().map(|(_, size, _)| size).sum());
+    /// A folder that cannot be read; a missing one is empty.
+    pub fn used(&self, what: &'static str) -> io::Result<CacheUse> {
+        let files = self.complete()?;
+        let bytes = Bytes(files.iter().map(|(_, size, _)| size).sum());
         let (folder, limit) = (self.folder(), Bytes(self.limit));
-        Ok(KeptUse { what, folder, files: whole.len(), bytes, limit })
+        Ok(CacheUse { what, folder, files: files.len(), bytes, limit })
     }
 
-    /// Removes every file that nobody is making; how many whole ones there were.
+    /// Removes every file that no process is making, and returns the number of complete ones.
     ///
     /// # Errors
     /// A file that cannot be removed.
     pub fn clear(&self) -> io::Result<usize> {
-        let whole = self.whole()?;
-        whole.iter().try_for_each(|(_, _, path)| fs::remove_file(path))?;
+        let files = self.complete()?;
+        files.iter().try_for_each(|(_, _, path)| fs::remove_file(path))?;
         for entry in self.entries()? {
             let name = entry.file_name().to_string_lossy().into_owned();
             let Some(stripe) = name.strip_prefix(UNFINISHED) else { continue };
@@ -215,16 +221,16 @@ impl Kept {
                 fs::remove_file(entry.path())?;
             }
         }
-        Ok(whole.len())
+        Ok(files.len())
     }
 }
 
-/// Key and hash in the name of a file.
+/// Splits the name of a file into key and hash.
 fn parts(name: &str) -> (&str, &str) {
     name.split_once('.').unwrap_or((name, ""))
 }
 
-/// A file to be locked, empty, made if need be.
+/// Opens a lock file, creating it if necessary.
 pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
     File::options()
         .write(true)
@@ -251,9 +257,9 @@ mod tests {
         panic!("it was made again")
     }
 
-    fn of(folder: &tempfile::TempDir, limit: u64) -> Kept {
+    fn of(folder: &tempfile::TempDir, limit: u64) -> FileCache {
         let cache = Cache::at(folder.path()).unwrap();
-        Kept::new(&cache, "things", limit, digest::of_file)
+        FileCache::new(&cache, "things", limit, digest::of_file)
     }
 
     fn text(mut file: &File) -> String {
@@ -264,65 +270,65 @@ mod tests {
     }
 
     #[test]
-    fn a_thing_is_made_once_and_found_again_with_its_hash() {
+    fn an_item_is_made_once_and_found_again_with_its_hash() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = of(&folder, 1 << 30);
-        let (_, made) = kept.get("key", &mut || true, &mut write(b"whole")).unwrap();
-        let (file, found) = kept.get("key", &mut || true, &mut never).unwrap();
+        let files = of(&folder, 1 << 30);
+        let (_, made) = files.get("key", &mut || true, &mut write(b"whole")).unwrap();
+        let (file, found) = files.get("key", &mut || true, &mut never).unwrap();
         assert_eq!((text(&file).as_str(), made), ("whole", found));
-        kept.get("other", &mut || true, &mut write(b"else")).unwrap();
-        assert_eq!(kept.used("things").unwrap().files, 2);
-        assert_eq!(kept.clear().unwrap(), 2);
-        assert_eq!(kept.used("things").unwrap().files, 0);
+        files.get("other", &mut || true, &mut write(b"else")).unwrap();
+        assert_eq!(files.used("things").unwrap().files, 2);
+        assert_eq!(files.clear().unwrap(), 2);
+        assert_eq!(files.used("things").unwrap().files, 0);
     }
 
     #[test]
-    fn what_was_changed_since_is_made_again() {
+    fn a_changed_file_is_made_again() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = of(&folder, 1 << 30);
-        let (_, made) = kept.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
-        let path = kept.folder().join(format!("key.{made}"));
+        let files = of(&folder, 1 << 30);
+        let (_, made) = files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
+        let path = files.folder().join(format!("key.{made}"));
         fs::write(&path, "#9 PWN").unwrap();
-        let (file, again) = kept.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
+        let (file, again) = files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
         assert_eq!((text(&file).as_str(), again), ("#1 SMP", made));
-        // As an earlier fsdyno named what it kept.
-        fs::rename(&path, kept.folder().join("key")).unwrap();
-        kept.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
-        assert!(path.exists() && !kept.folder().join("key").exists());
+        // The name given by an earlier fsdyno.
+        fs::rename(&path, files.folder().join("key")).unwrap();
+        files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
+        assert!(path.exists() && !files.folder().join("key").exists());
     }
 
     #[test]
-    fn nothing_is_kept_of_what_failed_or_was_killed() {
+    fn nothing_of_a_failed_or_killed_maker_is_stored() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = of(&folder, 1 << 30);
-        let error = kept.get("key", &mut || true, &mut |_| Err(RunError::Stopped)).unwrap_err();
+        let files = of(&folder, 1 << 30);
+        let error = files.get("key", &mut || true, &mut |_| Err(RunError::Stopped)).unwrap_err();
         assert!(matches!(error, RunError::Stopped));
-        let left = kept.folder().join("unfinished-k");
+        let left = files.folder().join("unfinished-k");
         assert!(!left.exists());
         fs::write(&left, "of a killed maker, and longer than the next").unwrap();
-        let (file, _) = kept.get("key", &mut || true, &mut write(b"whole")).unwrap();
+        let (file, _) = files.get("key", &mut || true, &mut write(b"whole")).unwrap();
         assert_eq!(text(&file), "whole");
         assert!(!left.exists());
         fs::write(&left, "of a killed maker").unwrap();
-        assert_eq!(kept.clear().unwrap(), 1);
+        assert_eq!(files.clear().unwrap(), 1);
         assert!(!left.exists());
     }
 
     #[test]
-    fn two_who_need_the_same_one_make_it_once_and_who_is_stopped_waits_no_longer() {
+    fn concurrent_users_make_an_item_once_and_a_stopped_one_does_not_wait() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = of(&folder, 1 << 30);
+        let files = of(&folder, 1 << 30);
         let makes = AtomicU32::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     let mut make = |file: &File| {
                         makes.fetch_add(1, Ordering::Relaxed);
-                        let stopped = kept.get("key", &mut || false, &mut never).unwrap_err();
+                        let stopped = files.get("key", &mut || false, &mut never).unwrap_err();
                         assert!(matches!(stopped, RunError::Stopped));
                         write(b"one")(file)
                     };
-                    let (file, _) = kept.get("key", &mut || true, &mut make).unwrap();
+                    let (file, _) = files.get("key", &mut || true, &mut make).unwrap();
                     assert_eq!(text(&file), "one");
                 });
             }
@@ -331,17 +337,17 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_unused_go_first_and_the_newest_stays() {
+    fn the_least_recently_used_are_removed_first_and_the_newest_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = of(&folder, 200 << 10);
-        let folder = kept.cache.folder("things").unwrap();
+        let files = of(&folder, 200 << 10);
+        let folder = files.cache.folder("things").unwrap();
         for (age, name) in [(30, "b"), (20, "a"), (10, "c"), (40, "new")] {
             let mut file = File::create(folder.join(name)).unwrap();
             file.write_all(&[1; 100 << 10]).unwrap();
             file.sync_all().unwrap();
             file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
         }
-        kept.make_room(&folder.join("new")).unwrap();
+        files.evict(&folder.join("new")).unwrap();
         let left = |name: &str| folder.join(name).exists();
         assert_eq!(["b", "a", "c", "new"].map(left), [false, false, true, true]);
     }
