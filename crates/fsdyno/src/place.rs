@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicBool;
 
 use fsdyno_filesystem::Author;
 use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
-use fsdyno_media::{Made, Room};
+use fsdyno_media::{EphemeralMedium, Room};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_study::{
     Cell, DevicePlace, LabPlace, ModelPlace, Place, Question, TODAY, USUAL_RAM, matrix,
 };
-use fsdyno_venue::{Attention, HostVenue, Inputs, LabVenue, ModelVenue, Venue, tools};
+use fsdyno_venue::{HostVenue, Inputs, LabVenue, ModelVenue, SetupHooks, Venue, tools};
 
 use crate::cli::Run;
 use crate::drive;
@@ -71,7 +71,9 @@ pub fn cells(asked: &[Asked]) -> Result<Vec<Cell>, Failure> {
 /// What is asked, in the words of the study.
 fn question(run: &Run, on: &str) -> Question {
     let mut filesystems: Vec<String> = run.filesystems.iter().flat_map(|it| several(it)).collect();
-    if filesystems.is_empty() && (on == LAB || Made::parse(on).is_some() || drive::is_named(on)) {
+    if filesystems.is_empty()
+        && (on == LAB || EphemeralMedium::parse(on).is_some() || drive::is_named(on))
+    {
         filesystems.push(FILESYSTEM.to_string());
     }
     let tool_versions = filesystems
@@ -156,16 +158,16 @@ fn typed(run: &Run, on: &str) -> Result<Place, Failure> {
     if drive::is_named(on) {
         return drive::place(run, on);
     }
-    match Made::parse(on) {
+    match EphemeralMedium::parse(on) {
         Some(made) => {
-            made_place(run, on, made.map_err(|error| Failure::wrong(format!("--on {error}")))?)
+            ephemeral_place(run, on, made.map_err(|error| Failure::wrong(format!("--on {error}")))?)
         }
         None => directory(run, on),
     }
 }
 
 /// A medium that is made on this host for each trial.
-fn made_place(run: &Run, on: &str, made: Made) -> Result<Place, Failure> {
+fn ephemeral_place(run: &Run, on: &str, made: EphemeralMedium) -> Result<Place, Failure> {
     refuse_for_lab(run, on, "a device of this host", &["--raid", "--journal-size", "--age"])?;
     if run.jobs > 1 {
         return Err(Failure::wrong(format!(
@@ -190,7 +192,7 @@ fn made_place(run: &Run, on: &str, made: Made) -> Result<Place, Failure> {
 pub fn allowed(asked: &[Asked]) -> Result<(), Failure> {
     for asked in asked {
         let Place::Device(device) = &asked.place else { continue };
-        if let Some(Ok(made)) = Made::parse(&device.on) {
+        if let Some(Ok(made)) = EphemeralMedium::parse(&device.on) {
             made.check_privileges()?;
         }
     }
@@ -268,7 +270,7 @@ pub fn refuse_for_lab(run: &Run, on: &str, what: &str, but: &[&str]) -> Result<(
         "--scheduler" | "--sysctl" => {
             "; what is set on this host stays the user's to set, and records say what it is"
         }
-        "--size" if Made::parse(on).is_some() => "; the size stands in --on",
+        "--size" if EphemeralMedium::parse(on).is_some() => "; the size stands in --on",
         "--age" => {
             "; it ages a file system that is made anew, in the lab, on loop:SIZE, ram:SIZE or a drive"
         }
@@ -398,13 +400,13 @@ fn lab_of(
     results: &Path,
     stop: &Arc<AtomicBool>,
 ) -> Result<LabVenue, LabError> {
-    let attention =
-        Attention { say: |line| say(&format!("fsdyno: {line}")), stop: Arc::clone(stop) };
+    let hooks =
+        SetupHooks { log: |line| say(&format!("fsdyno: {line}")), cancel: Arc::clone(stop) };
     let venue = LabVenue::new(labs, executable(), std::env::temp_dir(), Cache::of_user()?)
         .with_inputs(inputs)
         .with_logs(run.keep_log.then(|| results.to_path_buf()))
         .with_changes(run.changes.clone())
-        .with_attention(attention);
+        .with_setup_hooks(hooks);
     Ok(venue)
 }
 

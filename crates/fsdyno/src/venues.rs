@@ -6,7 +6,7 @@ use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::{Job, Plan};
 use fsdyno_study::Place;
-use fsdyno_venue::{Identity, Ran, Venue, VenueError, Watch};
+use fsdyno_venue::{FinishedTrial, Identity, Venue, VenueError, Watch};
 
 /// The venues of a command's places.
 pub struct Venues(Vec<(Place, Option<Box<dyn Venue>>)>);
@@ -42,11 +42,15 @@ impl Venue for Venues {
         self.of(plan)?.map_or(Ok(None), |venue| venue.identity(plan))
     }
 
-    fn ground(&self, plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
-        self.of(plan)?.map_or(Ok(BTreeMap::new()), |venue| venue.ground(plan))
+    fn fingerprint(&self, plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
+        self.of(plan)?.map_or(Ok(BTreeMap::new()), |venue| venue.fingerprint(plan))
     }
 
-    fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+    fn run(
+        &self,
+        job: &Job,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<FinishedTrial, VenueError> {
         let unknown = || VenueError::Died("nothing is there yet to run it".into());
         self.of(&job.plan)?.ok_or_else(unknown)?.run(job, watch)
     }

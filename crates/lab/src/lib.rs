@@ -305,7 +305,7 @@ impl Guest {
     ///
     /// # Errors
     /// [`RunError`]; in any case QEMU has ended and nothing is left.
-    pub fn look(
+    pub fn profile(
         &self,
         machine: &Machine,
         snapshot: Option<&Snapshot>,
@@ -313,7 +313,7 @@ impl Guest {
         (code, on_begun): (&Code, OnBegun<'_>),
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Finished, RunError> {
-        run::look(self.boots(), machine, snapshot, job, Some((code, on_begun)), watch)
+        run::profile(self.boots(), machine, snapshot, job, Some((code, on_begun)), watch)
     }
 
     /// Returns the bytes of the kernel's image that it boots.

@@ -142,7 +142,7 @@ pub fn run(
     job: &[u8],
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<Finished, RunError> {
-    look(boots, machine, snapshot, job, None, watch)
+    profile(boots, machine, snapshot, job, None, watch)
 }
 
 /// A callback at the start of a stage, with the disks and the counts until then.
@@ -153,7 +153,7 @@ pub type OnBegun<'a> = &'a mut dyn FnMut(&Begun, &[File], Counts) -> io::Result<
 ///
 /// # Errors
 /// [`RunError`]; in any case QEMU has ended and nothing is left.
-pub fn look(
+pub fn profile(
     boots: Boots<'_>,
     machine: &Machine,
     snapshot: Option<&Snapshot>,

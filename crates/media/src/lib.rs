@@ -25,7 +25,7 @@ pub use device::Device;
 pub use directory::{Directory, Room, check};
 pub use error::MediaError;
 pub use leftovers::{Leftover, clean, leftovers};
-pub use made::Made;
+pub use made::EphemeralMedium;
 pub use mark::Mark;
 pub use probed::{ProbeError, Probed};
 pub use walk::NewFolder;

@@ -32,20 +32,20 @@ pub struct Kind {
 
 /// A requested medium, `NAME:SIZE`.
 #[derive(Clone, Copy, Debug)]
-pub struct Made {
+pub struct EphemeralMedium {
     /// The kind.
     pub kind: &'static Kind,
     /// The size.
     pub size: Bytes,
 }
 
-impl Made {
+impl EphemeralMedium {
     /// Parses `NAME:SIZE`; none if the name is not that of an ephemeral medium.
-    pub fn parse(text: &str) -> Option<Result<Made, String>> {
+    pub fn parse(text: &str) -> Option<Result<EphemeralMedium, String>> {
         let (name, size) = text.split_once(':').unwrap_or((text, ""));
         let kind = KINDS.iter().find(|kind| kind.name == name)?;
         let size = size.parse().ok().filter(|Bytes(size)| size % LEAST.0 == 0 && *size > 0);
-        Some(size.map(|size| Made { kind, size }).ok_or_else(|| {
+        Some(size.map(|size| EphemeralMedium { kind, size }).ok_or_else(|| {
             format!("'{text}' is invalid; write {name}:SIZE in whole mebibytes, such as {name}:4G")
         }))
     }
@@ -84,7 +84,7 @@ impl Made {
 }
 
 /// Writes the request, in the largest whole unit.
-impl fmt::Display for Made {
+impl fmt::Display for EphemeralMedium {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mebibytes = self.size.0 >> 20;
         match mebibytes % 1024 {
@@ -119,14 +119,14 @@ mod tests {
     #[test]
     fn a_medium_is_shown_as_it_is_given() {
         for text in ["loop:8G", "ram:512M", "loop:1536M"] {
-            assert_eq!(Made::parse(text).unwrap().unwrap().to_string(), text);
+            assert_eq!(EphemeralMedium::parse(text).unwrap().unwrap().to_string(), text);
         }
-        assert_eq!(Made::parse("loop:2048M").unwrap().unwrap().to_string(), "loop:2G");
+        assert_eq!(EphemeralMedium::parse("loop:2048M").unwrap().unwrap().to_string(), "loop:2G");
         for wrong in ["loop", "loop:", "ram:1000", "loop:-1G", "ram:0", "loop:x"] {
-            assert!(Made::parse(wrong).unwrap().unwrap_err().contains(":4G"), "{wrong}");
+            assert!(EphemeralMedium::parse(wrong).unwrap().unwrap_err().contains(":4G"), "{wrong}");
         }
         for other in ["lab", "/tmp", "loops:1G"] {
-            assert!(Made::parse(other).is_none(), "{other}");
+            assert!(EphemeralMedium::parse(other).is_none(), "{other}");
         }
     }
 }

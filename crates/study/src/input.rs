@@ -49,7 +49,7 @@ pub fn read_inputs(question: &Question) -> Result<Inputs, MatrixError> {
         for param in kind.params {
             let value = settings.get(param.name).map_or(param.default, String::as_str);
             if let Some(path) = path_of(&param.domain, value)
-                && inputs.typed(path).is_none()
+                && inputs.by_path(path).is_none()
             {
                 let wrong = |error| {
                     let path = quote::short(path);

@@ -197,7 +197,7 @@ fn input_of<'a>(
 ) -> Option<(&'static str, &'a InputFile)> {
     kind.params.iter().find_map(|param| {
         let path = input::path_of(&param.domain, params.get(param.name)?)?;
-        Some((param.name, question.inputs.typed(path)?))
+        Some((param.name, question.inputs.by_path(path)?))
     })
 }
 

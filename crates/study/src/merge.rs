@@ -11,7 +11,7 @@ use fsdyno_record::lines::{self, FILE as RECORDS};
 use fsdyno_record::series::Series;
 use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_record::units::counted;
-use fsdyno_venue::ground;
+use fsdyno_venue::fingerprint;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
@@ -353,7 +353,7 @@ fn other_place(a: &Trial, b: &Trial) -> Option<String> {
         return None;
     }
     let facts = |trial: &Trial| {
-        let mut facts = ground::of_record(&trial.conditions);
+        let mut facts = fingerprint::of_record(&trial.conditions);
         facts.insert("version of fsdyno".into(), trial.version.clone());
         facts
     };

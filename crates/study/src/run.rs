@@ -10,7 +10,7 @@ use fsdyno_record::series::{PhaseSeries, Series};
 use fsdyno_record::trial::{Host, Outcome, Trial, trial_id};
 use fsdyno_record::{Build, Job, Plan, SCHEMA};
 use fsdyno_venue::venue::Identity;
-use fsdyno_venue::{Ran, Venue, VenueError, Watch, clock};
+use fsdyno_venue::{FinishedTrial, Venue, VenueError, Watch, clock};
 
 use crate::question::{Cell, USUAL_DEADLINE};
 use crate::refused::Refused;
@@ -359,7 +359,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn from_report(job: &Job, ran: Ran) -> Trial {
+fn from_report(job: &Job, ran: FinishedTrial) -> Trial {
     let mut trial = without_report(job, String::new(), ran.host);
     trial.outcome = ran.report.outcome;
     trial.reason = ran.report.reason;

@@ -7,7 +7,7 @@ use fsdyno_record::Plan;
 use fsdyno_record::naming::Names;
 use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::trial::Trial;
-use fsdyno_venue::{Venue, ground};
+use fsdyno_venue::{Venue, fingerprint};
 
 use crate::question::Cell;
 use crate::run::RunError;
@@ -92,10 +92,10 @@ pub(crate) fn same_ground(
     plan: &Plan,
     stored: &[Trial],
 ) -> Result<(), RunError> {
-    let here = venue.ground(plan).map_err(|error| RunError::Missing(error.to_string()))?;
+    let here = venue.fingerprint(plan).map_err(|error| RunError::Missing(error.to_string()))?;
     let alike = |trial: &&Trial| trial.plan.medium == plan.medium;
     for trial in stored.iter().filter(alike) {
-        let stored = ground::of_record(&trial.conditions);
+        let stored = fingerprint::of_record(&trial.conditions);
         let pairs =
             here.iter().filter_map(|(what, current)| Some((what, current, stored.get(what)?)));
         if let Some((what, current, stored)) = pairs.into_iter().find(|(_, a, b)| a != b) {

@@ -11,7 +11,7 @@ use fsdyno_study::{
     Cell, LabPlace, Place, Question, Runner, Store, Summary, USUAL_DEADLINE, matrix, run, schedule,
 };
 use fsdyno_venue::venue::Identity;
-use fsdyno_venue::{Ran, Venue, VenueError, Watch};
+use fsdyno_venue::{FinishedTrial, Venue, VenueError, Watch};
 
 /// A lab in which mke2fs refuses, the kernel refuses a mount of xfs, and jfs has no memory.
 struct Refusing;
@@ -21,7 +21,11 @@ impl Venue for Refusing {
         Ok(None)
     }
 
-    fn run(&self, job: &Job, _: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+    fn run(
+        &self,
+        job: &Job,
+        _: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<FinishedTrial, VenueError> {
         let mut report = AgentReport::default();
         report.conditions.mkfs = vec!["mke2fs".into(), "/dev/nbd0".into()];
         let reason = match job.plan.filesystem.as_ref().unwrap().kind.as_str() {
@@ -30,7 +34,7 @@ impl Venue for Refusing {
             _ => "prepare: no memory",
         };
         report.reason = Some(reason.into());
-        Ok(Ran { report, host: Host::default(), identity: None })
+        Ok(FinishedTrial { report, host: Host::default(), identity: None })
     }
 }
 

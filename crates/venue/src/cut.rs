@@ -14,7 +14,7 @@ use fsdyno_record::{Bytes, Job};
 
 use crate::error::VenueError;
 use crate::lab::LabVenue;
-use crate::logged::Logged;
+use crate::logged::LoggedTrial;
 use crate::region::Region;
 
 /// Space for a store's tables, and for the blocks of mkfs, which are not logged.
@@ -75,7 +75,7 @@ impl LabVenue {
     pub fn image_of_cut(
         &self,
         job: &Job,
-        logged: &Logged,
+        logged: &LoggedTrial,
         order: &RecoveryRequest,
     ) -> Result<File, VenueError> {
         let lab = job.plan.lab().ok_or_else(crate::lab::not_a_lab)?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fsdyno_child::SharedMailbox;
 use fsdyno_disk::partition;
-use fsdyno_media::{Device, Made, MediaError, loops};
+use fsdyno_media::{Device, EphemeralMedium, MediaError, loops};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::DevicePlan;
 use fsdyno_record::trial::{AgentReport, Host};
@@ -19,8 +19,8 @@ use crate::commands::{Commands, text_of};
 use crate::error::VenueError;
 use crate::host::{HostVenue, internal_error, wait_for_report};
 use crate::md::Array;
-use crate::venue::{Ran, Watch};
-use crate::{check, clock, ground, prerequisites, tools};
+use crate::venue::{FinishedTrial, Watch};
+use crate::{check, clock, fingerprint, prerequisites, tools};
 
 /// The devices of one trial, released on drop: first the array, then its members.
 struct Devices {
@@ -147,18 +147,18 @@ fn mark_warm_gaps(report: &mut AgentReport) {
 
 const REMOUNT: &str = "remount";
 
-fn parse_medium(plan: &DevicePlan) -> Result<Made, VenueError> {
+fn parse_medium(plan: &DevicePlan) -> Result<EphemeralMedium, VenueError> {
     let unknown = || Err(format!("'{}' is not a medium that fsdyno creates", plan.on));
-    Made::parse(&plan.on).unwrap_or_else(unknown).map_err(VenueError::Died)
+    EphemeralMedium::parse(&plan.on).unwrap_or_else(unknown).map_err(VenueError::Died)
 }
 
 /// Returns the size of each device of the file system.
-fn device_size(made: &Made, plan: &DevicePlan) -> Bytes {
+fn device_size(made: &EphemeralMedium, plan: &DevicePlan) -> Bytes {
     plan.raid.map_or(made.size, |raid| partition::member_size(made.size, raid))
 }
 
 /// Returns the maximum total size of the devices of a trial.
-fn total_size(made: &Made, plan: &DevicePlan) -> Bytes {
+fn total_size(made: &EphemeralMedium, plan: &DevicePlan) -> Bytes {
     let data = device_size(made, plan).0.saturating_mul(u64::from(plan.data_disks()));
     Bytes(data.saturating_add(plan.journal_size.unwrap_or_default().0))
 }
@@ -170,7 +170,7 @@ fn total_size(made: &Made, plan: &DevicePlan) -> Bytes {
 pub fn can_run(venue: &HostVenue, plan: &Plan, device: &DevicePlan) -> Result<(), VenueError> {
     let Some(filesystem) = Commands::of(plan)? else { return Err(no_filesystem()) };
     // A drive is not created, and has been inspected.
-    if Made::parse(&device.on).is_some() {
+    if EphemeralMedium::parse(&device.on).is_some() {
         let made = parse_medium(device)?;
         made.check(venue.folder(), total_size(&made, device))?;
     }
@@ -182,19 +182,19 @@ fn no_filesystem() -> VenueError {
 }
 
 /// Returns the host fingerprint of every trial of this plan.
-pub fn ground(
+pub fn fingerprint(
     venue: &HostVenue,
     plan: &DevicePlan,
 ) -> Result<BTreeMap<String, String>, VenueError> {
-    let mut ground = ground::of_kernel();
+    let mut fingerprint = fingerprint::of_kernel();
     let what = match venue.drive() {
         Some(drive) => drive.what(),
         // A drive that is only inspected is not claimed.
-        None if Made::parse(&plan.on).is_none() => return Ok(ground),
+        None if EphemeralMedium::parse(&plan.on).is_none() => return Ok(fingerprint),
         None => (parse_medium(plan)?.kind.what)(venue.folder())?,
     };
-    ground.insert("device".into(), what);
-    Ok(ground)
+    fingerprint.insert("device".into(), what);
+    Ok(fingerprint)
 }
 
 /// Runs one trial on devices that are made for it.
@@ -203,7 +203,7 @@ pub fn run(
     job: &Job,
     plan: &DevicePlan,
     watch: &mut dyn FnMut(&Progress) -> Watch,
-) -> Result<Ran, VenueError> {
+) -> Result<FinishedTrial, VenueError> {
     let input = venue.inputs().of(&job.plan.workload)?;
     let started = clock::now();
     let begin = Instant::now();
@@ -227,7 +227,7 @@ pub fn run(
     }
     let check_ns = check_devices(job, &devices, &mailbox.progress(), report, watch)?;
     let host = Host { check_ns, ..agent.host(started, begin) };
-    Ok(Ran { report: agent.report, host, identity: None })
+    Ok(FinishedTrial { report: agent.report, host, identity: None })
 }
 
 /// Checks the file system of a successful trial, and returns the time of the check.

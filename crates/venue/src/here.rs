@@ -161,7 +161,7 @@ fn without_tools(kind: &Filesystem) -> Option<CanRun> {
 }
 
 /// Describes the backing of a file system in a word or two.
-pub fn ground(kind: &Filesystem) -> &'static str {
+pub fn backing(kind: &Filesystem) -> &'static str {
     match kind.lies_on {
         Backing::Device => "a device",
         Backing::Memory => "memory",

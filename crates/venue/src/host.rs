@@ -22,8 +22,8 @@ use fsdyno_record::{Job, Nanos, Plan};
 use crate::commands::text_of;
 use crate::error::VenueError;
 use crate::input::{InputFile, Inputs};
-use crate::venue::{Identity, Ran, Venue, Watch};
-use crate::{clock, device, ground};
+use crate::venue::{FinishedTrial, Identity, Venue, Watch};
+use crate::{clock, device, fingerprint};
 
 /// The polling interval of the mailbox.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -100,10 +100,10 @@ impl HostVenue {
         job: &Job,
         path: &Path,
         watch: &mut dyn FnMut(&Progress) -> Watch,
-    ) -> Result<Ran, VenueError> {
+    ) -> Result<FinishedTrial, VenueError> {
         let input = self.inputs.of(&job.plan.workload)?;
         let directory = Directory::create(path)?;
-        let device = self.ground(&job.plan)?.remove("device");
+        let device = self.fingerprint(&job.plan)?.remove("device");
         let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
         let mailbox = shared.mailbox().map_err(internal_error)?;
         let text = text_of(job.for_agent())?;
@@ -119,7 +119,7 @@ impl HostVenue {
         directory.remove()?;
         agent.report.conditions.device = device.unwrap_or_default();
         let host = agent.host(started, begin);
-        Ok(Ran { report: agent.report, host, identity: None })
+        Ok(FinishedTrial { report: agent.report, host, identity: None })
     }
 }
 
@@ -131,15 +131,19 @@ impl Venue for HostVenue {
         Ok(None)
     }
 
-    fn ground(&self, plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
+    fn fingerprint(&self, plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
         match &plan.medium {
-            MediumPlan::Directory { path } => ground::of_directory(Path::new(path)),
-            MediumPlan::Device(device) => device::ground(self, device),
+            MediumPlan::Directory { path } => fingerprint::of_directory(Path::new(path)),
+            MediumPlan::Device(device) => device::fingerprint(self, device),
             MediumPlan::Lab(_) | MediumPlan::Model(_) => Err(wrong_venue()),
         }
     }
 
-    fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+    fn run(
+        &self,
+        job: &Job,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<FinishedTrial, VenueError> {
         match &job.plan.medium {
             MediumPlan::Directory { path } => self.run_in_directory(job, Path::new(path), watch),
             MediumPlan::Device(device) => device::run(self, job, device, watch),

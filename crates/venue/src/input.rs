@@ -72,7 +72,7 @@ impl Inputs {
     }
 
     /// Returns the file that the user gave by this path.
-    pub fn typed(&self, path: &str) -> Option<&InputFile> {
+    pub fn by_path(&self, path: &str) -> Option<&InputFile> {
         self.0.iter().find(|file| file.path == path)
     }
 

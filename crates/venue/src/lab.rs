@@ -22,10 +22,10 @@ use crate::commands::{Commands, text_of};
 use crate::error::VenueError;
 use crate::host::{nanos, read_report};
 use crate::input::Inputs;
-use crate::look::Look;
 use crate::parts::{Hardware, hardware, parts, programs_of};
-use crate::prepared::{self, Attention};
-use crate::venue::{Identity, Ran, Venue, Watch};
+use crate::prepared::{self, SetupHooks};
+use crate::profile::Recorder;
+use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 use crate::{array, check, clock, request_log, tools};
 
 /// Host time without any sign of life after which a guest has hung. Every few hundred ops and every
@@ -56,7 +56,7 @@ pub struct LabVenue {
     changes: Vec<Change>,
     /// The result folder of request logs.
     logs: Option<PathBuf>,
-    attention: Attention,
+    hooks: SetupHooks,
     /// The result of the KVM probe: the error if KVM does not work here.
     kvm: OnceLock<Option<VenueError>>,
     guests: Mutex<BTreeMap<Key, Arc<Guest>>>,
@@ -71,25 +71,14 @@ impl LabVenue {
     /// disks are nameless files in `workdir`, and snapshots of guests are stored in `cache`.
     pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf, cache: Cache) -> LabVenue {
         let labs = labs.into_iter().map(|lab| (lab.name().to_string(), lab)).collect();
-        let (inputs, guests, attention, changes) = Default::default();
+        let (inputs, guests, hooks, changes) = Default::default();
         let kvm = OnceLock::new();
-        LabVenue {
-            labs,
-            agent,
-            workdir,
-            cache,
-            inputs,
-            changes,
-            logs: None,
-            attention,
-            kvm,
-            guests,
-        }
+        LabVenue { labs, agent, workdir, cache, inputs, changes, logs: None, hooks, kvm, guests }
     }
 
     /// Sets the hooks of slow preparation steps.
-    pub fn with_attention(self, attention: Attention) -> LabVenue {
-        LabVenue { attention, ..self }
+    pub fn with_setup_hooks(self, hooks: SetupHooks) -> LabVenue {
+        LabVenue { hooks, ..self }
     }
 
     /// Sets the input files of workloads.
@@ -192,7 +181,7 @@ impl LabVenue {
         if plan.lab().is_none_or(|lab| lab.boot.is_cold()) {
             return Ok(None);
         }
-        let (machine, say) = (self.machine(plan)?, self.attention.say);
+        let (machine, say) = (self.machine(plan)?, self.hooks.log);
         guest.snapshot(&machine, &self.cache, &say, watch).map(Some).map_err(from_run)
     }
 
@@ -312,14 +301,18 @@ impl Venue for LabVenue {
             self.probe_kvm(plan)?;
             return Ok(None);
         }
-        let stop = &self.attention.stop;
+        let stop = &self.hooks.cancel;
         let mut watch =
             |_: &Progress| if stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn };
         let snapshot = self.snapshot(plan, &guest, &mut watch)?;
         Ok(Some(identity(&guest, snapshot.as_deref())))
     }
 
-    fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+    fn run(
+        &self,
+        job: &Job,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<FinishedTrial, VenueError> {
         self.run_with(job, None, watch)
     }
 }
@@ -329,9 +322,9 @@ impl LabVenue {
     pub(crate) fn run_with(
         &self,
         job: &Job,
-        look: Option<&mut Look>,
+        look: Option<&mut Recorder>,
         watch: &mut dyn FnMut(&Progress) -> Watch,
-    ) -> Result<Ran, VenueError> {
+    ) -> Result<FinishedTrial, VenueError> {
         let guest = self.guest(&job.plan)?;
         let mut machine = self.machine(&job.plan)?;
         let snapshot = self.snapshot(&job.plan, &guest, watch)?;
@@ -354,7 +347,7 @@ impl LabVenue {
                     report.conditions.notes.push(NOT_REPEATABLE.into());
                 }
                 let identity = exact.then(|| identity(&guest, snapshot.as_deref()));
-                return Ok(Ran { report, host, identity });
+                return Ok(FinishedTrial { report, host, identity });
             }
             None => None,
         };
@@ -412,7 +405,7 @@ impl LabVenue {
             report.conditions.notes.push(NOT_REPEATABLE.into());
         }
         let identity = machine.accel.is_exact().then(|| identity(&guest, snapshot.as_deref()));
-        Ok(Ran { report, host, identity })
+        Ok(FinishedTrial { report, host, identity })
     }
 }
 

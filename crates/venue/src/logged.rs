@@ -25,7 +25,7 @@ use crate::venue::Watch;
 
 /// A logged trial that has ended.
 #[derive(Debug)]
-pub struct Logged {
+pub struct LoggedTrial {
     /// The agent's report, without a check of the file system.
     pub report: AgentReport,
     /// The log of bytes, followed by that of ops; a PCI region.
@@ -66,11 +66,11 @@ impl LabVenue {
     ///
     /// # Errors
     /// Those of [`crate::Venue::run`]; [`refusal`]; a log that is too small.
-    pub fn logged(
+    pub fn run_logged(
         &self,
         job: &Job,
         watch: &mut dyn FnMut(&Progress) -> Watch,
-    ) -> Result<Logged, VenueError> {
+    ) -> Result<LoggedTrial, VenueError> {
         if let Some(refusal) = refusal(&job.plan) {
             return Err(VenueError::Died(refusal));
         }
@@ -86,7 +86,7 @@ impl LabVenue {
         }
         let (region, disk) = (finished.disks.pop(), finished.disks.pop());
         let (Some(region), Some(disk)) = (region, disk) else { return Err(not_a_lab()) };
-        let logged = Logged {
+        let logged = LoggedTrial {
             report,
             region: Arc::new(region),
             requests: finished.log,
@@ -105,7 +105,7 @@ impl LabVenue {
     }
 }
 
-impl Logged {
+impl LoggedTrial {
     /// Opens the log of bytes.
     ///
     /// # Errors

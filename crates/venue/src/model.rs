@@ -17,7 +17,7 @@ use fsdyno_workload::{Workload, workloads};
 use crate::clock;
 use crate::error::VenueError;
 use crate::host::nanos;
-use crate::venue::{Identity, Ran, Venue, Watch};
+use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 
 /// The model venue. It has no state: each trial creates its own volume.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,7 +39,11 @@ impl Venue for ModelVenue {
         Ok(Some(Identity { lab_id: sha256_hex(&text), components }))
     }
 
-    fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+    fn run(
+        &self,
+        job: &Job,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<FinishedTrial, VenueError> {
         let plan = &job.plan;
         let model =
             plan.model().ok_or_else(|| died("a plan for another medium was given to the model"))?;
@@ -70,7 +74,7 @@ impl Venue for ModelVenue {
         let report = report.ok_or(VenueError::Stopped)?;
         let elapsed_ns = nanos(begin.elapsed());
         let host = Host { started, elapsed_ns, ..Host::default() };
-        Ok(Ran { report, host, identity: self.identity(plan)? })
+        Ok(FinishedTrial { report, host, identity: self.identity(plan)? })
     }
 }
 

@@ -14,22 +14,22 @@ use crate::lab::from_run;
 
 /// Hooks of the lab's preparation.
 #[derive(Clone)]
-pub struct Attention {
+pub struct SetupHooks {
     /// Receives a line about each slow step.
-    pub say: fn(&str),
+    pub log: fn(&str),
     /// Set to cancel.
-    pub stop: Arc<AtomicBool>,
+    pub cancel: Arc<AtomicBool>,
 }
 
-impl Default for Attention {
-    fn default() -> Attention {
-        Attention { say: |_| {}, stop: Arc::default() }
+impl Default for SetupHooks {
+    fn default() -> SetupHooks {
+        SetupHooks { log: |_| {}, cancel: Arc::default() }
     }
 }
 
-impl std::fmt::Debug for Attention {
+impl std::fmt::Debug for SetupHooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "stop: {:?}", self.stop)
+        write!(f, "cancel: {:?}", self.cancel)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::commands::{Commands, text_of};
 use crate::error::VenueError;
 use crate::host::read_report;
 use crate::lab::{LabVenue, from_run, not_a_lab};
-use crate::logged::Logged;
+use crate::logged::LoggedTrial;
 use crate::region::Region;
 use crate::venue::Watch;
 
@@ -75,7 +75,7 @@ impl LabVenue {
     pub fn recover(
         &self,
         job: &Job,
-        logged: &Logged,
+        logged: &LoggedTrial,
         order: RecoveryRequest,
         jobs: usize,
         watch: &(dyn Fn(u64) -> Watch + Sync),

@@ -27,7 +27,7 @@ pub trait Venue: Sync {
     ///
     /// # Errors
     /// A target that cannot be inspected.
-    fn ground(&self, _plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
+    fn fingerprint(&self, _plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
         Ok(BTreeMap::new())
     }
 
@@ -35,7 +35,11 @@ pub trait Venue: Sync {
     ///
     /// # Errors
     /// Something is missing, the trial died, or it was stopped.
-    fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError>;
+    fn run(
+        &self,
+        job: &Job,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<FinishedTrial, VenueError>;
 }
 
 /// The identity of a lab.
@@ -49,7 +53,7 @@ pub struct Identity {
 
 /// A trial that ended with a report, successful or failed.
 #[derive(Clone, Debug)]
-pub struct Ran {
+pub struct FinishedTrial {
     /// The agent's report.
     pub report: AgentReport,
     /// The figures that depend on the host's speed.

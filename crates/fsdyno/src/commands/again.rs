@@ -8,7 +8,7 @@ use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_record::plan::{Task, kernel_names};
 use fsdyno_record::{Job, Trial};
 use fsdyno_study::Question;
-use fsdyno_venue::{Attention, Commands, Identity, LabVenue};
+use fsdyno_venue::{Commands, Identity, LabVenue, SetupHooks};
 
 use crate::exit::Failure;
 use crate::output::say;
@@ -41,11 +41,11 @@ pub fn venue<'a>(
     question.workloads.dedup();
     let inputs = fsdyno_study::read_inputs(&question)?;
     let labs = labs(&kernels, given)?;
-    let attention =
-        Attention { say: |line| say(&format!("fsdyno: {line}")), stop: Arc::clone(stop) };
+    let hooks =
+        SetupHooks { log: |line| say(&format!("fsdyno: {line}")), cancel: Arc::clone(stop) };
     Ok(LabVenue::new(labs, place::executable(), std::env::temp_dir(), Cache::of_user()?)
         .with_inputs(inputs)
-        .with_attention(attention))
+        .with_setup_hooks(hooks))
 }
 
 /// The job of a stored trial.

@@ -88,7 +88,7 @@ fn listed(here: &Here) -> Vec<Listed> {
     let kinds = fsdyno_filesystem::catalog::all().iter().map(|kind| Listed {
         name: &kind.name,
         about: &kind.about,
-        ground: here::ground(kind),
+        ground: here::backing(kind),
         lab: here.in_lab(kind),
         host: here.on_host(kind),
         kind: Some(kind),

@@ -407,7 +407,7 @@ mod tests {
     use fsdyno_record::mailbox::Progress;
     use fsdyno_record::{Job, Plan};
     use fsdyno_study::{LabPlace, Question, matrix};
-    use fsdyno_venue::{Identity, Ran, Watch};
+    use fsdyno_venue::{FinishedTrial, Identity, Watch};
 
     use super::*;
 
@@ -422,7 +422,11 @@ mod tests {
             }
         }
 
-        fn run(&self, _: &Job, _: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+        fn run(
+            &self,
+            _: &Job,
+            _: &mut dyn FnMut(&Progress) -> Watch,
+        ) -> Result<FinishedTrial, VenueError> {
             Err(VenueError::Stopped)
         }
     }

@@ -57,7 +57,7 @@ pub fn run(folder: &Path, words: &str) -> Output {
 
 /// Whether loop devices and mounts can be made here; if not, says so past the harness.
 pub fn can_mount() -> bool {
-    let made = fsdyno_media::Made::parse("loop:1M").unwrap().unwrap();
+    let made = fsdyno_media::EphemeralMedium::parse("loop:1M").unwrap().unwrap();
     let allowed = made.check_privileges();
     if let Err(error) = &allowed {
         let test = std::thread::current().name().unwrap_or_default().to_string();

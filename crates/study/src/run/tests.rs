@@ -21,7 +21,11 @@ impl<F: Fn(&Job) -> Result<AgentReport, VenueError> + Sync> Venue for Fake<F> {
         Ok(Some(Identity { lab_id: "here".into(), components }))
     }
 
-    fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+    fn run(
+        &self,
+        job: &Job,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<FinishedTrial, VenueError> {
         let progress = fsdyno_record::mailbox::Progress {
             stage: fsdyno_record::mailbox::Stage::Running,
             phase: 0,
@@ -35,7 +39,7 @@ impl<F: Fn(&Job) -> Result<AgentReport, VenueError> + Sync> Venue for Fake<F> {
             return Err(VenueError::Stopped);
         }
         let report = (self.0)(job)?;
-        Ok(Ran { report, host: Host::default(), identity: self.identity(&job.plan)? })
+        Ok(FinishedTrial { report, host: Host::default(), identity: self.identity(&job.plan)? })
     }
 }
 
@@ -209,14 +213,18 @@ impl Venue for Place {
         Ok(None)
     }
 
-    fn ground(&self, _plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
+    fn fingerprint(&self, _plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
         Ok([("mount".to_string(), self.0.to_string())].into())
     }
 
-    fn run(&self, _: &Job, _: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+    fn run(
+        &self,
+        _: &Job,
+        _: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<FinishedTrial, VenueError> {
         let mut report = AgentReport { outcome: Outcome::Ok, ..AgentReport::default() };
         report.conditions.mount = self.0.to_string();
-        Ok(Ran { report, host: Host::default(), identity: None })
+        Ok(FinishedTrial { report, host: Host::default(), identity: None })
     }
 }
 

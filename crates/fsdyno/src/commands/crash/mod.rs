@@ -20,7 +20,7 @@ use fsdyno_record::trial::trial_id;
 use fsdyno_record::units::counted;
 use fsdyno_record::{Job, Nanos, Plan};
 use fsdyno_study::Cell;
-use fsdyno_venue::{Commands, LabVenue, Logged, Venue, VenueError, Watch, logged};
+use fsdyno_venue::{Commands, LabVenue, LoggedTrial, Venue, VenueError, Watch, logged};
 use fsdyno_workload::{Contents, Setting, Workload, workloads};
 
 use args::Format;
@@ -221,15 +221,15 @@ impl One<'_> {
         Ok(row)
     }
 
-    fn logged(&self, job: &Job) -> Result<Logged, VenueError> {
-        self.venue.logged(job, &mut |_: &Progress| self.go_on())
+    fn logged(&self, job: &Job) -> Result<LoggedTrial, VenueError> {
+        self.venue.run_logged(job, &mut |_: &Progress| self.go_on())
     }
 
     /// Brings back what the cuts left, and judges it.
     fn tried(
         &self,
         job: &Job,
-        logged: &Logged,
+        logged: &LoggedTrial,
         order: RecoveryRequest,
     ) -> Result<Vec<CutOutcome>, Failure> {
         let (label, all) = (&job.plan.label, order.cuts.len() as u64);

@@ -9,7 +9,7 @@ use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Bytes, Nanos, Trial};
 use fsdyno_report::counted;
-use fsdyno_venue::{LabVenue, Looked, Seen, Venue, Watch};
+use fsdyno_venue::{LabVenue, ProfiledRun, StageStart, Venue, Watch};
 use fsdyno_why::account::Dot;
 use fsdyno_why::kernel::{self, Counted, Names};
 use fsdyno_why::{Account, Explained, FsDevices, Grid, Log, Map, MapError, Phase, StageMap, time};
@@ -54,7 +54,7 @@ impl Looker {
             true => Watch::Stop,
             false => Watch::GoOn,
         };
-        let looked = self.venue.look(&job, code, &mut watch)?;
+        let looked = self.venue.profile(&job, code, &mut watch)?;
         same_digits(trial, &looked)?;
         let symbols = symbols.into_inner().unwrap_or_else(PoisonError::into_inner);
         let modules = self.venue.modules_of(&trial.plan)?;
@@ -81,12 +81,12 @@ impl Looker {
     }
 }
 
-fn images(seen: &[Seen]) -> usize {
+fn images(seen: &[StageStart]) -> usize {
     seen.iter().filter(|seen| seen.image.is_some()).count()
 }
 
 /// The second pass has to be the first one.
-fn same_digits(trial: &Trial, looked: &Looked) -> Result<(), Failure> {
+fn same_digits(trial: &Trial, looked: &ProfiledRun) -> Result<(), Failure> {
     if looked.ran.report.outcome == Outcome::Ok && looked.ran.report.measured == trial.measured {
         return Ok(());
     }
@@ -105,7 +105,7 @@ fn same_digits(trial: &Trial, looked: &Looked) -> Result<(), Failure> {
 
 type Kernel<'a> = (&'a [kernel::kallsyms::Symbol], &'a [kernel::module::Module]);
 
-fn explained(trial: &Trial, looked: Looked, kernel: Kernel<'_>) -> Result<Explained, Failure> {
+fn explained(trial: &Trial, looked: ProfiledRun, kernel: Kernel<'_>) -> Result<Explained, Failure> {
     let phases = trial.measured.phases.iter().map(|phase| Phase {
         name: phase.name.clone(),
         ops: phase.ops.values().map(|ops| ops.count).sum(),
@@ -130,8 +130,8 @@ fn explained(trial: &Trial, looked: Looked, kernel: Kernel<'_>) -> Result<Explai
 }
 
 /// What was executed, by phase.
-fn executed(it: &mut Explained, looked: &Looked, (symbols, modules): Kernel<'_>) {
-    let counted = |seen: &Seen| -> Vec<Counted> {
+fn executed(it: &mut Explained, looked: &ProfiledRun, (symbols, modules): Kernel<'_>) {
+    let counted = |seen: &StageStart| -> Vec<Counted> {
         let one = |node: &fsdyno_lab::Node| Counted {
             function: node.function,
             instructions: node.instructions,
@@ -175,7 +175,7 @@ fn executed(it: &mut Explained, looked: &Looked, (symbols, modules): Kernel<'_>)
 }
 
 /// What was asked of the disk.
-fn requests(it: &mut Explained, trial: &Trial, looked: Looked) -> Result<(), Failure> {
+fn requests(it: &mut Explained, trial: &Trial, looked: ProfiledRun) -> Result<(), Failure> {
     let Some(log) = looked.log else {
         it.notes.push("no disk was served, so there are no requests to explain".into());
         return Ok(());
@@ -216,11 +216,11 @@ fn requests(it: &mut Explained, trial: &Trial, looked: Looked) -> Result<(), Fai
 /// The maps of all images, and why some have none. A tool that hung once is asked no more: it would take its
 /// deadline of each.
 fn read(
-    seen: Vec<Seen>,
+    seen: Vec<StageStart>,
     map: impl Fn(&std::fs::File) -> Result<Map, MapError>,
 ) -> (Vec<StageMap>, Vec<MapError>) {
     let mut unread: Vec<MapError> = Vec::new();
-    let moment = |seen: Seen| {
+    let moment = |seen: StageStart| {
         let hung = matches!(unread.last(), Some(MapError::Hangs { .. }));
         let image = seen.image.as_ref().filter(|_| !hung);
         let map = image.and_then(|image| map(image).map_err(|error| unread.push(error)).ok());
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_tool_that_hangs_is_asked_once_and_that_is_told() {
-        let seen = |phase| Seen {
+        let seen = |phase| StageStart {
             stage: Stage::Running,
             phase,
             image: Some(tempfile::tempfile().unwrap()),

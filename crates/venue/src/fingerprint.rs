@@ -51,12 +51,12 @@ mod tests {
 
     #[test]
     fn the_fingerprint_of_a_directory_has_kernel_and_mount() {
-        let ground = of_directory(Path::new("/")).unwrap();
+        let fingerprint = of_directory(Path::new("/")).unwrap();
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
-        assert!(ground["kernel"].starts_with(&release));
+        assert!(fingerprint["kernel"].starts_with(&release));
         let root = mount_table::mounts(&std::fs::read_to_string("/proc/self/mountinfo").unwrap())
             .rfind(|line| line.at == "/");
-        assert_eq!(ground.get("mount"), root.map(|line| line.in_effect()).as_ref());
+        assert_eq!(fingerprint.get("mount"), root.map(|line| line.in_effect()).as_ref());
     }
 
     #[test]

@@ -16,11 +16,11 @@ use crate::cut;
 use crate::error::VenueError;
 use crate::lab::{LabVenue, disk_of, not_a_lab};
 use crate::region::Region;
-use crate::venue::{Ran, Watch};
+use crate::venue::{FinishedTrial, Watch};
 
 /// The state at the start of a stage.
 #[derive(Debug)]
-pub struct Seen {
+pub struct StageStart {
     /// The stage.
     pub stage: Stage,
     /// The phase that it is in or follows.
@@ -34,11 +34,11 @@ pub struct Seen {
 
 /// The results of a profiled run.
 #[derive(Debug)]
-pub struct Looked {
+pub struct ProfiledRun {
     /// The repeated trial.
-    pub ran: Ran,
+    pub ran: FinishedTrial,
     /// The stages in order of their starts.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<StageStart>,
     /// The requests to its disks; none if no disk is served.
     pub log: Option<region::Logged>,
     /// The offset of the file system on its disk.
@@ -49,16 +49,16 @@ pub struct Looked {
 
 /// The recorder of a guest while it runs.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct Recorder {
     code: Code,
     /// Start and size of the partition of which images are taken.
     partition: Option<(Bytes, Bytes)>,
     workdir: PathBuf,
-    seen: Vec<Seen>,
+    seen: Vec<StageStart>,
     log: Option<region::Logged>,
 }
 
-impl Look {
+impl Recorder {
     pub(crate) fn run(
         &mut self,
         guest: &Guest,
@@ -71,10 +71,10 @@ impl Look {
         let mut on_begun = |begun: &Begun, disks: &[File], counts: Counts| {
             let image = self.image(begun, disks)?;
             let phase = begun.phase.try_into().unwrap_or(u16::MAX);
-            self.seen.push(Seen { stage: begun.stage, phase, image, counts });
+            self.seen.push(StageStart { stage: begun.stage, phase, image, counts });
             Ok(())
         };
-        let finished = guest.look(machine, snapshot, job, (&code, &mut on_begun), watch)?;
+        let finished = guest.profile(machine, snapshot, job, (&code, &mut on_begun), watch)?;
         if let Some(log) = &finished.log {
             let read = Region::open(log).and_then(|mut region| {
                 region::read(&mut region).map_err(|wrong| io::Error::other(wrong.to_string()))
@@ -105,12 +105,12 @@ impl LabVenue {
     ///
     /// # Errors
     /// Those of [`crate::Venue::run`]; a kernel without a table of its functions.
-    pub fn look(
+    pub fn profile(
         &self,
         job: &Job,
         code: impl FnOnce(&[u8]) -> Option<Code>,
         watch: &mut dyn FnMut(&Progress) -> Watch,
-    ) -> Result<Looked, VenueError> {
+    ) -> Result<ProfiledRun, VenueError> {
         let lab = job.plan.lab().ok_or_else(not_a_lab)?;
         let image = self
             .guest(&job.plan)?
@@ -133,11 +133,11 @@ impl LabVenue {
             range = Some((found.start, found.size));
         }
         let workdir = self.workdir().to_path_buf();
-        let mut look = Look { code, partition: range, workdir, seen: Vec::new(), log: None };
+        let mut look = Recorder { code, partition: range, workdir, seen: Vec::new(), log: None };
         let ran = self.run_with(job, Some(&mut look), watch)?;
         let start = range.map_or(Bytes(0), |(start, _)| start);
         let size = range.map(|(_, size)| size);
-        Ok(Looked { ran, seen: look.seen, log: look.log, start, size })
+        Ok(ProfiledRun { ran, seen: look.seen, log: look.log, start, size })
     }
 
     /// Returns the modules that the guest of a plan loads: names and bytes.
