@@ -39,9 +39,7 @@ const LISTED: &[(&str, &str)] = &[
     ("engine/src/issue/raw.rs", "the trial's own device, made by media or the lab"),
     ("engine/src/issue/sync.rs", "below the trial's root, by its descriptor"),
     ("engine/src/tree/calls.rs", "below the trial's root, by its descriptor"),
-    ("lab/src/fetch.rs", "a name of ours in fsdyno's cache"),
     ("lab/src/file_cache.rs", "names of ours in fsdyno's cache"),
-    ("lab/src/kernel.rs", "a name of ours in fsdyno's cache"),
     ("lab/src/kvm.rs", "/dev/kvm, for its ioctls"),
 ];
 
