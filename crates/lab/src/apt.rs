@@ -1,4 +1,4 @@
-//! apt, run as any user, with the system's package lists or with lists of our own.
+//! Runs apt as any user, with the system's package lists or with separate ones.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -9,7 +9,7 @@ use fsdyno_record::canonical::sha256_hex;
 
 use crate::packages::{Package, Packages};
 
-/// Only signed lists count, whatever apt's own settings are, and they say SHA-256.
+/// Settings that accept only signed lists with SHA-256, whatever apt's own settings are.
 const SIGNED: &[&str] = &[
     "-o",
     "Acquire::AllowInsecureRepositories=false",
@@ -26,18 +26,18 @@ pub struct Apt {
 }
 
 impl Apt {
-    /// apt with the system's lists, which it never changes.
+    /// Uses the system's lists, which are never changed.
     pub fn of_system() -> Apt {
         Apt { options: Vec::new() }
     }
 
-    /// apt with the sources in `folder/sources.list`, and its lists there.
+    /// Uses the sources in `folder/sources.list`, with lists in that folder.
     pub fn in_folder(folder: &Path) -> Apt {
         let mut options = Vec::new();
         for (key, value) in [
             ("Dir::Etc::SourceList", folder.join("sources.list").as_path()),
             ("Dir::Etc::SourceParts", Path::new("/dev/null")),
-            // The system's pins are for its own sources.
+            // The system's pins apply to its own sources only.
             ("Dir::Etc::Preferences", Path::new("/dev/null")),
             ("Dir::Etc::PreferencesParts", Path::new("/dev/null")),
             ("Dir::State::Lists", &folder.join("lists")),
@@ -45,7 +45,7 @@ impl Apt {
         ] {
             options.extend(["-o".to_string(), format!("{key}={}", value.display())]);
         }
-        // Lists in a user's cache folder cannot be read by apt's own user; they are checked all the same.
+        // apt's own user cannot read lists in a user's cache folder; they are verified nevertheless.
         options.extend(["-o".to_string(), "APT::Sandbox::User=root".to_string()]);
         Apt { options }
     }
@@ -57,10 +57,10 @@ impl Apt {
         output.map_err(|error| format!("{program}: {error}"))
     }
 
-    /// The kernel packages of the lists.
+    /// Returns the kernel packages of the lists.
     ///
     /// # Errors
-    /// What apt-cache reports.
+    /// The error of apt-cache.
     pub fn packages(&self) -> Result<Packages, String> {
         let output = self.run("apt-cache", &["dumpavail"], Path::new("/"))?;
         match output.status.success() {
@@ -69,13 +69,13 @@ impl Apt {
         }
     }
 
-    /// Fetches the lists anew. A suite that is gone from the mirror does not keep the others from being
-    /// read; that is reported with `say`.
+    /// Fetches the lists. A suite that is missing on the mirror is reported with `say`, and the others are
+    /// read.
     ///
     /// # Errors
     /// No list could be fetched, or apt-get cannot be run.
     pub fn update(&self, say: &dyn Fn(&str)) -> Result<(), String> {
-        // Without this a mirror that cannot be reached is no error.
+        // Without this an unreachable mirror is not an error.
         let arguments = ["update", "-q", "-o", "APT::Update::Error-Mode=any"];
         let output = self.run("apt-get", &arguments, Path::new("/"))?;
         if output.status.success() {
@@ -94,11 +94,11 @@ impl Apt {
         }
     }
 
-    /// Downloads packages into an empty folder. The open files, in the same order, have the bytes that the
-    /// signed list names.
+    /// Downloads packages into an empty folder, and returns the open files in the same order, verified against
+    /// the hashes of the signed list.
     ///
     /// # Errors
-    /// What apt-get reports, and a file with another hash.
+    /// An error of apt-get, or a file with another hash.
     pub fn download(&self, packages: &[Package], folder: &Path) -> Result<Vec<File>, String> {
         let wanted: Vec<String> = packages
             .iter()
@@ -115,7 +115,7 @@ impl Apt {
     }
 }
 
-/// The file of a package in a folder, `NAME_VERSION_ARCHITECTURE.deb`, open and compared with its hash.
+/// Opens the file of a package in a folder, `NAME_VERSION_ARCHITECTURE.deb`, and verifies its hash.
 fn checked(package: &Package, folder: &Path) -> Result<File, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let begin = format!("{}_", package.name);
@@ -133,7 +133,7 @@ fn checked(package: &Package, folder: &Path) -> Result<File, String> {
     }
 }
 
-/// The last line of what a program wrote.
+/// Returns the last line of a program's output.
 pub fn last_line(written: &[u8]) -> String {
     let written = String::from_utf8_lossy(written);
     written.lines().last().unwrap_or("no message").to_string()

@@ -66,7 +66,7 @@ impl Cache {
     /// # Errors
     /// As [`Cache::at`], and errors of the host.
     pub fn folder(&self, name: &str) -> Result<PathBuf, LabError> {
-        walk(&self.folder.join(name), Absent::Made)
+        walk(&self.folder.join(name), Absent::Create)
     }
 }
 
@@ -93,7 +93,7 @@ pub fn sync(folder: &Path) -> io::Result<()> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Absent {
     Left,
-    Made,
+    Create,
 }
 
 /// Resolves links in a path, and checks that no other user can change its target.
@@ -114,7 +114,9 @@ fn walk(path: &Path, absent: Absent) -> Result<PathBuf, LabError> {
                 at.extend(left.into_iter().rev());
                 return Ok(at);
             }
-            (Err(error), Absent::Made) if error.kind() == ErrorKind::NotFound => made(&at)?,
+            (Err(error), Absent::Create) if error.kind() == ErrorKind::NotFound => {
+                create_private(&at)?
+            }
             (found, _) => found.map_err(LabError::io("inspect", &at))?,
         };
         of_others(&at, &found, left.is_empty()).map_err(unsafe_for)?;
@@ -132,7 +134,7 @@ fn walk(path: &Path, absent: Absent) -> Result<PathBuf, LabError> {
 }
 
 /// Creates a private folder, and returns its status; another process may have created it first.
-fn made(folder: &Path) -> Result<Metadata, LabError> {
+fn create_private(folder: &Path) -> Result<Metadata, LabError> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             Err(LabError::io("create", folder)(error))

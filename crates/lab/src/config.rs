@@ -1,14 +1,14 @@
-//! What a kernel needs to run a lab: a fragment of its configuration, for people who build their own.
+//! The kernel configuration that a lab needs, as a fragment for people who build their own kernel.
 
-/// The fragment, as docs/kernel.config has it.
+/// The fragment in docs/kernel.config.
 pub const FRAGMENT: &str = include_str!("../../../docs/kernel.config");
 
-/// Its options and what they have to be: `y`, or `m` for those that may be modules too.
+/// Returns its options and their required values: `y`, or `m` if a module is enough.
 pub fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
     FRAGMENT.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('='))
 }
 
-/// The options that a kernel's configuration does not have as the fragment wants them.
+/// Returns the options whose required values a kernel configuration lacks.
 pub fn wanting(config: &str) -> Vec<&'static str> {
     let has = |name: &str| {
         config.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap_or("n")
@@ -21,7 +21,7 @@ pub fn wanting(config: &str) -> Vec<&'static str> {
 mod tests {
     use super::*;
 
-    /// The lines about these options of the configurations that Debian's packages bring.
+    /// The lines of these options in the configurations of Debian's packages.
     const DEBIAN: [(&str, &str); 4] = [
         ("5.10", include_str!("../tests/configs/debian-5.10.config")),
         ("6.1", include_str!("../tests/configs/debian-6.1.config")),

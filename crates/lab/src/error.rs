@@ -248,7 +248,7 @@ pub enum RunError {
     /// The cache cannot be used.
     #[error(transparent)]
     Cache(LabError),
-    /// The watcher asked to stop.
+    /// The watcher requested a stop.
     #[error("finish: stopped on request")]
     Stopped,
     /// The job does not fit into the mailbox.

@@ -1,6 +1,6 @@
-//! Brings a kernel of the distribution with apt, as any user: its packages are downloaded into the cache
+//! Downloads a kernel of the distribution with apt, as any user: its packages are downloaded into the cache
 //! folder and unpacked there. The system's own package lists are read and never written; a release
-//! that they do not have is looked for in lists of Debian's suites.
+//! that they do not have is searched in lists of Debian's suites.
 
 use std::process::Command;
 
@@ -14,11 +14,11 @@ use crate::kernel;
 use crate::lists::{Lists, SUITES};
 use crate::packages::{KernelPackages, META_PACKAGES};
 
-/// Brings the kernel that `wish` begins, or the distribution's default; hands back its release and
-/// the folder it was unpacked into, below `cache`.
+/// Downloads the kernel whose release begins with `wish`, or the distribution's default, and returns its
+/// release and the folder below `cache` into which it was unpacked.
 ///
 /// # Errors
-/// [`LabError::NoKernel`] with what apt said.
+/// [`LabError::NoKernel`] with the message of apt.
 pub fn kernel(
     wish: Option<&str>,
     cache: &Cache,
@@ -26,7 +26,7 @@ pub fn kernel(
 ) -> Result<(String, TempDir), LabError> {
     let mut found = find(wish, cache, say)?;
     let mut unpacked = found.unpack(cache, say);
-    // A mirror removes packages while lists that name them are kept.
+    // A mirror may remove packages that cached lists still name.
     if let (Err(_), Some(wish), true) = (&unpacked, wish, found.from_kept_lists)
         && let Ok(lists) = Lists::fetch(cache, say)
     {
@@ -36,10 +36,10 @@ pub fn kernel(
     Ok((found.kernel.release, unpacked?))
 }
 
-/// The release that [`kernel`] would bring.
+/// Returns the release that [`kernel`] would download.
 ///
 /// # Errors
-/// [`LabError::NoKernel`] where no list has one.
+/// [`LabError::NoKernel`] if no list has one.
 pub fn release(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<String, LabError> {
     Ok(find(wish, cache, say)?.kernel.release)
 }
@@ -48,13 +48,13 @@ pub fn release(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<
 struct Found {
     apt: Apt,
     kernel: KernelPackages,
-    /// The series of the kernels there.
+    /// The series of the kernels in the lists.
     series: String,
-    /// Whether the lists were fetched by an earlier run.
+    /// True if the lists were fetched by an earlier run.
     from_kept_lists: bool,
 }
 
-/// Looks for a kernel in the system's lists, and then in those of Debian's suites.
+/// Searches a kernel in the system's lists, and then in those of Debian's suites.
 fn find(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Found, LabError> {
     let apt = Apt::of_system();
     let packages = apt.packages();
@@ -67,7 +67,7 @@ fn find(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Found, 
             Found { apt, kernel, series: packages.series(), from_kept_lists: false }
         }
         (_, _, Some(wish)) => {
-            in_suites(wish, Lists::kept(cache)?, &|| Lists::fetch(cache, say), say)?
+            in_suites(wish, Lists::cached(cache)?, &|| Lists::fetch(cache, say), say)?
         }
         (_, Err(why), None) => return Err(LabError::NoKernel(why)),
         (None, Ok(_), None) => {
@@ -83,20 +83,20 @@ fn find(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Found, 
     Ok(found)
 }
 
-/// Looks for a kernel in the lists that are kept if they are recent, and then in those that `fetch` brings.
+/// Searches a kernel in the cached lists if they are recent, and then in those that `fetch` downloads.
 fn in_suites(
     wish: &str,
-    kept: Option<Lists>,
+    cached: Option<Lists>,
     fetch: &dyn Fn() -> Result<Lists, LabError>,
     say: &dyn Fn(&str),
 ) -> Result<Found, LabError> {
-    let recent = kept.as_ref().filter(|lists| lists.are_recent());
+    let recent = cached.as_ref().filter(|lists| lists.are_recent());
     if let Some(Ok(found)) = recent.map(|lists| Found::in_lists(lists, wish, true))
         && found.kernel.missing.is_empty()
     {
         return Ok(found);
     }
-    match (fetch(), kept) {
+    match (fetch(), cached) {
         (Ok(lists), _) => Found::in_lists(&lists, wish, false),
         (Err(why @ LabError::NoKernel(_)), Some(lists)) => {
             say(&format!("{why}; using the package lists of {} ago", lists.age()));
@@ -151,7 +151,7 @@ impl Found {
     }
 }
 
-/// A folder that goes with its handle.
+/// A folder that is removed with its handle.
 fn temporary_in(cache: &Cache) -> Result<TempDir, LabError> {
     let folder = cache.folder("")?;
     let made = tempfile::Builder::new().prefix(".unpack-").tempdir_in(&folder);
@@ -169,28 +169,28 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    /// What comes of a wish for 7.3 with lists that were kept some hours ago, or none, and with new lists or
-    /// without a network: the kernel or the error, whether lists were fetched, and what was said.
+    /// Searches 7.3 with lists cached some hours ago, or none, and with new lists or without a network; returns
+    /// the kernel or the error, whether lists were fetched, and the messages.
     fn wished(
-        kept: Option<(&str, u32)>,
+        cached: Option<(&str, u32)>,
         new: Option<&str>,
     ) -> (Result<String, String>, bool, String) {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        if let Some((list, hours)) = kept {
+        if let Some((list, hours)) = cached {
             keep(&cache, list, HOUR * hours);
         }
-        let kept = Lists::kept(&cache).unwrap();
-        let (fetched, said) = (Cell::new(false), RefCell::new(String::new()));
+        let cached = Lists::cached(&cache).unwrap();
+        let (fetched, messages) = (Cell::new(false), RefCell::new(String::new()));
         let fetch = || {
             fetched.set(true);
             let new = new.ok_or(LabError::NoKernel("no network".into()))?;
             keep(&cache, new, Duration::ZERO);
-            Ok(Lists::kept(&cache)?.unwrap())
+            Ok(Lists::cached(&cache)?.unwrap())
         };
-        let found = in_suites("7.3", kept, &fetch, &|line| said.borrow_mut().push_str(line));
+        let found = in_suites("7.3", cached, &fetch, &|line| messages.borrow_mut().push_str(line));
         let found = found.map(|found| found.kernel.release).map_err(|error| error.to_string());
-        (found, fetched.get(), said.into_inner())
+        (found, fetched.get(), messages.into_inner())
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(wished(Some((&split, 25)), Some(&split)), (release(), true, quiet()));
         assert_eq!(wished(Some((&other, 1)), Some(&split)), (release(), true, quiet()));
         assert_eq!(wished(None, Some(&split)), (release(), true, quiet()));
-        // An image without its modules is no kernel that the lists have.
+        // An image without its modules does not count as a kernel.
         assert_eq!(wished(Some((&list(&SPLIT[..3]), 1)), Some(&split)), (release(), true, quiet()));
         let (found, fetched, _) = wished(Some((&split, 25)), Some(&other));
         let error = found.unwrap_err();
@@ -213,10 +213,13 @@ mod tests {
     #[test]
     fn without_a_network_older_lists_are_used_and_their_age_is_in_a_line() {
         let split = list(&SPLIT);
-        let (found, fetched, said) = wished(Some((&split, 72)), None);
+        let (found, fetched, messages) = wished(Some((&split, 72)), None);
         assert!(found.is_ok() && fetched, "{found:?}");
-        assert!(said.contains("no network; using the package lists of 3 days ago"), "{said}");
-        let (found, _, said) = wished(None, None);
-        assert!(found.unwrap_err().contains("no network") && said.is_empty());
+        assert!(
+            messages.contains("no network; using the package lists of 3 days ago"),
+            "{messages}"
+        );
+        let (found, _, messages) = wished(None, None);
+        assert!(found.unwrap_err().contains("no network") && messages.is_empty());
     }
 }

@@ -1,12 +1,12 @@
-//! Which kernel a lab runs, and where its image and its modules are.
+//! Selects the kernel of a lab, and finds its image and its modules.
 //!
 //! `--kernel` takes a release (`6.1.0-56-amd64`), the beginning of one (`6.1`), an image (a
-//! bzImage or a vmlinux) whose modules lie where they usually do, or `IMAGE:MODULES`, where
-//! MODULES is the folder that holds `kernel/` or the root that `make modules_install` was given.
+//! bzImage or a vmlinux) whose modules are in their usual folder, or `IMAGE:MODULES`, where
+//! MODULES is the folder that has `kernel/` or the root that `make modules_install` was given.
 //!
-//! Without it the lab stays with the kernel that it brought the first time; else it takes the
-//! newest installed one; else it brings the distribution's default. So a lab changes its kernel,
-//! and with it its digits, only when the host's installed kernel or the wish changes.
+//! Without it the lab uses the kernel that it downloaded first; else the newest installed one; else it
+//! downloads the distribution's default. So a lab changes its kernel, and with it its results, only when the
+//! host's installed kernel or the request changes.
 
 use std::fs;
 use std::io;
@@ -24,19 +24,19 @@ use crate::payload;
 /// A kernel on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// As `uname -r` prints it.
+    /// The release, as in `uname -r`.
     pub release: String,
     /// The bzImage or vmlinux.
     pub image: PathBuf,
-    /// The folder that holds `kernel/` and modules.dep.
+    /// The folder that has `kernel/` and modules.dep.
     pub modules: PathBuf,
 }
 
-/// Finds the kernel that is wanted, or brings it.
+/// Finds the requested kernel, or downloads it.
 ///
 /// # Errors
-/// [`LabError::WrongKernel`] for a wish that cannot be met, [`LabError::NoKernel`] where none is
-/// here and none can be brought.
+/// [`LabError::WrongKernel`] for a request that cannot be met, [`LabError::NoKernel`] if none is
+/// installed and none can be downloaded.
 pub fn find(
     wish: Option<&str>,
     cache: &Cache,
@@ -47,17 +47,17 @@ pub fn find(
         Some(wish) if wish.contains('/') => at_path(wish),
         Some(wish) => {
             let here = newest(here(cache), |kernel| begins(&kernel.release, wish));
-            here.map_or_else(|| bring(Some(wish), cache, offline, say), Ok)
+            here.map_or_else(|| download(Some(wish), cache, offline, say), Ok)
         }
         None => default(cache, offline, say),
     }
 }
 
-/// The release of the kernel that [`find`] would take, where it may have to bring it: that is looked up in
-/// package lists, and nothing is downloaded but those.
+/// Returns the release of the kernel that [`find`] would return. If it must be downloaded, the release is looked
+/// up in package lists, and only those are downloaded.
 ///
 /// # Errors
-/// What [`find`] would say.
+/// Those of [`find`].
 pub fn would_be(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<String, LabError> {
     match find(wish, cache, true, say) {
         Ok(kernel) => Ok(kernel.release),
@@ -66,7 +66,7 @@ pub fn would_be(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result
     }
 }
 
-/// The kernels that need no download: installed ones and those in the cache, newest first.
+/// Returns the kernels that need no download: installed ones and those in the cache, newest first.
 pub fn here(cache: &Cache) -> Vec<Kernel> {
     let mut kernels = in_root(Path::new("/"));
     for root in folders(&kernel_folder(cache)) {
@@ -77,15 +77,15 @@ pub fn here(cache: &Cache) -> Vec<Kernel> {
     kernels
 }
 
-/// The kernel that [`find`] takes where none is named, if it needs no download.
+/// Returns the kernel that [`find`] uses if none is named, if it needs no download.
 pub fn usual(cache: &Cache) -> Option<Kernel> {
     default(cache, true, &|_| ()).ok()
 }
 
-/// Where kernels are unpacked: one root folder each.
+/// Returns the folder of unpacked kernels, with one root folder each.
 const KERNELS: &str = "kernels";
 
-/// The file there that has the release of the kernel that was brought where none was named.
+/// The file in that folder with the release of the downloaded default kernel.
 const DEFAULT: &str = "default";
 
 fn kernel_folder(cache: &Cache) -> PathBuf {
@@ -94,21 +94,21 @@ fn kernel_folder(cache: &Cache) -> PathBuf {
 
 fn default(cache: &Cache, offline: bool, say: &dyn Fn(&str)) -> Result<Kernel, LabError> {
     let mark = kernel_folder(cache).join(DEFAULT);
-    let kept = fs::read_to_string(&mark).unwrap_or_default();
-    if let Some(kernel) = here(cache).into_iter().find(|kernel| kernel.release == kept.trim()) {
+    let target = fs::read_to_string(&mark).unwrap_or_default();
+    if let Some(kernel) = here(cache).into_iter().find(|kernel| kernel.release == target.trim()) {
         return Ok(kernel);
     }
     if let Some(kernel) = newest(in_root(Path::new("/")), |_| true) {
         return Ok(kernel);
     }
-    let kernel = bring(None, cache, offline, say)?;
+    let kernel = download(None, cache, offline, say)?;
     let folder = cache.folder(KERNELS)?;
     cache::put(&folder, DEFAULT, kernel.release.as_bytes())
         .map_err(LabError::io("write", &mark))?;
     Ok(kernel)
 }
 
-fn bring(
+fn download(
     wish: Option<&str>,
     cache: &Cache,
     offline: bool,
@@ -123,7 +123,7 @@ fn bring(
     let folder = cache.folder(KERNELS)?;
     let (release, unpacked) = fetch::kernel(wish, cache, say)?;
     let root = folder.join(&release);
-    // What has its name is whole, also after the host lost its power.
+    // A named kernel must be complete, even after a power cut of the host.
     cache::sync_all(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
     keep(unpacked, &root, &release).map_err(LabError::io("write", &root))?;
     cache::sync(&folder).map_err(LabError::io("write", &folder))?;
@@ -131,11 +131,11 @@ fn bring(
         .ok_or_else(|| LabError::NoKernel(format!("{} holds no kernel", root.display())))
 }
 
-/// Gives an unpacked kernel its name. Whoever is first wins: a rename is atomic, and both brought the same
-/// packages. A folder without a kernel goes: one may be left of an image package whose modules were not brought.
+/// Gives an unpacked kernel its name. The first process wins: a rename is atomic, and both downloaded the same
+/// packages. A folder without a kernel, left by an image package without its modules, is removed.
 fn keep(unpacked: TempDir, root: &Path, release: &str) -> io::Result<()> {
     if fs::rename(unpacked.path(), root).is_ok() {
-        // It is no temporary folder any more.
+        // It is no longer a temporary folder.
         let _ = unpacked.keep();
     } else if of_release(root, release).is_none() {
         rustix::fs::renameat_with(CWD, unpacked.path(), CWD, root, RenameFlags::EXCHANGE)?;
@@ -143,13 +143,13 @@ fn keep(unpacked: TempDir, root: &Path, release: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The kernel of a release below a root folder.
+/// Returns the kernel of a release below a root folder.
 pub(crate) fn of_release(root: &Path, release: &str) -> Option<Kernel> {
     in_root(root).into_iter().find(|kernel| kernel.release == release)
 }
 
-/// The kernels below a root folder: lib/modules/RELEASE with a readable boot/vmlinuz-RELEASE, or with a
-/// vmlinuz of its own (Debian's packages since 6.19, other distributions' for longer).
+/// Returns the kernels below a root folder: lib/modules/RELEASE with a readable boot/vmlinuz-RELEASE, or with
+/// its own vmlinuz (Debian's packages since 6.19, other distributions' for longer).
 fn in_root(root: &Path) -> Vec<Kernel> {
     let mut kernels = Vec::new();
     // Debian moved its modules below usr/ in 2024.
@@ -169,7 +169,7 @@ fn in_root(root: &Path) -> Vec<Kernel> {
     kernels
 }
 
-/// `IMAGE` or `IMAGE:MODULES`.
+/// Parses `IMAGE` or `IMAGE:MODULES`.
 fn at_path(wish: &str) -> Result<Kernel, LabError> {
     let wrong = |reason: String| LabError::WrongKernel { what: wish.to_string(), reason };
     let (image, modules) = match wish.split_once(':') {
@@ -183,7 +183,7 @@ fn at_path(wish: &str) -> Result<Kernel, LabError> {
     let folder = image.parent().unwrap_or(Path::new("."));
     let candidates = match &modules {
         Some(folder) => vec![folder.clone(), folder.join("lib/modules").join(&release)],
-        // `..` is for an image in the folder of its modules.
+        // `..` matches an image in the folder of its modules.
         None => ["lib/modules", "../lib/modules", "../usr/lib/modules", "..", "/lib/modules"]
             .map(|below| folder.join(below).join(&release))
             .to_vec(),
@@ -200,13 +200,13 @@ fn newest(kernels: Vec<Kernel>, wanted: impl Fn(&Kernel) -> bool) -> Option<Kern
     kernels.into_iter().filter(wanted).max_by(|a, b| by_version(&a.release, &b.release))
 }
 
-/// Whether a release begins with what was typed, at a boundary: 6.1 begins 6.1.0-56, not 6.12.
+/// Reports whether a release begins with a prefix at a boundary: 6.1 matches 6.1.0-56, not 6.12.
 pub(crate) fn begins(release: &str, wish: &str) -> bool {
     let rest = release.strip_prefix(wish);
     rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Order of releases: runs of digits compare as numbers, all else as text.
+/// Compares releases: runs of digits as numbers, all else as text.
 pub(crate) fn by_version(a: &str, b: &str) -> std::cmp::Ordering {
     fn parts(release: &str) -> Vec<(u64, &str)> {
         release.split(['.', '-', '+', '~']).map(|part| (part.parse().unwrap_or(0), part)).collect()
@@ -250,9 +250,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         for release in ["6.1.0-9-amd64", "6.1.0-56-amd64", "6.12.3-amd64"] {
-            let kept = root(&[release]).keep();
+            let target = root(&[release]).keep();
             cache.folder(KERNELS).unwrap();
-            fs::rename(kept, kernel_folder(&cache).join(release)).unwrap();
+            fs::rename(target, kernel_folder(&cache).join(release)).unwrap();
         }
         let kernel = find(Some("6.1"), &cache, true, &silent).unwrap();
         assert_eq!(kernel.release, "6.1.0-56-amd64");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_kernel_and_without_a_network_the_error_says_what_brings_one() {
+    fn without_a_kernel_and_without_a_network_the_error_has_a_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         let error = find(Some("0.99"), &cache, true, &silent).unwrap_err();
@@ -277,9 +277,9 @@ mod tests {
         let image = image.to_str().unwrap();
         let kernel = find(Some(image), &cache, true, &silent).unwrap();
         assert_eq!(kernel.release, "6.1.0-9-amd64");
-        let told = format!("{image}:{}", root.path().display());
+        let given = format!("{image}:{}", root.path().display());
         assert_eq!(
-            find(Some(&told), &cache, true, &silent).unwrap().modules,
+            find(Some(&given), &cache, true, &silent).unwrap().modules,
             root.path().join("lib/modules/6.1.0-9-amd64")
         );
         let error = find(Some(&format!("{image}:/nowhere")), &cache, true, &silent);
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(in_root(root.path()), std::slice::from_ref(&kernel));
         let named = at_path(kernel.image.to_str().unwrap()).unwrap();
         assert_eq!(fs::canonicalize(named.modules).unwrap(), kernel.modules);
-        // The one in boot/ is the one that the machine boots.
+        // The image in boot/ is the one that the machine boots.
         let boot = root.path().join("boot/vmlinuz-7.3.4-amd64");
         fs::create_dir(root.path().join("boot")).unwrap();
         fs::copy(&kernel.image, &boot).unwrap();
@@ -310,15 +310,15 @@ mod tests {
     #[test]
     fn a_folder_without_a_kernel_is_replaced_and_one_with_it_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = folder.path().join("6.1.0-9-amd64");
-        fs::create_dir_all(kept.join("usr/share/doc")).unwrap();
+        let target = folder.path().join("6.1.0-9-amd64");
+        fs::create_dir_all(target.join("usr/share/doc")).unwrap();
         let [first, second] = [(); 2].map(|()| root(&["6.1.0-9-amd64"]));
-        keep(first, &kept, "6.1.0-9-amd64").unwrap();
-        assert!(of_release(&kept, "6.1.0-9-amd64").is_some());
+        keep(first, &target, "6.1.0-9-amd64").unwrap();
+        assert!(of_release(&target, "6.1.0-9-amd64").is_some());
         let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
-        let before = inode(&kept);
-        keep(second, &kept, "6.1.0-9-amd64").unwrap();
-        assert_eq!(inode(&kept), before);
+        let before = inode(&target);
+        keep(second, &target, "6.1.0-9-amd64").unwrap();
+        assert_eq!(inode(&target), before);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Package lists of Debian's suites in the cache folder, for kernels that the system's own lists do not
 //! have.
 //!
-//! apt fetches them and checks their signatures. What they say of kernels is kept in a file beside them,
-//! with the time and its own SHA-256, and is used for a day. A file that no longer has its hash is not
-//! used, and the packages that are downloaded are compared with the hashes in it.
+//! apt fetches them and checks their signatures. Their kernel packages are stored in a file next to them, with
+//! the time and its own SHA-256, which is used for a day. A file without its hash is not used, and downloaded
+//! packages are compared with the hashes in it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,23 +19,23 @@ use crate::error::LabError;
 use crate::file_cache::lock_file;
 use crate::packages::Packages;
 
-/// The suites that are looked into, oldest first.
+/// The suites that are searched, oldest first.
 pub const SUITES: &[&str] =
     &["bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports"];
 
-/// How long lists are used before they are fetched anew.
+/// The time for which lists are used before they are fetched again.
 const RECENT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The folder in the cache.
 const FOLDER: &str = "apt";
 
-/// The file there that has what the lists say of kernels.
+/// The file of the kernel packages in that folder.
 const KERNELS: &str = "kernels";
 
-/// Lists that were fetched at some time.
+/// Fetched lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lists {
-    /// apt with these lists.
+    /// The apt of these lists.
     pub apt: Apt,
     /// The kernels in them.
     pub packages: Packages,
@@ -43,12 +43,12 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// The lists that were fetched last; none where there are none of these suites and this mirror that are
-    /// as they were written.
+    /// Returns the lists that were fetched last; none if there are no unchanged ones of these suites and this
+    /// mirror.
     ///
     /// # Errors
     /// [`LabError::UnsafeCache`].
-    pub fn kept(cache: &Cache) -> Result<Option<Lists>, LabError> {
+    pub fn cached(cache: &Cache) -> Result<Option<Lists>, LabError> {
         let folder = cache.folder(FOLDER)?;
         let Ok(text) = bounded::read_to_string(&folder.join(KERNELS), &PARTS) else {
             return Ok(None);
@@ -60,16 +60,16 @@ impl Lists {
         }))
     }
 
-    /// Fetches the lists anew.
+    /// Fetches the lists.
     ///
     /// # Errors
-    /// [`LabError::UnsafeCache`]; [`LabError::NoKernel`] where apt can read none.
+    /// [`LabError::UnsafeCache`]; [`LabError::NoKernel`] if apt can read none.
     pub fn fetch(cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
         let folder = cache.folder(FOLDER)?;
         let begun = SystemTime::now();
         let _lock = lock(&folder)?;
         // Another process may have fetched them while this one waited.
-        if let Some(lists) = Lists::kept(cache)?.filter(|lists| lists.fetched > begun) {
+        if let Some(lists) = Lists::cached(cache)?.filter(|lists| lists.fetched > begun) {
             return Ok(lists);
         }
         for sub in ["lists/partial", "cache/archives/partial"] {
@@ -90,12 +90,12 @@ impl Lists {
         Ok(Lists { apt, packages, fetched })
     }
 
-    /// Whether they need not be fetched anew. A time in the future is one of a clock that was wrong.
+    /// Reports whether they are recent. A time in the future comes from a wrong clock.
     pub fn are_recent(&self) -> bool {
         self.fetched.elapsed().is_ok_and(|age| age < RECENT)
     }
 
-    /// How old they are: `26 hours`.
+    /// Returns their age: `26 hours`.
     pub fn age(&self) -> String {
         let hours = self.fetched.elapsed().unwrap_or_default().as_secs() / 3600;
         match hours {
@@ -116,13 +116,13 @@ fn lock(folder: &Path) -> Result<File, LabError> {
     Ok(file)
 }
 
-/// The file that is kept: its hash, the time, the sources, the packages.
+/// Returns the contents of the stored file: its hash, the time, the sources, the packages.
 fn text(fetched: u64, sources: &str, packages: &Packages) -> String {
     let rest = format!("{fetched}\n{sources}\n{}", packages.list());
     format!("{}\n{rest}", sha256_hex(rest.as_bytes()))
 }
 
-/// The time and the packages of such a file, if it is whole and of these sources.
+/// Returns the time and the packages of a stored file, if it is undamaged and of these sources.
 fn read(text: &str, sources: &str) -> Option<(u64, Packages)> {
     let (hash, rest) = text.split_once('\n')?;
     if sha256_hex(rest.as_bytes()) != hash {
@@ -133,7 +133,7 @@ fn read(text: &str, sources: &str) -> Option<(u64, Packages)> {
     Some((fetched.parse().ok()?, Packages::read(list)))
 }
 
-/// apt's sources.list: of each suite the packages, and nothing else that the system's settings may want.
+/// Returns apt's sources.list: only the packages of each suite, whatever the system's settings are.
 fn sources() -> String {
     let mirror = mirror_of_system();
     let line =
@@ -141,7 +141,7 @@ fn sources() -> String {
     SUITES.iter().map(line).collect()
 }
 
-/// The mirror that the system's sources name, else Debian's own.
+/// Returns the mirror of the system's sources, or else Debian's own.
 fn mirror_of_system() -> String {
     let mut sources = vec![PathBuf::from("/etc/apt/sources.list")];
     let parts = fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten();
@@ -158,7 +158,7 @@ fn mirror_of_system() -> String {
         .unwrap_or_else(|| "http://deb.debian.org/debian".into())
 }
 
-/// The first address of a Debian archive in a sources file of either form.
+/// Returns the first address of a Debian archive in a sources file of either format.
 fn mirror_of(text: &str) -> Option<String> {
     text.lines()
         .filter(|line| !line.trim_start().starts_with('#'))
@@ -172,7 +172,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::packages::tests::{SPLIT, list};
 
-    /// Puts a list into a cache, as if it had been fetched some time ago.
+    /// Stores a list in a cache, as if it had been fetched some time ago.
     pub fn keep(cache: &Cache, list: &str, ago: Duration) {
         let fetched = (SystemTime::now() - ago).duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let text = text(fetched.as_secs(), &sources(), &Packages::read(list));
@@ -183,7 +183,7 @@ pub(crate) mod tests {
     fn lists_are_recent_for_a_day_and_say_how_old_they_are() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        assert_eq!(Lists::kept(&cache).unwrap(), None);
+        assert_eq!(Lists::cached(&cache).unwrap(), None);
         let hour = Duration::from_secs(3600);
         for (ago, recent, age) in [
             (hour / 2, true, "less than an hour"),
@@ -192,12 +192,12 @@ pub(crate) mod tests {
             (hour * 24 * 9, false, "9 days"),
         ] {
             keep(&cache, &list(&SPLIT), ago);
-            let lists = Lists::kept(&cache).unwrap().unwrap();
+            let lists = Lists::cached(&cache).unwrap().unwrap();
             assert_eq!((lists.are_recent(), lists.age().as_str()), (recent, age));
             assert_eq!(lists.packages, Packages::read(&list(&SPLIT)));
         }
         let ahead = SystemTime::now() + hour;
-        let lists = Lists { fetched: ahead, ..Lists::kept(&cache).unwrap().unwrap() };
+        let lists = Lists { fetched: ahead, ..Lists::cached(&cache).unwrap().unwrap() };
         assert!(!lists.are_recent());
     }
 

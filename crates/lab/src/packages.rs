@@ -1,22 +1,22 @@
-//! Package lists in the form that apt prints them, and which packages of a list make a kernel.
+//! Package lists in apt's output format, and the selection of a kernel's packages.
 //!
-//! A kernel is the package `linux-image-RELEASE` and what it depends on that has RELEASE in its name.
+//! A kernel is the package `linux-image-RELEASE` and those of its dependencies that have RELEASE in their name.
 //! Debian has image and modules in one package until 6.18, and since 6.19 in four: `linux-image-` is
-//! empty, and `linux-binary-`, `linux-modules-` and `linux-base-` have the files. Ubuntu has its
-//! modules apart as well.
+//! empty, and `linux-binary-`, `linux-modules-` and `linux-base-` have the files. Ubuntu has separate module
+//! packages too.
 //!
-//! A suite keeps packages for longer than what they depend on: of 7.0 to 7.1 trixie-backports has images and
-//! no modules. A list says which packages there are and not what is in them, so a kernel without one of its
-//! packages may be of use (`linux-base-` of 6.18 has documents only), and is taken where no whole one fits.
+//! A suite may have packages without their dependencies: of 7.0 to 7.1 trixie-backports has images but no
+//! modules. A list does not show the contents of packages, so an incomplete kernel may still be usable
+//! (`linux-base-` of 6.18 has documents only), and is used if no complete one fits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kernel::{begins, by_version};
 
-/// Packages whose first dependency on an image is the distribution's default kernel.
+/// Meta packages, whose first dependency on an image is the distribution's default kernel.
 pub const META_PACKAGES: &[&str] = &["linux-image-amd64", "linux-image-generic"];
 
-/// What the names of images begin with.
+/// The prefix of the names of images.
 const IMAGE: &str = "linux-image-";
 
 /// A package of a list.
@@ -24,11 +24,11 @@ const IMAGE: &str = "linux-image-";
 pub struct Package {
     pub name: String,
     pub version: String,
-    /// As the list has them: `kmod, linux-base (>= 4.3~)`.
+    /// The dependencies as in the list: `kmod, linux-base (>= 4.3~)`.
     depends: String,
-    /// Of its file, in bytes.
+    /// The size of its file, in bytes.
     pub size: u64,
-    /// Of its file, in hex.
+    /// The SHA-256 of its file, in hex.
     pub sha256: String,
 }
 
@@ -36,7 +36,7 @@ pub struct Package {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelPackages {
     pub release: String,
-    /// Those that are in the list.
+    /// The packages that are in the list.
     pub packages: Vec<Package>,
     /// Dependencies that no package of the list meets: `linux-modules-7.1.13-amd64 (= 7.1.13-1)`.
     pub missing: Vec<String>,
@@ -47,7 +47,7 @@ pub struct KernelPackages {
 pub struct Packages(BTreeMap<String, Package>);
 
 impl Packages {
-    /// Reads a list; a package without a SHA-256 cannot be checked, and is left out.
+    /// Parses a list; a package without a SHA-256 cannot be verified, and is skipped.
     pub fn read(list: &str) -> Packages {
         let packages = list.split("\n\n").map(package);
         let usable =
@@ -56,7 +56,7 @@ impl Packages {
         Packages(usable.map(|package| (package.name.clone(), package)).collect())
     }
 
-    /// The list, as [`Packages::read`] takes it.
+    /// Formats the list for [`Packages::read`].
     pub fn list(&self) -> String {
         let stanza = |Package { name, version, depends, size, sha256 }: &Package| {
             format!(
@@ -66,14 +66,14 @@ impl Packages {
         self.0.values().map(stanza).collect()
     }
 
-    /// The kernel that the distribution's meta package depends on.
+    /// Returns the kernel that the distribution's meta package depends on.
     pub fn default_kernel(&self) -> Option<KernelPackages> {
         let metas = META_PACKAGES.iter().filter_map(|meta| self.0.get(*meta));
         let mut wanted = metas.flat_map(|meta| clauses(&meta.depends)).flatten();
         self.kernel(wanted.find_map(|wanted| release_of(wanted.name))?)
     }
 
-    /// The newest kernel whose release begins with `wish`; one that the list has all packages of, if any.
+    /// Returns the newest kernel whose release begins with `wish`, preferably one with all packages in the list.
     pub fn newest(&self, wish: &str) -> Option<KernelPackages> {
         let fits = self.releases().filter(|release| begins(release, wish));
         let kernels = fits.filter_map(|release| self.kernel(release));
@@ -83,7 +83,7 @@ impl Packages {
         })
     }
 
-    /// The series of the kernels that the list has all packages of, oldest first: `6.1, 6.12`.
+    /// Returns the series of the kernels with all packages in the list, oldest first: `6.1, 6.12`.
     pub fn series(&self) -> String {
         let kernels = self.releases().filter_map(|release| self.kernel(release));
         let whole = kernels.filter(|kernel| kernel.missing.is_empty());
@@ -101,9 +101,9 @@ impl Packages {
         self.0.keys().filter_map(|name| release_of(name))
     }
 
-    /// The packages of a release.
+    /// Returns the packages of a release.
     fn kernel(&self, release: &str) -> Option<KernelPackages> {
-        // On modules-extra only Ubuntu's meta package depends.
+        // Only Ubuntu's meta package depends on modules-extra.
         let image = self.0.get(&format!("{IMAGE}{release}"))?;
         let extra = self.0.get(&format!("linux-modules-extra-{release}"));
         let mut packages: Vec<&Package> = [image].into_iter().chain(extra).collect();
@@ -123,7 +123,7 @@ impl Packages {
         Some(KernelPackages { release: release.to_string(), packages, missing })
     }
 
-    /// The packages with a release in their names that a package depends on; of one that is not there, what is wanted.
+    /// Returns the dependencies of a package with a release in their names, or those that are missing.
     fn needed(&self, package: &Package, release: &str) -> Vec<Result<&Package, String>> {
         let own = clauses(&package.depends).filter_map(|clause| {
             let own = clause.into_iter().filter(|wanted| wanted.name.contains(release));
@@ -147,14 +147,14 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Whether a version meets it. Packages of one kernel want each other in exactly one version or in any.
+    /// Reports whether a version meets it. Packages of one kernel need each other in exactly one version or any.
     fn takes(&self, version: &str) -> bool {
         let exact = self.text.split_once("(= ").and_then(|(_, rest)| rest.strip_suffix(')'));
         exact.is_none_or(|exact| exact == version)
     }
 }
 
-/// The dependencies of a list, each with its alternatives.
+/// Parses a list of dependencies, each with its alternatives.
 fn clauses(depends: &str) -> impl Iterator<Item = Vec<Wanted<'_>>> {
     depends.split(',').map(|clause| {
         let alternatives = clause.split('|').map(str::trim);
@@ -179,12 +179,12 @@ fn package(stanza: &str) -> Package {
     package
 }
 
-/// The release of an image: of `linux-image-6.1.0-56-amd64`, and of none of its -dbg, -unsigned, -rt-, -cloud-
-/// cousins.
+/// Returns the release of an image: of `linux-image-6.1.0-56-amd64`, but not of its -dbg, -unsigned, -rt-, -cloud-
+/// variants.
 fn release_of(name: &str) -> Option<&str> {
     let release = name.strip_prefix(IMAGE)?;
     let version = release.strip_suffix("-amd64").or(release.strip_suffix("-generic"))?;
-    // Backports carry their suite in the release: 6.12.9+bpo-amd64, 6.12.12+deb12-amd64.
+    // Backports have their suite in the release: 6.12.9+bpo-amd64, 6.12.12+deb12-amd64.
     let plain = version.split('+').next().unwrap_or_default();
     let is_image = version.starts_with(|c: char| c.is_ascii_digit())
         && plain.chars().all(|c| c.is_ascii_digit() || ".-~".contains(c))
@@ -196,7 +196,7 @@ fn release_of(name: &str) -> Option<&str> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A list with packages of these names, version 1, and what they depend on.
+    /// Returns a list with packages of these names, version 1, and these dependencies.
     pub fn list(packages: &[(&str, &str)]) -> String {
         let stanza = |(name, depends): &(&str, &str)| {
             format!(
@@ -207,7 +207,7 @@ pub(crate) mod tests {
         packages.iter().map(stanza).collect()
     }
 
-    /// What Debian has had since 6.19, with the names of 7.3's packages.
+    /// The packages of Debian since 6.19, with the names of 7.3.
     pub const SPLIT: [(&str, &str); 4] = [
         (
             "linux-image-7.3.4+deb13-amd64",
@@ -264,8 +264,8 @@ pub(crate) mod tests {
         let kernel = split.newest("7").unwrap();
         assert_eq!(kernel.release, "7.3.4+deb13-amd64");
         assert_eq!(names(Some(kernel)), SPLIT.map(|(name, _)| name));
-        assert_eq!(split, Packages::read(&split.list()), "a list is kept as it was read");
-        // Names that no kernel has had yet, and of two alternatives the one that is there.
+        assert_eq!(split, Packages::read(&split.list()), "a list survives its own text");
+        // Unknown kinds of names, and the existing one of two alternatives.
         let other = list(&[
             ("linux-image-9.0-amd64", "linux-a-9.0-amd64 | linux-b-9.0-amd64:amd64 (>= 1)"),
             ("linux-b-9.0-amd64", "linux-c-9.0-amd64-fs"),
@@ -289,7 +289,7 @@ pub(crate) mod tests {
         let kernel = packages.newest("7.9").unwrap();
         assert_eq!(kernel.packages.len(), 1);
         assert_eq!(kernel.missing, ["linux-modules-7.9.1-amd64 (= 1)"]);
-        // The list has its modules, of another version.
+        // The list has its modules in another version.
         let kernel = packages.newest("7.10").unwrap();
         assert_eq!(kernel.missing, ["linux-modules-7.10.1-amd64 (= 2)"]);
     }
