@@ -259,7 +259,7 @@ mod tests {
         symlink("circle", own.path().join("circle")).unwrap();
         assert!(refused(&own.path().join("circle/x")).contains("one link too many"));
         fs::write(own.path().join("file"), "").unwrap();
-        assert!(refused(&own.path().join("file")).contains("is no folder"));
+        assert!(refused(&own.path().join("file")).contains("is not a folder"));
     }
 
     #[test]

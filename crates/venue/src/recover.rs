@@ -47,7 +47,10 @@ const ALL: Nanos = Nanos(30 * 86_400 * 1_000_000_000);
 fn tools(job: &Job) -> Result<(Vec<String>, &'static Guarantee), VenueError> {
     let filesystem = Commands::of(&job.plan)?.ok_or_else(not_a_lab)?;
     let guarantee = guarantee::of(&filesystem.kind).ok_or_else(|| {
-        VenueError::Died(format!("power cuts of {} cannot be tested: its guarantees are not known", filesystem.kind))
+        VenueError::Died(format!(
+            "power cuts of {} cannot be tested: its guarantees are not known",
+            filesystem.kind
+        ))
     })?;
     let programs = guarantee.repair.first().map(ToString::to_string);
     Ok((programs.into_iter().chain(filesystem.check.first().cloned()).collect(), guarantee))

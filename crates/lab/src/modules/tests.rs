@@ -132,7 +132,7 @@ fn a_damaged_module_is_an_error_that_names_the_file() {
     fs::write(kernel.path().join("kernel/fs/mbcache.ko"), "not a module").unwrap();
     let modules = Modules::open(kernel.path(), "6.1").unwrap();
     let error = modules.resolve(&["mbcache".into()]).unwrap_err().to_string();
-    assert!(error.contains("mbcache.ko: it is no 64-bit"), "{error}");
+    assert!(error.contains("mbcache.ko: it is not a 64-bit"), "{error}");
 }
 
 #[test]
