@@ -4,7 +4,7 @@
 #SBATCH --mem=2G
 #SBATCH --time=00:10:00
 #SBATCH --output=merge.log
-# Puts the shares together: the folder that one machine alone would have left.
+# Merges the shards: the result equals that of a single machine.
 set -eu
 cd "${SLURM_SUBMIT_DIR:-.}"
 . ./study.sh

@@ -5,13 +5,13 @@
 #SBATCH --mem=4G
 #SBATCH --time=04:00:00
 #SBATCH --output=share-%a.log
-# One share of the study: task I of N runs every N-th trial, from the I-th on. A task that was killed goes
-# on where it was when it is submitted again.
+# One shard of the study: task I of N runs every N-th trial, beginning with the I-th. A killed task resumes
+# when it is submitted again.
 set -eu
 cd "${SLURM_SUBMIT_DIR:-.}"
 . ./study.sh
 
-# Slurm counts the tasks of this submission: who submits one task again says of how many it was.
+# Slurm counts only the tasks of this submission: to submit one task again, set SHARES to the total number.
 shares=${SHARES:-$SLURM_ARRAY_TASK_COUNT}
 share=$SLURM_ARRAY_TASK_ID
 

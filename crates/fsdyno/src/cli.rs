@@ -1,4 +1,4 @@
-//! What can be typed. Parsing does nothing else.
+//! The command-line grammar. Parsing has no side effects.
 
 mod parse;
 mod values;
@@ -17,30 +17,29 @@ use fsdyno_study::{Shard, Size};
 
 use crate::output::Verbosity;
 
-pub use parse::{meant, typed};
+pub use parse::{nearest_command, parse_args};
 pub use values::{
     Age, DataFormat, Least, Listable, Percent, ShowFormat, Showable, folder, named, whole,
 };
 use values::{age, size, width};
 
-/// A dynamometer for file systems: which one is fastest for this work, why, and what it costs.
+/// A dynamometer for file systems: shows which one is fastest for a workload, why, and at what cost.
 #[derive(Debug, Parser)]
 #[command(name = "fsdyno", version = crate::version::text(), max_term_width = 100, after_help = parse::after_help())]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
-    /// Write results and errors only: no progress, no remarks
+    /// Print only results and errors: no progress, no notes
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Write more about what is done: which fsdyno runs, which kernel and QEMU, and how each trial's file system is
-    /// made and mounted
+    /// Print more detail: the fsdyno build, kernel and QEMU in use, and the mkfs and mount commands of each trial
     #[arg(short, long, global = true)]
     pub verbose: bool,
 }
 
 impl Cli {
-    /// How much is written to standard error.
+    /// The amount of output on standard error.
     pub fn verbosity(&self) -> Verbosity {
         match (self.quiet, self.verbose) {
             (true, _) => Verbosity::Quiet,
@@ -50,14 +49,14 @@ impl Cli {
     }
 }
 
-/// Why `fsdyno crash` has none of an option that `fsdyno run` has, where that is what is wrong.
-pub fn absent(error: &clap::Error) -> Option<String> {
+/// The reason that `fsdyno crash` lacks an option of `fsdyno run`, if the error is about such an option.
+pub fn option_missing_from_crash(error: &clap::Error) -> Option<String> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
-    let ContextValue::String(typed) = error.get(ContextKind::InvalidArg)? else { return None };
-    let option = typed.strip_prefix("--")?;
+    let ContextValue::String(arg) = error.get(ContextKind::InvalidArg)? else { return None };
+    let option = arg.strip_prefix("--")?;
     let is_of_crash = error.to_string().contains("Usage: fsdyno crash");
     let why = (error.kind() == ErrorKind::UnknownArgument && is_of_crash)
-        .then(|| crate::commands::crash::none_of(option))??;
+        .then(|| crate::commands::crash::reason_absent(option))??;
     Some(format!("fsdyno crash has no --{option}: {why}"))
 }
 
@@ -66,42 +65,42 @@ pub fn absent(error: &clap::Error) -> Option<String> {
 pub enum Command {
     /// Run workloads on file systems and compare them
     Run(Box<Run>),
-    /// Put together the shares of one command that ran on several machines
+    /// Merge the shards of one command that ran on several machines
     Merge(Merge),
-    /// Show stored results again
+    /// Report on stored results
     Report(Report),
-    /// Compare two stored results, and say what became slower
+    /// Compare two stored results and name the phases that became slower
     Compare(Compare),
-    /// Cut the power of a workload many times, and see what each file system brings back
+    /// Cut the power during a workload many times, and check what each file system recovers
     Crash(Box<crate::commands::crash::Crash>),
-    /// Run a published study again, or your own: its runs, its tables, and what became of its claims
+    /// Reproduce a published study, or run your own: measured and published tables, and a verdict on each claim
     Study(Box<crate::commands::study::Study>),
-    /// Say why a stored result is as it is: requests by structure, instructions by kernel function
+    /// Explain a stored result: disk requests by file-system structure, instructions by kernel function
     Why(Why),
-    /// List what there is: workloads, file systems, disks, kernels, periods
+    /// List the available workloads, file systems, disks, kernels, periods and studies
     List(List),
-    /// Show one workload, file system, disk, period or study with all its parameters, a log of requests, or
-    /// phases over time
+    /// Show one workload, file system, disk, period or study with all its parameters; or a request log; or the phases
+    /// of a result over time
     Show(Show),
-    /// Learn a real disk's law by reading it, and write a disk's file for the lab
+    /// Calibrate a disk model against a real drive (read-only), and write a disk profile for the lab
     Fit(Fit),
-    /// See what works here and what is missing
+    /// Check what works on this machine and what is missing
     Doctor(Doctor),
     /// The process that issues the ops (started by fsdyno itself)
     #[command(hide = true)]
     Agent(Agent),
 }
 
-/// How many trials of each kind there may be.
+/// The allowed numbers of trials per configuration.
 pub(crate) const REPEATS: RangeInclusive<u64> = 1..=10_000;
 
-/// The seeds that may be typed: so many that the last of the most repeats is one, too.
+/// The allowed first seeds. The seed of the last repeat fits in 64 bits, too.
 pub(crate) const SEEDS: RangeInclusive<u64> = 0..=u64::MAX >> 1;
 
-/// How many threads may issue ops.
+/// The allowed numbers of threads that issue operations.
 const THREADS: RangeInclusive<u64> = 1..=fsdyno_study::MOST_THREADS as u64;
 
-/// How many trials may run side by side.
+/// The allowed numbers of trials that run at the same time.
 pub(crate) const JOBS: RangeInclusive<u64> = 1..=512;
 
 /// `fsdyno run`
@@ -121,53 +120,52 @@ Examples:
   sudo fsdyno run dirops --on /dev/disk/by-id/ata-DISK --erase SERIAL --dry-run
   fsdyno run dirops tarball --fs ext4 --dry-run
 
-Ctrl-C kills the running trials, keeps the finished ones and writes the report from them. The same
-command with the same --out goes on where it was.")]
+Ctrl-C kills the running trials, keeps the finished ones and reports them. To resume, repeat the command
+with the same --out.")]
 pub struct Run {
-    /// Who wrote these words.
+    /// The author of the arguments: the user or a study file.
     #[arg(skip)]
     pub author: Author,
-    /// What to run; see `fsdyno list workloads`
+    /// The workloads to run; see `fsdyno list workloads`
     #[arg(required = true, value_name = "WORKLOAD")]
     pub workloads: Vec<String>,
-    /// A file system with the options of mkfs and mount, '[NAME=]KIND [mkfs options] [@ mount,options]'; may be
-    /// repeated, and names alone may stand with commas (ext4,xfs); 'overlayfs[,options]:SPEC' lies over another,
-    /// 'fuse: [MKFS ... ;] COMMAND ... {device} {mount}' is any FUSE file system by its command [default: ext4; in
-    /// the model: all three; a directory is used as it is]
+    /// A file system with its mkfs and mount options: '[NAME=]KIND [mkfs options] [@ mount,options]'. May be
+    /// repeated; plain names may be separated by commas (ext4,xfs). 'overlayfs[,options]:SPEC' is an overlay over
+    /// SPEC; 'fuse: [MKFS ... ;] COMMAND ... {device} {mount}' is any FUSE file system, given by its command
+    /// [default: ext4; with --on model: all three; with a directory: the file system that it is on]
     #[arg(long = "fs", value_name = "[NAME=]SPEC")]
     pub filesystems: Vec<String>,
-    /// Where: 'lab' (a guest in virtual time on a modelled disk), a directory of this host, or as root
-    /// 'loop:SIZE' (a loop device over a sparse file in the folder of the results) or 'ram:SIZE' (a loop
-    /// device over a file in memory), made for each trial and gone after it, or a whole drive, such as
-    /// /dev/disk/by-id/..., which is formatted anew for each trial (with --erase); or 'model' (ext2
-    /// directories of 2001 as a model in this program, without a kernel: classic-ext2, cached-ext2,
-    /// indexed-ext2); may be repeated
+    /// The target: 'lab' (a guest in virtual time on a modelled disk); a directory of this host; as root
+    /// 'loop:SIZE' (a loop device over a sparse file in the result folder) or 'ram:SIZE' (a loop device over a
+    /// file in memory), created for each trial and removed after it; a whole drive, such as
+    /// /dev/disk/by-id/..., reformatted for each trial (needs --erase); or 'model' (a model of the ext2
+    /// directories of 2001, without a kernel: classic-ext2, cached-ext2, indexed-ext2). May be repeated
     #[arg(long, value_name = "lab|DIR|loop:SIZE|ram:SIZE|DRIVE|model", default_value = "lab")]
     pub on: Vec<String>,
-    /// The serial number of the drive after --on, which says that all that is on it may go; of a loop
-    /// device, which has none, the path of its backing file
+    /// The serial number of the drive given with --on: confirms that all data on it may be destroyed. For a loop
+    /// device, which has no serial number, the path of its backing file
     #[arg(long, value_name = "SERIAL")]
     pub erase: Option<String>,
-    /// A disk for the lab: a name of `fsdyno list disks`, or a disk's file (something.toml); may be
-    /// repeated [default: hdd-7200; of the model ide-2001]
+    /// The lab's disk: a name from `fsdyno list disks`, or a disk profile (FILE.toml); may be repeated
+    /// [default: hdd-7200; with --on model: ide-2001]
     #[arg(long = "disk", value_name = "NAME|FILE")]
     pub disks: Vec<String>,
-    /// Several such disks (in the lab, or loop:SIZE) as one md RAID: level 0, 1, 5 or 10, up to 8 disks, and the size of a
-    /// chunk (a power of two, 4K to 1M) if it is not to be mdadm's own; such as 0x2, 1x2, 5x3:64K, 10x4
+    /// Combine N disks (in the lab or of loop:SIZE) into an md array, such as 0x2, 1x2, 5x3:64K, 10x4: level 0, 1, 5
+    /// or 10, up to 8 disks, chunk a power of two from 4K to 1M [default chunk: mdadm's]
     #[arg(long, value_name = "LEVELxN[:CHUNK]")]
     pub raid: Option<RaidPlan>,
-    /// The lab's second disk, for specs that name {journal} [default: another of the first kind]
+    /// The lab's second disk, for specs that name {journal} [default: a second disk of the --disk kind]
     #[arg(long, value_name = "NAME|FILE")]
     pub journal_disk: Option<String>,
-    /// Size of the journal's partition or loop device, whole mebibytes [default: 256M]
+    /// Size of the journal's partition or loop device, in whole mebibytes [default: 256M]
     #[arg(long, value_name = "SIZE")]
     pub journal_size: Option<Bytes>,
-    /// A kernel for the lab: a release, the beginning of one, an image, or IMAGE:MODULES; may be
-    /// repeated; elsewhere it is the host's own [default: what `fsdyno doctor` shows]
+    /// The lab's kernel: a release or the beginning of one (6.1), an image file, or IMAGE:MODULES; may be repeated;
+    /// other targets run on the host's kernel [default: the one that `fsdyno doctor` shows]
     #[arg(long = "kernel", value_name = "WHICH", value_parser = NonEmptyStringValueParser::new())]
     pub kernels: Vec<String>,
-    /// A year whose defaults hold in the lab: options of mkfs and mount, sysctls, the disk's cache; options that you
-    /// give yourself win; 'today' is the same as no period; may be repeated; see `fsdyno list periods`
+    /// Use that year's mkfs, mount, sysctl and disk-cache defaults in the lab; explicit options override them; 'today'
+    /// means no period; may be repeated; see `fsdyno list periods`
     #[arg(long = "period", value_name = "YEAR|today")]
     pub periods: Vec<String>,
     /// A parameter of a workload, such as files=20k; may be repeated; see `fsdyno show workload NAME`
@@ -176,91 +174,91 @@ pub struct Run {
     /// The number of trials of each configuration, each with its own seed
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(REPEATS))]
     pub repeat: u32,
-    /// In place of --repeat: choose the number of trials so that half the 95 % interval of every time is at most
-    /// PERCENT of it, such as 2%. A pilot of 5 trials of each configuration shows how much times scatter; then the
-    /// number is fixed for all. (To stop as soon as an interval looks narrow would make intervals too narrow)
+    /// Instead of --repeat: choose the number of trials so that the half-width of each time's 95 % confidence interval
+    /// is at most PERCENT of the time, such as 2%. A pilot of 5 trials of each configuration estimates the variance;
+    /// the number is then fixed for all. (Stopping once an interval looks narrow would bias intervals)
     #[arg(long, value_name = "PERCENT", conflicts_with = "repeat", value_parser = width)]
     pub width: Option<Percent>,
-    /// The most trials of each configuration that --width may choose; where more would be needed, tables say so
+    /// The largest number of trials of each configuration that --width may choose; tables say if it does not suffice
     #[arg(long, value_name = "N", default_value_t = 100, requires = "width", value_parser = whole::<u32>(5..=10_000))]
     pub at_most: u32,
-    /// The first seed; repeats take the next ones
+    /// The first seed; repeats use the following ones
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(SEEDS))]
     pub seed: u64,
-    /// The number of threads that issue operations, where the work can be shared (see `fsdyno list workloads`)
+    /// The number of threads that issue operations, for workloads that can be divided (see `fsdyno list workloads`)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(THREADS))]
     pub threads: u32,
-    /// How operations are issued: 'sync' (one system call after the other), 'io_uring:DEPTH' (not in the lab; each
-    /// thread keeps DEPTH of them in flight), or 'null' (not at all, which shows the instrument's overhead)
+    /// The way operations are issued: 'sync' (one system call after the other), 'io_uring:DEPTH' (each thread keeps
+    /// DEPTH of them in flight; not in the lab), or 'null' (not at all: measures the instrument overhead)
     #[arg(long, value_name = "HOW", default_value = "sync")]
     pub issuer: IssuerPlan,
     /// Memory of the lab's guest [default: 1G]
     #[arg(long, value_name = "SIZE")]
     pub ram: Option<Bytes>,
-    /// Memory of the lab's guest that can cache files when the first phase begins, 32M or more; the agent
-    /// holds the rest [default: all that kernel and agent leave]
+    /// Memory that the lab's guest can use to cache files, 32M or more; the agent locks the rest before the first
+    /// phase [default: all that kernel and agent leave free]
     #[arg(long, value_name = "SIZE")]
     pub cacheable: Option<Bytes>,
-    /// Speed of the lab's CPU in instructions a nanosecond, a power of two from 1/64 to 8: 1 is a CPU of
-    /// about 2001 to 2006, 1/2 half as fast
+    /// Speed of the lab's CPU in instructions per nanosecond, a power of two from 1/64 to 8: 1 is a CPU of about 2001
+    /// to 2006, 1/2 is half as fast
     #[arg(long, value_name = "SPEED", default_value = "1")]
     pub cpu: CpuPlan,
-    /// How the lab's guest comes up
+    /// Start the lab's guest by a cold boot or from a snapshot
     #[arg(long, default_value = "cold", value_parser = named(BootPlan::ALL))]
     pub boot: BootPlan,
-    /// What executes the lab's guest
+    /// The accelerator that executes the lab's guest
     #[arg(long, default_value = "tcg", value_parser = named(AccelPlan::ALL))]
     pub accel: AccelPlan,
     /// Size of the file system on the lab's disk, or 'whole' [default: 32G, or the whole of a
     /// smaller disk]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub size: Option<Size>,
-    /// How the fresh file system is aged before the first phase: 'none', or 'fill=80%' with
-    /// churn=N (so often as many files as there are are removed and others written), files=SIZES (as
-    /// 4K-1M, mix, lognormal:64K:1.5) and seed=N after commas; may be repeated [default: none]
+    /// Age the new file system before the first phase: 'none', or 'fill=80%', followed by any of churn=N (replace the
+    /// whole file population N times), files=SIZES (such as 4K-1M, mix, lognormal:64K:1.5) and seed=N, separated by
+    /// commas; may be repeated [default: none]
     #[arg(long = "age", value_name = "none|SPEC", value_parser = age)]
     pub ages: Vec<Age>,
-    /// Block scheduler in the lab [default: what the disk's file says]
+    /// Block scheduler in the lab [default: that of the disk profile]
     #[arg(long, value_name = "S")]
     pub scheduler: Option<String>,
-    /// A kernel setting in the lab, such as vm.dirty_ratio=10; may be repeated
+    /// A sysctl in the lab, such as vm.dirty_ratio=10; may be repeated
     #[arg(long = "sysctl", value_name = "KEY=VALUE")]
     pub sysctls: Vec<String>,
-    /// For benches: a change of the lab's guests, part of its identity (see lab/src/change.rs)
+    /// For benchmarks: a change to the lab's guests, part of the lab identity (see lab/src/change.rs)
     #[arg(long = "change", value_name = "KIND=VALUE", hide = true)]
     pub changes: Vec<fsdyno_lab::Change>,
-    /// How much of what is on disk is read back and compared
+    /// The scope of verification: what is read back from the file system and compared
     #[arg(long, default_value = "full", value_parser = named(VerifyMode::ALL))]
     pub verify: VerifyMode,
-    /// Take ratios to this file system, by its name in the table, and not to the best
+    /// Baseline for ratios: the name of a file system in the table [default: the fastest]
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     #[command(flatten)]
     pub least: Least,
-    /// Trials that run side by side (on a directory they disturb each other)
+    /// The number of trials that run at the same time (on a directory they disturb each other)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(JOBS))]
     pub jobs: u16,
-    /// The longest that a trial may take, in seconds; in the lab, of virtual time [default: two days]
+    /// Time limit of a trial in seconds; in the lab, of virtual time [default: two days]
     #[arg(long, value_name = "SECONDS", value_parser = whole::<u64>(1..=31_536_000))]
     pub deadline: Option<u64>,
-    /// Keep every request to the lab's disks, beside the results (see `fsdyno show log --help`)
+    /// Store a log of every request to the lab's disks with the results (see `fsdyno show --help`)
     #[arg(long)]
     pub keep_log: bool,
-    /// Run only the I-th of N equal shares of the trials; `fsdyno merge` puts the shares together
+    /// Run only the I-th of N equal shards of the trials; `fsdyno merge` combines them
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Show what would run, with exact counts of operations, and change nothing; what a run refuses is refused in the
-    /// same words, and where this host lacks something the exit code is 3
+    /// Print what would run, with exact operation counts, and change nothing. Errors and exit codes are those of the
+    /// run itself; the code is 3 if this host lacks something
     #[arg(long)]
     pub dry_run: bool,
-    /// Folder for the results; one with some of the same trials goes on [default:
+    /// Result folder; a folder that has some of the same trials is resumed [default:
     /// fsdyno-results/<time>-<workloads>]
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
-    /// Put these trials into a folder that holds others too; its report shows them all
+    /// Add these trials to a folder that holds other trials; its report shows all of them
     #[arg(long)]
     pub mix: bool,
-    /// How the table is written to standard output
+    /// Format of the table on standard output
     #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
     pub format: Format,
 }
@@ -272,27 +270,27 @@ Examples:
   fsdyno run dirops --repeat 5 --shard 1/2 --out share-1   # on one machine
   fsdyno run dirops --repeat 5 --shard 2/2 --out share-2   # on another
   fsdyno merge whole share-1 share-2
-  fsdyno merge whole share-* --partial                 # what there is until now
+  fsdyno merge whole share-* --partial                 # those finished so far
 
-The merged folder is what the same command without --shard leaves, but for what depends on the speed of
-the hosts. Shares of other commands or other labs are refused. A trial that two shares ran has to agree
-to the last digit; if it does not, that is a finding, and fsdyno ends with code 4.")]
+The merged folder equals the result of the same command without --shard, except for values that depend on
+the speed of the hosts. Shards of other commands or other labs are refused. If two shards ran the same
+trial, the two must be bit-identical; if they are not, that is a finding, and the exit code is 4.")]
 pub struct Merge {
-    /// Folder for the whole: a new one, or that of an earlier merge of the same command
+    /// Folder for the merged result: a new one, or that of an earlier merge of the same command
     #[arg(value_name = "OUT", value_parser = folder())]
     pub out: PathBuf,
     /// Folders of `fsdyno run --shard`
     #[arg(required = true, value_name = "SHARE")]
     pub shares: Vec<PathBuf>,
-    /// Merge what there is, even if trials are missing
+    /// Merge even if trials are missing
     #[arg(long)]
     pub partial: bool,
-    /// Take ratios to this file system, by its name in the table [default: the --baseline of the shares]
+    /// Baseline for ratios: the name of a file system in the table [default: the --baseline of the shards]
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     #[command(flatten)]
     pub least: Least,
-    /// How the table is written to standard output
+    /// Format of the table on standard output
     #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
     pub format: Format,
 }
@@ -305,29 +303,29 @@ Examples:
   fsdyno report fsdyno-results/monday fsdyno-results/tuesday --format mail
   fsdyno report fsdyno-results/demo --baseline ext4 --html demo.html
   fsdyno report fsdyno-results/demo --charts figures    # SVG files in figures
-  fsdyno report guenter --archive results/guenter-2008  # a study, to be kept")]
+  fsdyno report guenter --archive results/guenter-2008  # archive a study")]
 pub struct Report {
-    /// Result folders, or their trials.ndjson; or those of fsdyno crash, or their crash.json; or the folder of one
-    /// study, or what --archive left of it
+    /// Result folders or their trials.ndjson; or results of fsdyno crash or their crash.json; or the folder or
+    /// archive of one study
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
-    /// Take ratios to this file system, by its name in the table, and not to the best
+    /// Baseline for ratios: the name of a file system in the table [default: the fastest]
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     #[command(flatten)]
     pub least: Least,
-    /// How the table is written to standard output
+    /// Format of the table on standard output
     #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
     pub format: Format,
-    /// Write the report as one HTML file; - writes it to standard output, in place of the table
+    /// Write the report as one HTML file; '-' writes it to standard output instead of the table
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Keep a study in a new folder that can be committed or sent on: its file, its records compressed, its page,
-    /// and a README with the command and what became of the claims; `fsdyno report` of it judges again
+    /// Archive a study in a new folder that can be committed or shared: its file, compressed records and page, and a
+    /// README with the command and the verdicts; `fsdyno report` of the archive judges the claims anew
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub archive: Option<PathBuf>,
-    /// Write every chart of the report as an SVG file of its own into this folder, named
-    /// workload-phase-chart.svg; what is there and no such chart is never overwritten
+    /// Write each chart of the report to this folder as an SVG file named workload-phase-chart.svg; never overwrites
+    /// a file that is not such a chart
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub charts: Option<PathBuf>,
 }
@@ -342,28 +340,28 @@ Examples:
   fsdyno compare base new --bisect   # for git bisect run: examples/ci/README.md
 
 Cells are matched by their conditions: workload and parameters, file system, disk or medium, threads, RAM,
-age and all else that was asked; then by the label of --fs, so that 'x=ext4' of one result meets
-'x=ext4 -I 128' of the other. Kernel, tools, lab and the disk's law may differ, and are named where they do.
+age and all other options; then by the label of --fs, so that 'x=ext4' of one result matches
+'x=ext4 -I 128' of the other. Kernel, tools, lab and disk model may differ; differences are listed.
 Trials of the lab are paired by seed.
 
-It ends with code 1 if a phase is slower, and 4 if a trial of NEW failed. With --bisect it ends with 0 if
-no phase takes longer by more than the threshold, 1 if one does, and 125 if that cannot be told, for whatever
-reason: `git bisect run` then skips the commit.")]
+The exit code is 1 if a phase is slower, and 4 if a trial of NEW failed. With --bisect it is 0 if no phase
+is slower by more than the threshold, 1 if one is, and 125 if that is undecided for any reason:
+`git bisect run` then skips the commit.")]
 pub struct Compare {
-    /// What is compared with: a result folder, or its trials.ndjson
+    /// The baseline: a result folder or its trials.ndjson
     pub base: PathBuf,
-    /// What is compared
+    /// The result to compare with it
     pub new: PathBuf,
-    /// The smallest difference that matters, in percent; what is shown to differ by less is the same
+    /// The smallest difference that matters, in percent; times that differ by less are the same
     #[arg(long, value_name = "PERCENT", default_value = "3%", visible_alias = "least-difference")]
     pub threshold: Percent,
-    /// What is compared of each phase
+    /// The time of each phase to compare
     #[arg(long, default_value = "durable", value_parser = named(Metric::ALL))]
     pub metric: Metric,
-    /// End with 0 (good), 1 (bad) or 125 (cannot tell), as `git bisect run` wants
+    /// Set the exit code for `git bisect run`: 0 good, 1 bad, 125 undecided
     #[arg(long)]
     pub bisect: bool,
-    /// How the comparison is written to standard output
+    /// Format of the comparison on standard output
     #[arg(long, default_value = "text", value_parser = named(CompareFormat::ALL))]
     pub format: CompareFormat,
 }
@@ -376,52 +374,52 @@ Examples:
   fsdyno why mine --fs ext3 --phase unlink --out why
   fsdyno why new --against old --format markdown
 
-Two rows of one result: fsdyno why mine --fs ext4 --against mine --against-fs ext3
+To compare two configurations of one result: fsdyno why mine --fs ext4 --against mine --against-fs ext3
 
-Of each row of RESULT the trial with the lowest seed runs a second time in the lab and is looked
-at. That takes up to twice as long as the first time, and has to repeat it to the digit; else
-nothing is said. So it must be this fsdyno, and the tools and the kernel of then. What is found
-out is kept in RESULT (why.ndjson) and stands in its report.html.
+For each configuration of RESULT, the trial with the lowest seed runs again in the lab, under
+observation. This takes up to twice as long as the first run. The second run must be bit-identical to
+the first, else nothing is reported; so it needs the same fsdyno, tools and kernel. The explanation is
+stored in RESULT (why.ndjson) and shown in its report.html.
 
-Requests: each is put to the structure of the file system that its first block belongs to, by maps
-that the file system's own tools make of the disk as each stage of the trial begins; what they do
-not know, or what was one thing before and another after, is unattributed. Time: each moment in
-which the disk had requests to answer goes to the one that was answered first. A seek is a request
-that does not begin where the one answered before it ended.
+Requests: each request is attributed to the file-system structure that its first block belongs to. The
+file system's own tools map the disk as each stage of the trial begins; blocks that they do not map, or
+that change their use within a stage, are unattributed. Time: while the disk has requests to answer, the
+time counts for the one that it answers first. A seek is a request that does not begin where the one
+answered before it ended.
 
-Instructions: all that the guest executed, by function and chain of calls, for each op of a phase.
-Layers of functions that are in no module are told by their names.")]
+Instructions: all instructions that the guest executes, by function and call chain, for each operation
+of a phase. Functions that are in no module are assigned to layers by their names.")]
 pub struct Why {
-    /// What is explained: a result folder, or its trials.ndjson
+    /// The result to explain: a result folder or its trials.ndjson
     pub result: PathBuf,
-    /// Another result to compare with, or the same one with another row (--against-fs)
+    /// Another result to compare with, or the same one with another configuration (--against-fs)
     #[arg(long, value_name = "RESULT")]
     pub against: Option<PathBuf>,
-    /// One row of RESULT, by its label; may be repeated [default: all]
+    /// One configuration of RESULT, by its label; may be repeated [default: all]
     #[arg(long, value_name = "LABEL")]
     pub fs: Vec<String>,
-    /// The row of --against that it is compared with [default: the one with the same label]
+    /// The configuration of --against to compare with [default: the one with the same label]
     #[arg(long, value_name = "LABEL", requires = "against")]
     pub against_fs: Option<String>,
-    /// The trials of one seed [default: the lowest]
+    /// The seed of the trials to explain [default: the lowest]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// One phase alone; the result keeps all of them
+    /// Print only this phase; the explanation of all phases is stored
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
-    /// A kernel of the result that is an image of yours, as `run --kernel` took it: IMAGE or
-    /// IMAGE:MODULES; may be repeated [default: each is found by its release]
+    /// A kernel image of the result, as it was given to `run --kernel`: IMAGE or IMAGE:MODULES; may be repeated
+    /// [default: found by release]
     #[arg(long = "kernel", value_name = "WHICH", value_parser = NonEmptyStringValueParser::new())]
     pub kernels: Vec<String>,
-    /// In the page take ratios to this file system, by its name in the table, and not to the best
+    /// Baseline for ratios in report.html: the name of a file system in the table [default: the fastest]
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     #[command(flatten)]
     pub least: Least,
-    /// Write the pictures (requests over time, flame graphs) and everything as JSON into this folder
+    /// Write the figures (requests over time, flame graphs) and all data as JSON to this folder
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
-    /// How it is written to standard output
+    /// Output format
     #[arg(long, default_value = "text", value_parser = named(fsdyno_report::why::Format::ALL))]
     pub format: fsdyno_report::why::Format,
 }
@@ -433,10 +431,10 @@ Examples:
   fsdyno list filesystems
   fsdyno list kernels --format json")]
 pub struct List {
-    /// What to list
+    /// The kind of item to list
     #[arg(value_enum)]
     pub what: Listable,
-    /// How it is written
+    /// Output format
     #[arg(long, value_enum, default_value_t = DataFormat::Text)]
     pub format: DataFormat,
 }
@@ -455,12 +453,12 @@ Examples:
   fsdyno show series fsdyno-results/demo --format csv > series.csv
   fsdyno show log fsdyno-results/RUN/logs/TRIAL.log --format json")]
 pub struct Show {
-    /// What kind of thing
+    /// The kind of item to show
     #[arg(value_enum)]
     pub kind: Showable,
-    /// Its name; of a disk or a study also the path of its file; of a log its file; of series a result folder
+    /// The item's name; for a disk or a study also the path of its file; for a log its file; for series a result folder
     pub name: String,
-    /// How it is written; a log in JSON is one line a request
+    /// Output format; a log in JSON has one line per request
     #[arg(long, value_enum, default_value_t = ShowFormat::Text)]
     pub format: ShowFormat,
 }
@@ -473,23 +471,23 @@ Examples:
   sudo fsdyno fit /dev/sdb --seconds 300 --out my-disk.toml
   fsdyno run dirops --disk ./my-disk.toml
 
-The device is opened read-only and never written, so it may be mounted; but whatever else uses it
-meanwhile falsifies the fit. The file's head says how well it foretells random reads that it was not
-fitted to. What reading cannot tell (writes, the size of caches) is an estimate, and its source says so.
-A disk that turns gets the law 'hdd'. A solid-state disk gets the law 'ssd' with its read side fitted and
-its write side taken from ssd-sata: an NVMe drive's writes are not those.")]
+The device is opened read-only and never written, so it may be mounted; but other use of it during the
+measurement distorts the fit. The head of the disk profile states the prediction error for random reads
+that were not used for the fit. Parameters that reading does not reveal (writes, cache sizes) are
+estimates and marked as such. A rotating disk gets the model 'hdd'. A solid-state drive gets the model
+'ssd' with fitted reads; its writes are those of ssd-sata, which do not hold for an NVMe drive.")]
 pub struct Fit {
-    /// A whole disk, such as /dev/sdb; a file stands for whatever lies below it
+    /// A whole disk, such as /dev/sdb; a file measures the storage that it is on
     pub device: PathBuf,
-    /// Write the disk's file here: a new file ending in .toml, or one of an earlier fit [default:
-    /// standard output]
+    /// Write the disk profile to this file, which ends in .toml and is new or from an earlier fit [default: standard
+    /// output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// About how long the probe takes, in seconds, 10 to 86400 (a solid-state disk may need less); more
-    /// is more exact
+    /// Approximate duration of the measurement in seconds, 10 to 86400 (a solid-state drive may need less); longer is
+    /// more exact
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = whole::<u64>(10..=86_400))]
     pub seconds: u64,
-    /// Revolutions a minute, where the disk does not tell and its cache hides them
+    /// Revolutions per minute, if the disk does not report them and its cache hides them
     #[arg(long, value_name = "N", value_parser = whole::<u32>(600..=60_000))]
     pub rpm: Option<u32>,
 }
@@ -502,17 +500,17 @@ Examples:
   fsdyno doctor --clean
   fsdyno doctor --clean /srv/scratch
 
-It ends with code 3 if the lab cannot run. Nothing without fsdyno's own mark is ever cleaned, and nothing
-of a process that still runs.")]
+The exit code is 3 if the lab cannot run. --clean removes only what carries fsdyno's own mark, and
+nothing that belongs to a running process.")]
 pub struct Doctor {
-    /// Clean what killed fsdyno processes left, and nothing else: processes, mounts, md arrays, loop
-    /// devices, and in this directory folders and files [default directory: the current one]
+    /// Remove what killed fsdyno processes left, and nothing else: processes, mounts, md arrays, loop devices, and
+    /// folders and files in this directory [default directory: the current one]
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pub clean: Option<PathBuf>,
-    /// Empty the caches of unpacked kernels, booted guests and made disks; what is needed again is made again
+    /// Clear the caches of unpacked kernels, guest snapshots and prepared images; they are rebuilt when needed
     #[arg(long, conflicts_with = "clean")]
     pub clear_caches: bool,
-    /// How it is written
+    /// Output format
     #[arg(long, value_enum, default_value_t = DataFormat::Text)]
     pub format: DataFormat,
 }
@@ -520,22 +518,22 @@ pub struct Doctor {
 /// `fsdyno agent`
 #[derive(Args, Debug)]
 pub struct Agent {
-    /// The mailbox, inherited
+    /// The inherited descriptor of the mailbox
     #[arg(long)]
     pub mailbox_fd: i32,
-    /// The root of the trial, inherited, where it is a directory
+    /// The inherited descriptor of the trial's root, if the target is a directory
     #[arg(long)]
     pub root_fd: Option<i32>,
-    /// The workload's input, inherited
+    /// The inherited descriptor of the workload's input
     #[arg(long)]
     pub input_fd: Option<i32>,
-    /// A device to format, as FD:PATH with what keeps it, inherited; may be repeated
+    /// A device to format, as FD:PATH with the inherited descriptor that holds it; may be repeated
     #[arg(long = "device")]
     pub devices: Vec<fsdyno_agent::Handed>,
-    /// The md array to make of them
+    /// The md array to create from the devices
     #[arg(long)]
     pub array: Option<PathBuf>,
-    /// What UUIDs are drawn from
+    /// The seed that UUIDs are drawn from
     #[arg(long)]
     pub uuids: Option<u64>,
 }

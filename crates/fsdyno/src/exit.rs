@@ -1,4 +1,4 @@
-//! The exit codes, and the failures that end in them.
+//! Exit codes, and the failures that lead to them.
 
 use std::io;
 use std::path::Path;
@@ -11,21 +11,21 @@ use fsdyno_report::{LoadError, ReportError};
 use fsdyno_study::{MatrixError, MergeError, RunError, ShareError, StoreError};
 use fsdyno_venue::VenueError;
 
-/// How the command ends. The text is part of `fsdyno --help`.
+/// The exit code of a command. [`HELP`] describes them to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// All went well.
+    /// Success.
     Good = 0,
     /// A verdict says no: something became slower.
     VerdictNo = 1,
-    /// What was asked for cannot be meant, or cannot be done with this folder or directory.
+    /// The request is invalid, or impossible with the folder or directory given.
     WrongUse = 2,
     /// Something needed is missing.
     Missing = 3,
-    /// At least one trial failed, or what came of it could not be written.
+    /// At least one trial failed, or its result could not be written.
     TrialFailed = 4,
-    /// A bisection cannot tell.
-    CannotTell = 125,
+    /// A bisection step is undecided.
+    Undecided = 125,
     /// Stopped by Ctrl-C or SIGTERM.
     Stopped = 130,
 }
@@ -33,13 +33,13 @@ pub enum Exit {
 /// The part of `fsdyno --help` about exit codes.
 pub const HELP: &str = "\
 Exit codes:
-  0    good
-  1    a verdict says no
-  2    wrong use: an unknown name, a wrong value, a folder that cannot be used
-  3    something needed is missing; the message has the command that brings it
-  4    a trial failed, its record says why; or two records of one trial in one lab differ; or the disk that
-       results go to is full or broken
-  125  compare --bisect cannot tell
+  0    success
+  1    a verdict is negative: a phase is slower, a guarantee was violated
+  2    invalid use: an unknown name, an invalid value, an unusable folder
+  3    a requirement is missing; the message gives the command that installs it
+  4    a trial failed (its record has the reason), two records of one trial in one lab differ, or the
+       disk with the results is full or broken
+  125  compare --bisect is undecided
   130  stopped by Ctrl-C or SIGTERM; finished trials are kept";
 
 impl From<Exit> for ExitCode {
@@ -48,33 +48,33 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command could not do what was asked: one line, and the code it ends with.
+/// The error of a command: one line for the user, and the exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// The code.
+    /// The exit code.
     pub exit: Exit,
-    /// What was wrong and what would be right.
+    /// The message: what is wrong, and what would be right.
     pub message: String,
 }
 
 impl Failure {
-    /// What was typed cannot be meant.
+    /// An invalid request.
     pub fn wrong(message: impl Into<String>) -> Failure {
         Failure { exit: Exit::WrongUse, message: message.into() }
     }
 
-    /// A file or folder could not be written, made or read.
+    /// A file or folder that could not be written, created or read.
     pub fn io(attempt: &str, path: &Path, error: &io::Error) -> Failure {
         let message = format!("failed to {attempt} '{}': {error}", path.display());
         Failure { exit: of_io(error), message }
     }
 }
 
-/// The code where a file cannot be read or written: a full or broken disk is nothing that was typed.
+/// The exit code for an I/O error: a full or broken disk is not an invalid request.
 fn of_io(error: &io::Error) -> Exit {
     use rustix::io::Errno;
-    // By number: a file beyond a limit of fsdyno's has the kind of EFBIG, and is no fault of the disk.
+    // By number: a file beyond a limit of fsdyno has the kind of EFBIG, too, and is not a fault of the disk.
     const BROKEN: [Errno; 4] = [Errno::IO, Errno::NOSPC, Errno::DQUOT, Errno::FBIG];
     match Errno::from_io_error(error).is_some_and(|errno| BROKEN.contains(&errno)) {
         true => Exit::TrialFailed,

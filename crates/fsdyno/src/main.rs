@@ -1,38 +1,38 @@
-//! The `fsdyno` command: what was typed, what is meant, what is run.
+//! The `fsdyno` command: parses the arguments, runs the command, and reports errors.
 
 mod cli;
 mod commands;
 mod drive;
 mod exit;
 mod output;
-mod place;
 mod progress;
+mod request;
 mod stop;
+mod target;
 mod venues;
 mod version;
-mod words;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // In the guest this is PID 1, which has nobody to print a usage to.
+    // In the guest this is PID 1, where no one reads a usage message.
     if commands::agent::is_guest() {
         fsdyno_agent::guest();
     }
-    let cli = match cli::typed() {
+    let cli = match cli::parse_args() {
         Ok(cli) => cli,
-        // A bisection must not take a typing mistake for a bad commit.
+        // `git bisect run` must not take invalid arguments for a bad commit.
         Err(error) if error.use_stderr() && std::env::args_os().any(|word| word == "--bisect") => {
             let _ = error.print();
-            return exit::Exit::CannotTell.into();
+            return exit::Exit::Undecided.into();
         }
         Err(error) => {
-            match cli::absent(&error) {
+            match cli::option_missing_from_crash(&error) {
                 Some(why) => output::say(&format!("fsdyno: {why}")),
                 None => drop(error.print()),
             }
-            if let Some(meant) = cli::meant(&error) {
-                output::complain(&format!("fsdyno: did you mean 'fsdyno {meant}'?"));
+            if let Some(command) = cli::nearest_command(&error) {
+                output::complain(&format!("fsdyno: did you mean 'fsdyno {command}'?"));
             }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

@@ -1,4 +1,4 @@
-//! Data goes to stdout, everything else to stderr; a reader that went away is no error.
+//! Output: data to stdout, everything else to stderr. A closed pipe is not an error.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicI8, Ordering};
@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::exit::{Exit, Failure};
 
-/// Writes data to stdout. A broken pipe ends it in peace: the reader has what it wanted.
+/// Writes data to stdout. A broken pipe is not an error: the reader has enough.
 pub fn data(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = out
@@ -19,7 +19,7 @@ pub fn data(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes lines to stdout as they come, so that a long list takes no memory.
+/// Writes lines to stdout one by one, so that a long list takes no memory.
 pub fn lines(lines: impl Iterator<Item = Result<String, Failure>>) -> Result<(), Failure> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for line in lines {
@@ -43,86 +43,86 @@ fn unwritten(error: &std::io::Error) -> Failure {
     }
 }
 
-/// Pretty JSON on stdout.
+/// Writes a value as indented JSON to stdout.
 pub fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::wrong(format!("failed to write JSON: {error}")))?;
     data(&text)
 }
 
-/// How much is written to stderr.
+/// The amount of output on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
-    /// Errors alone.
+    /// Errors only.
     Quiet = -1,
-    /// Progress and remarks too.
+    /// Also progress and notes.
     Usual = 0,
-    /// What is done for each trial too.
+    /// Also details of each trial.
     Verbose = 1,
 }
 
 static VERBOSITY: AtomicI8 = AtomicI8::new(Verbosity::Usual as i8);
 
-/// Sets how much is written to stderr from now on.
+/// Sets the amount of output on stderr.
 pub fn set_verbosity(verbosity: Verbosity) {
     VERBOSITY.store(verbosity as i8, Ordering::Relaxed);
 }
 
-/// Whether what is written at this verbosity is wanted.
+/// Tests whether messages of this verbosity are to be written.
 pub fn wants(verbosity: Verbosity) -> bool {
     VERBOSITY.load(Ordering::Relaxed) >= verbosity as i8
 }
 
-/// Writes a remark to stderr, unless --quiet is given.
+/// Writes a note to stderr, unless --quiet is given.
 pub fn say(text: &str) {
     if wants(Verbosity::Usual) {
         complain(text);
     }
 }
 
-/// Writes a detail to stderr, where --verbose is given.
+/// Writes a detail to stderr if --verbose is given.
 pub fn detail(text: &str) {
     if wants(Verbosity::Verbose) {
         complain(text);
     }
 }
 
-/// Writes an error to stderr; one that cannot be written is lost. A name in it, which may be anything, must
-/// not move a terminal's cursor.
+/// Writes an error to stderr; one that cannot be written is lost. Control characters in names are replaced, so that
+/// they cannot control the terminal.
 pub fn complain(text: &str) {
     let plain = |c: char| if c.is_control() && !"\n\t".contains(c) { '\u{fffd}' } else { c };
     let text: String = text.chars().map(plain).collect();
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Whether stdout takes colour: a terminal, and no NO_COLOR (no-color.org).
+/// Tests whether to colour stdout: it is a terminal, and NO_COLOR (no-color.org) is unset.
 pub fn colour() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     std::io::stdout().is_terminal() && !refused
 }
 
-/// Columns that a table may take: what COLUMNS says (POSIX.1-2017, 8.3), else what the terminal on stdout
-/// says of itself, else 100.
+/// The width of output in columns: COLUMNS (POSIX.1-2017, 8.3), else the width of the terminal on stdout, else 100.
 pub fn width() -> usize {
-    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let own = || rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    told.or_else(|| own().map(|size| usize::from(size.ws_col)))
+    columns
+        .or_else(|| own().map(|size| usize::from(size.ws_col)))
         .filter(|width| *width > 0)
         .unwrap_or(100)
 }
 
-/// Columns of a text table, two spaces between them, the last one as long as it is. On a terminal that is
-/// too narrow for a row, its cells stand below each other; in a pipe each row stays one line.
+/// Formats a text table with two spaces between columns. A row that is wider than the terminal is stacked, one cell
+/// per line; in a pipe each row stays one line.
 pub fn columns(rows: &[Vec<String>]) -> String {
     rows_of(rows).concat()
 }
 
-/// The rows of such a table, each with its newlines.
+/// Formats the rows of such a table, each with its newlines.
 pub fn rows_of(rows: &[Vec<String>]) -> Vec<String> {
     rows_within(rows, std::io::stdout().is_terminal().then(width))
 }
 
-fn rows_within(rows: &[Vec<String>], room: Option<usize>) -> Vec<String> {
+fn rows_within(rows: &[Vec<String>], limit: Option<usize>) -> Vec<String> {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max()
@@ -135,11 +135,11 @@ fn rows_within(rows: &[Vec<String>], room: Option<usize>) -> Vec<String> {
             line.push_str(&format!("{cell}{pad}"));
         }
         let line = line.trim_end();
-        match (room, row.split_first()) {
-            (Some(room), Some((first, rest))) if line.width() > room => {
+        match (limit, row.split_first()) {
+            (Some(limit), Some((first, rest))) if line.width() > limit => {
                 let cells = rest.iter().filter(|cell| !cell.is_empty());
-                let below = cells.map(|cell| paragraph(cell, STACKED, room)).collect::<String>();
-                paragraph(first.trim_start(), first.width() - first.trim_start().width(), room)
+                let below = cells.map(|cell| paragraph(cell, STACKED, limit)).collect::<String>();
+                paragraph(first.trim_start(), first.width() - first.trim_start().width(), limit)
                     + &below
             }
             _ => format!("{line}\n"),
@@ -148,25 +148,25 @@ fn rows_within(rows: &[Vec<String>], room: Option<usize>) -> Vec<String> {
     rows.iter().map(text).collect()
 }
 
-/// How far cells that stand below the first are from the left.
+/// The indentation of stacked cells.
 const STACKED: usize = 4;
 
-/// Prose as wide as the terminal, but not wider than is read with ease.
+/// Wraps prose to the terminal's width, but at most to a readable one.
 pub fn wrapped(text: &str) -> String {
     text.lines().map(|line| indented(line, 0)).collect()
 }
 
-/// One paragraph, so far from the left; its further lines a little farther.
+/// Wraps one paragraph, indented by `by` columns, its further lines by two more.
 pub fn indented(text: &str, by: usize) -> String {
-    const EASE: usize = 100;
-    paragraph(text, by, width().min(EASE))
+    const READABLE: usize = 100;
+    paragraph(text, by, width().min(READABLE))
 }
 
-fn paragraph(text: &str, by: usize, room: usize) -> String {
+fn paragraph(text: &str, by: usize, limit: usize) -> String {
     let mut out = String::new();
     let mut line = " ".repeat(by);
     for word in text.split(' ').filter(|word| !word.is_empty()) {
-        if !line.trim().is_empty() && line.width() + 1 + word.width() > room {
+        if !line.trim().is_empty() && line.width() + 1 + word.width() > limit {
             out.push_str(&line);
             out.push('\n');
             line = " ".repeat(by + if by > 0 { 2 } else { 0 });
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned_and_nothing_trails() {
+    fn columns_are_aligned_without_trailing_spaces() {
         let rows = [vec!["a".into(), "x".into()], vec!["long".into(), "y".into()]];
         assert_eq!(rows_within(&rows, None).concat(), "a     x\nlong  y\n");
     }

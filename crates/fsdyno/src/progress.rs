@@ -1,4 +1,4 @@
-//! How it goes: bars with time left on a terminal, one plain line for each trial elsewhere.
+//! Progress display: bars with the time left on a terminal, one plain line per trial elsewhere.
 
 mod left;
 
@@ -17,12 +17,12 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use crate::output::{Verbosity, complain, detail, say, wants};
 use left::{Left, TimeLeft};
 
-/// Watches a run for the user.
-pub struct Show {
+/// Displays the progress of a run.
+pub struct Display {
     trials: usize,
     ended: AtomicUsize,
     left: Mutex<TimeLeft>,
-    /// What each cell is called, by its number.
+    /// Names of the cells, by number.
     names: Vec<String>,
     begin: Instant,
     bars: Option<Bars>,
@@ -34,7 +34,7 @@ struct Bars {
     total: ProgressBar,
 }
 
-/// What one worker is at.
+/// The state of one worker.
 #[derive(Default)]
 struct Worker {
     name: String,
@@ -42,10 +42,10 @@ struct Worker {
     bar: Option<ProgressBar>,
 }
 
-impl Show {
-    /// For a run of a trial for each of `cells`, which say by number of which of `plans` it is and how many ops it
-    /// has, `jobs` of them side by side.
-    pub fn new(plans: &[&Plan], cells: &[(usize, u64)], jobs: usize) -> Show {
+impl Display {
+    /// Creates the display of a run. Each of `cells` is one trial: an index into `plans` and its number of operations;
+    /// `jobs` of them run at the same time.
+    pub fn new(plans: &[&Plan], cells: &[(usize, u64)], jobs: usize) -> Display {
         let trials = cells.len();
         let ops: u64 = cells.iter().map(|(_, ops)| ops).sum();
         let on_terminal = std::io::stderr().is_terminal() && wants(Verbosity::Usual);
@@ -57,7 +57,7 @@ impl Show {
             total.enable_steady_tick(Duration::from_millis(500));
             Bars { all, total }
         });
-        Show {
+        Display {
             trials,
             ended: AtomicUsize::new(0),
             left: Mutex::new(TimeLeft::new(cells, jobs)),
@@ -68,7 +68,7 @@ impl Show {
         }
     }
 
-    /// Takes the bars off the screen.
+    /// Clears the bars.
     pub fn finish(&self) {
         if let Some(bars) = &self.bars {
             bars.total.finish_and_clear();
@@ -92,7 +92,7 @@ impl Show {
     }
 }
 
-impl Observer for Show {
+impl Observer for Display {
     fn started(&self, worker: usize, plan: &Plan, slot: &Slot) {
         self.left().started(worker, slot.cell, self.begin.elapsed());
         let Some(mut worker) = self.worker(worker) else { return };
@@ -136,23 +136,23 @@ impl Observer for Show {
                 bars.total.set_message(self.whole());
                 let _ = bars.all.println(line);
                 if wants(Verbosity::Verbose) {
-                    made(trial).iter().for_each(|line| drop(bars.all.println(line)));
+                    setup_commands(trial).iter().for_each(|line| drop(bars.all.println(line)));
                 }
             }
             (None, _) => {
-                // A failed trial is an error, whatever else goes on.
+                // A failed trial is an error, which --quiet does not suppress.
                 if trial.outcome == Outcome::Failed {
                     complain(&line)
                 } else {
                     say(&line)
                 }
-                made(trial).iter().for_each(|line| detail(line));
+                setup_commands(trial).iter().for_each(|line| detail(line));
             }
         }
     }
 }
 
-impl Show {
+impl Display {
     fn line(&self, ended: usize, name: &str, trial: &Trial) -> String {
         let elapsed = trial.host.elapsed_ns;
         let how = match (trial.outcome, &trial.reason) {
@@ -166,8 +166,8 @@ impl Show {
     }
 }
 
-/// How the file system of a trial was made and mounted, a line each.
-fn made(trial: &Trial) -> Vec<String> {
+/// The mkfs and mount commands of a trial, one per line.
+fn setup_commands(trial: &Trial) -> Vec<String> {
     let found = &trial.conditions;
     let commands = found.before_mkfs.iter().chain([&found.mkfs]);
     let commands = commands.filter(|words| !words.is_empty()).map(|words| words.join(" "));
@@ -178,13 +178,13 @@ fn made(trial: &Trial) -> Vec<String> {
         .collect()
 }
 
-/// What each plan is called among them all: `dirops ext4, ssd-sata`.
+/// Names that distinguish the plans: `dirops ext4, ssd-sata`.
 fn names(plans: &[&Plan]) -> Vec<String> {
     let names = Names::of(plans.iter().copied());
     plans.iter().map(|plan| format!("{} {}", names.workload(*plan), names.row(*plan))).collect()
 }
 
-/// The bar of the whole; how long it still takes is in the message, for ops tell little of boots and checks.
+/// The bar of the run. The message has the time left, because the operations done say little about boots and checks.
 const TOTAL: &str = "{msg:36!} {wide_bar} {percent:>3} %";
 
 fn stage(progress: &Progress, left: Option<Left>) -> String {
@@ -203,7 +203,7 @@ fn stage(progress: &Progress, left: Option<Left>) -> String {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // A template that cannot be read is replaced by the default bar; the tests read them all.
+    // An invalid template is replaced by the default bar; a test parses all templates.
     ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("=> ")
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_templates_of_the_bars_can_be_read() {
+    fn the_templates_of_the_bars_are_valid() {
         for template in [TOTAL, "{prefix:24!} {wide_bar} {pos:>8}/{len:8} {msg:22!}"] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }

@@ -1,4 +1,4 @@
-//! Several places in one command: each plan goes to the venue of its own.
+//! Several targets in one command: runs each plan at the venue of its target.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,23 @@ use fsdyno_record::{Job, Plan};
 use fsdyno_study::Place;
 use fsdyno_venue::{FinishedTrial, Identity, Venue, VenueError, Watch};
 
-/// The venues of a command's places.
+/// The venues of a command's targets.
 pub struct Venues(Vec<(Place, Option<Box<dyn Venue>>)>);
 
 impl Venues {
-    /// The venue of each place; none where it cannot be known yet what it can run, as with a lab whose kernel
-    /// is still to be brought.
+    /// Creates the map from targets to venues; a target whose lab still needs a kernel download has no venue.
     pub fn new(places: Vec<(Place, Option<Box<dyn Venue>>)>) -> Venues {
         Venues(places)
     }
 
     fn of(&self, plan: &Plan) -> Result<Option<&dyn Venue>, VenueError> {
         let found = self.0.iter().find(|(place, _)| is_at(plan, place));
-        let nowhere = || VenueError::Died("a plan for a place that was not named".into());
-        Ok(found.ok_or_else(nowhere)?.1.as_deref())
+        let unknown = || VenueError::Died("the plan's target is not one of the command".into());
+        Ok(found.ok_or_else(unknown)?.1.as_deref())
     }
 }
 
-/// Whether a plan is for a place.
+/// Tests whether a plan is for a target.
 fn is_at(plan: &Plan, place: &Place) -> bool {
     match (&plan.medium, place) {
         (MediumPlan::Lab(_), Place::Lab(_)) | (MediumPlan::Model(_), Place::Model(_)) => true,
@@ -51,7 +50,7 @@ impl Venue for Venues {
         job: &Job,
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<FinishedTrial, VenueError> {
-        let unknown = || VenueError::Died("nothing is there yet to run it".into());
-        self.of(&job.plan)?.ok_or_else(unknown)?.run(job, watch)
+        let no_venue = || VenueError::Died("the plan's kernel is not downloaded".into());
+        self.of(&job.plan)?.ok_or_else(no_venue)?.run(job, watch)
     }
 }

@@ -1,4 +1,4 @@
-//! Which fsdyno this is: its version, and the commit that build.rs stamped it with.
+//! The version of this program, and the commit that build.rs stamps it with.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use fsdyno_record::build::{STAMP_LENGTH, program};
 
 /// The stamp, in a section of its own: see [`fsdyno_record::build`].
 #[used]
-// SAFETY: the section means nothing to linker and loader, and what it holds is plain bytes.
+// SAFETY: the section has no meaning to linker and loader, and holds plain bytes.
 #[unsafe(link_section = ".fsdyno.build")]
 static STAMP: [u8; STAMP_LENGTH] = stamp(env!("FSDYNO_BUILD").as_bytes());
 
@@ -17,7 +17,7 @@ const fn stamp(text: &[u8]) -> [u8; STAMP_LENGTH] {
     stamp
 }
 
-/// The build of this program, where its commit is known.
+/// The build of this program, if its commit is known.
 pub fn build() -> Option<&'static Build> {
     static BUILD: LazyLock<Option<Build>> = LazyLock::new(|| {
         // SAFETY: a reference is valid for reads. The read is volatile because the compiler knows the bytes, and
@@ -27,7 +27,7 @@ pub fn build() -> Option<&'static Build> {
     BUILD.as_ref()
 }
 
-/// What `fsdyno --version` says behind the name.
+/// The output of `fsdyno --version` after the name.
 pub fn text() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| program(env!("CARGO_PKG_VERSION"), build()));
     &TEXT

@@ -4,7 +4,7 @@ mod common;
 
 use common::{code, fsdyno, run, stderr, stdout};
 
-/// What is typed, the exit code, and a part of the one line that is said.
+/// Arguments, the exit code, and a part of the one-line message.
 const CASES: &[(&str, i32, &str)] = &[
     ("run dirop", 2, "no workload 'dirop'; did you mean 'dirops'?"),
     ("run dirops dirops", 2, "named twice"),
@@ -14,7 +14,7 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --fs ntfs", 2, "use FUSE: --fs 'fuse: mkfs.ntfs"),
     ("run dirops --fs zfs", 2, "fsdyno cannot make zfs; --on DIR runs on a mounted one"),
     ("show filesystem exfat", 2, "use FUSE: --fs"),
-    ("run dirops --on lab --on lab", 2, "--on lab is there 2 times"),
+    ("run dirops --on lab --on lab", 2, "--on lab is given 2 times"),
     (
         "run dirops --on lab --on . --disk instant",
         2,
@@ -34,7 +34,7 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --set files=1G", 2, "files takes a whole number from 1 to 100,000,000"),
     ("run tarball --threads 4", 2, "leave it at 1, or take one of: dirops, many-files, "),
     ("run dirops --issuer io_uring:32", 2, "the lab does not run io_uring yet; add --on DIRECTORY"),
-    ("run sleep", 2, "'sleep' is a command, and fsdyno runs workloads of its own"),
+    ("run sleep", 2, "'sleep' is a command; fsdyno runs its own workloads"),
     ("run ./build.sh", 2, "there is no workload './build.sh'"),
     ("run dirops --period 2012", 2, "there is no period '2012'; there are: 2001, 2004, 2006, 2008"),
     ("run dirops --disk ssd", 2, "did you mean 'ssd-sata'?"),
@@ -56,10 +56,10 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --on /proc --dry-run", 2, "no file can be created on proc"),
     ("run dirops --on loop:4", 2, "whole mebibytes, such as loop:4G"),
     ("run dirops --on ram:", 2, "whole mebibytes, such as ram:4G"),
-    ("run dirops --on loop:4G --jobs 2", 2, "two file systems of one seed would have one UUID"),
-    ("run dirops --on loop:4G --size 2G", 2, "the size stands in --on"),
-    ("run dirops --on loop:4G --scheduler bfq", 2, "stays the user's to set"),
-    ("run dirops --on ram:4G --sysctl vm.swappiness=1", 2, "stays the user's to set"),
+    ("run dirops --on loop:4G --jobs 2", 2, "systems of one seed would have the same UUID"),
+    ("run dirops --on loop:4G --size 2G", 2, "the size is part of --on"),
+    ("run dirops --on loop:4G --scheduler bfq", 2, "does not change settings of this host"),
+    ("run dirops --on ram:4G --sysctl vm.swappiness=1", 2, "does not change settings of this host"),
     ("run dirops --on loop:4G --disk instant", 2, "--on loop:4G is a device of this host"),
     ("run dirops --on loop:8M --fs xfs --dry-run", 2, "too small for xfs"),
     ("run dirops --on loop:4G --journal-size 1G --dry-run", 2, "names {journal}, and none does"),
@@ -68,10 +68,10 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --on /dev/null --erase S3RIAL", 2, "is not a block device; name a whole drive"),
     ("run dirops --on /dev/nowhere", 2, "does not exist; lsblk"),
     ("run dirops --on /dev/nowhere --disk instant", 2, "--disk is for the lab"),
-    ("run dirops --on /dev/nowhere --jobs 2", 2, "there is one drive"),
+    ("run dirops --on /dev/nowhere --jobs 2", 2, "trials would share the drive"),
     ("run dirops --on . --erase S3RIAL", 2, "--erase is for a drive"),
     ("run dirops --erase S3RIAL", 2, "--erase is for a drive"),
-    ("run dirops --on nowhere", 2, "no medium and no directory 'nowhere'"),
+    ("run dirops --on nowhere", 2, "--on nowhere: no such medium or directory"),
     ("run dirops --on ./nowhere", 2, "mkdir -p"),
     ("run dirops --on a-file", 2, "not a directory"),
     ("run dirops --on . --fs ext4", 2, "leave --fs out"),
@@ -134,25 +134,25 @@ fn every_mistake_is_one_line_with_its_exit_code_and_nothing_is_left() {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
-/// Numbers, and what is said of each in clap's message of several lines.
+/// Wrong numbers, and a part of clap's message of several lines.
 const NUMBERS: &[(&str, &str)] = &[
-    ("run dirops --repeat 0", "it is a whole number from 1 to 10,000"),
+    ("run dirops --repeat 0", "expected a whole number from 1 to 10,000"),
     ("run dirops --repeat -1", "'-1' is no number: write digits"),
     ("run dirops --repeat abc", "'abc' is no number: write digits, such as 20000, 20k"),
-    ("run dirops --threads 0", "it is a whole number from 1 to 512"),
+    ("run dirops --threads 0", "expected a whole number from 1 to 512"),
     ("run dirops --threads abc", "'abc' is no number: write digits"),
-    ("run dirops --jobs 1k", "it is a whole number from 1 to 512"),
+    ("run dirops --jobs 1k", "expected a whole number from 1 to 512"),
     ("run dirops --seed 1.5", "'1.5' is no number"),
-    ("run dirops --width 0", "it is a percentage from 0.0001% to 100%"),
-    ("run dirops --width 0.02", "it may be 0.02% or 2%; write the percent sign"),
+    ("run dirops --width 0", "expected a percentage from 0.0001% to 100%"),
+    ("run dirops --width 0.02", "ambiguous: 0.02% or 2%; write the percent sign"),
     ("run dirops --ram -1G", "'-1G' is not a size: write a number with K, M, G or T"),
-    ("compare a b --threshold -1%", "it is a percentage from 0% to 100%, such as 3% or 0.5%"),
-    ("crash dirops --cuts 0", "it is a whole number from 1 to 100,000"),
-    ("study guenter-2008 --check 0", "it is a whole number from 1 to 10,000"),
+    ("compare a b --threshold -1%", "expected a percentage from 0% to 100%, such as 3% or 0.5%"),
+    ("crash dirops --cuts 0", "expected a whole number from 1 to 100,000"),
+    ("study guenter-2008 --check 0", "expected a whole number from 1 to 10,000"),
 ];
 
 #[test]
-fn a_wrong_number_is_refused_in_the_same_words_by_every_command() {
+fn a_wrong_number_gets_the_same_message_from_every_command() {
     let folder = tempfile::tempdir().unwrap();
     for (words, part) in NUMBERS {
         let output = run(folder.path(), words);
@@ -164,7 +164,7 @@ fn a_wrong_number_is_refused_in_the_same_words_by_every_command() {
 }
 
 #[test]
-fn numbers_with_suffixes_and_file_systems_with_commas_are_taken() {
+fn numbers_with_suffixes_and_file_systems_with_commas_are_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let planned = |words: &str| {
         let words = format!("run dirops --on model --dry-run --format json {words}");
@@ -182,7 +182,7 @@ fn numbers_with_suffixes_and_file_systems_with_commas_are_taken() {
 }
 
 #[test]
-fn of_several_words_that_begin_a_command_the_first_is_named() {
+fn the_first_of_several_words_that_begin_a_command_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let mut program = fsdyno(folder.path());
     let output = program.args(["run", "git clone https://example.org/x"]).output().unwrap();
@@ -203,7 +203,7 @@ fn of_several_words_that_begin_a_command_the_first_is_named() {
 }
 
 #[test]
-fn quiet_leaves_results_and_errors_and_verbose_adds_how_each_is_made() {
+fn quiet_prints_only_results_and_errors_and_verbose_adds_commands() {
     let folder = tempfile::tempdir().unwrap();
     let words = "run dirops --on model --fs cached-ext2 --set files=50 --out";
     let usual = run(folder.path(), &format!("{words} a"));
@@ -266,7 +266,7 @@ fn an_archive_that_leads_out_of_its_folder_is_refused_with_the_member_before_any
 }
 
 #[test]
-fn whatever_is_typed_as_a_setting_is_answered_in_one_short_line() {
+fn any_bad_setting_gets_one_short_line() {
     let folder = tempfile::tempdir().unwrap();
     let long = "x".repeat(100_000);
     for setting in [
@@ -297,7 +297,7 @@ fn whatever_is_typed_as_a_setting_is_answered_in_one_short_line() {
     );
 }
 
-/// Values that no such option takes: the option, the value, and what is said of it.
+/// Invalid values: the option, the value, and a part of the message.
 const VALUES: &[(&str, &str, &str)] = &[
     ("--raid", "5", "'5' is no RAID; it is LEVELxDISKS, such as 5x3"),
     ("--raid", "x3", "'x3' is no RAID"),
@@ -322,7 +322,7 @@ const VALUES: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn a_value_that_no_option_takes_is_refused_with_what_it_takes() {
+fn a_bad_value_is_refused_with_the_accepted_ones() {
     let folder = tempfile::tempdir().unwrap();
     for (option, value, part) in VALUES {
         let output = run(folder.path(), &format!("run dirops --dry-run {option} {value}"));
@@ -354,7 +354,7 @@ fn an_outer_journal_is_refused_where_its_disk_or_size_cannot_be() {
 }
 
 #[test]
-fn what_no_table_knows_is_wrong_use_too() {
+fn unknown_names_are_wrong_use() {
     let folder = tempfile::tempdir().unwrap();
     for words in [
         "",
@@ -379,7 +379,7 @@ fn what_no_table_knows_is_wrong_use_too() {
 }
 
 #[test]
-fn a_missing_qemu_is_named_with_the_command_that_brings_it() {
+fn a_missing_qemu_is_named_with_the_command_that_installs_it() {
     let folder = tempfile::tempdir().unwrap();
     let output = fsdyno(folder.path())
         .args(["run", "dirops", "--fs", "ext4"])
@@ -395,7 +395,7 @@ fn a_missing_qemu_is_named_with_the_command_that_brings_it() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-/// What is wrong beyond the words: found missing, or not as it would have to be.
+/// Errors outside the arguments: missing or unsuitable files and tools.
 const NOT_HERE: &[(&str, i32, &str)] = &[
     ("run dirops --on ram:900T --fs ext4", 2, "use a smaller one"),
     ("run dirops --on loop:900T --fs ext4", 2, "use a smaller one"),
@@ -406,7 +406,7 @@ const NOT_HERE: &[(&str, i32, &str)] = &[
 ];
 
 #[test]
-fn a_dry_run_refuses_what_a_run_refuses_in_the_same_words() {
+fn a_dry_run_gives_the_errors_of_a_run() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a-file"), "mine").unwrap();
     let root = common::can_mount();
@@ -455,14 +455,14 @@ fn a_dry_run_refuses_a_folder_of_other_trials_as_a_run_does() {
 }
 
 #[test]
-fn a_dry_run_shows_the_trials_without_qemu_too_and_leaves_nothing() {
+fn a_dry_run_prints_the_trials_without_qemu_and_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
     let output = fsdyno(folder.path())
         .args(["run", "dirops", "--fs", "ext4 -I 128", "--repeat", "2", "--dry-run"])
         .env("PATH", "/nonexistent")
         .output()
         .unwrap();
-    // What is missing is said at the end, as a run says it.
+    // A missing requirement is reported as by a run.
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
     let text = common::stdout(&output);
     assert!(text.contains("-I 128") && text.contains("10000 create"), "{text}");
@@ -472,7 +472,7 @@ fn a_dry_run_shows_the_trials_without_qemu_too_and_leaves_nothing() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-/// A disk's own file with one line changed, and what is said of it.
+/// A disk profile with one line changed, and a part of the message.
 const DISKS: &[(&str, &str, &str)] = &[
     ("rpm = 7200", "", "rpm"),
     ("rpm = 7200", "rpm = -5", "-5"),
@@ -491,7 +491,7 @@ const DISKS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn a_disks_file_is_refused_in_one_line_with_the_file_and_the_parameter() {
+fn a_bad_disk_profile_is_refused_in_one_line_with_file_and_parameter() {
     let folder = tempfile::tempdir().unwrap();
     let good = fsdyno_disk::catalog::text("hdd-7200").unwrap();
     let file = folder.path().join("mine.toml");
@@ -512,7 +512,7 @@ fn a_disks_file_is_refused_in_one_line_with_the_file_and_the_parameter() {
 }
 
 #[test]
-fn a_disk_too_small_for_the_file_system_says_so() {
+fn a_disk_too_small_for_the_file_system_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let tiny = fsdyno_disk::catalog::text("instant").unwrap().replacen(
         "capacity = 8589934592",

@@ -1,5 +1,5 @@
-//! `fsdyno report` and `fsdyno compare` on results that are damaged, hostile, too few or very many: what is wrong,
-//! where, and what would be right.
+//! `fsdyno report` and `fsdyno compare` on results that are damaged, hostile, too few or very many: the message names
+//! the error, its position, and the remedy.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod common;
@@ -43,7 +43,7 @@ fn phases(trial: &mut Value) -> impl Iterator<Item = &mut Value> {
 }
 
 #[test]
-fn a_dash_is_standard_output_for_a_page_and_no_folder_and_the_least_difference_can_be_set() {
+fn a_dash_is_standard_output_for_html_but_not_a_folder_and_the_least_difference_can_be_set() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     measured(folder);
@@ -64,7 +64,7 @@ fn a_dash_is_standard_output_for_a_page_and_no_folder_and_the_least_difference_c
 }
 
 #[test]
-fn damaged_records_are_refused_with_their_line_and_a_torn_last_one_is_left_out() {
+fn damaged_records_are_refused_with_their_line_and_an_incomplete_last_one_is_omitted() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let lines = measured(folder);
@@ -97,7 +97,7 @@ fn damaged_records_are_refused_with_their_line_and_a_torn_last_one_is_left_out()
 }
 
 #[test]
-fn damaged_explanations_are_refused_with_their_line_and_a_torn_last_one_is_left_out() {
+fn damaged_explanations_are_refused_with_their_line_and_an_incomplete_last_one_is_omitted() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let lines = measured(folder);
@@ -124,7 +124,7 @@ fn damaged_explanations_are_refused_with_their_line_and_a_torn_last_one_is_left_
 }
 
 #[test]
-fn what_cannot_be_explained_is_said_without_what_its_names_would_do_to_a_terminal() {
+fn errors_of_why_do_not_pass_control_characters_of_names_to_the_terminal() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let hostile = changed(&measured(folder), |at, trial| {
@@ -133,7 +133,7 @@ fn what_cannot_be_explained_is_said_without_what_its_names_would_do_to_a_termina
     write(folder, "hostile", &hostile);
     for (words, right) in [
         ("why hostile", "did not run in the lab"),
-        ("why hostile --fs nothing", "has no row 'nothing': there are: "),
+        ("why hostile --fs nothing", "has no configuration 'nothing': there are: "),
         ("why hostile --baseline nothing", "cannot be explained"),
         ("why torn-away", "name a result folder"),
     ] {
@@ -145,7 +145,7 @@ fn what_cannot_be_explained_is_said_without_what_its_names_would_do_to_a_termina
 }
 
 #[test]
-fn results_without_a_common_cell_say_what_each_has() {
+fn results_without_a_common_cell_are_refused_with_the_cells_of_each() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let lines = measured(folder);
@@ -175,7 +175,7 @@ fn results_without_a_common_cell_say_what_each_has() {
 }
 
 #[test]
-fn single_trials_and_times_of_zero_give_no_verdict_and_say_why() {
+fn single_trials_and_times_of_zero_give_no_verdict_but_a_reason() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let lines = measured(folder);
@@ -250,7 +250,7 @@ fn hostile_names_stay_names_in_every_format() {
 }
 
 #[test]
-fn what_power_cuts_cost_is_shown_again_and_refused_where_it_is_damaged() {
+fn results_of_crash_are_reported_again_and_damaged_ones_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     measured(folder);
@@ -278,7 +278,7 @@ fn what_power_cuts_cost_is_shown_again_and_refused_where_it_is_damaged() {
         (
             "torn",
             &text[..text.len() / 2],
-            "torn/crash.json' as what fsdyno crash wrote: it is cut short: ",
+            "torn/crash.json' as a result of fsdyno crash: it is cut short: ",
         ),
         ("newer", &newer, "it is of version 2, and this fsdyno reads version 1"),
         ("other", "[{\"label\":3}]", "invalid type: integer `3`"),
@@ -291,9 +291,12 @@ fn what_power_cuts_cost_is_shown_again_and_refused_where_it_is_damaged() {
         assert!(stdout(&refused).is_empty(), "{name}");
     }
     for (words, right) in [
-        ("report crash base", "apart"),
-        ("report crash --format original", "it is shown as text, mail, json, csv or markdown"),
-        ("report crash --charts charts", "has no --charts"),
+        ("report crash base", "separately"),
+        ("report crash --format original", "use text, mail, json, csv or markdown"),
+        (
+            "report crash --charts charts",
+            "--charts, --baseline and --least-difference are not for results of fsdyno crash",
+        ),
     ] {
         let refused = run(folder, words);
         assert_eq!(code(&refused), 2, "{words}: {}", stderr(&refused));

@@ -1,4 +1,4 @@
-//! Files that somebody else wrote, of any size and kind: read within their limits, or refused at once.
+//! Files of other people, of any size and kind: read within their limits, or refused at once.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -35,7 +35,7 @@ fn fsdyno(folder: &Path, words: &[&str]) -> Ended {
         .unwrap();
     let (begin, pid) = (Instant::now(), i32::try_from(child.id()).unwrap());
     let mut status = 0;
-    // SAFETY: rusage is plain data; the child is ours, and nobody else waits for it.
+    // SAFETY: rusage is plain data; the child is ours, and nothing else waits for it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         while libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) == 0 {
@@ -52,13 +52,13 @@ fn fsdyno(folder: &Path, words: &[&str]) -> Ended {
     Ended { code, said: fs::read_to_string(said.path()).unwrap(), memory }
 }
 
-/// That a command is refused with these words, and takes little memory for it.
+/// Asserts that a command is refused with this message and little memory.
 fn refused(folder: &Path, words: &[&str], expected: &str) {
     let ended = fsdyno(folder, words);
-    let typed = words.join(" ");
-    assert_eq!(ended.code, Some(2), "fsdyno {typed}: {}", ended.said);
-    assert!(ended.said.contains(expected), "fsdyno {typed}: {}", ended.said);
-    assert!(ended.memory < MOST_MEMORY, "fsdyno {typed} took {} MiB", ended.memory >> 20);
+    let args = words.join(" ");
+    assert_eq!(ended.code, Some(2), "fsdyno {args}: {}", ended.said);
+    assert!(ended.said.contains(expected), "fsdyno {args}: {}", ended.said);
+    assert!(ended.memory < MOST_MEMORY, "fsdyno {args} took {} MiB", ended.memory >> 20);
 }
 
 /// A file that begins like this and goes on with zeros, which take no space.
@@ -90,18 +90,18 @@ const READERS: &[(&str, &[&str])] = &[
     ("r/x.log", &["show", "log", "r/x.log"]),
 ];
 
-/// What a folder has or has not.
+/// Readers of a folder, and the files that they read.
 const OPTIONAL: &[&str] = &["r/crash.json", "r/study.toml"];
 
-/// Those of a folder with other files in it: they are read beside the records.
-const BESIDE: &[(&str, &[&str])] = &[
+/// Readers of sidecar files.
+const SIDECARS: &[(&str, &[&str])] = &[
     ("r/series.ndjson", &["show", "series", "r"]),
     ("r/series.ndjson", &["run", "dirops", "--on", ".", "--out", "r"]),
     ("r/why.ndjson", &["report", "r", "--html", "page.html"]),
     ("r/schedule.json", &["run", "dirops", "--on", ".", "--out", "r"]),
 ];
 
-/// Those of a share.
+/// Readers of a shard.
 const SHARED: &[(&str, &[&str])] = &[
     ("r/schedule.json", &["merge", "out", "r"]),
     ("r/series.ndjson", &["merge", "out", "r"]),
@@ -116,11 +116,11 @@ fn place() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// For each reader of what lies beside records: a result with such a file, in the place of which `put` puts another.
-fn beside(put: impl Fn(&Path), expected: impl Fn(&str) -> String) {
+/// Tests each reader of sidecar files with a result in which `put` replaces the file.
+fn sidecars(put: impl Fn(&Path), expected: impl Fn(&str) -> String) {
     let plain = ["run", "dirops", "--on", ".", "--set", "files=5", "--out", "r"];
     let share = [&plain[..], &["--shard", "1/1"]].concat();
-    for (made, readers) in [(&plain[..], BESIDE), (&share, SHARED)] {
+    for (made, readers) in [(&plain[..], SIDECARS), (&share, SHARED)] {
         let (_kept, folder) = place();
         let ended = fsdyno(&folder, made);
         assert_eq!(ended.code, Some(0), "{}", ended.said);
@@ -149,11 +149,11 @@ fn a_pipe_or_a_device_in_the_place_of_a_file_is_refused_at_once() {
         pipe(&path);
         refused(&folder, words, &found("a pipe"));
     }
-    beside(pipe, |_| "it is a pipe; give the path of a file".into());
+    sidecars(pipe, |_| "it is a pipe; give the path of a file".into());
 }
 
 #[test]
-fn a_file_beyond_its_limit_is_refused_and_its_limit_told() {
+fn a_file_beyond_its_limit_is_refused_with_the_limit() {
     let limit = |file: &str| match file {
         file if file.contains("ndjson") => "longer than 32 MiB, the most that one of records has",
         file if file.ends_with("json") => {
@@ -170,7 +170,7 @@ fn a_file_beyond_its_limit_is_refused_and_its_limit_told() {
         sparse(&folder.join(file), start, 3 << 30);
         refused(&folder, words, limit(file));
     }
-    beside(|path| sparse(path, start, 3 << 30), |file| limit(file).into());
+    sidecars(|path| sparse(path, start, 3 << 30), |file| limit(file).into());
     // Compressed it is 200 KB.
     let (_kept, folder) = place();
     let zeros = std::io::Read::take(std::io::repeat(0), 4 << 30);
@@ -181,7 +181,7 @@ fn a_file_beyond_its_limit_is_refused_and_its_limit_told() {
 }
 
 #[test]
-fn what_a_workload_works_on_is_never_read_into_memory() {
+fn the_input_of_a_workload_is_never_read_into_memory_as_a_whole() {
     let (_kept, folder) = place();
     // As large a folder as any may be: it is refused before any of it is copied.
     sparse(&folder.join("r/large"), b"", 80 << 30);
@@ -203,7 +203,7 @@ fn what_a_workload_works_on_is_never_read_into_memory() {
 }
 
 #[test]
-fn no_message_shows_what_a_file_has_that_is_none_of_fsdynos() {
+fn no_message_shows_the_content_of_a_file_that_is_not_fsdynos() {
     let (_kept, folder) = place();
     for text in [
         "root:$y$SECRET:19000:0:99999:7:::\n",

@@ -1,5 +1,4 @@
-//! The folder in which the lab keeps what it boots: whose it is, what comes into it, and what is believed
-//! of it.
+//! The lab's cache: its owner, its content, and the checks before it is trusted.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod common;
@@ -54,7 +53,7 @@ fn a_cache_that_others_can_change_is_refused_before_any_work() {
 }
 
 #[test]
-fn without_a_home_nothing_in_the_folder_of_temporary_files_is_believed() {
+fn without_a_home_nothing_in_the_temporary_directory_is_trusted() {
     let folder = tempfile::tempdir().unwrap();
     let user = rustix::process::geteuid().as_raw();
     plant(&folder.path().join(format!("fsdyno-cache-{user}")));

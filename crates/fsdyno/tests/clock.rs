@@ -1,5 +1,5 @@
 //! The clock guard, from outside: a QEMU that is disturbed where host time could reach the guest's
-//! clock gives the same digits, and one without the guard is refused. Skipped, with the reason, where
+//! clock is bit-identical, and one without the guard is refused. Skipped, with the reason, where
 //! the lab cannot run; with CI set in the environment that is a failure.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -66,7 +66,7 @@ fn trial(results: &Path) -> Value {
 }
 
 #[test]
-fn a_disturbed_qemu_gives_the_same_digits_and_one_without_the_guard_none() {
+fn a_disturbed_qemu_is_bit_identical_and_one_without_the_guard_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let doctor = fsdyno(folder, "doctor").output().unwrap();

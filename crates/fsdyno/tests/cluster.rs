@@ -1,5 +1,5 @@
-//! A study over several machines: shares and their merge, by hand, in the lab, and as the Slurm example
-//! in examples/slurm does it.
+//! A command on several machines: shards and their merge, on a directory, in the lab, and with the scripts of
+//! examples/slurm.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod common;
@@ -56,7 +56,7 @@ fn in_lab(folder: &Path, words: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn two_shares_merged_are_the_unshared_run_to_the_last_digit() {
+fn two_merged_shards_are_bit_identical_to_the_undivided_run() {
     let folder = tempfile::tempdir().unwrap();
     if !in_lab(folder.path(), &["doctor"]).status.success() {
         assert!(std::env::var_os("CI").is_none(), "CI has to run the lab; see fsdyno doctor");
@@ -120,7 +120,7 @@ fn script(folder: &Path, name: &str, task: Option<(&str, &str)>) -> std::process
 }
 
 #[test]
-fn the_slurm_example_runs_its_shares_merges_them_and_names_the_one_that_is_missing() {
+fn the_slurm_example_runs_its_shards_merges_them_and_names_the_missing_one() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("target");
     std::fs::create_dir(&target).unwrap();
@@ -145,7 +145,7 @@ fn the_slurm_example_runs_its_shares_merges_them_and_names_the_one_that_is_missi
 }
 
 #[test]
-fn what_the_slurm_example_ships_can_be_run() {
+fn the_scripts_of_the_slurm_example_run() {
     let folder = tempfile::tempdir().unwrap();
     let study = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/slurm/study.sh");
     let all = format!(
@@ -164,27 +164,27 @@ fn what_the_slurm_example_ships_can_be_run() {
 }
 
 #[test]
-fn a_share_keeps_its_folder_and_one_without_trials_has_one_too() {
+fn a_shard_keeps_its_folder_even_without_trials() {
     let folder = tempfile::tempdir().unwrap();
     let words = "run dirops --on . --set files=10 --repeat 2";
     for (more, exit, part) in [
-        ("--shard 3/3 --out none", 0, "share 3/3 has none of the 2 trials"),
+        ("--shard 3/3 --out none", 0, "shard 3/3 has none of the 2 trials"),
         ("--shard 1/3 --out one", 0, "report:"),
         ("--shard 2/3 --out two", 0, "report:"),
         ("--shard 2/3 --out one", 2, "holds share 1/3, and share 2/3 cannot be stored there"),
         ("--out one", 2, "holds share 1/3, and a run without --shard cannot go there"),
         ("--shard 1/3 --out one --seed 9", 2, "of other trials"),
-        ("--shard 1/3 --out one", 0, "1 of 1 trial is there already"),
+        ("--shard 1/3 --out one", 0, "1 of 1 trial is stored already"),
     ] {
         let output = run(folder.path(), &format!("{words} {more}"));
         assert_eq!(code(&output), exit, "{more}: {}", stderr(&output));
         assert!(stderr(&output).contains(part), "{more}: {}", stderr(&output));
     }
     for (words, exit, part) in [
-        ("merge whole one two none --baseline nobody", 2, "unknown baseline 'nobody'"),
+        ("merge whole one two none --baseline nothing", 2, "unknown baseline 'nothing'"),
         ("merge whole one two none", 0, "report: whole/report.html"),
         ("merge one two none", 2, "holds share 1/3 and is no merge"),
-        ("run dirops --on . --set files=10 --repeat 2 --out whole", 0, "2 of 2 trials are there"),
+        ("run dirops --on . --set files=10 --repeat 2 --out whole", 0, "2 of 2 trials are stored"),
     ] {
         let output = run(folder.path(), words);
         assert_eq!(code(&output), exit, "{words}: {}", stderr(&output));

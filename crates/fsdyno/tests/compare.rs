@@ -1,5 +1,5 @@
-//! `fsdyno compare` on stored results: its exit codes, what it says of bad input, and in the lab that
-//! equal is the same and slower is slower.
+//! `fsdyno compare` on stored results: its exit codes, its errors, and in the lab the verdicts
+//! same and slower.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod common;

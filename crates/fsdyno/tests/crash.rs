@@ -19,11 +19,11 @@ use serde_json::Value;
 /// Mail, each message synced before it gets its name, and a reader who renames it then.
 const MAIL: &str = "crash maildir --set deliverers=1 --set ops=60 --set maildirs=4";
 
-/// Mail that nobody renames once it is delivered, with a store of messages that fits the FUSE file system of ours.
+/// Mail that is not renamed after delivery, with a store of messages that fits the FUSE file system of ours.
 const SCRIPT: &str =
     "crash maildir --set ops=60 --set maildirs=4 --set store=20 --set read-store=10";
 
-/// Where the FUSE file system of ours lies: one place for all tests, for its bytes and its name are part of
+/// The path of our FUSE file system: one for all tests, because its bytes and its name are part of
 /// what a guest is made of.
 const PROGRAMS: &str = env!("CARGO_TARGET_TMPDIR");
 
@@ -76,8 +76,8 @@ fn sum(row: &Value, keys: &[&str]) -> u64 {
 
 const VIOLATIONS: &[&str] = &["acknowledged_lost", "acknowledged_names"];
 
-/// Of how many cuts the recovery has such a word.
-fn told(row: &Value, key: &str) -> usize {
+/// The number of crash points whose recovery has this field.
+fn count(row: &Value, key: &str) -> usize {
     let tried = row["tried"].as_array().unwrap().iter();
     tried.filter(|tried| !tried["recovery"][key].is_null()).count()
 }
@@ -91,7 +91,7 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
     for row in rows(&crash(folder.path(), &words), 0) {
         assert_eq!(row["tried"].as_array().unwrap().len(), cuts, "{}", row["label"]);
         assert_eq!(sum(&row, VIOLATIONS), 0, "{}", row["label"]);
-        assert_eq!((told(&row, "lost"), told(&row, "unclean")), (0, 0), "{}", row["label"]);
+        assert_eq!((count(&row, "lost"), count(&row, "unclean")), (0, 0), "{}", row["label"]);
     }
     let words =
         format!("--set protocol=qmail {kinds} --cuts 5 --misbehave drops-flushes --out liar");
@@ -135,19 +135,19 @@ fn each_way_is_found_out(work: &str, modes: &[&str], cuts: usize) {
     assert_eq!(rows.len(), modes.len(), "{}", stderr(&output));
     for (row, mode) in rows.iter().zip(modes) {
         assert_eq!(row["tried"].as_array().unwrap().len(), cuts, "{mode}");
-        assert_eq!(told(row, "lost"), 0, "{mode}: it comes back");
+        assert_eq!(count(row, "lost"), 0, "{mode}: recovered");
         assert_eq!(sum(row, VIOLATIONS) > 0, *mode != "honest", "{work}: {mode}: {}", row["tried"]);
     }
 }
 
 /// A reader renames each message, so that a name which the directory's sync made durable is soon not current any more.
 #[test]
-fn a_directory_s_sync_that_is_forgotten_is_found_out_where_a_reader_renames_what_is_delivered() {
+fn a_missing_directory_sync_is_detected_if_a_reader_renames_delivered_mail() {
     each_way_is_found_out(MAIL, &["honest", "nodir"], 20);
 }
 
 #[test]
-fn each_way_to_forget_a_sync_is_found_out_with_a_reader_and_without() {
+fn each_missing_sync_is_detected_with_and_without_a_reader() {
     if !full() {
         return common::lab::skipped("FSDYNO_TEST=full runs it");
     }
@@ -176,7 +176,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn the_same_command_gives_the_same_bytes_whatever_runs_side_by_side() {
+fn the_same_command_gives_the_same_bytes_with_any_number_of_jobs() {
     if !full() {
         return common::lab::skipped("FSDYNO_TEST=full runs it");
     }
@@ -195,8 +195,7 @@ fn the_same_command_gives_the_same_bytes_whatever_runs_side_by_side() {
 }
 
 #[test]
-fn a_cut_after_which_the_file_system_hangs_or_its_kernel_panics_is_a_finding_and_the_others_go_on()
-{
+fn a_crash_point_that_hangs_or_panics_is_a_finding_and_the_others_continue() {
     if !full() {
         return common::lab::skipped("FSDYNO_TEST=full runs it");
     }
@@ -206,7 +205,7 @@ fn a_cut_after_which_the_file_system_hangs_or_its_kernel_panics_is_a_finding_and
         let words = format!("--set protocol=fsbench {spec} --cuts 8 --jobs 1 --out {mode}");
         let row = rows(&crash(folder.path(), &words), 1).remove(0);
         let tried = row["tried"].as_array().unwrap();
-        assert_eq!(tried.len(), 8, "{mode}: every cut is told of");
+        assert_eq!(tried.len(), 8, "{mode}: all crash points are reported");
         let lost =
             |tried: &&Value| tried["recovery"]["lost"].as_str().is_some_and(|it| it.contains(why));
         assert!(tried.iter().filter(lost).count() > 0, "{mode}: {tried:?}");
@@ -215,7 +214,7 @@ fn a_cut_after_which_the_file_system_hangs_or_its_kernel_panics_is_a_finding_and
 }
 
 #[test]
-fn disks_that_reorder_or_tear_and_a_file_system_without_a_journal_are_found_out() {
+fn disks_that_reorder_or_tear_and_a_file_system_without_a_journal_are_detected() {
     if !full() {
         return common::lab::skipped("FSDYNO_TEST=full runs it");
     }
@@ -236,11 +235,11 @@ fn disks_that_reorder_or_tear_and_a_file_system_without_a_journal_are_found_out(
     let output = crash(folder.path(), words);
     let row = serde_json::from_str::<Vec<Value>>(&stdout(&output)).unwrap().remove(0);
     assert!(sum(&row, &["names_lost", "names_doubled"]) > 0, "{}", stdout(&output));
-    assert!(told(&row, "repair") > 0);
+    assert!(count(&row, "repair") > 0);
 }
 
 #[test]
-fn what_cannot_be_cut_is_refused_before_any_work() {
+fn plans_that_cannot_be_crash_tested_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     for (words, why) in [
         ("maildir --fs tmpfs", "what 'tmpfs' promises is not written down"),
@@ -249,7 +248,7 @@ fn what_cannot_be_cut_is_refused_before_any_work() {
         ("source-tree --size 32G", "whose parts only the file system knows"),
         ("--replay no-such-file", "failed to read 'no-such-file' as a finding"),
         ("maildir --misbehave lies", "drops-flushes"),
-        ("maildir --cuts 0", "it is a whole number from 1 to 100,000"),
+        ("maildir --cuts 0", "expected a whole number from 1 to 100,000"),
         ("maildir --image left.img", "cannot be used with"),
         ("--image left.img", "--replay <FILE>"),
         ("maildir --boot snapshot", "fsdyno crash has no --boot: its guests boot cold"),

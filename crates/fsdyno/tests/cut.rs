@@ -1,5 +1,5 @@
 //! A guest whose power is cut: what was flushed is on the medium, what was not is not, and the file
-//! system comes back by its journal. Skipped, with the reason, where the lab cannot run; with CI set
+//! system recovers by its journal. Skipped, with the reason, where the lab cannot run; with CI set
 //! in the environment that is a failure.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -69,7 +69,7 @@ fn messages(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether two images differ outside of what is listed as volatile.
+/// Tests whether two images differ outside the ranges listed as volatile.
 fn differ_elsewhere(medium: &File, visible: &File, volatile: &[(u64, u64)]) -> Option<u64> {
     let length = medium.metadata().unwrap().len();
     let (mut one, mut other) = (vec![0; 1 << 20], vec![0; 1 << 20]);

@@ -1,4 +1,4 @@
-//! `--on DRIVE` from the command line: what is refused, what a dry run says, what a run leaves. The
+//! `--on DRIVE` from the command line: refusals, dry runs, and what a run leaves. The
 //! dangerous requests themselves are in crates/media/tests/dangerous.rs.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -15,7 +15,7 @@ use common::{code, fsdyno, lines, run, stderr, stdout, wait_until};
 /// `doctor --clean` cleans the whole machine, so a test that leaves something waits for the one that cleans.
 static CLEANING: Mutex<()> = Mutex::new(());
 
-/// What runs where these run.
+/// The options of these runs.
 const WORK: &str = "run dirops";
 
 fn words(device: &str, image: &Path, more: &str) -> String {
@@ -37,7 +37,7 @@ fn a_drive_is_named_exactly_before_it_is_erased() {
         assert!(said.contains(&format!("add --erase {}", image.display())), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
-    // The exact words that were said are enough.
+    // The options of the message are sufficient.
     let output = run(folder.path(), &words(&device, &image, "--dry-run"));
     let said = stdout(&output);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -59,7 +59,7 @@ fn a_drive_is_named_exactly_before_it_is_erased() {
 }
 
 #[test]
-fn what_cannot_be_meant_on_a_drive_is_refused_before_it_is_touched() {
+fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
@@ -68,11 +68,11 @@ fn what_cannot_be_meant_on_a_drive_is_refused_before_it_is_touched() {
     for (more, part) in [
         ("--fs xfs", "too small for xfs"),
         ("--fs ext5", "'ext"),
-        ("--fs far=ext4/-J/device={journal}", "takes a second disk"),
+        ("--fs far=ext4/-J/device={journal}", "needs a second disk"),
         ("--disk instant", "--disk is for the lab"),
         ("--raid 5x3", "--raid is for the lab"),
         ("--size 32M", "--size is for the lab"),
-        ("--jobs 2", "there is one drive"),
+        ("--jobs 2", "trials would share the drive"),
         ("--set files=100000 --set size=64K", "writes"),
     ] {
         let words = words(&device, &image, "");
@@ -100,7 +100,7 @@ fn what_cannot_be_meant_on_a_drive_is_refused_before_it_is_touched() {
 }
 
 #[test]
-fn a_run_formats_checks_and_gives_back_what_it_took() {
+fn a_run_formats_checks_and_releases_its_drive() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
@@ -136,7 +136,7 @@ fn a_run_formats_checks_and_gives_back_what_it_took() {
 }
 
 #[test]
-fn a_killed_run_leaves_no_mount_and_the_next_one_takes_the_drive_again() {
+fn a_killed_run_leaves_no_mount_and_the_next_one_uses_the_drive_again() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
@@ -164,7 +164,7 @@ fn a_killed_run_leaves_no_mount_and_the_next_one_takes_the_drive_again() {
 }
 
 #[test]
-fn what_somebody_put_on_a_part_of_a_killed_run_is_named_and_stays() {
+fn foreign_content_on_a_partition_of_a_killed_run_is_named_and_kept() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }

@@ -30,19 +30,20 @@ fn run_and_look(folder: &Path, words: &[&str]) -> std::process::Output {
     let output = child.wait_with_output().unwrap();
     assert!(loops::marked().iter().all(|left| left.mark.pid != pid), "a loop is left");
     assert_eq!(mounts(), before);
-    assert_eq!(self::places(), places, "something is left beside the place to mount on");
+    assert_eq!(self::places(), places, "something is left next to the mount point");
     let left: Vec<_> =
         std::fs::read_dir(folder).unwrap().flatten().map(|it| it.file_name()).collect();
     assert!(left.iter().all(|name| name == "r" || name == "cache"), "{left:?}");
     output
 }
 
-/// What lies in and beside the place where trials are mounted.
+/// The entries at and next to the mount point of trials.
 fn places() -> Vec<PathBuf> {
     let names = |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let beside = names("/").map(|entry| entry.path());
-    let beside = beside.filter(|path| path.to_string_lossy().starts_with("/mnt"));
-    let mut places: Vec<PathBuf> = names("/mnt").map(|entry| entry.path()).chain(beside).collect();
+    let siblings = names("/").map(|entry| entry.path());
+    let siblings = siblings.filter(|path| path.to_string_lossy().starts_with("/mnt"));
+    let mut places: Vec<PathBuf> =
+        names("/mnt").map(|entry| entry.path()).chain(siblings).collect();
     places.sort();
     places
 }
@@ -88,7 +89,7 @@ fn every_file_system_that_this_host_has_is_made_filled_verified_and_checked_on_a
         assert_eq!(check["clean"], true, "{check}");
         assert!(check["argv"].to_string().contains("/dev/loop"), "{check}");
         for phase in measured["phases"].as_array().unwrap() {
-            // What a process holds, nobody can say.
+            // The content of a process's memory is unknown.
             let fuse = conditions["userspace"] == true;
             assert_eq!(phase["durable_ns"].is_u64(), !fuse, "{phase}");
             assert_eq!(phase["kernel_cpu_ns"]["fuse"].as_u64() > Some(0), fuse, "{phase}");
@@ -100,7 +101,7 @@ fn every_file_system_that_this_host_has_is_made_filled_verified_and_checked_on_a
 }
 
 #[test]
-fn what_is_no_file_system_of_its_own_runs_on_a_loop_too() {
+fn overlays_and_raw_devices_run_on_a_loop_device() {
     if !can_mount() {
         return;
     }
@@ -127,7 +128,7 @@ fn what_is_no_file_system_of_its_own_runs_on_a_loop_too() {
 }
 
 #[test]
-fn journals_on_a_device_of_their_own_and_memory_as_a_medium() {
+fn external_journals_and_memory_as_a_medium() {
     if !can_mount() {
         return;
     }
@@ -154,7 +155,7 @@ fn journals_on_a_device_of_their_own_and_memory_as_a_medium() {
     }
     // The same command has nothing left to do, and its report tells how to repeat it.
     let again = run_and_look(folder.path(), &words);
-    assert!(stderr(&again).contains("are there already"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("are stored already"), "{}", stderr(&again));
     let html = std::fs::read_to_string(folder.path().join("r/report.html")).unwrap();
     assert!(html.contains("--on ram:512M") && html.contains("--journal-size 64M"));
 }
@@ -205,7 +206,7 @@ fn a_fuse_process_that_dies_or_hangs_fails_its_trial_with_a_reason() {
 }
 
 #[test]
-fn a_file_system_is_aged_anew_in_each_trial_and_that_is_in_no_figure() {
+fn a_file_system_is_aged_in_each_trial_and_no_figure_includes_it() {
     if !can_mount() {
         return;
     }
@@ -236,7 +237,7 @@ fn a_file_system_is_aged_anew_in_each_trial_and_that_is_in_no_figure() {
 }
 
 #[test]
-fn what_mkfs_refuses_fails_with_its_own_words_and_leaves_nothing() {
+fn an_option_that_mkfs_refuses_fails_with_mkfss_message_and_leaves_nothing() {
     if !can_mount() {
         return;
     }
@@ -250,7 +251,7 @@ fn what_mkfs_refuses_fails_with_its_own_words_and_leaves_nothing() {
 }
 
 #[test]
-fn a_file_that_would_not_fit_below_its_loop_is_refused_before_any_work() {
+fn a_loop_device_without_space_for_its_file_is_refused_before_any_work() {
     if !can_mount() {
         return;
     }
@@ -284,12 +285,12 @@ fn an_array_of_loops_runs_or_says_what_is_missing() {
 }
 
 #[test]
-fn without_root_it_says_so_before_it_starts() {
+fn without_root_it_is_refused_before_it_starts() {
     if !can_mount() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Nobody may not look into the folders where programs are built, so it is put where all may.
+    // The user nobody cannot read the build folder, so the program is copied.
     let program = folder.path().join("fsdyno");
     std::fs::copy(env!("CARGO_BIN_EXE_fsdyno"), &program).unwrap();
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
@@ -299,13 +300,13 @@ fn without_root_it_says_so_before_it_starts() {
     let output = command.uid(65534).gid(65534).current_dir("/").output().unwrap();
     assert_eq!(code(&output), 3, "{}", stderr(&output));
     assert!(stderr(&output).contains("--on loop:64M needs root"), "{}", stderr(&output));
-    // What would be run can be asked by anybody.
+    // A dry run does not need root.
     let dry = run(folder.path(), "run dirops --on loop:64M --dry-run");
     assert!(String::from_utf8_lossy(&dry.stdout).contains("made on loop:64M"));
 }
 
 #[test]
-fn two_places_are_rows_of_one_table_and_each_has_its_command() {
+fn two_targets_are_rows_of_one_table_and_each_has_its_command() {
     if !can_mount() {
         return;
     }

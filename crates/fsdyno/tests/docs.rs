@@ -1,5 +1,5 @@
-//! What of docs/ is written by the program: its own help, and the verdicts of the studies in results/. So neither can drift:
-//! `make docs` writes both anew.
+//! Compares the generated parts of docs/ with the program: its help, and the verdicts of the studies in results/.
+//! `make docs` writes both.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod common;
@@ -18,8 +18,7 @@ const COMMANDS: &[&str] = &[
 fn the_reference_is_the_programs_own_help() {
     let folder = tempfile::tempdir().unwrap();
     let mut text = String::from(
-        "# The command line\n\nThis is what `--help` prints; `make docs` writes it anew, and a test \
-         compares the two.\n",
+        "# The command line\n\nThe output of `--help`, written by `make docs`; a test compares the two.\n",
     );
     for command in COMMANDS {
         let output = run(folder.path(), &format!("{command} --help"));
@@ -55,8 +54,7 @@ fn studied(folder: &Path) -> Option<String> {
     folder.join("study.toml").exists().then(|| name.splitn(4, '-').last().map(str::to_string))?
 }
 
-/// Of a study's end the counts, the claims with their verdicts and what `why` said; the published tables are left to the
-/// archive.
+/// The counts, claims with verdicts, and explanations of a study's output; without the published tables.
 fn verdicts(end: &str) -> String {
     let mut kept = String::new();
     let mut claims = true;
@@ -74,9 +72,9 @@ fn verdicts(end: &str) -> String {
     kept.trim_end().to_string()
 }
 
-/// What the program is shipped with of full-scale verdicts is what the archives say.
+/// Compares the built-in full-scale verdicts with the archives.
 #[test]
-fn the_table_of_full_scale_verdicts_is_what_the_records_say() {
+fn the_table_of_full_scale_verdicts_is_that_of_the_records() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut folders: Vec<PathBuf> = std::fs::read_dir(root.join("results"))
         .unwrap()
@@ -118,7 +116,7 @@ fn the_table_of_full_scale_verdicts_is_what_the_records_say() {
 }
 
 #[test]
-fn what_a_studys_page_says_of_claims_is_what_the_records_say() {
+fn the_verdicts_in_a_studys_document_are_those_of_the_records() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let results =
         std::fs::read_dir(root.join("results")).unwrap().map(|entry| entry.unwrap().path());
@@ -171,7 +169,7 @@ fn with_records(path: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_program_of_every_stored_record_is_named_by_it_or_in_the_table_of_builds() {
+fn every_stored_record_names_its_program_or_the_table_of_builds_does() {
     let results = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../results");
     let table = std::fs::read_to_string(results.join("BUILDS.md")).unwrap();
     let folders = with_records(&results);

@@ -1,5 +1,5 @@
-//! File systems that are not simply made on a device and mounted by the kernel, and those that came after
-//! the classical seven: each with three workloads in the lab, twice, and what `fsdyno list` says of them.
+//! File systems that are not simply made on a device and mounted by the kernel, and those newer than
+//! the classical seven: each with three workloads in the lab, twice, and in `fsdyno list`.
 //!
 //! `FSDYNO_TEST=full` (`make test-full`) runs all of them, else the two that differ most from the others.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
@@ -44,7 +44,7 @@ fn run(folder: &Path, out: &str, rows: &[&Row]) -> (Vec<Value>, Vec<(String, Str
 }
 
 #[test]
-fn what_came_after_the_seven_is_verified_checked_and_repeats_to_the_last_digit() {
+fn newer_file_systems_are_verified_checked_and_bit_identical() {
     let Some(folder) = lab::lab() else { return };
     let later = ROWS.iter().filter(|row| !CLASSICAL.contains(&row.kind()));
     let rows = runnable(later.filter(|row| full() || row.ci));
@@ -67,7 +67,7 @@ fn what_came_after_the_seven_is_verified_checked_and_repeats_to_the_last_digit()
         assert_eq!(conditions["userspace"].as_bool(), fuse.then_some(true), "{label}");
         let worked = |phase: &Value| phase["kernel_cpu_ns"]["fuse"].as_u64() > Some(0);
         assert_eq!(phases.iter().all(worked), fuse, "{label}: the process's CPU time");
-        // A promise is shown only where it can be kept.
+        // `durable` is shown only if it is known.
         let durable = phases.iter().all(|phase| phase["durable_ns"].is_u64());
         let never = ["tmpfs", "fuse", "volatile"].iter().any(|word| label.contains(word));
         assert!(durable != never, "{trial}");
@@ -77,7 +77,7 @@ fn what_came_after_the_seven_is_verified_checked_and_repeats_to_the_last_digit()
 }
 
 #[test]
-fn what_no_kernel_at_hand_has_is_skipped_with_what_would_bring_it() {
+fn file_systems_that_no_kernel_has_are_skipped_with_a_remedy() {
     let Some(folder) = lab::lab() else { return };
     let output = lab::run(folder.path(), "dirops --fs reiser4 --out out");
     let text = stderr(&output);
@@ -87,7 +87,7 @@ fn what_no_kernel_at_hand_has_is_skipped_with_what_would_bring_it() {
 }
 
 #[test]
-fn the_list_says_of_each_whether_and_if_not_what_would_bring_it() {
+fn the_list_has_a_remedy_for_each_file_system_that_cannot_run() {
     let folder = tempfile::tempdir().unwrap();
     let text = stdout(&fsdyno(folder.path(), "list filesystems"));
     let json = fsdyno(folder.path(), "list filesystems --format json");
@@ -107,7 +107,7 @@ fn the_list_says_of_each_whether_and_if_not_what_would_bring_it() {
             let (can, why, cure) = (&row[place]["can"], &row[place]["why"], &row[place]["cure"]);
             if can == false {
                 assert!(why.is_string() && cure.is_string(), "{row}");
-                // Said once where it is the same for both.
+                // Listed once if it is the same for both.
                 let said = [format!("{name} {words}: "), format!("  {name}: ")];
                 assert!(said.iter().any(|said| text.contains(said)), "{text}");
             }
@@ -121,7 +121,7 @@ fn the_list_says_of_each_whether_and_if_not_what_would_bring_it() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_told_before_any_work() {
+fn invalid_specs_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     for (spec, exit, expected) in [
         ("overlayfs", 2, "write the lower file system, as in 'overlayfs:ext4 -I 256'"),
@@ -143,7 +143,7 @@ fn what_cannot_be_meant_is_told_before_any_work() {
 }
 
 #[test]
-fn a_model_is_shown_as_what_it_is() {
+fn a_model_is_shown_as_a_model() {
     let folder = tempfile::tempdir().unwrap();
     let text = stdout(&fsdyno(folder.path(), "show filesystem classic-ext2"));
     for said in ["a model in this program, no kernel", "--on model --fs classic-ext2", "-b SIZE"] {

@@ -1,4 +1,4 @@
-//! Result folders that are another user's, and such as are on a full disk.
+//! Result folders of another user, and on a full disk.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 #[path = "../../media/tests/bench/mod.rs"]
@@ -13,7 +13,7 @@ use common::{code, lines, run, stderr};
 
 const WORK: &str = "run dirops --set files=5 --on .";
 
-/// A user who is nobody in particular.
+/// An unprivileged user.
 const OTHER: u32 = 65534;
 
 const STUDY: &str = r#"

@@ -83,7 +83,7 @@ fn bonnies_big_file_runs_on_the_device_itself_and_is_verified() {
 }
 
 #[test]
-fn what_would_fill_a_file_system_of_yours_or_makes_a_tree_is_refused() {
+fn workloads_that_would_fill_a_users_file_system_or_make_a_tree_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (words, right) in [
         ("capacity --on .", "a directory of this host lies on yours"),

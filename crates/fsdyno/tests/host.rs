@@ -94,15 +94,15 @@ fn a_finished_trial_is_not_run_again_and_a_torn_line_is_cut() {
     std::fs::write(&file, format!("{first}{{\"schema\":1,\"tri")).unwrap();
     let output = run(out.path(), &words(3));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert!(stderr(&output).contains("torn off by a crash"), "{}", stderr(&output));
-    assert!(stderr(&output).contains("2 of 3 trials are there already"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is incomplete after a crash"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("2 of 3 trials are stored already"), "{}", stderr(&output));
     let all = std::fs::read_to_string(&file).unwrap();
     assert!(all.starts_with(&first));
     assert_eq!(lines(&out.path().join("r")), 3);
 }
 
 #[test]
-fn a_file_of_somebody_else_in_the_result_folder_is_left_as_it_is() {
+fn a_foreign_file_in_the_result_folder_is_not_changed() {
     let (place, out) = (place(), tempfile::tempdir().unwrap());
     let file = out.path().join("r/trials.ndjson");
     std::fs::create_dir(out.path().join("r")).unwrap();
@@ -143,7 +143,7 @@ fn a_folder_whose_name_is_not_utf_8_stops_no_report_and_no_ctrl_c() {
     signal(&child, Signal::INT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 130, "{}", stderr(&output));
-    assert!(stderr(&output).contains("go on with:"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("resume with:"), "{}", stderr(&output));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn ctrl_c_keeps_what_is_finished_removes_what_is_not_and_the_run_goes_on_later()
         let output = child.wait_with_output().unwrap();
         assert_eq!(code(&output), 130, "{}", stderr(&output));
         let said = stderr(&output);
-        assert!(said.contains("go on with:") && said.contains("--out r"), "{said}");
+        assert!(said.contains("resume with:") && said.contains("--out r"), "{said}");
         assert!(results.join("report.html").exists());
         assert!(stdout(&output).contains("create"));
         assert!(only_mine(place.path()));
@@ -175,7 +175,7 @@ fn ctrl_c_keeps_what_is_finished_removes_what_is_not_and_the_run_goes_on_later()
 }
 
 #[test]
-fn trials_of_another_experiment_are_mixed_only_if_asked_and_those_of_another_clock_never() {
+fn trials_of_another_experiment_are_mixed_only_on_request_and_those_of_another_clock_never() {
     let (place, out) = (place(), tempfile::tempdir().unwrap());
     let on = place.path().display();
     let first = run(out.path(), &format!("run dirops --set files=10 --on {on} --out r"));
@@ -185,13 +185,13 @@ fn trials_of_another_experiment_are_mixed_only_if_asked_and_those_of_another_clo
         let other = run(out.path(), &words);
         let said = stderr(&other);
         assert_eq!(code(&other), 2, "{said}");
-        assert!(said.contains("holds 1 trial that this command does not ask for"), "{said}");
+        assert!(said.contains("holds 1 trial that this command does not request"), "{said}");
         assert!(said.contains("dirops files=10 on ") && said.contains("add --mix"), "{said}");
     }
     assert_eq!(lines(&out.path().join("r")), 1);
     let other = run(out.path(), &format!("{words} --mix"));
     assert_eq!(code(&other), 0, "{}", stderr(&other));
-    assert!(stderr(&other).contains("the report shows them too"), "{}", stderr(&other));
+    assert!(stderr(&other).contains("the report includes them"), "{}", stderr(&other));
     let model = run(out.path(), "run dirops --on model --size 64M --set files=10 --out r");
     assert_eq!(code(&model), 2, "{}", stderr(&model));
     let said = stderr(&model);
@@ -200,7 +200,7 @@ fn trials_of_another_experiment_are_mixed_only_if_asked_and_those_of_another_clo
 }
 
 #[test]
-fn what_a_killed_run_left_is_named_and_removed_only_when_asked() {
+fn leftovers_of_a_killed_run_are_named_and_removed_only_on_request() {
     let (place, out) = (place(), tempfile::tempdir().unwrap());
     let on = place.path().display().to_string();
     let mut child = start(
@@ -226,7 +226,7 @@ fn what_a_killed_run_left_is_named_and_removed_only_when_asked() {
 }
 
 #[test]
-fn a_start_that_finds_leftovers_says_how_to_remove_them_and_leaves_them() {
+fn a_run_that_finds_leftovers_says_how_to_remove_them_and_keeps_them() {
     let (place, out) = (place(), tempfile::tempdir().unwrap());
     // Above the kernel's largest process number, so it is dead for certain.
     let left = place.path().join(".fsdyno-4194305-0123456789abcdef");
@@ -277,7 +277,7 @@ fn a_closed_stderr_stops_nothing() {
 }
 
 #[test]
-fn two_trials_run_side_by_side_in_directories_of_their_own() {
+fn two_trials_run_at_the_same_time_in_their_own_directories() {
     let (place, out) = (place(), tempfile::tempdir().unwrap());
     let words = format!(
         "run dirops tarball --set dirops.files=100 --set tarball.files=200 --repeat 3 --jobs 2 \
@@ -291,7 +291,7 @@ fn two_trials_run_side_by_side_in_directories_of_their_own() {
 }
 
 #[test]
-fn an_archive_of_the_users_is_extracted_verified_and_removed_wherever_it_lies() {
+fn an_archive_of_the_user_is_extracted_verified_and_removed_from_any_folder() {
     let (place, out) = (place(), tempfile::tempdir().unwrap());
     let tree = out.path().join("tree/sub");
     std::fs::create_dir_all(&tree).unwrap();
@@ -313,7 +313,7 @@ fn an_archive_of_the_users_is_extracted_verified_and_removed_wherever_it_lies() 
     assert!(only_mine(place.path()));
     // The same bytes under another name and without compression are the same work.
     let again = run(out.path(), &words("else/y"));
-    assert!(stderr(&again).contains("1 of 1 trial is there already"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("1 of 1 trial is stored already"), "{}", stderr(&again));
     let records = run(out.path(), "report r --format json");
     let trials: serde_json::Value = serde_json::from_slice(&records.stdout).unwrap();
     let trial = &trials[0];

@@ -1,5 +1,5 @@
-//! What the lab keeps between runs (snapshots of guests, disks that a guest made), ageing, runs that are
-//! killed and go on, and KVM. Where the lab cannot run they are skipped, with the reason; with CI set
+//! The lab's caches (snapshots of guests, prepared images), aging, killed and resumed runs,
+//! and KVM. Where the lab cannot run they are skipped, with the reason; with CI set
 //! in the environment that is a failure.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -91,7 +91,7 @@ fn made(trial: &Value) -> bool {
 }
 
 #[test]
-fn an_aged_disk_gives_the_same_digits_from_the_cache_and_made_anew() {
+fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
     let Some(lab) = lab() else { return };
     let full = std::env::var_os("FSDYNO_TEST").is_some_and(|which| which == "full");
     let kinds: &[&str] = if full { &ALL } else { &["ext4"] };
@@ -137,7 +137,7 @@ fn an_aged_disk_gives_the_same_digits_from_the_cache_and_made_anew() {
 
 /// An array, and a file system with its journal elsewhere: all their disks are one image.
 #[test]
-fn an_aged_array_is_put_together_again_of_the_disks_that_were_kept() {
+fn an_aged_array_is_assembled_from_the_cached_disks() {
     let Some(lab) = lab() else { return };
     let full = std::env::var_os("FSDYNO_TEST").is_some_and(|which| which == "full");
     let arrays: &[&str] = if full { &["0x2", "1x2", "5x3:64K", "10x4"] } else { &["5x3:64K"] };
@@ -155,7 +155,7 @@ fn an_aged_array_is_put_together_again_of_the_disks_that_were_kept() {
             records.sort();
             records
         });
-        assert!(first == cached, "{raid}: an array that was kept gave other digits than a new one");
+        assert!(first == cached, "{raid}: a cached array and a new one differ");
         let is_aged = |trial: &&Value| !trial["conditions"]["aged"].is_null();
         let [one, two] = ["first", "cached"].map(|out| lab.trials(out));
         assert_eq!((one.len(), one.iter().filter(is_aged).count()), (2, 1));
@@ -163,7 +163,7 @@ fn an_aged_array_is_put_together_again_of_the_disks_that_were_kept() {
         assert!(!two.iter().any(made), "{raid}");
         for trial in &one {
             assert_eq!(trial["measured"]["check"]["clean"], true, "{trial}");
-            // Wrong parity, or copies that differ, would be told.
+            // Wrong parity, or copies that differ, would be reported.
             let found = trial["conditions"]["array"]["found"].as_str().unwrap();
             assert!(!found.contains("wrong") && !found.starts_with('0'), "{found}");
         }
@@ -185,7 +185,7 @@ fn an_aged_array_is_put_together_again_of_the_disks_that_were_kept() {
 }
 
 #[test]
-fn a_snapshot_and_its_formatted_disks_are_made_once_and_repeat() {
+fn a_snapshot_and_its_prepared_images_are_made_once_and_bit_identical() {
     let Some(lab) = lab() else { return };
     let words = "dirops --fs ext3 --set files=50 --boot snapshot --repeat 2";
     let first = lab.good(&format!("{words} --out first"));
@@ -202,7 +202,7 @@ fn a_snapshot_and_its_formatted_disks_are_made_once_and_repeat() {
     assert_eq!(lab.trials("again").iter().map(made).collect::<Vec<_>>(), [false, false]);
     let features = &lab.trials("again")[0]["conditions"]["features"];
     assert!(features.to_string().contains("has_journal"), "{features}");
-    // A disk that mkfs refuses fails its trial with mkfs's own words, and nothing is kept of it.
+    // A disk that mkfs refuses fails its trial with mkfs's message, and nothing is cached.
     let words = "dirops --boot snapshot --out refused --fs";
     let refused = lab.fsdyno(&format!("run {words}")).arg("ext3 -b 1024 -I 2048").output().unwrap();
     assert_eq!(code(&refused), 4, "{}", stderr(&refused));
@@ -231,7 +231,7 @@ fn ctrl_c_ends_the_boot_of_a_guest_that_is_to_be_saved() {
 }
 
 #[test]
-fn a_run_that_is_killed_again_and_again_comes_to_the_records_of_one_that_ran_through() {
+fn a_run_that_is_killed_repeatedly_stores_the_records_of_one_that_ran_through() {
     let Some(lab) = lab() else { return };
     let words = "dirops --fs ext4 --set files=300 --size 320M --age none \
                  --age fill=30%,churn=0,files=64K --repeat 2";
@@ -251,13 +251,13 @@ fn a_run_that_is_killed_again_and_again_comes_to_the_records_of_one_that_ran_thr
     }
     let before = lines(&lab.path().join("killed"));
     let last = lab.good(&format!("{words} --out killed"));
-    assert!(before == 0 || stderr(&last).contains("are there already"), "{}", stderr(&last));
+    assert!(before == 0 || stderr(&last).contains("are stored already"), "{}", stderr(&last));
     assert_eq!(lab.records("killed").len(), 4);
     assert_eq!(lab.records("killed"), lab.records("through"));
 }
 
 #[test]
-fn kvm_is_marked_where_it_works_and_where_it_does_not_it_is_said_soon_and_nothing_is_left() {
+fn kvm_is_marked_if_it_works_and_refused_soon_if_not() {
     let Some(lab) = lab() else { return };
     let begun = Instant::now();
     let child = lab
@@ -283,7 +283,7 @@ fn kvm_is_marked_where_it_works_and_where_it_does_not_it_is_said_soon_and_nothin
     assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
 }
 
-/// Whether there is a QEMU with KVM and our machine.
+/// Tests whether QEMU supports KVM and our machine.
 fn runs_with_kvm() -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let words = processes.filter_map(|p| std::fs::read(p.path().join("cmdline")).ok());

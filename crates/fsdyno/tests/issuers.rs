@@ -1,5 +1,5 @@
-//! How ops are issued on a directory of this host: many threads, io_uring, not at all; and what a file
-//! system that fills up in mid-run comes to.
+//! Issuers on a directory of this host: many threads, io_uring, null; and a file system that fills up
+//! during a run.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -47,7 +47,7 @@ fn eight_threads_share_the_work_and_their_cpu_time_is_counted() {
 }
 
 #[test]
-fn more_threads_than_the_limit_of_open_files_would_let_live_do_their_work() {
+fn more_threads_than_the_limit_of_open_files_permits_do_their_work() {
     let place = tempfile::tempdir().unwrap();
     let (code, said, _) = record(place.path(), "dirops --threads 512 --set files=1024");
     assert_eq!(code, 0, "{said}");

@@ -1,6 +1,6 @@
-//! Each kind of file system on the kernels beside the usual one (Debian's 5.10 and 6.12), in the lab: made,
+//! Each kind of file system on Debian's other kernels (5.10 and 6.12), in the lab: made,
 //! mounted, used, verified and checked. With FSDYNO_WRITE_DOCS=1 its table in docs/filesystems.md is written
-//! from the records. `FSDYNO_TEST=full` (`make test-full`) runs it; kernels that cannot be had are said.
+//! from the records. `FSDYNO_TEST=full` (`make test-full`) runs it; unavailable kernels are reported.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod common;
@@ -15,7 +15,7 @@ use serde_json::Value;
 /// The kernels, as `--kernel` takes them.
 const OTHERS: [&str; 2] = ["5.10", "6.12"];
 
-/// What such a kernel cannot do, though it says that it can: with these words in its trial's reason, and these
+/// Known faults of a kernel: a part of its trial's reason, and the text
 /// in the table.
 const BROKEN: [(&str, &str, &str, &str); 1] = [(
     "5.10",
@@ -24,13 +24,13 @@ const BROKEN: [(&str, &str, &str, &str); 1] = [(
     "the kernel panics",
 )];
 
-/// What the reason of its trial has to say, and the table says.
+/// The expected reason of its trial, and the text in the table.
 fn broken(kernel: &str, spec: &str) -> Option<(&'static str, &'static str)> {
     let known = BROKEN.iter().find(|(on, of, ..)| (*on, *of) == (kernel, spec));
     known.map(|(_, _, words, shown)| (*words, *shown))
 }
 
-/// Of each kind what is made if nothing is said, and what CI runs of its options.
+/// The default and the options in CI of each file system.
 fn rows() -> Vec<&'static Row> {
     let plain = |row: &&Row| row.spec == row.kind() || row.spec.starts_with("overlayfs");
     runnable(ROWS.iter().filter(|row| plain(row) || row.ci || row.kind() == "fuse"))
@@ -100,15 +100,15 @@ fn write(rows: &[&Row], columns: &[Vec<Value>]) {
         });
         table.push_str(&format!("| {} | {} |\n", row.spec, said.collect::<Vec<_>>().join(" | ")));
     }
-    let head = "dirops with 100 files, its tree read back and compared, and the file system's own check, on Debian's kernels \
-                beside\nthe usual one. Written from the records:\n\n    FSDYNO_WRITE_DOCS=1 FSDYNO_TEST=full cargo test \
+    let head = "dirops with 100 files, its tree read back and compared, and the file system's own check, on Debian's other \
+                kernels.\nGenerated from the records:\n\n    FSDYNO_WRITE_DOCS=1 FSDYNO_TEST=full cargo test \
                 --release --locked -p fsdyno --test kernels\n";
     std::fs::write(&docs, format!("{first}\n\n{KERNELS}\n\n{head}\n{table}")).unwrap();
 }
 
-/// What the disk's file says is so on each kernel, so that two kernels are compared on one disk.
+/// The disk profile is in effect on each kernel, so that two kernels are compared on one disk.
 #[test]
-fn a_newer_kernel_has_the_same_disk_and_what_its_driver_has_of_its_own_is_told() {
+fn a_newer_kernel_has_the_same_disk_and_differences_of_its_driver_are_noted() {
     let Some(folder) = lab::lab() else { return };
     let mut here = lab::fsdyno(lab::ours(), folder.path(), "list kernels --format json");
     let here: Vec<Value> = serde_json::from_slice(&here.output().unwrap().stdout).unwrap();
@@ -146,8 +146,8 @@ fn a_newer_kernel_has_the_same_disk_and_what_its_driver_has_of_its_own_is_told()
         assert!(!new["mount"].as_str().unwrap().contains("stripe"), "{new}");
         assert_eq!(new["mkfs"], old["mkfs"]);
     }
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = "not in effect: the disk's optimal_io_size is 0, and the guest's driver has 131072 (kernel 6.12.";
-    assert!(told.contains(line), "{told}");
+    assert!(text.contains(line), "{text}");
 }

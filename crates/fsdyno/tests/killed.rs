@@ -18,7 +18,7 @@ use common::{as_built, can_mount, can_run_the_lab, code, full, ours, stderr, wai
 use fsdyno_media::loops;
 use fsdyno_record::seed::{SplitMix64, stream};
 
-/// Who is killed.
+/// The processes to kill.
 const VICTIMS: [&str; 3] = ["the process alone", "its process group", "all processes at once"];
 
 /// A place with files of the user's in every folder that fsdyno is given.
@@ -66,7 +66,7 @@ impl Scene {
             .unwrap()
     }
 
-    /// Kills it after a moment of at most so many milliseconds, and looks at what is left.
+    /// Kills it within this number of milliseconds, and checks what is left.
     fn kill(&mut self, words: &[&str], within: u64) -> String {
         let mut child = self.start(words);
         let (moment, victim) = (self.dice.below(within), self.dice.below(3) as usize);
@@ -145,7 +145,7 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, i64, u32)> {
     found
 }
 
-/// So many kills in a test of every day and in a full one.
+/// The numbers of kills in normal and in full tests.
 fn times(few: usize, many: usize) -> usize {
     if full() { many } else { few }
 }
@@ -184,9 +184,9 @@ fn a_kill_in_a_directory_leaves_one_marked_folder_that_doctor_removes() {
     }
 }
 
-/// A mount of somebody else's keeps a loop where nothing of a run does.
+/// A foreign mount holds a loop device after the run.
 #[test]
-fn what_a_kill_could_not_take_is_offered_and_cleaned_by_its_mark() {
+fn leftovers_of_a_kill_are_reported_and_removed_by_their_mark() {
     if !can_mount() {
         return;
     }
@@ -213,7 +213,7 @@ fn what_a_kill_could_not_take_is_offered_and_cleaned_by_its_mark() {
     let place = scene.path("place");
     let words = ["run", "dirops", "--set", "files=9", "--on", ".", "--out", "../out/r"];
     let said = Command::new(as_built()).args(words).current_dir(&place).output().unwrap();
-    assert!(stderr(&said).contains("clean it with: fsdyno doctor --clean"), "{}", stderr(&said));
+    assert!(stderr(&said).contains("clean up with: fsdyno doctor --clean"), "{}", stderr(&said));
     let cleaned = doctor_cleans(&place);
     assert_eq!(code(&cleaned), 0, "{}", stderr(&cleaned));
     let mount = format!("removed the mount {}, of process {pid}", at.path().display());

@@ -149,7 +149,7 @@ fn other_checkout(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn digits_are_the_same_beside_a_busy_machine_and_from_another_checkout() {
+fn trials_are_bit_identical_on_a_busy_machine_and_from_another_checkout() {
     let Some(folder) = lab() else { return };
     let quiet = run(folder.path(), &format!("{SAME} --out quiet"));
     assert_eq!(code(&quiet), 0, "{}", stderr(&quiet));
@@ -205,7 +205,7 @@ const WORKLOADS: [&str; 2] = [
 ];
 
 #[test]
-fn every_workload_is_verified_in_the_lab_and_repeats_to_the_last_digit() {
+fn every_workload_is_verified_in_the_lab_and_bit_identical() {
     let Some(folder) = lab() else { return };
     for words in WORKLOADS {
         for out in ["one", "two"] {
@@ -226,7 +226,7 @@ fn every_workload_is_verified_in_the_lab_and_repeats_to_the_last_digit() {
 }
 
 #[test]
-fn another_seed_gives_other_digits() {
+fn another_seed_gives_another_result() {
     let Some(folder) = lab() else { return };
     let words = "dirops --fs ext4 --set files=500 --repeat 2 --out out";
     let output = run(folder.path(), words);
@@ -245,7 +245,7 @@ fn good(folder: &Path, words: &str) -> Value {
 }
 
 #[test]
-fn memory_that_is_held_caches_no_file_and_the_sysctls_asked_for_are_in_effect() {
+fn locked_memory_caches_no_file_and_requested_sysctls_are_in_effect() {
     let Some(folder) = lab() else { return };
     let words = "bonnie --fs ext4 --disk hdd-7200 --ram 256M --set file-size=60M --set seeks=200 \
             --set char=0 --set files=0 --verify names";
@@ -273,7 +273,7 @@ fn memory_that_is_held_caches_no_file_and_the_sysctls_asked_for_are_in_effect() 
 }
 
 #[test]
-fn what_the_guest_does_not_have_fails_before_the_first_phase_by_its_name() {
+fn missing_sysctls_and_schedulers_fail_by_name_before_the_first_phase() {
     let Some(folder) = lab() else { return };
     for (words, why) in [
         ("--ram 256M --cacheable 185M", "--cacheable 185 MiB is not possible with --ram 256 MiB"),
@@ -367,7 +367,7 @@ fn all_kinds(folder: &Path, words: &str, repeat: usize) -> Vec<Value> {
 }
 
 #[test]
-fn what_is_in_flight_fills_most_of_the_disks_own_queue_and_no_more() {
+fn requests_in_flight_fill_most_of_the_disks_queue_and_no_more() {
     let Some(folder) = lab() else { return };
     // jfs writes thousands of small blocks all over its maps when files are removed.
     let words = "tarball --fs jfs --set files=3000 --disk hdd-7200 --seed 3 --out out";
@@ -382,7 +382,7 @@ fn what_is_in_flight_fills_most_of_the_disks_own_queue_and_no_more() {
 }
 
 #[test]
-fn a_solid_state_disk_is_trimmed_where_the_mount_asks_for_it_and_its_digits_repeat() {
+fn a_solid_state_drive_is_trimmed_if_the_mount_requests_it_and_is_bit_identical() {
     let Some(folder) = lab() else { return };
     let words =
         "tarball --fs plain=ext4 --fs 'trimmed=ext4 @ discard' --disk ssd-sata --set files=500";
@@ -433,7 +433,7 @@ fn a_small_guest_writes_four_times_its_memory() {
 #[test]
 fn a_guest_without_enough_memory_is_a_failed_trial_that_says_why() {
     let Some(folder) = lab() else { return };
-    // The kernel is told to keep nearly all of it free.
+    // vm.min_free_kbytes keeps nearly all of it free.
     let words = "dirops --fs ext4 --ram 96M --sysctl vm.min_free_kbytes=80000 --set files=20000 \
             --out out";
     let output = run(folder.path(), words);
@@ -470,7 +470,7 @@ fn a_full_file_system_fails_with_the_call_that_met_it() {
 }
 
 #[test]
-fn what_cannot_fit_is_refused_before_the_first_op_with_how_much_is_needed() {
+fn work_that_does_not_fit_is_refused_before_the_first_op_with_the_space_needed() {
     let Some(folder) = lab() else { return };
     // What mkfs leaves of 300 MiB, every block twice, is less than 250 MiB.
     let words = "tarball --fs 'btrfs -m dup -d dup' --set files=250 --set size=1M --size 300M \
@@ -484,7 +484,7 @@ fn what_cannot_fit_is_refused_before_the_first_op_with_how_much_is_needed() {
 }
 
 #[test]
-fn a_killed_guest_is_a_failed_trial_and_fsdyno_goes_on() {
+fn a_killed_guest_is_a_failed_trial_and_fsdyno_continues() {
     let Some(folder) = lab() else { return };
     let (child, guest) = started(folder.path());
     kill(guest, libc::SIGKILL);
@@ -516,7 +516,7 @@ fn a_killed_fsdyno_takes_its_guest_with_it_and_leaves_no_file() {
 }
 
 #[test]
-fn a_full_host_is_told_apart_from_a_broken_guest() {
+fn a_full_host_is_distinguished_from_a_broken_guest() {
     let Some(folder) = lab() else { return };
     let small = folder.path().join("small");
     std::fs::create_dir(&small).unwrap();
@@ -561,7 +561,7 @@ fn every_file_system_holds_at_full_size_under_three_seeds_and_on_other_kernels()
     assert_eq!(code(&output), 0, "{}", stderr(&output));
 }
 
-/// What docs/disks.md compares with a published rate. Exactness is asserted; how near the rate comes
+/// The rate that docs/disks.md compares with a published one. Exactness is asserted; how near the rate comes
 /// is a number there and no promise, so it is only printed.
 #[test]
 fn bonnies_seeks_on_the_disk_of_2006_repeat_exactly() {
@@ -594,7 +594,7 @@ fn bonnies_seeks_on_the_disk_of_2006_repeat_exactly() {
 }
 
 #[test]
-fn keeping_the_log_of_requests_changes_no_digit_and_the_log_counts_what_the_disk_did() {
+fn the_request_log_does_not_change_results_and_has_all_requests() {
     let Some(folder) = lab() else { return };
     let words = "tarball --fs ext4 --set files=300 --seed 3 --out";
     let kept = run(folder.path(), &format!("{words} kept --keep-log"));
@@ -633,5 +633,5 @@ fn keeping_the_log_of_requests_changes_no_digit_and_the_log_counts_what_the_disk
     // What is there is not run again for its log, and that is said.
     let again = run(folder.path(), &format!("{words} plain --keep-log"));
     assert_eq!(code(&again), 0);
-    assert!(stderr(&again).contains("no log of their requests"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("have no request log"), "{}", stderr(&again));
 }

@@ -1,5 +1,5 @@
-//! The model of ext2 directories from end to end: the same digits each time, what it is said wherever it is
-//! shown, and what it cannot do refused.
+//! The model of ext2 directories from end to end: bit-identical each time, marked as a model wherever it is
+//! shown, and unsupported options refused.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod common;
@@ -35,7 +35,7 @@ fn the_three_of_2001_run_in_seconds_and_twice_the_same() {
 }
 
 #[test]
-fn what_the_model_has_not_is_refused_before_any_work() {
+fn options_that_the_model_lacks_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     for (words, right) in [
         ("dirops --on model --kernel 6.1", "--kernel is for the lab"),

@@ -107,7 +107,7 @@ fn a_run_over_sftp_leaves_nothing() {
 }
 
 #[test]
-fn what_a_killed_run_leaves_is_found_and_removed() {
+fn leftovers_of_a_killed_run_are_found_and_removed() {
     let Some(mounted) = Mounted::new("bindfs", &[]) else { return };
     let words = "run dirops --set files=2000000 --out";
     let mut child = fsdyno(mounted.folder.path())
@@ -131,7 +131,7 @@ fn what_a_killed_run_leaves_is_found_and_removed() {
     });
 }
 
-/// What a trial in a directory says of its device: the source of its mount, and whether each phase's data has
+/// The device of a trial in a directory: the source of its mount, and whether each phase's data has
 /// left the cache of every device.
 fn is_durable(directory: &Path, source: &str) {
     let out = tempfile::tempdir().unwrap();

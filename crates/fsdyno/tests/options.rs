@@ -1,5 +1,5 @@
 //! Every spec of `common/specs.rs` is made, mounted, used, verified and checked in the lab, and has the
-//! effect that it promises. CI runs a handful, `make test-full` all of them under three workloads; with
+//! effect in its row. CI runs a handful, `make test-full` all of them under three workloads; with
 //! FSDYNO_WRITE_DOCS=1 that writes docs/filesystems.md from the records.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -29,13 +29,13 @@ fn mounted(trial: &Value) -> Vec<String> {
     shown.chain(line(trial, "mount options")).collect()
 }
 
-/// What mountinfo shows of the file system below.
+/// The mountinfo of the file system below.
 fn below(trial: &Value) -> Vec<String> {
     let shown = trial["conditions"]["below"].as_str().unwrap_or_default();
     shown.split([' ', ',']).map(String::from).collect()
 }
 
-/// What is not as the row promises.
+/// The differences from the row.
 fn wrong(row: &Row, trial: &Value) -> Vec<String> {
     if trial["outcome"] != "ok" || clean(trial) == Some(false) {
         return vec![format!("{}: {} {}", row.spec, trial["outcome"], trial["reason"])];
@@ -93,7 +93,7 @@ fn options_have_the_effect_that_is_read_back() {
 }
 
 #[test]
-fn what_mkfs_does_not_take_fails_once_in_seconds_with_its_own_words() {
+fn an_option_that_mkfs_refuses_fails_once_in_seconds_with_mkfss_message() {
     let Some(folder) = lab() else { return };
     for (spec, words) in [
         ("ext4 -I 100", "mke2fs: invalid inode size 100"),
@@ -117,7 +117,7 @@ fn what_mkfs_does_not_take_fails_once_in_seconds_with_its_own_words() {
 }
 
 #[test]
-fn a_period_makes_the_file_systems_of_its_year_and_shows_how() {
+fn a_period_makes_the_file_systems_of_its_year_and_shows_the_commands() {
     let Some(folder) = lab() else { return };
     let words = "dirops --set files=50 --size 2G --period 2004 --fs 'ext3 @ noatime' --fs xfs \
         --jobs 2 --out out";
@@ -219,18 +219,18 @@ fn docs() -> PathBuf {
 const HEAD: &str = "\
 # File systems and options
 
-Each spec of this table was typed after `--fs`, made, mounted and used in the lab by three small workloads
-(dirops, 200 files; fdtree, 2 levels of 3 directories and 4 files; postmark, 100 files and 200 transactions), its
-tree read back and compared byte by byte, and its own check run on what was left. `verified` says that all of
-that went well; where `check` is `none` the file system has no check, or lies in memory. What is in effect was
-read back from the file system and the mount, not taken from what was typed. The table is written from the records:
+Each spec of this table was given to `--fs`, made, mounted and used in the lab by three small workloads
+(dirops, 200 files; fdtree, 2 levels of 3 directories and 4 files; postmark, 100 files and 200 transactions); its
+tree was read back and compared byte by byte, and its own check was run at the end. `verified` means that all of
+this succeeded; `none` under `check` means that the file system has no check, or is in memory. Options in effect were
+read back from the file system and the mount, not copied from the spec. The table is generated from the records:
 
     FSDYNO_WRITE_DOCS=1 FSDYNO_TEST=full cargo test --release --locked -p fsdyno --test options every_option
 
-The specs stand in `crates/fsdyno/tests/common/specs.rs`. Other options of mkfs and mount are taken too
-(`fsdyno show filesystem NAME`); what mkfs does not take fails with its own words. `{journal}` is the lab's
-second disk, 256 MiB here. Btrfs lies on one device: its raid profiles need several that it knows itself, and
-`--raid` gives it one md array. `raw` has no tree and is tested apart; `reiser4` waits for a kernel that has it.
+The specs are in `crates/fsdyno/tests/common/specs.rs`. Other options of mkfs and mount are accepted, too
+(`fsdyno show filesystem NAME`); an option that mkfs refuses fails with mkfs's own message. `{journal}` is the lab's
+second disk, 256 MiB here. Btrfs is on one device: its raid profiles need several devices, and
+`--raid` provides one md array. `raw` has no tree and is tested separately; `reiser4` needs a kernel that includes it.
 
 | spec | kernel | in effect | dirops | fdtree | postmark | check |
 |---|---|---|---|---|---|---|

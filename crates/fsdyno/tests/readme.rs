@@ -1,4 +1,4 @@
-//! Each command of the README can be typed a second time.
+//! Each command of the README can be repeated.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod common;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use common::{can_mount, can_run_the_lab, code, run, stderr};
 
-/// What a command needs to run.
+/// The requirements of a command.
 #[derive(Clone, Copy, PartialEq)]
 enum Needs {
     Nothing,
@@ -17,8 +17,8 @@ enum Needs {
 }
 use Needs::{Lab, Mounts, Nothing};
 
-/// How a command of the README begins, what it needs, and the same in small. In the lab what goes into a folder of
-/// its own is only planned: the folder is another each time.
+/// The beginning of a command of the README, its requirements, and a small version of it. In the lab, commands with
+/// a new folder are only planned.
 const SMALL: &[(&str, Needs, &[&str])] = &[
     (
         "run dirops tarball --on /srv/scratch",
@@ -129,7 +129,7 @@ fn commands(readme: &str) -> Vec<&str> {
 }
 
 #[test]
-fn each_command_of_the_readme_ends_well_a_second_time() {
+fn each_command_of_the_readme_succeeds_a_second_time() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("my-study.toml"), STUDY).unwrap();
@@ -178,7 +178,7 @@ exec "$FSDYNO" "$@"
 "#;
 
 #[test]
-fn make_demo_ends_well_a_second_time() {
+fn make_demo_succeeds_a_second_time() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("fsdyno");

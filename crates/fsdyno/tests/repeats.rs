@@ -1,5 +1,5 @@
 //! `fsdyno run --width`: the number of repeats by a pilot, stored, resumed, refused where it cannot hold. It runs in
-//! the model, which needs no kernel and gives the same digits each time.
+//! the model, which needs no kernel and is bit-identical each time.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod common;
@@ -13,7 +13,7 @@ use serde_json::Value;
 const COMMAND: &str =
     "run dirops --on model --set files=300 --set order=random --width 0.2% --at-most 9";
 
-/// What must be alike however often the run was stopped.
+/// The part that must be equal after any number of stops.
 fn results(folder: &Path) -> Vec<(String, Value, Value)> {
     let trial = |trial: Value| {
         let id = format!("{} {}", trial["trial_id"], trial["plan"]["label"]);
@@ -23,7 +23,7 @@ fn results(folder: &Path) -> Vec<(String, Value, Value)> {
 }
 
 #[test]
-fn a_run_that_is_stopped_at_any_trial_goes_on_to_the_same_number_in_the_same_order() {
+fn a_run_stopped_at_any_trial_resumes_to_the_same_number_in_the_same_order() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let done = run(folder, &format!("{COMMAND} --out whole"));
@@ -47,7 +47,7 @@ fn a_run_that_is_stopped_at_any_trial_goes_on_to_the_same_number_in_the_same_ord
 }
 
 #[test]
-fn what_cannot_be_reached_is_said_at_once_and_in_the_table() {
+fn a_width_that_cannot_be_reached_is_reported_at_once_and_in_the_table() {
     let place = tempfile::tempdir().unwrap();
     let words = COMMAND.replace("0.2%", "0.0001%").replace("9", "5") + " --out few";
     let done = run(place.path(), &words);
@@ -58,7 +58,7 @@ fn what_cannot_be_reached_is_said_at_once_and_in_the_table() {
 }
 
 #[test]
-fn a_rule_is_not_changed_once_results_are_seen_and_shares_have_none() {
+fn a_rule_does_not_change_after_results_and_shards_have_none() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     assert_eq!(code(&run(folder, &format!("{COMMAND} --out there"))), 0);
@@ -69,9 +69,12 @@ fn a_rule_is_not_changed_once_results_are_seen_and_shares_have_none() {
             COMMAND.replace("0.2%", "0.1%") + " --out there",
             "under --width 0.2% --at-most 9 --seed 1",
         ),
-        (format!("{COMMAND} --shard 1/2 --out share"), "give the shares that number with --repeat"),
+        (
+            format!("{COMMAND} --shard 1/2 --out share"),
+            "give all shards the number that it prints with --repeat",
+        ),
         (COMMAND.replace("0.2%", "0%"), "such as 2%"),
-        (COMMAND.replace("0.2%", "0.002"), "it may be 0.002% or 0.2%; write the percent sign"),
+        (COMMAND.replace("0.2%", "0.002"), "ambiguous: 0.002% or 0.2%; write the percent sign"),
         (format!("{COMMAND} --repeat 3"), "cannot be used with"),
     ] {
         let refused = run(folder, &words);
@@ -89,5 +92,5 @@ fn a_dry_run_shows_the_pilot_in_its_order() {
     let text = stdout(&shown);
     assert!(text.contains("15 trials in this order: "), "{text}");
     assert!(text.contains("(number above/seed; shuffled by --seed 7)"), "{text}");
-    assert!(text.contains("then as many more as --width takes"), "{text}");
+    assert!(text.contains("--width then adds trials"), "{text}");
 }

@@ -1,5 +1,5 @@
-//! A run that is killed and started again, as often as you like, stores what one stores that went
-//! through: in the lab the same bytes in the same order, but for what is the host's.
+//! A run that is killed and resumed any number of times stores the same as an uninterrupted one:
+//! in the lab the same bytes in the same order, except values of the host.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -47,7 +47,7 @@ fn series(folder: &Path, out: &str) -> Vec<String> {
     text.lines().map(str::to_string).collect()
 }
 
-/// Starts a run so often, and kills it each time, within so many milliseconds.
+/// Starts a run `kills` times and kills it each time within a number of milliseconds.
 fn kill(folder: &Path, words: &str, out: &str, kills: u32, most: u64, dice: &mut SplitMix64) {
     for _ in 0..kills {
         let mut child = start(folder, words, out);
@@ -57,7 +57,7 @@ fn kill(folder: &Path, words: &str, out: &str, kills: u32, most: u64, dice: &mut
     }
 }
 
-/// Runs once through and once with so many kills, each within the time that a trial takes or so.
+/// Runs once uninterrupted and once with a number of kills, each within about the time of a trial.
 fn compare(words: &str, trials: u32, kills: u32, dice: &mut SplitMix64) {
     let folder = tempfile::tempdir().unwrap();
     let took = to_the_end(folder.path(), words, "through");
@@ -82,7 +82,7 @@ fn compare(words: &str, trials: u32, kills: u32, dice: &mut SplitMix64) {
 }
 
 #[test]
-fn a_run_that_is_killed_and_goes_on_stores_the_same_bytes_in_the_same_order() {
+fn a_killed_and_resumed_run_stores_the_same_bytes_in_the_same_order() {
     if !can_run_the_lab() {
         return;
     }
@@ -99,7 +99,7 @@ fn a_run_that_is_killed_and_goes_on_stores_the_same_bytes_in_the_same_order() {
 }
 
 #[test]
-fn shares_and_pairs_of_trials_that_are_killed_come_to_the_same_bytes_too() {
+fn killed_shards_and_concurrent_trials_store_the_same_bytes() {
     if !full() || !can_run_the_lab() {
         return eprintln!("skipped: it runs in the lab for long (make test-full)");
     }

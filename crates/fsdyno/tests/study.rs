@@ -1,5 +1,5 @@
-//! Studies from end to end: what is wrong in a file is told before any work, what was stopped goes on, and the
-//! study of the docs is one that can be run.
+//! Studies from end to end: errors in a file are reported before any work, stopped studies resume, and the
+//! study of the docs runs.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod common;
@@ -79,7 +79,7 @@ fn trials(results: &Path) -> BTreeSet<String> {
     text.lines().map(|line| line.split_once(",\"host\":").unwrap().0.to_string()).collect()
 }
 
-/// Two rows that are one and a third, of which a claim says what one seed leaves open.
+/// Two rows with a ratio near the bound of a claim for one seed.
 const NEAR: &str = r#"
 title = "Are they alike?"
 question = "Is one of two equal ones faster?"
@@ -99,7 +99,7 @@ more_than = 1.0
 "#;
 
 #[test]
-fn a_verdict_of_one_seed_near_its_bound_gets_two_seeds_more_of_its_own_rows() {
+fn a_verdict_of_one_seed_near_its_bound_gets_two_more_seeds_for_its_rows() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let of = |out: &str| -> Vec<String> {
@@ -115,32 +115,32 @@ fn a_verdict_of_one_seed_near_its_bound_gets_two_seeds_more_of_its_own_rows() {
         seeds
     };
     let dry = study(folder, NEAR, "--dry-run");
-    let said = "Where one seed leaves the number of a claim within 20 % of its bound, its rows get 2 seeds more: at most 6 \
-                more trials (--no-more-seeds leaves them out)\n";
+    let said = "If the value of a claim for one seed lies within 20 % of its bound, its configurations get 2 more seeds: at most 6 \
+                more trials (--no-more-seeds disables this)\n";
     assert!(stdout(&dry).ends_with(said), "{}", stdout(&dry));
     for (words, out) in [("--no-more-seeds", "off"), ("--repeat 1", "one")] {
         let done = study(folder, NEAR, &format!("{words} --out {out}"));
         assert_eq!(code(&done), 0, "{}", stderr(&done));
         assert_eq!(of(out), ["far 1", "one 1", "other 1"], "{words}");
         assert!(
-            !stdout(&study(folder, NEAR, &format!("{words} --dry-run"))).contains("seeds more")
+            !stdout(&study(folder, NEAR, &format!("{words} --dry-run"))).contains("more seeds")
         );
         assert!(stdout(&done).contains("C1 undecided, one seed"), "{}", stdout(&done));
     }
     let done = study(folder, NEAR, "--out more");
-    let said = "one seed leaves C1 within 20 % of the bound: 4 more trials of one, other in once as it stands";
+    let said = "with one seed, C1 within 20 % of the bound; running 4 more trials of one, other in once as it stands";
     assert!(stderr(&done).contains(said), "{}", stderr(&done));
     let all = ["far 1", "one 1", "one 2", "one 3", "other 1", "other 2", "other 3"];
     assert_eq!(of("more"), all);
     assert!(!stdout(&done).contains("one seed"), "{}", stdout(&done));
     // The same command goes on where it was: here there is nothing left.
     let again = study(folder, NEAR, "--out more");
-    assert!(!stderr(&again).contains("one seed leaves"), "{}", stderr(&again));
+    assert!(!stderr(&again).contains("with one seed"), "{}", stderr(&again));
     assert_eq!(of("more"), all);
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_told_with_its_place_before_any_work() {
+fn errors_in_a_file_are_reported_with_their_position_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     for (from, to, place, says) in [
         (
@@ -228,16 +228,16 @@ fn what_is_wrong_in_a_file_is_told_with_its_place_before_any_work() {
 }
 
 #[test]
-fn what_cannot_be_meant_on_the_command_line_is_told() {
+fn invalid_arguments_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     for (words, says) in [
         ("--only curv", "--only curv: the study has no such run; did you mean 'curve'?"),
-        ("--only once --only once", "--only names once twice"),
+        ("--only once --only once", "--only once is given twice"),
         (
             "--fs clasic",
-            "--fs clasic: no run that is asked for has such a row; did you mean 'classic'?",
+            "--fs clasic: no selected run has this configuration; did you mean 'classic'?",
         ),
-        ("--fs classic --fs classic", "--fs names classic twice"),
+        ("--fs classic --fs classic", "--fs classic is given twice"),
         ("--scale 2", "a scale is 1 or 1 over a whole number, such as 1/10"),
         ("--scale 1/1000", "the smallest scale that works is 1/"),
         ("--as yesterday", "possible values: then, today"),
@@ -254,7 +254,7 @@ fn what_cannot_be_meant_on_the_command_line_is_told() {
 }
 
 #[test]
-fn a_dry_run_says_what_each_run_does_at_its_scale_and_touches_nothing() {
+fn a_dry_run_prints_each_run_at_its_scale_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let output = study(folder.path(), STUDY, "--dry-run --repeat 2");
     assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -285,7 +285,7 @@ fn a_dry_run_says_what_each_run_does_at_its_scale_and_touches_nothing() {
 }
 
 #[test]
-fn a_study_in_parts_is_the_study_in_one_and_what_is_done_is_only_shown() {
+fn a_study_run_in_parts_equals_one_run_at_once_and_finished_parts_are_only_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let whole = study(path, STUDY, "--out whole --format json");
@@ -311,7 +311,7 @@ fn a_study_in_parts_is_the_study_in_one_and_what_is_done_is_only_shown() {
         assert_eq!(trials(&whole), trials(&parts), "{leg}");
     }
     let again = study(path, STUDY, "--out whole --format json");
-    assert!(stderr(&again).contains("6 of 6 trials are there already"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("6 of 6 trials are stored already"), "{}", stderr(&again));
     assert_eq!(stdout(&again), stdout(&whole));
     let shown = run(path, "report whole --format json");
     assert_eq!(code(&shown), 0, "{}", stderr(&shown));
@@ -325,10 +325,10 @@ fn a_study_in_parts_is_the_study_in_one_and_what_is_done_is_only_shown() {
     let page = std::fs::read_to_string(path.join("whole/report.html")).unwrap();
     assert!(page.contains("At 800 files it is faster") && page.contains("fun is no figure"));
     let beside = run(path, "report whole parts");
-    assert!(stderr(&beside).contains("is shown alone"), "{}", stderr(&beside));
+    assert!(stderr(&beside).contains("report it alone"), "{}", stderr(&beside));
 }
 
-/// What `fsdyno why` and `fsdyno crash` leave in a study's folder, without the lab that they need.
+/// Writes the files of `fsdyno why` and `fsdyno crash` to a study's folder, without the lab.
 fn put_beside(out: &Path) {
     let text = std::fs::read_to_string(out.join("then/curve/trials.ndjson")).unwrap();
     let trial: fsdyno_record::Trial = serde_json::from_str(text.lines().next().unwrap()).unwrap();
@@ -377,7 +377,7 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_archive_is_judged_as_the_folder_is_and_has_what_stands_beside_it() {
+fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let good = |words: &str| {
@@ -424,7 +424,7 @@ fn an_archive_is_judged_as_the_folder_is_and_has_what_stands_beside_it() {
     assert!(readme.contains("| once | as it stands | 1 to 2 | 4 |"), "{readme}");
     // What is kept is read, and never gone on with or written over.
     for (words, says) in [
-        ("study ./my.toml --out kept", "what report --archive left, which is only read"),
+        ("study ./my.toml --out kept", "is an archive (report --archive), which is read-only"),
         ("report out --archive kept", "'kept' is not empty; give --archive a new folder"),
         ("report out --archive out/x/y", "'out/x/y' lies in the study's own folder 'out'"),
         ("report out/then/curve --archive other", "--archive is for the folder of a study"),
@@ -434,12 +434,12 @@ fn an_archive_is_judged_as_the_folder_is_and_has_what_stands_beside_it() {
         assert!(stderr(&output).contains(says), "{words}: {}", stderr(&output));
     }
     let hidden = run(path, "run dirops --on model --fs classic-ext2 --out kept/then/curve");
-    assert!(stderr(&hidden).contains("which is only read"), "{}", stderr(&hidden));
+    assert!(stderr(&hidden).contains("which is read-only"), "{}", stderr(&hidden));
     // What stands beside the trials is no part of what is judged.
     for beside in ["then/curve/why.ndjson", "crash/dirops/crash.json"] {
         std::fs::write(path.join("out").join(beside), "broken\n{}\n").unwrap();
         let told = stderr(&good("report out --html page.html"));
-        assert!(told.contains("left out: ") && told.contains(beside), "{told}");
+        assert!(told.contains("omitted: ") && told.contains(beside), "{told}");
     }
     let cut = path.join("kept/then/curve/trials.ndjson.zst");
     let bytes = std::fs::read(&cut).unwrap();
@@ -451,7 +451,7 @@ fn an_archive_is_judged_as_the_folder_is_and_has_what_stands_beside_it() {
 }
 
 #[test]
-fn numbers_of_a_study_are_kept_apart_and_what_its_folder_has_lost_is_told() {
+fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let dry = study(path, STUDY, "--out out --dry-run --only once");
@@ -479,7 +479,7 @@ fn numbers_of_a_study_are_kept_apart_and_what_its_folder_has_lost_is_told() {
     }
     std::fs::remove_dir_all(path.join("out/today")).unwrap();
     let text = shown("");
-    assert!(text.starts_with("as today: not run. No trial is in today/curve: "), "{text}");
+    assert!(text.starts_with("as today: not run. today/curve has no trials: "), "{text}");
     let told: serde_json::Value = serde_json::from_str(&shown("--format json")).unwrap();
     assert_eq!(told["not_run"][0]["conditions"], "as today");
     // Records in the folder of another run would be judged as if they were that one's.
@@ -505,13 +505,13 @@ fn numbers_of_a_study_are_kept_apart_and_what_its_folder_has_lost_is_told() {
 }
 
 #[test]
-fn a_kernel_for_runs_of_which_none_is_in_the_lab_is_refused_and_else_it_is_said() {
+fn a_kernel_is_refused_without_a_run_in_the_lab_and_else_noted() {
     let folder = tempfile::tempdir().unwrap();
     for words in ["--kernel 6.1 --out results", "--kernel 6.1 --dry-run"] {
         let output = study(folder.path(), STUDY, words);
         assert_eq!(code(&output), 2);
-        let says = "--kernel 6.1 is for the lab, and no run that is asked for is in it (curve as then on model, \
-                    curve as today on model, once as it stands on model); leave it out";
+        let says = "--kernel 6.1 is for the lab, and no selected run is in the lab (curve as then on model, \
+                    curve as today on model, once as it stands on model); remove --kernel";
         assert!(stderr(&output).contains(says), "{}", stderr(&output));
     }
     assert!(!folder.path().join("results").exists());
@@ -521,7 +521,7 @@ fn a_kernel_for_runs_of_which_none_is_in_the_lab_is_refused_and_else_it_is_said(
     let output = study(folder.path(), &mixed, "--kernel 6.1 --dry-run");
     // Where the lab's kernel is not here yet, that is said behind what would be run.
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
-    let says = "the kernel does not matter to curve as then on model, curve as today on model\n";
+    let says = "--kernel does not apply to curve as then on model, curve as today on model\n";
     assert!(stderr(&output).contains(says), "{}", stderr(&output));
     let here = run(folder.path(), "run dirops --on . --kernel 6.1");
     assert_eq!(code(&here), 2);
@@ -529,7 +529,7 @@ fn a_kernel_for_runs_of_which_none_is_in_the_lab_is_refused_and_else_it_is_said(
 }
 
 #[test]
-fn a_folder_of_another_scale_or_of_runs_that_were_changed_is_refused() {
+fn a_folder_of_another_scale_or_of_changed_runs_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let first = study(path, STUDY, "--out out --only once --scale 1/2");
@@ -538,7 +538,11 @@ fn a_folder_of_another_scale_or_of_runs_that_were_changed_is_refused() {
     let stored = std::fs::read_to_string(path.join("out/study.toml")).unwrap();
     assert!(stored.contains("scale = \"1/2\"\n"), "{stored}");
     let full = study(path, STUDY, "--out out --only once");
-    assert!(stderr(&full).contains("is of scale 1/2, and this is scale 1"), "{}", stderr(&full));
+    assert!(
+        stderr(&full).contains("has scale 1/2, and this command has scale 1"),
+        "{}",
+        stderr(&full)
+    );
     let other = STUDY.replace("files = 300", "files = 600");
     let other = study(path, &other, "--out out --only once --scale 1/2");
     assert_eq!(code(&other), 2);
@@ -554,11 +558,11 @@ fn a_folder_of_another_scale_or_of_runs_that_were_changed_is_refused() {
     std::fs::create_dir(path.join("mine")).unwrap();
     std::fs::write(path.join("mine/thesis"), "mine").unwrap();
     let mine = study(path, STUDY, "--out mine");
-    assert!(stderr(&mine).contains("is not the folder of a study"), "{}", stderr(&mine));
+    assert!(stderr(&mine).contains("not the folder of a study"), "{}", stderr(&mine));
 }
 
 #[test]
-fn a_study_toml_of_the_users_own_is_not_written_over() {
+fn a_users_own_study_toml_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     std::fs::create_dir(path.join("mine")).unwrap();
@@ -566,14 +570,18 @@ fn a_study_toml_of_the_users_own_is_not_written_over() {
     std::fs::write(path.join("mine/study.toml"), &own).unwrap();
     let refused = study(path, STUDY, "--out mine --only once");
     assert_eq!(code(&refused), 2);
-    assert!(stderr(&refused).contains("no results of it"), "{}", stderr(&refused));
+    assert!(
+        stderr(&refused).contains("a different study.toml and no results"),
+        "{}",
+        stderr(&refused)
+    );
     assert_eq!(std::fs::read_to_string(path.join("mine/study.toml")).unwrap(), own);
     let same = study(path, &own, "--out mine --only once");
     assert_eq!(code(&same), 0, "{}", stderr(&same));
 }
 
 #[test]
-fn a_study_that_is_stopped_says_how_to_go_on() {
+fn a_stopped_study_prints_how_to_resume() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("my.toml"), STUDY).unwrap();
     let mut child = fsdyno(folder.path())
@@ -590,7 +598,7 @@ fn a_study_that_is_stopped_says_how_to_go_on() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 130, "{}", stderr(&output));
     let told = stderr(&output);
-    assert!(told.contains("go on with:\n  fsdyno study ./my.toml"), "{told}");
+    assert!(told.contains("resume with:\n  fsdyno study ./my.toml"), "{told}");
     assert!(stdout(&output).contains("At 800 files it is faster"), "what is there is shown");
 }
 
@@ -618,7 +626,7 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
 }
 
 #[test]
-fn the_studies_that_come_with_it_are_listed_and_shown() {
+fn the_built_in_studies_are_listed_and_shown() {
     let folder = tempfile::tempdir().unwrap();
     let smaller = run(folder.path(), "study guenter-2008 --scale 1/10 --dry-run");
     assert!([0, 3].contains(&code(&smaller)), "{}", stderr(&smaller));
@@ -637,7 +645,7 @@ fn the_studies_that_come_with_it_are_listed_and_shown() {
 }
 
 #[test]
-fn in_the_lab_a_study_in_two_parts_stores_what_one_in_one_stores() {
+fn in_the_lab_a_study_in_two_parts_stores_the_same_as_at_once() {
     if !full() || !can_run_the_lab() {
         return;
     }
@@ -676,7 +684,7 @@ fn in_the_lab_a_study_in_two_parts_stores_what_one_in_one_stores() {
 }
 
 #[test]
-fn trials_of_a_kept_study_run_again_and_each_says_how_it_repeats() {
+fn trials_of_an_archived_study_are_repeated_with_a_verdict_on_each() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let made = study(path, STUDY, "--only once --out out");
@@ -687,7 +695,7 @@ fn trials_of_a_kept_study_run_again_and_each_says_how_it_repeats() {
         (code(&output), stdout(&output), stderr(&output))
     };
     let (exit, text, said) = check("kept --check 5");
-    assert!(said.contains("runs the 2 trials of 2 again that took least time: "), "{said}");
+    assert!(said.contains("repeating the shortest 2 trials of 2, which took "), "{said}");
     let each: BTreeSet<&str> = text.lines().collect();
     let of = |row: &str| format!("once as it stands, {row}, seed 1: bit-identical");
     assert_eq!((exit, each), (0, BTreeSet::from([&*of("classic"), &*of("indexed")])), "{said}");
@@ -709,24 +717,24 @@ fn trials_of_a_kept_study_run_again_and_each_says_how_it_repeats() {
     std::fs::write(&stored, other(&own)).unwrap();
     let (exit, text, said) = check("out --check 1");
     assert!(
-        text.contains("bit-identical; another lab identity: program (stored by fsdyno "),
+        text.contains("bit-identical; lab identity differs in program (stored by fsdyno "),
         "{text}"
     );
     assert_eq!(exit, 0, "{said}");
     std::fs::write(&stored, other(&more)).unwrap();
     let (exit, text, said) = check("out --check 1");
-    let how = ": DIFFERENT: phase create: 300 calls of create, and 301 in the stored trial; another lab identity: program";
+    let how = ": DIFFERENT: phase create: 300 calls of create, and 301 in the stored trial; lab identity differs in program";
     assert!(exit == 1 && text.contains(how), "{text}{said}");
 
     for (words, says) in [
-        ("kept", "'kept' is the folder of a study; show it with fsdyno report kept"),
+        ("kept", "'kept' is the folder of a study; to report it: fsdyno report kept"),
         (
             "./my.toml --check 1",
-            "'./my.toml' has no study.toml; --check takes the folder of a study",
+            "'./my.toml' has no study.toml; --check needs the folder of a study",
         ),
         ("kept --check 1 --only twice", "--only twice: the study has no such run"),
         ("kept --check 1 --repeat 2", "cannot be used with"),
-        ("kept --check 1 --fs other", "'kept' has no such trial"),
+        ("kept --check 1 --fs other", "'kept' has no selected trial"),
     ] {
         let (exit, _, said) = check(words);
         assert!(exit == 2 && said.contains(says), "{words}: {said}");

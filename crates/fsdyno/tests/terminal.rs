@@ -1,4 +1,4 @@
-//! What a terminal sees: colour where there is one and nobody refuses it, and no row wider than it is.
+//! Output on a terminal: coloured unless NO_COLOR is set, and no row wider than the terminal.
 //! `script` (util-linux) is the terminal; where it is missing the tests are skipped with that reason.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
@@ -24,7 +24,7 @@ fn result(folder: &Path) {
     std::fs::write(&file, format!("{before}\"label\":\"比較\"{after}")).unwrap();
 }
 
-/// What a terminal of so many columns is sent by `fsdyno WORDS`; none without `script`.
+/// The output of `fsdyno WORDS` on a terminal with this number of columns; none without `script`.
 fn on_a_terminal(
     folder: &Path,
     words: &str,
@@ -70,7 +70,7 @@ fn colour_is_for_terminals_and_no_color_refuses_it() {
 }
 
 #[test]
-fn no_line_is_wider_than_the_terminal_and_what_was_left_out_is_said() {
+fn no_line_is_wider_than_the_terminal_and_omitted_columns_are_named() {
     let folder = tempfile::tempdir().unwrap();
     result(folder.path());
     crashed(folder.path(), "a", "比較 with a label that is longer than any line", "crash");

@@ -1,4 +1,4 @@
-//! `fsdyno why` in the lab: the second pass repeats the first, what it saw sums up to the log, and nearly all of it
+//! `fsdyno why` in the lab: the profiled run repeats the first one, its counts sum up to the log, and nearly all of it
 //! is attributed.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -22,7 +22,7 @@ fn sum(it: &Value, name: &str) -> u64 {
     it["requests"].as_array().unwrap().iter().map(|row| row[name].as_u64().unwrap()).sum()
 }
 
-/// What has to hold of any row.
+/// Asserts that hold for any row.
 fn check(it: &Value, trial: &Value) {
     let of = |name: &str| it["log"][name].as_u64().unwrap();
     let what = format!("{} on {}: {}", it["workload"], it["label"], it["notes"]);
@@ -98,7 +98,7 @@ fn all(words: &str) {
     }
 }
 
-/// What has to hold whatever the file system, but that nearly all can be told.
+/// Asserts that hold for any file system, except that nearly all is attributed.
 #[test]
 fn a_trial_on_a_file_system_without_a_map_is_unattributed_and_its_sums_hold() {
     if !full() {
@@ -142,14 +142,14 @@ fn a_filled_reiserfs_is_explained() {
 }
 
 #[test]
-fn a_deadline_of_the_first_pass_is_that_of_the_second() {
+fn the_profiled_run_has_the_deadline_of_the_first_run() {
     if !full() {
         return println!("skipped: FSDYNO_TEST=full asks for it");
     }
     all("dirops --set files=100 --fs ext2 --deadline 5000");
 }
 
-/// Where a text lies.
+/// The position of a text.
 fn places(bytes: &[u8], text: &str) -> Vec<usize> {
     let of = |(at, window): (usize, &[u8])| (window == text.as_bytes()).then_some(at);
     bytes.windows(text.len()).enumerate().filter_map(of).collect()
@@ -181,7 +181,7 @@ fn own_kernel(folder: &Path, called: &str) -> String {
 }
 
 #[test]
-fn a_trial_on_a_kernel_of_ones_own_is_explained_with_that_kernel() {
+fn a_trial_on_a_users_own_kernel_is_explained_with_that_kernel() {
     if !full() {
         return println!("skipped: FSDYNO_TEST=full asks for it");
     }
@@ -196,10 +196,7 @@ fn a_trial_on_a_kernel_of_ones_own_is_explained_with_that_kernel() {
     let words = format!("why first --kernel '{}'", kernels[1]);
     let output = fsdyno(ours(), folder.path(), &words).output().unwrap();
     let said = stderr(&output);
-    assert!(
-        common::code(&output) == 2 && said.contains("no trial that is explained ran on that"),
-        "{said}"
-    );
+    assert!(common::code(&output) == 2 && said.contains("none of the trials ran on it"), "{said}");
     let rows = why(folder.path(), &format!("first --kernel '{}'", kernels[0]));
     check(&rows[0], &first[0]);
     let functions = rows[0]["functions"].as_array().unwrap();
@@ -207,7 +204,7 @@ fn a_trial_on_a_kernel_of_ones_own_is_explained_with_that_kernel() {
 }
 
 #[test]
-fn what_cannot_be_explained_is_said_before_any_work() {
+fn results_that_cannot_be_explained_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("data");
     std::fs::create_dir(&directory).unwrap();
@@ -215,7 +212,7 @@ fn what_cannot_be_explained_is_said_before_any_work() {
     assert!(output.status.success(), "{}", stderr(&output));
     for (words, says) in [
         ("why r", "did not run in the lab"),
-        ("why r --fs exta", "has no row 'exta'"),
+        ("why r --fs exta", "has no configuration 'exta'"),
         ("why nowhere", "failed to read"),
         ("why r --against-fs ext4", "--against"),
     ] {

@@ -1,20 +1,19 @@
-//! From the words of the command line to a [`Cli`], and the help that clap shows.
+//! Parses the arguments into a [`Cli`], and formats the help that clap shows.
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use super::Cli;
 
-/// Parses the words of this process.
+/// Parses the arguments of this process.
 ///
 /// # Errors
-/// What cannot be parsed, and what asks for help or the version.
-pub fn typed() -> Result<Cli, clap::Error> {
+/// Invalid arguments, and requests for help or the version.
+pub fn parse_args() -> Result<Cli, clap::Error> {
     let mut matches = command().try_get_matches()?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
 }
 
-/// The command line as it is shown: paragraphs of help are written here in lines, and wrapped as wide as the
-/// terminal is.
+/// The clap command with each paragraph of help joined to one line, which clap wraps to the terminal's width.
 fn command() -> clap::Command {
     Cli::command().mut_subcommands(with_negative_numbers).mut_subcommands(|sub| {
         match sub.get_after_help().map(ToString::to_string) {
@@ -24,7 +23,8 @@ fn command() -> clap::Command {
     })
 }
 
-/// A number below zero is a value, which its option refuses in its own words, and no unknown option.
+/// Lets options with numbers accept negative ones as values, so that the option's own error is shown and not
+/// "unknown option".
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.mut_args(|arg| {
         let takes = |names: &[&str]| {
@@ -35,14 +35,14 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
         };
         match (takes(&["N", "SECONDS"]), takes(&["PERCENT", "SIZE"])) {
             (true, _) => arg.allow_negative_numbers(true),
-            // Of these clap knows no number, for they end in a letter or a sign.
+            // clap does not recognize these as numbers, because they end in a letter or a sign.
             (_, true) => arg.allow_hyphen_values(true),
             _ => arg,
         }
     })
 }
 
-/// The text with each paragraph in one line; what is set in, as examples are, stays as it is.
+/// Joins each paragraph to one line; indented lines, such as examples, stay as they are.
 fn paragraphs(text: &str) -> String {
     let mut out: Vec<String> = Vec::new();
     let prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
@@ -55,7 +55,7 @@ fn paragraphs(text: &str) -> String {
     out.join("\n")
 }
 
-/// Examples for the first steps, and the exit codes.
+/// The end of `fsdyno --help`: first examples and the exit codes.
 pub fn after_help() -> String {
     format!("{EXAMPLES}\n\n{}", crate::exit::HELP)
 }
@@ -63,24 +63,26 @@ pub fn after_help() -> String {
 const EXAMPLES: &str = "\
 Examples:
   fsdyno run dirops --fs ext4 --fs xfs --repeat 3     # in the lab, without root
-  fsdyno run dirops --on /srv/scratch --repeat 5      # on a directory of yours
-  fsdyno list filesystems                             # what can run here, and what not
-  fsdyno show workload tarball                        # what it does, and its parameters
-  fsdyno doctor                                       # what works here, and what is missing";
+  fsdyno run dirops --on /srv/scratch --repeat 5      # on a directory of the host
+  fsdyno list filesystems                             # and whether each can run here
+  fsdyno show workload tarball                        # description and parameters
+  fsdyno doctor                                       # check what works here
 
-/// The command that a misspelt one is nearest to, where clap itself has no suggestion.
-pub fn meant(error: &clap::Error) -> Option<String> {
+See 'fsdyno COMMAND --help' for the options and examples of a command.";
+
+/// The command name nearest to an unknown one, if clap itself has no suggestion.
+pub fn nearest_command(error: &clap::Error) -> Option<String> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     if error.kind() != ErrorKind::InvalidSubcommand || error.to_string().contains("tip:") {
         return None;
     }
-    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
     let command = Cli::command();
     let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
     let names: Vec<&str> = shown.map(|it| it.get_name()).collect();
-    fsdyno_record::suggest::nearest(typed, names).map(String::from)
+    fsdyno_record::suggest::nearest(given, names).map(String::from)
 }
 
 #[cfg(test)]
@@ -101,16 +103,16 @@ mod tests {
                 "{name}: {after}"
             );
         }
-        let suggested = |typed: &str| {
-            let error = Cli::try_parse_from(["fsdyno", typed]).unwrap_err();
+        let suggested = |given: &str| {
+            let error = Cli::try_parse_from(["fsdyno", given]).unwrap_err();
             let text = error.to_string();
             let tip = text.contains("tip:").then(|| text.split('\'').nth(3).map(String::from));
-            meant(&error).or(tip.flatten())
+            nearest_command(&error).or(tip.flatten())
         };
-        for (typed, right) in
+        for (given, right) in
             [("rnu", "run"), ("runn", "run"), ("lst", "list"), ("repot", "report")]
         {
-            assert_eq!(suggested(typed).as_deref(), Some(right), "{typed}");
+            assert_eq!(suggested(given).as_deref(), Some(right), "{given}");
         }
         assert_eq!(suggested("qwertyuiop"), None);
     }
@@ -122,12 +124,12 @@ mod tests {
         let all = helps.filter_map(|sub| Some((sub.get_name(), sub.get_after_help()?.to_string())));
         for (name, help) in all {
             for line in help.lines().filter(|line| line.starts_with("  ")) {
-                // A command that is broken in the middle cannot be copied; two of crash are longer.
+                // A command that is wrapped cannot be copied; two examples of crash are longer.
                 assert!(line.chars().count() <= 80 || name == "crash", "{name}: {line}");
             }
             let prose = |line: &str| !line.is_empty() && !line.starts_with("  ");
             let lines: Vec<&str> = help.lines().collect();
-            // A paragraph is one line, which is wrapped as wide as the terminal is.
+            // A paragraph is one line, which clap wraps to the terminal's width.
             let broken = lines.windows(2).find(|pair| prose(pair[0]) && prose(pair[1]));
             assert_eq!(broken, None, "{name}: a break within a paragraph");
         }

@@ -1,4 +1,4 @@
-//! Stored trials that run again: the labs that they need, the job of each, and how this lab differs from theirs.
+//! Repeats stored trials: finds the labs that they need, makes their jobs, and compares lab identities.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use fsdyno_venue::{Commands, Identity, LabVenue, SetupHooks};
 
 use crate::exit::Failure;
 use crate::output::say;
-use crate::place;
+use crate::target;
 
-/// A lab for each kernel of these trials. `given` are kernels that are not found by their release, as
-/// `run --kernel` takes them.
+/// Finds a lab for each kernel of these trials. `given` are values of `--kernel` for kernels that are not found by their
+/// release.
 ///
 /// # Errors
-/// What is missing, or cannot be used.
+/// A requirement that is missing or unusable.
 pub fn venue<'a>(
     trials: impl Iterator<Item = &'a Trial>,
     given: &[String],
@@ -27,7 +27,7 @@ pub fn venue<'a>(
     let mut kernels = BTreeSet::new();
     let mut question = Question::default();
     for trial in trials {
-        // The record may be of somebody else: nothing of it is looked for before its commands are proven.
+        // The record may come from someone else: its commands are checked before anything in it is used.
         Commands::of(&trial.plan)?;
         kernels.extend(trial.plan.lab().map(|lab| lab.kernel.clone()));
         let workload = &trial.plan.workload;
@@ -43,7 +43,7 @@ pub fn venue<'a>(
     let labs = labs(&kernels, given)?;
     let hooks =
         SetupHooks { log: |line| say(&format!("fsdyno: {line}")), cancel: Arc::clone(stop) };
-    Ok(LabVenue::new(labs, place::executable(), std::env::temp_dir(), Cache::of_user()?)
+    Ok(LabVenue::new(labs, target::executable(), std::env::temp_dir(), Cache::of_user()?)
         .with_inputs(inputs)
         .with_setup_hooks(hooks))
 }
@@ -54,20 +54,20 @@ pub fn job(trial: &Trial) -> Job {
         trial_id: trial.trial_id.clone(),
         seed: trial.seed,
         plan: trial.plan.clone(),
-        // Part of what the guest reads, so it has to be that of the first run.
+        // The guest reads the deadline, so it must be that of the first run.
         deadline: trial.deadline_ns.unwrap_or(fsdyno_study::USUAL_DEADLINE),
         task: Task::Whole,
     }
 }
 
-/// The components of the lab identity in which this lab differs from that of a stored trial.
-pub fn differ(here: &Identity, trial: &Trial) -> Vec<String> {
+/// The components in which this lab's identity differs from that of a stored trial.
+pub fn differing_components(here: &Identity, trial: &Trial) -> Vec<String> {
     let names: BTreeSet<&String> = here.components.keys().chain(trial.lab.keys()).collect();
     let differs = |name: &&String| here.components.get(*name) != trial.lab.get(*name);
     names.into_iter().filter(differs).cloned().collect()
 }
 
-/// The labs of the kernels that plans name.
+/// Finds the labs of the kernels named in plans.
 fn labs(kernels: &BTreeSet<String>, given: &[String]) -> Result<Vec<Lab>, Failure> {
     let find = |kernel: &str| {
         let (kernel, cache) = (Some(kernel.to_string()), Cache::of_user()?);
@@ -78,16 +78,16 @@ fn labs(kernels: &BTreeSet<String>, given: &[String]) -> Result<Vec<Lab>, Failur
     for kernel in given {
         let lab = find(kernel)?;
         let fits = |name: &&String| {
-            // What was given stands behind the release, where several builds have one.
-            let (release, called) = name.split_once('@').unwrap_or((name, kernel));
-            lab.kernel_release() == release && called == kernel && !of_given.contains_key(name)
+            // A name is RELEASE@VALUE if several builds have one release.
+            let (release, value) = name.split_once('@').unwrap_or((name, kernel));
+            lab.kernel_release() == release && value == kernel && !of_given.contains_key(name)
         };
         match kernels.iter().find(fits) {
             Some(name) => drop(of_given.insert(name, lab)),
-            // Before the others are looked for, which may mean to bring them.
+            // Checked before the others are searched for, because that may download them.
             None => {
                 return Err(Failure::wrong(format!(
-                    "--kernel {kernel} is {}, and no trial that is explained ran on that; they ran on: {}",
+                    "--kernel {kernel} is {}, and none of the trials ran on it; they ran on: {}",
                     lab.kernel_release(),
                     kernels.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
                 )));
@@ -97,18 +97,18 @@ fn labs(kernels: &BTreeSet<String>, given: &[String]) -> Result<Vec<Lab>, Failur
     let mut of = |name: &String| -> Result<Lab, Failure> {
         let lab = match of_given.remove(name) {
             Some(lab) => lab,
-            None => find(kernel_names(name).1).map_err(|error| missing(name, error))?,
+            None => find(kernel_names(name).1).map_err(|error| not_found(name, error))?,
         };
         Ok(lab.named(name.clone()))
     };
     kernels.iter().map(&mut of).collect()
 }
 
-/// A kernel that nothing here finds may be one that the user built.
-fn missing(name: &str, error: LabError) -> Failure {
+/// Adds a hint to the error for a kernel that is not found: the user may have built it.
+fn not_found(name: &str, error: LabError) -> Failure {
     let failure = Failure::from(error);
     let message = format!(
-        "{failure}; if it was an image of yours ({name}), name it again: --kernel IMAGE or IMAGE:MODULES"
+        "{failure}; if it was your own image ({name}), give it again: --kernel IMAGE or IMAGE:MODULES"
     );
     Failure { message, ..failure }
 }

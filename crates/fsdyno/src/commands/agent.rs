@@ -1,9 +1,9 @@
-//! `fsdyno agent`: the process that issues the ops, here or as PID 1 of a guest.
+//! `fsdyno agent`: the process that issues the operations, on this host or as PID 1 of a guest.
 
 use crate::cli::Agent;
 use crate::exit::{Exit, Failure};
 
-/// Whether the kernel of a guest started this process as its PID 1.
+/// Tests whether the kernel of a guest started this process as its PID 1.
 pub fn is_guest() -> bool {
     let mut arguments = std::env::args_os().skip(1);
     fsdyno_record::guest::INIT_ARGUMENTS

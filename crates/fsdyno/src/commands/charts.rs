@@ -1,4 +1,4 @@
-//! The charts of a report as files in a folder.
+//! Writes the charts of a report as files.
 
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -10,19 +10,19 @@ use fsdyno_report::{ChartFile, is_chart};
 use crate::commands::report::{make_folder, write_file};
 use crate::exit::Failure;
 
-/// Writes them. A chart of an earlier report is written anew; before anything is written all names are
-/// looked at, and a file that is no chart of fsdyno is refused.
+/// Writes charts to a folder. Replaces charts of an earlier report; if a file that is not a chart of fsdyno has the
+/// name of one, nothing is written.
 pub fn write(folder: &Path, charts: &[ChartFile]) -> Result<(), Failure> {
     for chart in charts {
         let path = folder.join(&chart.name);
-        // What is no plain file is not even read: it may be a pipe, or a drive.
+        // Only regular files are read: anything else may be a pipe or a drive.
         let ours = match fs::symlink_metadata(&path) {
             Ok(found) => found.is_file() && begins_as_chart(&path),
             Err(error) => error.kind() == ErrorKind::NotFound || folder.is_dir(),
         };
         if !ours {
             return Err(Failure::wrong(format!(
-                "'{}' is there and is no chart of fsdyno; name another folder, or move it away",
+                "'{}' exists and is not a chart of fsdyno; give another folder, or move the file",
                 path.display()
             )));
         }
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn charts_are_written_anew_and_nothing_of_others_is_touched() {
+    fn charts_are_replaced_and_other_files_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("new/folder");
         for _ in 0..2 {
@@ -57,12 +57,12 @@ mod tests {
         fs::remove_file(inner.join("a.svg")).unwrap();
         fs::write(inner.join("b.svg"), "a drawing of the user").unwrap();
         let message = write(&inner, &charts()).unwrap_err().message;
-        assert!(message.contains("b.svg' is there and is no chart of fsdyno"), "{message}");
+        assert!(message.contains("b.svg' exists and is not a chart of fsdyno"), "{message}");
         assert!(!inner.join("a.svg").exists(), "nothing was written before");
     }
 
     #[test]
-    fn a_link_is_not_followed_and_a_file_is_no_folder() {
+    fn links_are_not_followed_and_a_file_is_refused_as_folder() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("target");
         fs::write(&target, charts()[0].svg.as_bytes()).unwrap();

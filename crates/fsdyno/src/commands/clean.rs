@@ -1,4 +1,4 @@
-//! `fsdyno doctor --clean`: what killed fsdyno processes left, found by fsdyno's own marks.
+//! `fsdyno doctor --clean`: finds what killed fsdyno processes left, by fsdyno's own marks, and removes it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,27 +15,27 @@ use fsdyno_venue::md;
 use crate::exit::{Exit, Failure};
 use crate::output::{complain, say};
 
-/// Something that a dead fsdyno process left, in the order in which it has to go: a process uses a
-/// mount, a mount an array, an array its loops.
+/// A leftover of a dead fsdyno process. The order is that of removal: a process uses a mount, a mount an array, an
+/// array its loop devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// A child of its.
+    /// A child process.
     Process(Orphan),
-    /// A mount in this namespace of what lies on its loops.
+    /// A mount, in this namespace, of a file system on its loop devices.
     Mount(Mounted, Mark),
-    /// An array of its loops.
+    /// An array of its loop devices.
     Array(PathBuf, Mark),
     /// A loop device.
     Loop(MarkedLoop),
-    /// The two parts of a drive.
+    /// The two partitions of a drive.
     Drive(LeftDrive),
     /// A folder or an empty file.
     Folder(Leftover),
 }
 
 impl Left {
-    /// What it is, in a line.
-    pub fn words(&self) -> String {
+    /// A description in one line.
+    pub fn describe(&self) -> String {
         match self {
             Left::Process(it) => {
                 format!("process {} ({}), of process {}", it.pid, it.program, it.parent.pid)
@@ -51,7 +51,7 @@ impl Left {
                     None => parts,
                     Some(found) => {
                         format!(
-                            "{parts}, which stay: in them lies {found}, which fsdyno cannot tell to be its own"
+                            "{parts}, which are kept: they contain {found}, which may not be fsdyno's"
                         )
                     }
                 }
@@ -60,28 +60,28 @@ impl Left {
         }
     }
 
-    /// What it takes: fsdyno itself, or the user, whom it tells what to type.
+    /// The advice how to remove it.
     fn cure(&self) -> &'static str {
         match self {
             Left::Drive(LeftDrive { foreign: Some(_), .. }) => {
-                "what to type about that says: fsdyno doctor --clean"
+                "for the commands that remove them see: fsdyno doctor --clean"
             }
-            _ => "clean it with: fsdyno doctor --clean",
+            _ => "clean up with: fsdyno doctor --clean",
         }
     }
 
     fn clean(&self) -> Result<(), Failure> {
         let failed = |error: std::io::Error| {
-            Failure::wrong(format!("failed to clean {}: {error}", self.words()))
+            Failure::wrong(format!("failed to remove {}: {error}", self.describe()))
         };
         match self {
             Left::Process(orphan) => orphans::end(orphan).map_err(failed),
             Left::Mount(it, _) => it.unmount().map_err(failed),
             Left::Array(device, _) => {
                 let output = md::stop(device)?;
-                let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
+                let error = String::from_utf8_lossy(&output.stderr).trim().to_string();
                 let stopped = output.status.success();
-                if stopped { Ok(()) } else { Err(failed(std::io::Error::other(said))) }
+                if stopped { Ok(()) } else { Err(failed(std::io::Error::other(error))) }
             }
             Left::Loop(left) => Ok(loops::clear(left)?),
             Left::Drive(left) => Ok(left.clear()?),
@@ -90,7 +90,7 @@ impl Left {
     }
 }
 
-/// What dead fsdyno processes left on this machine, and in a folder.
+/// Finds what dead fsdyno processes left on this machine and in a folder.
 pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
     let mut found: Vec<Left> =
         orphans::orphans(&started_by_us).into_iter().map(Left::Process).collect();
@@ -116,17 +116,17 @@ pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
 /// A mount of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mounted {
-    /// Where.
+    /// The mount point.
     at: PathBuf,
     /// The device's number.
     device: u64,
 }
 
 impl Mounted {
-    /// Unmounts it, if it is what its path means: something of the user's may be mounted over it.
+    /// Unmounts it, unless something else is mounted over it.
     fn unmount(&self) -> std::io::Result<()> {
-        let seen = rustix::fs::lstat(&self.at)?;
-        if seen.st_dev != self.device {
+        let status = rustix::fs::lstat(&self.at)?;
+        if status.st_dev != self.device {
             let why = "something else is mounted over it; unmount that first";
             return Err(std::io::Error::other(why));
         }
@@ -141,8 +141,8 @@ fn number_of(path: &Path) -> Option<u64> {
     metadata.file_type().is_block_device().then(|| metadata.rdev())
 }
 
-/// Where devices are mounted, the newest mount first, by their numbers: what a mount calls its source is
-/// any text. (A mount whose number is of no device, as of btrfs, is left to whoever made it.)
+/// The mounts of devices, the newest first. Devices are compared by number, because the source of a mount is arbitrary
+/// text. (Mounts with an anonymous device number, such as those of btrfs, are not found.)
 fn mounted(table: &str, devices: &[u64]) -> Vec<Mounted> {
     let lines = mounts(table).rev().map(|line| {
         let device = rustix::fs::makedev(line.device.0, line.device.1);
@@ -151,7 +151,7 @@ fn mounted(table: &str, devices: &[u64]) -> Vec<Mounted> {
     lines.filter(|it| devices.contains(&it.device)).collect()
 }
 
-/// Whether a program is one that fsdyno starts: itself, QEMU, or a file system's check.
+/// Tests whether fsdyno starts this program: itself, QEMU, or a file system's check.
 fn started_by_us(executable: &Path) -> bool {
     let name = executable.file_name().unwrap_or_default().to_string_lossy();
     let own = std::env::current_exe().is_ok_and(|own| own == executable);
@@ -164,10 +164,10 @@ fn started_by_us(executable: &Path) -> bool {
     own || name.starts_with("fsdyno") || name.starts_with("qemu-system-") || check()
 }
 
-/// What was killed a moment ago goes by itself, and better.
+/// Time for processes that were killed a moment ago to clean up after themselves.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Cleans it all, saying what.
+/// Removes all leftovers and reports each.
 pub fn run(folder: &Path) -> Result<Exit, Failure> {
     let mut found = find(Some(folder))?;
     if !found.is_empty() {
@@ -175,13 +175,16 @@ pub fn run(folder: &Path) -> Result<Exit, Failure> {
         found = find(Some(folder))?;
     }
     if found.is_empty() {
-        say(&format!("nothing of a killed fsdyno is left here, nor in '{}'", folder.display()));
+        say(&format!(
+            "killed fsdyno processes left nothing on this machine or in '{}'",
+            folder.display()
+        ));
     }
     let mut first = None;
     for left in &found {
         match left.clean() {
-            Ok(()) => say(&format!("removed {}", left.words())),
-            // The first is told at the end, with the code that it gives.
+            Ok(()) => say(&format!("removed {}", left.describe())),
+            // The first error is returned at the end.
             Err(failure) if first.is_none() => first = Some(failure),
             Err(failure) => complain(&format!("fsdyno: {failure}")),
         }
@@ -189,9 +192,9 @@ pub fn run(folder: &Path) -> Result<Exit, Failure> {
     first.map_or(Ok(Exit::Good), Err)
 }
 
-/// At the start of a run: what an earlier one left on this machine, and how to clean it.
+/// Reports what an earlier run left on this machine, and how to remove it. Called at the start of a run.
 pub fn offer() {
-    // What cannot be looked at is no reason not to run.
+    // A failed search does not prevent the run.
     let found = find(None).unwrap_or_default();
     if let Some(first) = found.first() {
         let more = match found.len() {
@@ -200,7 +203,7 @@ pub fn offer() {
         };
         say(&format!(
             "fsdyno: an earlier run was killed and left {}{more}; {}",
-            first.words(),
+            first.describe(),
             first.cure()
         ));
     }
@@ -223,15 +226,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_over_ours_is_not_unmounted() {
-        // Whatever lies at / is on another device than this.
+    fn a_mount_over_ours_is_not_unmounted() {
+        // The file system at / is on another device than this.
         let ours = Mounted { at: "/".into(), device: rustix::fs::makedev(7, 4095) };
         let error = ours.unmount().unwrap_err().to_string();
         assert!(error.contains("mounted over it"), "{error}");
     }
 
     #[test]
-    fn only_what_fsdyno_starts_is_taken_for_its_child() {
+    fn only_programs_that_fsdyno_starts_are_taken_for_its_children() {
         for ours in ["/usr/bin/qemu-system-x86_64", "/opt/fsdyno-0.1"] {
             assert!(started_by_us(Path::new(ours)), "{ours}");
         }

@@ -1,4 +1,4 @@
-//! `fsdyno compare`: two stored results, cell by cell, with a verdict and an exit code.
+//! `fsdyno compare`: compares two stored results cell by cell, with verdicts and an exit code.
 
 use std::path::Path;
 
@@ -12,30 +12,30 @@ use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
 /// Compares two stored results.
-pub fn run(typed: &Compare) -> Result<Exit, Failure> {
-    let exit = compare_results(typed);
-    if !typed.bisect {
+pub fn run(args: &Compare) -> Result<Exit, Failure> {
+    let exit = compare_results(args);
+    if !args.bisect {
         return exit;
     }
-    // Any code but 0, 1 and 125 would end a bisection or, below 128, call the commit bad.
+    // Any exit code but 0, 1 and 125 would end the bisection or, below 128, mark the commit bad.
     exit.or_else(|failure| {
         output::complain(&format!("fsdyno: {failure}"));
-        Ok(Exit::CannotTell)
+        Ok(Exit::Undecided)
     })
 }
 
-fn compare_results(typed: &Compare) -> Result<Exit, Failure> {
-    let (base, new) = (read(&typed.base)?, read(&typed.new)?);
-    let options = CompareOptions { metric: typed.metric, threshold: typed.threshold.0 };
+fn compare_results(args: &Compare) -> Result<Exit, Failure> {
+    let (base, new) = (read(&args.base)?, read(&args.new)?);
+    let options = CompareOptions { metric: args.metric, threshold: args.threshold.0 };
     let compared = compare::compare(&base, &new, options)
         .map_err(|error| Failure::wrong(error.to_string()))?;
     let style = Style { color: output::colour(), width: output::width() };
-    output::data(&compare::print(&compared, typed.format, style))?;
-    if typed.bisect {
+    output::data(&compare::print(&compared, args.format, style))?;
+    if args.bisect {
         return Ok(match compared.bisect() {
             Bisect::Good => Exit::Good,
             Bisect::Bad => Exit::VerdictNo,
-            Bisect::CannotTell => Exit::CannotTell,
+            Bisect::CannotTell => Exit::Undecided,
         });
     }
     if compared.new_failed() {
@@ -44,7 +44,7 @@ fn compare_results(typed: &Compare) -> Result<Exit, Failure> {
     Ok(if compared.slower() { Exit::VerdictNo } else { Exit::Good })
 }
 
-/// The trials of one side that count, in the order of the tables.
+/// Loads the trials of one side that are not superseded, in the order of the tables.
 fn read(path: &Path) -> Result<Vec<Trial>, Failure> {
     let loaded = load([path])?;
     if let Some(torn) = &loaded.torn {

@@ -1,4 +1,4 @@
-//! `fsdyno doctor`: what works here, what is missing, and what brings it.
+//! `fsdyno doctor`: checks what works here, and names the command that installs what is missing.
 
 use std::path::Path;
 
@@ -13,16 +13,16 @@ use crate::commands::clean;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 struct Finding {
     what: String,
     state: State,
-    /// What was seen.
+    /// The version, path or error found.
     detail: String,
-    /// What brings it, where it is missing.
+    /// The command that installs it, if it is missing.
     cure: Option<String>,
-    /// Whether the lab cannot run without it.
+    /// True if the lab needs it.
     needed: bool,
 }
 
@@ -34,19 +34,19 @@ enum State {
     Note,
 }
 
-/// Looks, or cleans.
+/// Runs the checks, or cleans up.
 pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
     if let Some(directory) = &doctor.clean {
         return clean::run(directory);
     }
     if doctor.clear_caches {
         let files = fsdyno_lab::clear_caches(&Cache::of_user()?)
-            .map_err(|error| Failure::wrong(format!("failed to empty the caches: {error}")))?;
+            .map_err(|error| Failure::wrong(format!("failed to clear the caches: {error}")))?;
         let files = fsdyno_report::counted(files, "file");
-        say(&format!("{files} removed; what is needed again is made again"));
+        say(&format!("{files} removed; the caches are rebuilt when needed"));
         return Ok(Exit::Good);
     }
-    let findings = look();
+    let findings = check_all();
     match doctor.format {
         DataFormat::Text => output::data(&text(&findings))?,
         DataFormat::Json => output::json(&findings)?,
@@ -56,7 +56,7 @@ pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
     Ok(if lab { Exit::Good } else { Exit::Missing })
 }
 
-fn look() -> Vec<Finding> {
+fn check_all() -> Vec<Finding> {
     let mut findings = vec![qemu(), kernel()];
     findings.extend(
         fsdyno_filesystem::catalog::all().iter().filter(|kind| !kind.tools.is_empty()).map(tools),
@@ -66,10 +66,10 @@ fn look() -> Vec<Finding> {
     findings
 }
 
-/// What is kept from one run for the next.
+/// The caches that runs share.
 fn caches() -> Vec<Finding> {
     let note = |what: &str, detail: String| finding(what, State::Note, detail);
-    // Of a folder that cannot be used the kernel's line says why.
+    // If the folder is unusable, the finding of the kernel has the reason.
     let Ok(cache) = Cache::of_user() else { return Vec::new() };
     match fsdyno_lab::caches(&cache) {
         Ok(caches) => caches
@@ -99,7 +99,7 @@ fn qemu() -> Finding {
     Finding { needed: true, ..found }
 }
 
-/// A kernel that is not here yet is no obstacle where apt can bring it.
+/// The lab's kernel. A missing one is only a note if apt can download it.
 fn kernel() -> Finding {
     let cache = match Cache::of_user() {
         Ok(cache) => cache,
@@ -115,10 +115,10 @@ fn kernel() -> Finding {
         Err(_) if here.is_empty() && fsdyno_lab::find_program("apt-get").is_ok() => finding(
             "kernel",
             State::Note,
-            "none here yet; the first run brings the distribution's with apt-get download",
+            "none yet; the first run downloads the distribution's (apt-get download)",
         ),
         Err(error) => match here.first() {
-            // Without QEMU no lab is found, but the kernel is there.
+            // Lab::find fails without QEMU; the kernel is installed.
             Some(kernel) => finding("kernel", State::Ok, &kernel.release),
             None => Finding {
                 cure: error.hint(),
@@ -152,24 +152,22 @@ fn arrays() -> Finding {
 }
 
 fn kvm() -> Finding {
-    let there = Path::new("/dev/kvm").exists();
-    let detail = match there {
-        true => "there, and used by --accel kvm alone",
-        false => "not there, and only --accel kvm would use it",
+    let detail = match Path::new("/dev/kvm").exists() {
+        true => "present",
+        false => "missing",
     };
-    finding("/dev/kvm", State::Note, format!("{detail}: virtual time is emulation by design"))
+    let use_of_it = "used only by --accel kvm, since virtual time needs emulation";
+    finding("/dev/kvm", State::Note, format!("{detail}; {use_of_it}"))
 }
 
 fn apt() -> Finding {
     match fsdyno_lab::find_program("apt-get") {
         Ok(path) => finding("apt", State::Ok, path.display().to_string()),
-        Err(_) => {
-            finding("apt", State::Note, "not there; name kernels with --kernel IMAGE:MODULES")
-        }
+        Err(_) => finding("apt", State::Note, "missing; give kernels as --kernel IMAGE:MODULES"),
     }
 }
 
-/// The disks' bytes lie in nameless files here while a trial runs.
+/// Space in the temporary directory: unnamed files there hold the disks' data while a trial runs.
 fn space() -> Finding {
     let folder = std::env::temp_dir();
     let what = format!("space in {}", folder.display());
@@ -188,10 +186,10 @@ fn leftovers() -> Finding {
     let folder = std::env::current_dir().unwrap_or_else(|_| ".".into());
     match clean::find(Some(&folder)) {
         Ok(found) if found.is_empty() => {
-            finding("leftovers", State::Ok, "none on this machine, none in this directory")
+            finding("leftovers", State::Ok, "none on this machine or in this directory")
         }
         Ok(found) => {
-            let words: Vec<String> = found.iter().map(clean::Left::words).collect();
+            let words: Vec<String> = found.iter().map(clean::Left::describe).collect();
             Finding {
                 cure: Some("fsdyno doctor --clean".to_string()),
                 ..finding("leftovers", State::Note, format!("of killed runs: {}", words.join("; ")))

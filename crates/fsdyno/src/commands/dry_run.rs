@@ -1,4 +1,4 @@
-//! `fsdyno run --dry-run`: what would be run, with exact op counts; touches nothing.
+//! `fsdyno run --dry-run`: prints what would run, with exact operation counts; changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::drive;
 use crate::exit::Failure;
 use crate::output;
 
-/// The drives that were named, each by what was typed.
+/// The drives given with `--on`, by that value.
 pub type Drives = BTreeMap<String, InspectedDrive>;
 
-/// Refuses a form in which nothing can be said beforehand.
+/// Refuses formats that need results.
 pub fn check_format(run: &Run) -> Result<(), Failure> {
     match run.format {
         Format::Text | Format::Json => Ok(()),
@@ -28,10 +28,11 @@ pub fn check_format(run: &Run) -> Result<(), Failure> {
 
 /// Prints the trials.
 pub fn show(run: &Run, cells: &[Cell], schedule: &[Slot]) -> Result<(), Failure> {
-    // A drive is asked everything that a real run asks it.
+    // A drive is inspected as for a real run.
     let named = run.on.iter().filter(|on| drive::is_named(on));
-    let drives: Drives =
-        named.map(|on| Ok((on.clone(), drive::look(run, on)?))).collect::<Result<_, Failure>>()?;
+    let drives: Drives = named
+        .map(|on| Ok((on.clone(), drive::inspect(run, on)?)))
+        .collect::<Result<_, Failure>>()?;
     match run.format {
         Format::Json => output::json(&value(cells, schedule, &drives)),
         _ => output::data(&text(cells, schedule, &drives)),
@@ -73,11 +74,11 @@ pub fn value(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> serde_json::
     value
 }
 
-/// The trials in words.
+/// The trials as text.
 pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
     let mut text = String::new();
     for drive in drives.values() {
-        text.push_str(&format!("{}, of which all is lost:\n", drive.what()));
+        text.push_str(&format!("{}, all data on it will be lost:\n", drive.what()));
         for step in drive.steps() {
             text.push_str(&format!("   {step}\n"));
         }
@@ -119,13 +120,13 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
                 text.push_str(&mount(&below.mount_type, &below.mount_options));
             }
             match filesystem.mount_command.as_slice() {
-                // A model mounts nothing.
+                // The model mounts nothing.
                 [] if filesystem.mount_type.is_empty() => {}
                 [] => text.push_str(&mount(&filesystem.mount_type, &filesystem.mount_options)),
                 command => text.push_str(&format!("   mount: {}\n", shown(command))),
             }
             match filesystem.check.as_slice() {
-                [] => text.push_str("   check: there is none\n"),
+                [] => text.push_str("   check: none\n"),
                 check => text.push_str(&format!("   check: {}\n", shown(check))),
             }
             if let Some(age) = &filesystem.age {
@@ -133,9 +134,9 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
             }
             if let Some(period) = &filesystem.period {
                 let cache = plan.lab().map(|lab| &lab.disk.spec["queue"]["write_cache"]);
-                let cache = cache.and_then(|cache| cache.as_str()).unwrap_or("as it is");
+                let cache = cache.and_then(|cache| cache.as_str()).unwrap_or("unchanged");
                 text.push_str(&format!(
-                    "   as in {period}: options as above, write cache of the disk: {cache}\n"
+                    "   period {period}: options as above, write cache of the disk: {cache}\n"
                 ));
             }
         }
@@ -149,7 +150,7 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
         }
         for (phase, counts) in &cell.phases {
             let ops = match counts.is_empty() {
-                true => "as many ops as there is time or space for".to_string(),
+                true => "as many ops as time or space permit".to_string(),
                 false => ops(counts),
             };
             text.push_str(&format!("   phase {phase}: {ops}\n"));
@@ -166,33 +167,33 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
     text.push_str(&format!(" (number above/seed; shuffled by --seed {seed})\n"));
     if let Some(rule) = schedule.iter().find_map(|slot| slot.repeats) {
         text.push_str(&format!(
-            "That is the pilot; then as many more as --width takes, {} of each at most\n",
+            "This is the pilot; --width then adds trials, up to {} of each configuration\n",
             rule.at_most
         ));
     }
     text
 }
 
-/// Where a plan runs, in words.
+/// Describes the target of a plan.
 fn place(plan: &Plan) -> String {
     let raid_of =
         |raid: Option<RaidPlan>| raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
     match &plan.medium {
         MediumPlan::Directory { path } => format!("in a fresh subdirectory of {path}"),
         MediumPlan::Model(model) => {
-            format!("a model in this program, no kernel, on {}", model.disk.name)
+            format!("in the model, without a kernel, on {}", model.disk.name)
         }
         MediumPlan::Device(device) => {
             let journal = device.journal_size.map(|size| format!(", {{journal}} on {size} more"));
             let raid = raid_of(device.raid);
-            format!("made on {raid}{}{}", device.on, journal.unwrap_or_default())
+            format!("newly made on {raid}{}{}", device.on, journal.unwrap_or_default())
         }
         MediumPlan::Lab(lab) => {
             let journal = lab
                 .journal
                 .as_ref()
                 .zip(lab.journal_size)
-                .map(|(disk, size)| format!("{{journal}} on {size} of another {}", disk.name));
+                .map(|(disk, size)| format!("{{journal}} on {size} of a second {}", disk.name));
             let disk = match lab.in_memory() {
                 true => "in memory".to_string(),
                 false => format!("on {}{}", raid_of(lab.raid), lab.disk.name),
@@ -205,20 +206,19 @@ fn place(plan: &Plan) -> String {
             parts.extend((!lab.boot.is_cold()).then(|| "from a snapshot of a booted guest".into()));
             parts.extend(
                 (!lab.cpu.is_usual())
-                    .then(|| format!("CPU of {} instructions a nanosecond", lab.cpu)),
+                    .then(|| format!("CPU of {} instructions per nanosecond", lab.cpu)),
             );
             parts.extend(
-                (!lab.accel.is_exact()).then(|| {
-                    format!("by {} in host time, which no digit repeats", lab.accel.name())
-                }),
+                (!lab.accel.is_exact())
+                    .then(|| format!("by {} in host time, not reproducible", lab.accel.name())),
             );
             parts.join(", ")
         }
     }
 }
 
-/// The command that makes the array, where there is one. Which loops and which number of an array are free is
-/// known when they are made.
+/// The command that creates the md array, if there is one. The free loop devices and array number are known only
+/// when they are created.
 fn array(plan: &Plan) -> Option<Vec<String>> {
     let (raid, name): (_, fn(u32) -> String) = match &plan.medium {
         MediumPlan::Lab(lab) => (lab.raid?, |at| format!("/dev/nbd{at}")),

@@ -1,4 +1,4 @@
-//! `fsdyno fit`: probe a real disk read-only and write its law as a disk's file.
+//! `fsdyno fit`: measures a real disk read-only and writes a disk profile.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -15,27 +15,27 @@ use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 use crate::stop;
 
-/// Sectors of 512 bytes, in which the disk's law counts.
+/// The sector size of disk models in bytes.
 const SECTOR: u64 = 512;
 
-/// Requests that a drive takes at once where sysfs does not say: NCQ's 32.
+/// The queue depth if sysfs does not report one: NCQ's 32.
 const USUAL_DEPTH: u32 = 32;
 
-/// How the file of a fit begins.
+/// The first bytes of a file that `fsdyno fit` writes.
 const HEAD: &[u8] = b"# Fitted by `fsdyno fit`";
 
-/// Probes, fits and writes.
+/// Measures, fits and writes.
 pub fn run(fit: &Fit) -> Result<Exit, Failure> {
     if let Some(out) = &fit.out {
         check_out(out)?;
     }
     let stop = stop::flag()?;
     let drive = Probed::open(&fit.device, Arc::clone(&stop))?;
-    check_past_cache(&drive)?;
+    check_direct_io(&drive)?;
     let still = drive.fact("queue/rotational").as_deref() == Some("0");
     if let Some(rpm) = fit.rpm.filter(|_| still) {
         return Err(Failure::wrong(format!(
-            "--rpm {rpm}: '{}' does not turn (/sys/block/{}/queue/rotational is 0); leave --rpm out",
+            "--rpm {rpm}: '{}' does not rotate (/sys/block/{}/queue/rotational is 0); remove --rpm",
             drive.path().display(),
             drive.name().unwrap_or_default()
         )));
@@ -44,8 +44,8 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
     say_first(&drive, fit.seconds);
     let sectors = drive.size().0 / SECTOR;
     let mut device = Device(drive);
-    let measured = turns(&mut device, still, &facts)
-        .and_then(|turns| measure(&mut device, turns, fit.seconds, &facts, sectors));
+    let measured = rotates(&mut device, still, &facts)
+        .and_then(|rotates| measure(&mut device, rotates, fit.seconds, &facts, sectors));
     let fitted = match measured {
         Ok(fitted) => fitted?,
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
@@ -59,20 +59,20 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
     };
     let text = fitted
         .text(&facts)
-        .map_err(|error| Failure::wrong(format!("failed to write the disk down: {error}")))?;
+        .map_err(|error| Failure::wrong(format!("failed to write the disk profile: {error}")))?;
     fitted.errors().iter().for_each(|line| say(&format!("fsdyno: {line}")));
     match &fit.out {
         None => output::data(&text)?,
         Some(out) => {
             write(out, &text)?;
-            say(&format!("disk: {} (fsdyno run ... --disk {})", out.display(), typed(out)));
+            say(&format!("disk: {} (fsdyno run ... --disk {})", out.display(), as_disk(out)));
         }
     }
     Ok(Exit::Good)
 }
 
-/// The path as `--disk` takes it for a file.
-fn typed(out: &Path) -> String {
+/// The path in the form that `--disk` takes for a file.
+fn as_disk(out: &Path) -> String {
     let out = out.display().to_string();
     fsdyno_record::shell::quote(&if out.contains('/') { out } else { format!("./{out}") })
 }
@@ -80,7 +80,7 @@ fn typed(out: &Path) -> String {
 fn check_out(out: &Path) -> Result<(), Failure> {
     if out.extension().is_none_or(|end| end != "toml") {
         return Err(Failure::wrong(format!(
-            "--out '{}' does not end in .toml, as a disk's file does",
+            "--out '{}' does not end in .toml, as a disk profile does",
             out.display()
         )));
     }
@@ -91,16 +91,16 @@ fn check_out(out: &Path) -> Result<(), Failure> {
     match out.symlink_metadata().is_err() || is_ours(out) {
         true => Ok(()),
         false => Err(Failure::wrong(format!(
-            "--out '{}' exists already and is not what fsdyno fit wrote; name a new file",
+            "--out '{}' exists and was not written by fsdyno fit; give a new file",
             out.display()
         ))),
     }
 }
 
-/// Whether there is a file that an earlier fit wrote.
+/// Tests whether the path is a file that an earlier fit wrote.
 fn is_ours(path: &Path) -> bool {
-    // A pipe would be waited for.
-    if !std::fs::metadata(path).is_ok_and(|there| there.is_file()) {
+    // Opening a pipe would block.
+    if !std::fs::metadata(path).is_ok_and(|status| status.is_file()) {
         return false;
     }
     let mut head = [0; HEAD.len()];
@@ -108,9 +108,9 @@ fn is_ours(path: &Path) -> bool {
     read.is_ok() && head == *HEAD
 }
 
-/// A loop device reads its file through the page cache unless it is told not to, and then memory
-/// answers whatever O_DIRECT asks of the device.
-fn check_past_cache(drive: &Probed) -> Result<(), Failure> {
+/// Refuses a loop device without direct I/O: it reads its file through the page cache, even for O_DIRECT reads of the
+/// device.
+fn check_direct_io(drive: &Probed) -> Result<(), Failure> {
     let Some(file) = drive.fact("loop/backing_file").filter(|_| !drive.is_file()) else {
         return Ok(());
     };
@@ -118,52 +118,53 @@ fn check_past_cache(drive: &Probed) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::wrong(format!(
-        "'{}' reads its file '{file}' through the page cache, so its times would be those of memory; name \
-         the drive below that file, or set the loop up with losetup --direct-io=on",
+        "'{}' reads its file '{file}' through the page cache, so its times would be those of memory; give the \
+         drive below that file, or set up the loop device with losetup --direct-io=on",
         drive.path().display()
     )))
 }
 
-/// Slower than this on average, a read waits for something that turns: half a turn at 15,000 a minute.
-const HALF_A_TURN: Nanos = Nanos(2_000_000);
+/// Half a revolution at 15,000 rpm: a mean random read that takes longer waits for a rotating disk.
+const HALF_REVOLUTION: Nanos = Nanos(2_000_000);
 
-/// Whether the drive turns: as the kernel says, or as random reads show where it says that by default.
-fn turns(drive: &mut dyn Drive, still: bool, facts: &Facts) -> io::Result<bool> {
+/// Tests whether the drive rotates: no if the kernel says no; else, since yes is the kernel's default, measured by
+/// random reads.
+fn rotates(drive: &mut dyn Drive, still: bool, facts: &Facts) -> io::Result<bool> {
     if still || facts.rpm.is_some() {
         return Ok(!still);
     }
     let took = fit::first_look(drive)?;
-    if took < HALF_A_TURN {
+    if took < HALF_REVOLUTION {
         say(&format!(
-            "fsdyno: nothing turns there, for reads at random places take {took} on average: it is fitted as \
-             a solid-state disk; for a disk that turns behind a cache give --rpm"
+            "fsdyno: random reads take {took} on average, so this is fitted as a solid-state drive; for a \
+             rotating disk behind a cache give --rpm"
         ));
     }
-    Ok(took >= HALF_A_TURN)
+    Ok(took >= HALF_REVOLUTION)
 }
 
 fn say_first(drive: &Probed, seconds: u64) {
     if drive.is_file() {
         say(
-            "fsdyno: this is a file; what is fitted is whatever lies below it, the file system included",
+            "fsdyno: this is a file; the fit describes the storage below it, including the file system",
         );
     }
     if drive.is_mounted() || drive.is_file() {
-        say("fsdyno: it is in use: nothing is written to it, but any other load falsifies the fit");
+        say("fsdyno: it is in use: nothing is written to it, but any other load distorts the fit");
     }
     say(&format!("fsdyno: reading {} for about {seconds} s", drive.path().display()));
 }
 
-/// Probes a drive and fits it: as one that turns, or as flash.
+/// Measures a drive and fits a model: hard disk or flash.
 fn measure(
     drive: &mut dyn Drive,
-    turns: bool,
+    rotates: bool,
     seconds: u64,
     facts: &Facts,
     sectors: u64,
 ) -> io::Result<Result<Fitted, Failure>> {
     let mut step = |what: &str| say(&format!("fsdyno: {what}"));
-    let fitted = match turns {
+    let fitted = match rotates {
         true => fit::fit(&fit::probe(drive, seconds, &mut step)?, facts, sectors),
         false => {
             let samples = fit::probe_flash(drive, seconds, &mut step)?;
@@ -174,7 +175,7 @@ fn measure(
     Ok(fitted.map_err(Failure::from))
 }
 
-/// Writes a file that was not there before, or that an earlier fit wrote: whole or not at all.
+/// Writes a new file or replaces one of an earlier fit, atomically.
 fn write(out: &Path, text: &str) -> Result<(), Failure> {
     let fill = |file: &mut std::fs::File| file.write_all(text.as_bytes());
     let written = match is_ours(out) {
@@ -184,7 +185,7 @@ fn write(out: &Path, text: &str) -> Result<(), Failure> {
     written.map_err(|error| Failure::io("write", out, &error))
 }
 
-/// The real thing as the fit sees it.
+/// A real drive, as the interface of the fit.
 struct Device(Probed);
 
 fn nanos(time: Duration) -> Nanos {
@@ -205,12 +206,12 @@ impl Drive for Device {
     }
 }
 
-/// What the kernel knows of it. The serial number is nobody's business and stays out.
+/// The kernel's facts about the drive. The serial number is omitted for privacy.
 fn facts(drive: &Probed, rpm: Option<u32>) -> Facts {
     let model = drive.fact("device/model").or_else(|| drive.name());
     let model = model.unwrap_or_else(|| "a drive without a name".into());
-    let rpm = rpm.map(|rpm| (rpm, "said with --rpm".to_string()));
-    let told =
+    let rpm = rpm.map(|rpm| (rpm, "given with --rpm".to_string()));
+    let reported =
         || Some((drive.rpm()?, "the drive's own page B1h of block device characteristics".into()));
     let now = fsdyno_venue::clock::now();
     let day = now.split('T').next().unwrap_or_default();
@@ -218,13 +219,13 @@ fn facts(drive: &Probed, rpm: Option<u32>) -> Facts {
     Facts {
         about: format!("{model}, {}, fitted to its reads on {day}", drive.size()),
         queue: queue(drive),
-        rpm: rpm.or_else(told),
+        rpm: rpm.or_else(reported),
         ata: drive.fact("device/vendor").as_deref() == Some("ATA"),
         probed: format!("[RUN] on {day}, on a {model} of {} bytes{below}", drive.size().0),
     }
 }
 
-/// The queue's settings in effect; what sysfs does not say is what Linux sets for a disk that turns.
+/// The queue's settings in effect; for those missing from sysfs, Linux's defaults for a rotating disk.
 fn queue(drive: &Probed) -> Queue {
     let text = |name: &str| drive.fact(&format!("queue/{name}"));
     let number =
@@ -261,7 +262,7 @@ mod tests {
     use fsdyno_disk::{DiskSpec, catalog};
 
     #[test]
-    fn a_drive_becomes_a_file_that_the_lab_takes_and_a_file_of_others_stays() {
+    fn a_fit_writes_a_profile_that_the_lab_accepts_and_keeps_other_files() {
         let spec = catalog::get("hdd-7200").unwrap();
         let facts = Facts {
             about: "A drive of a test".into(),
@@ -282,7 +283,7 @@ mod tests {
         assert_eq!(found, fitted.spec);
         assert!(text.starts_with("# Fitted by `fsdyno fit`, in a test"), "{text}");
         assert!(text.contains("32 in flight: ") && text.contains(" foretold ("), "{text}");
-        // A second fit takes its place, and nothing else does.
+        // A second fit replaces it; other files are kept.
         check_out(&out).unwrap();
         write(&out, &text).unwrap();
         for other in ["about = \"mine\"\n", ""] {

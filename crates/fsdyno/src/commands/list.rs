@@ -1,4 +1,4 @@
-//! `fsdyno list`: what there is, and whether it can run here.
+//! `fsdyno list`: lists the available items, and whether they can run here.
 
 use fsdyno_filesystem::Filesystem;
 use fsdyno_study::file::catalog;
@@ -9,7 +9,7 @@ use crate::cli::{DataFormat, List, Listable};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-/// Lists what was asked for.
+/// Lists the items of a kind.
 pub fn run(list: &List) -> Result<Exit, Failure> {
     let table = match list.what {
         Listable::Workloads => workloads(),
@@ -26,13 +26,13 @@ pub fn run(list: &List) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Rows with named columns: one source for both formats.
+/// Rows with named columns, for both formats.
 struct Table {
     heads: &'static [&'static str],
     rows: Vec<Vec<String>>,
-    /// What to say where there is no row.
+    /// The message if there are no rows.
     empty: &'static str,
-    /// What has to be known of its words, below it.
+    /// An explanation below the table.
     note: &'static str,
 }
 
@@ -63,27 +63,28 @@ fn workloads() -> Table {
 }
 
 const THREADS: &str = "
-threads: 'any' takes --threads N; 'fixed' has as many as its own parameters say, with these defaults (fsdyno show workload NAME tells each phase's)
+threads: 'any' supports --threads N; 'fixed' has a number set by its own parameters (fsdyno show workload NAME lists it for each phase)
 ";
 
-/// `any` if it takes --threads N with its default parameters; `fixed` if it has as many as its own parameters say.
+/// Returns `any` if the workload supports --threads N with its default parameters, `fixed` if its own parameters set the
+/// number.
 fn threads(kind: &fsdyno_workload::workloads::Kind) -> &'static str {
     if kind.takes_threads() { "any" } else { "fixed" }
 }
 
-/// One file system, and where it can run.
+/// One file system, and the venues that can run it.
 struct Listed {
     name: &'static str,
     about: &'static str,
-    /// What it lies on.
+    /// Its backing: a block device, memory, a directory.
     ground: &'static str,
     lab: CanRun,
     host: CanRun,
-    /// What the catalog has of it; nothing of a model.
+    /// Its entry in the catalog; none for a model.
     kind: Option<&'static Filesystem>,
 }
 
-/// The catalog's file systems and, behind them, the models.
+/// The file systems of the catalog, then the models.
 fn listed(here: &Here) -> Vec<Listed> {
     let kinds = fsdyno_filesystem::catalog::all().iter().map(|kind| Listed {
         name: &kind.name,
@@ -104,7 +105,7 @@ fn listed(here: &Here) -> Vec<Listed> {
     kinds.chain(models).collect()
 }
 
-/// The table says where each can run; below it stand the reasons where it cannot.
+/// Lists the file systems with the venues that can run them, and below the reasons for the others.
 fn filesystems(format: DataFormat) -> Result<Exit, Failure> {
     let here = Here::look();
     let listed = listed(&here);
@@ -129,7 +130,7 @@ impl Listed {
         })
     }
 
-    /// What keeps it from running, where something does: a line for each place, or one for both.
+    /// The reasons that it cannot run, one line per venue, or one for both.
     fn reasons(&self) -> String {
         let places = match self.lab == self.host {
             true => vec![("", &self.lab)],
@@ -144,7 +145,7 @@ impl Listed {
     }
 }
 
-/// The releases of Linux that have it: `2.4.1 to 6.12`.
+/// The releases of Linux that include it: `2.4.1 to 6.12`.
 fn releases(kind: &Filesystem) -> String {
     match &kind.until {
         Some(until) => format!("{} to {until}", kind.since),
@@ -154,7 +155,7 @@ fn releases(kind: &Filesystem) -> String {
 
 fn text(here: &Here, listed: &[Listed]) -> String {
     let mut rows =
-        vec![["NAME", "LAB", "HOST", "LIES ON", "LINUX", "ABOUT"].map(String::from).to_vec()];
+        vec![["NAME", "LAB", "HOST", "BACKING", "LINUX", "ABOUT"].map(String::from).to_vec()];
     let word = |place: &CanRun| if place.can { "yes" } else { "no" };
     rows.extend(listed.iter().map(|row| {
         let linux = row.kind.map_or("-".to_string(), releases);
@@ -163,10 +164,10 @@ fn text(here: &Here, listed: &[Listed]) -> String {
             .to_vec()
     }));
     let mut text = output::columns(&rows);
-    let kernel = here.lab_kernel().unwrap_or("the one that the first run brings");
-    text.push_str(&format!("\nlab: with its usual kernel, {kernel}; --kernel takes others\n"));
+    let kernel = here.lab_kernel().unwrap_or("the one that the first run downloads");
+    text.push_str(&format!("\nlab: with the default kernel, {kernel}; for others see --kernel\n"));
     text.push_str(
-        "host: made and mounted by this host; --on DIR runs on whatever is mounted there\n",
+        "host: made and mounted by this host; --on DIR runs on the file system mounted there\n",
     );
     let reasons: String = listed.iter().map(Listed::reasons).collect();
     if !reasons.is_empty() {
@@ -209,7 +210,7 @@ fn studies() -> Result<Table, Failure> {
     Ok(Table {
         heads: &["name", "year", "runs", "claims", "about"],
         rows,
-        empty: "no study comes with this fsdyno; fsdyno study takes the path of your own file",
+        empty: "this fsdyno includes no study; fsdyno study accepts the path of a study file",
         note: "",
     })
 }
@@ -225,6 +226,6 @@ fn kernels() -> Result<Table, Failure> {
             ]
         })
         .collect();
-    let empty = "no kernel is here yet; fsdyno run brings the distribution's with apt-get download";
+    let empty = "no kernel yet; fsdyno run downloads the distribution's (apt-get download)";
     Ok(Table { heads: &["release", "image", "modules"], rows, empty, note: "" })
 }

@@ -1,4 +1,4 @@
-//! `fsdyno merge`: the shares of one command, run on several machines, become one result folder.
+//! `fsdyno merge`: merges the shards of one command into one result folder.
 
 use fsdyno_record::trial::Outcome;
 use fsdyno_report::counted;
@@ -9,7 +9,7 @@ use crate::commands::report;
 use crate::exit::{Exit, Failure};
 use crate::output::say;
 
-/// Puts shares together and shows what they are.
+/// Merges shards and prints the table.
 pub fn run(merge: &Merge) -> Result<Exit, Failure> {
     if let Some(first) = merge.shares.first()
         && let Some(share) = Share::read(first)?
@@ -18,11 +18,11 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
         report::check_baseline(merge.baseline.as_deref(), labels)?;
     }
     let merged = fsdyno_study::merge(&merge.out, &merge.shares, merge.partial)?;
-    say_what_was_found(&merged);
+    say_findings(&merged);
     let Merged { mut trials, baseline, missing, .. } = merged;
     let failed = trials.iter().filter(|trial| trial.outcome == Outcome::Failed).count();
     let baseline = merge.baseline.as_deref().or(baseline.as_deref());
-    // Of a merge that is not whole the baseline's own trials may be what is missing.
+    // In a partial merge, the trials of the baseline may be missing.
     let baseline = baseline.filter(|name| trials.iter().any(|trial| trial.plan.label == *name));
     let basis = merge.least.basis(baseline);
     report::in_order(&mut trials);
@@ -34,21 +34,21 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
         say(&format!("report: {}", html.display()));
     }
     if !missing.is_empty() {
-        say(&format!("fsdyno: merged without what is missing: {missing}"));
+        say(&format!("fsdyno: merged; missing: {missing}"));
     }
     Ok(if failed > 0 { Exit::TrialFailed } else { Exit::Good })
 }
 
-fn say_what_was_found(merged: &Merged) {
+fn say_findings(merged: &Merged) {
     for folder in &merged.torn {
         say(&format!(
-            "fsdyno: the last line of '{}' was torn off by a crash; its trial is left out",
+            "fsdyno: the last line of '{}' is incomplete after a crash; its trial is omitted",
             folder.display()
         ));
     }
     if merged.twice > 0 {
-        let (trials, were) =
-            (counted(merged.twice, "trial"), if merged.twice == 1 { "was" } else { "were" });
-        say(&format!("fsdyno: {trials} {were} there twice, with the same digits"));
+        let trials = counted(merged.twice, "trial");
+        let are = if merged.twice == 1 { "is" } else { "are" };
+        say(&format!("fsdyno: {trials} {are} in two shards and bit-identical"));
     }
 }

@@ -26,7 +26,7 @@ mod why;
 use crate::cli::Command;
 use crate::exit::{Exit, Failure};
 
-/// Does what was typed.
+/// Runs a command.
 pub fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(run) => run::run(&run),

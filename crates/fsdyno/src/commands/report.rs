@@ -1,4 +1,4 @@
-//! `fsdyno report`: stored results as a table, as data, as one HTML file.
+//! `fsdyno report`: prints stored results as a table or data, or writes them as one HTML file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::commands::study;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
-/// Shows stored results.
+/// Reports stored results.
 pub fn run(report: &Report) -> Result<Exit, Failure> {
     if let Some(folder) = study::folder_of(&report.results)? {
         return study::report(report, folder);
     }
     if report.archive.is_some() {
         let what =
-            "--archive is for the folder of a study (what fsdyno study wrote, with its study.toml)";
+            "--archive is for the folder of a study (written by fsdyno study, with a study.toml)";
         return Err(Failure::wrong(what));
     }
     if let Some(rows) = super::crash::stored(&report.results)? {
@@ -29,8 +29,8 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     }
     if let Some(finding) = report.results.iter().find_map(|path| lone_finding(path)) {
         return Err(Failure::wrong(format!(
-            "'{0}' is a finding of fsdyno crash, and the table of its run ({1}) is not there; do again what it says \
-             with: fsdyno crash --replay '{0}'",
+            "'{0}' is a finding of fsdyno crash, and the table of its run ({1}) is missing; to repeat the finding: \
+             fsdyno crash --replay '{0}'",
             finding.display(),
             fsdyno_crash::FILE
         )));
@@ -52,9 +52,10 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
         say(&format!("charts: {} in {}", charts.len(), folder.display()));
     }
     if let Some(path) = &report.html {
-        let (series, told) = (drawn(&report.results, &trials)?, told(&report.results, &trials)?);
-        let page = fsdyno_report::html_with(&trials, &series, &told, basis)?;
-        if page_instead(path, &page)? {
+        let series = drawn(&report.results, &trials)?;
+        let explanations = explanations(&report.results, &trials)?;
+        let page = fsdyno_report::html_with(&trials, &series, &explanations, basis)?;
+        if write_page(path, &page)? {
             return Ok(Exit::Good);
         }
     }
@@ -62,8 +63,8 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Writes the page that `--html` asks for, and says whether it stands on standard output in place of all else.
-pub fn page_instead(path: &Path, page: &str) -> Result<bool, Failure> {
+/// Writes the page of `--html`. Returns true if it went to standard output, where it replaces the table.
+pub fn write_page(path: &Path, page: &str) -> Result<bool, Failure> {
     if path == Path::new("-") {
         output::data(page)?;
         return Ok(true);
@@ -73,8 +74,8 @@ pub fn page_instead(path: &Path, page: &str) -> Result<bool, Failure> {
     Ok(false)
 }
 
-/// The first finding of `fsdyno crash` in a folder that has neither records nor the rows that it was one of, or the
-/// path itself.
+/// The first finding of `fsdyno crash` in a folder without records and without the table of crash.json; or the path
+/// itself if it is a finding.
 fn lone_finding(path: &Path) -> Option<PathBuf> {
     let is_finding = |path: &PathBuf| {
         let is_json = path.extension().is_some_and(|ending| ending == "json") && path.is_file();
@@ -95,7 +96,7 @@ fn lone_finding(path: &Path) -> Option<PathBuf> {
     files.into_iter().find(is_finding)
 }
 
-/// Refuses a baseline that is none of the labels, with the nearest that is.
+/// Refuses a baseline that is not among the labels, and names the nearest label.
 pub fn check_baseline<'a>(
     baseline: Option<&str>,
     labels: impl Iterator<Item = &'a str> + Clone,
@@ -108,9 +109,8 @@ pub fn check_baseline<'a>(
     Err(Failure::wrong(format!("unknown baseline '{name}': {hint}")))
 }
 
-/// Sorts trials, which are stored as they ended, into the order of the table: that in which the commands of their folder
-/// named the rows. Records that do not say stand behind, in the order in which their labels were first run, a fresh
-/// file system before its aged ones.
+/// Sorts trials into the order of the table: the order of configurations in the commands of their folder. Records
+/// without it follow, in the order in which their labels were first run, a new file system before its aged ones.
 pub fn in_order(trials: &mut [Trial]) {
     let mut rows: BTreeMap<(String, String), (u32, String)> = BTreeMap::new();
     let mut labels: BTreeMap<String, String> = BTreeMap::new();
@@ -131,23 +131,23 @@ pub fn in_order(trials: &mut [Trial]) {
     });
 }
 
-/// Prints the table in the format that was asked for.
+/// Prints the table in a format.
 pub fn print(trials: &[Trial], basis: Basis<'_>, format: Format) -> Result<(), Failure> {
     let style = Style { color: output::colour(), width: output::width() };
     output::data(&fsdyno_report::table(trials, basis, format, style)?)?;
     if format == Format::Original {
-        // A form of another program has no place for them.
+        // The format of another program does not include them.
         fsdyno_report::verdicts(trials).iter().for_each(|line| say(&format!("fsdyno: {line}")));
     }
     Ok(())
 }
 
-/// The phases over time that a page draws of these trials.
+/// The series that the charts of these trials need.
 pub fn drawn<P: AsRef<Path>>(results: &[P], trials: &[Trial]) -> Result<Vec<Series>, Failure> {
     over_time(results, fsdyno_report::drawn_trials(trials))
 }
 
-/// The phases over time of these trials, which lie in these results.
+/// Loads the series of these trials from these results.
 pub fn over_time<'t, P: AsRef<Path>>(
     results: &[P],
     trials: impl IntoIterator<Item = &'t Trial>,
@@ -157,14 +157,14 @@ pub fn over_time<'t, P: AsRef<Path>>(
     Ok(series)
 }
 
-/// What these results keep of explanations of these trials.
-pub fn told<P: AsRef<Path>>(
+/// Loads the explanations of these trials from these results.
+pub fn explanations<P: AsRef<Path>>(
     results: &[P],
     trials: &[Trial],
 ) -> Result<Vec<StoredExplanation>, Failure> {
-    let (told, torn) = load_why(results, trials)?;
+    let (explanations, torn) = load_why(results, trials)?;
     torn.iter().for_each(|torn| say(&format!("fsdyno: {torn}")));
-    Ok(told)
+    Ok(explanations)
 }
 
 /// Writes the report as one HTML file.
@@ -177,23 +177,23 @@ pub fn write_html(
     write_html_with(path, trials, (series, &[]), basis)
 }
 
-/// The same, with what was found out about why it is so.
+/// Writes the report with explanations as one HTML file.
 pub fn write_html_with(
     path: &Path,
     trials: &[Trial],
-    (series, told): (&[Series], &[StoredExplanation]),
+    (series, explanations): (&[Series], &[StoredExplanation]),
     basis: Basis<'_>,
 ) -> Result<(), Failure> {
-    write_file(path, &fsdyno_report::html_with(trials, series, told, basis)?)
+    write_file(path, &fsdyno_report::html_with(trials, series, explanations, basis)?)
 }
 
-/// Makes a folder for files of ours.
+/// Creates an output folder.
 pub fn make_folder(folder: &Path) -> Result<(), Failure> {
     let made = fsdyno_media::file::make_folder(folder).map(drop);
-    made.map_err(|error| Failure::io("make", folder, &error))
+    made.map_err(|error| Failure::io("create", folder, &error))
 }
 
-/// Writes a file that the user named, or one of ours in a folder of results: whole or not at all.
+/// Writes an output file atomically: completely or not at all.
 pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     fsdyno_media::file::write(path, |file| std::io::Write::write_all(file, bytes.as_ref()))
         .map_err(|error| Failure::io("write", path, &error))
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_without_the_table_of_its_run_is_known_for_what_it_is() {
+    fn a_finding_without_the_table_of_its_run_is_recognized() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-22-crash");
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(lone_finding(folder.path()), None);
     }
 
-    /// Trials as they were stored, each with its label, its row and when it began.
+    /// Trials in the order of storage, each with its label, row and start time.
     fn stored(all: &[(&str, Option<u32>, u32)]) -> Vec<Trial> {
         let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
         let path = Path::new(kept).join("2026-11-22-phillips-2001/then/forward");
@@ -241,13 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn rows_stand_in_the_order_of_the_command_however_their_trials_ended() {
+    fn rows_are_in_the_order_of_the_command_whatever_the_order_of_their_trials() {
         let all = [("b", Some(2), 1), ("xfs", Some(0), 2), ("a", Some(1), 3), ("xfs", Some(0), 0)];
         assert_eq!(ordered(stored(&all)), ["xfs", "xfs", "a", "b"]);
     }
 
     #[test]
-    fn records_that_name_no_row_stand_as_they_were_first_run() {
+    fn records_without_a_row_are_in_the_order_of_their_first_run() {
         let all = [("b", None, 3), ("a", None, 2), ("c", None, 1), ("a", None, 4), ("b", None, 0)];
         assert_eq!(ordered(stored(&all)), ["b", "b", "c", "a", "a"]);
     }

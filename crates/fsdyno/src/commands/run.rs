@@ -1,4 +1,4 @@
-//! `fsdyno run`: check all, run all, show what came of it.
+//! `fsdyno run`: checks the request, runs the trials, and prints the results.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,33 +17,32 @@ use crate::cli::Run;
 use crate::commands::{clean, crash, dry_run, repeats, report};
 use crate::exit::{Exit, Failure};
 use crate::output::{detail, say};
-use crate::place::{Asked, Mode};
+use crate::target::{Mode, TargetRequest};
 use crate::venues::Venues;
-use crate::{place, progress, stop, version};
+use crate::{progress, stop, target, version};
 
-/// Runs what was asked.
+/// Runs the command.
 pub fn run(run: &Run) -> Result<Exit, Failure> {
     let rule = repeats::rule(run)?;
-    let (asked, mut cells) = meant(run)?;
+    let (requests, mut cells) = resolve(run)?;
     let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
     crash::refuse(&folder)?;
     if run.dry_run {
-        return dry(run, rule.as_ref(), asked, cells, &folder);
+        return dry(run, rule.as_ref(), requests, cells, &folder);
     }
-    place::allowed(&asked)?;
-    // Until here a signal ends the program as it ends any: nothing is begun that it would have to
-    // clean up.
+    target::check_permission(&requests)?;
+    // Until here a signal simply ends the program: there is nothing to clean up.
     let stop = stop::flag()?;
-    detail(&format!("fsdyno: {} writes into '{}'", version::text(), folder.display()));
+    detail(&format!("fsdyno: {} writes to '{}'", version::text(), folder.display()));
     let mut store = open(&folder)?;
     same_rule(rule.as_ref(), store.trials())?;
-    let measured = measure(run, asked, &mut cells, &mut store, &stop);
-    // What is there is shown, however the run ended; why it ended is the first thing to tell.
+    let measured = measure(run, requests, &mut cells, &mut store, &stop);
+    // Stored trials are shown even if the run failed; its error is returned first.
     let shown = match (&measured, run.shard) {
-        // A share without trials is a folder too, so that a merge finds what its command names.
+        // A shard without trials leaves a folder, too, so that a merge finds all folders of its command.
         (Ok(summary), Some(shard)) if summary.trials() == 0 => {
             let all = counted(planned(run, &cells), "trial");
-            say(&format!("fsdyno: share {shard} has none of the {all}"));
+            say(&format!("fsdyno: shard {shard} has none of the {all}"));
             Ok(())
         }
         _ => show(run, store),
@@ -52,44 +51,43 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     shown?;
     if stop.load(Ordering::Relaxed) && summary.left > 0 {
         say(&format!(
-            "fsdyno: stopped with {} of {} to go; go on with:\n  {}",
+            "fsdyno: stopped with {} of {} left; resume with:\n  {}",
             summary.left,
             counted(summary.trials(), "trial"),
-            again(&folder)
+            resume_command(&folder)
         ));
         return Ok(Exit::Stopped);
     }
     Ok(if summary.failed > 0 { Exit::TrialFailed } else { Exit::Good })
 }
 
-/// What is asked, and the cells that come of it: everything that was typed is checked before anything is looked
-/// for or brought.
+/// Resolves the request to cells. Checks all arguments before it searches for or downloads anything.
 ///
 /// # Errors
-/// The first thing that cannot be meant.
-pub fn meant(run: &Run) -> Result<(Vec<Asked>, Vec<Cell>), Failure> {
+/// The first argument that is invalid.
+pub fn resolve(run: &Run) -> Result<(Vec<TargetRequest>, Vec<Cell>), Failure> {
     refuse_commands(&run.workloads)?;
-    // A kernel of the user's own may have sysctls of its own.
+    // A kernel built by the user may have other sysctls.
     if !run.kernels.iter().any(|kernel| kernel.contains('/')) {
         fsdyno_study::sysctl::check(run.sysctls.iter().map(String::as_str))?;
     }
-    let mut asked = place::asked(run)?;
-    for asked in &mut asked {
-        asked.question.inputs = fsdyno_study::read_inputs(&asked.question)?;
+    let mut requests = target::parse_targets(run)?;
+    for request in &mut requests {
+        request.question.inputs = fsdyno_study::read_inputs(&request.question)?;
     }
-    let cells = place::cells(&asked)?;
+    let cells = target::cells(&requests)?;
     let labels = cells.iter().map(|cell| cell.plan.label.as_str());
     report::check_baseline(run.baseline.as_deref(), labels)?;
-    for asked in &asked {
-        if let Place::Directory { path, .. } = &asked.place {
-            let of_it = place::cells(std::slice::from_ref(asked))?;
-            place::check_directory(path, &of_it, run.jobs.into())?;
+    for request in &requests {
+        if let Place::Directory { path, .. } = &request.place {
+            let of_it = target::cells(std::slice::from_ref(request))?;
+            target::check_directory(path, &of_it, run.jobs.into())?;
         }
     }
-    Ok((asked, cells))
+    Ok((requests, cells))
 }
 
-/// Refuses a command in place of a workload, with what comes near to it.
+/// Refuses a shell command given as a workload, and names similar workloads.
 fn refuse_commands(workloads: &[String]) -> Result<(), Failure> {
     let names = fsdyno_workload::workloads::ALL.iter().map(|kind| kind.name);
     let is_command = |name: &&String| {
@@ -100,35 +98,35 @@ fn refuse_commands(workloads: &[String]) -> Result<(), Failure> {
     };
     let Some(command) = workloads.iter().find(is_command) else { return Ok(()) };
     Err(Failure::wrong(format!(
-        "'{}' is a command, and fsdyno runs workloads of its own (fsdyno list workloads); near to a command of yours are \
+        "'{}' is a command; fsdyno runs its own workloads (fsdyno list workloads). For your own data there are \
          'tarball --set archive=FOLDER', which unpacks and removes the files of a folder or archive, and \
          'postmark --set config=FILE', which runs a PostMark configuration",
         short(command)
     )))
 }
 
-/// Says what would be run. What a run would refuse before its first trial is refused here in the same words;
-/// where this host only lacks something, the trials are shown all the same.
+/// Prints what would run. Reports the errors that a run would report before its first trial; if this host only lacks
+/// a requirement, the trials are still printed.
 fn dry(
     run: &Run,
     rule: Option<&Repeats>,
-    asked: Vec<Asked>,
+    requests: Vec<TargetRequest>,
     mut cells: Vec<Cell>,
     folder: &Path,
 ) -> Result<Exit, Failure> {
     dry_run::check_format(run)?;
-    let mut look = || -> Result<(), Failure> {
-        place::allowed(&asked)?;
+    let mut check = || -> Result<(), Failure> {
+        target::check_permission(&requests)?;
         let stored = Store::look(folder)?;
         same_rule(rule, &stored)?;
         let stop = Arc::new(AtomicBool::new(false));
-        ready(run, asked.clone(), &mut cells, folder, &stored, (&stop, Mode::Dry)).map(drop)
+        ready(run, requests.clone(), &mut cells, folder, &stored, (&stop, Mode::Dry)).map(drop)
     };
-    let missing = look().err();
+    let missing = check().err();
     if let Some(failure) = missing.as_ref().filter(|failure| failure.exit != Exit::Missing) {
         return Err(Failure { exit: failure.exit, message: failure.message.clone() });
     }
-    // What is missing is said before the plan that needs it.
+    // A missing requirement is reported before the plan that needs it.
     if let Some(failure) = &missing {
         say(&format!("fsdyno: {failure}"));
     }
@@ -136,17 +134,16 @@ fn dry(
     Ok(missing.map_or(Exit::Good, |failure| failure.exit))
 }
 
-/// Finds what the trials need, all of it before the first one starts. The cells become those of the kernels
-/// that are found.
+/// Finds all that the trials need, before the first one starts. Replaces the cells by those of the kernels found.
 fn ready(
     run: &Run,
-    asked: Vec<Asked>,
+    requests: Vec<TargetRequest>,
     cells: &mut Vec<Cell>,
     folder: &Path,
     stored: &[Trial],
     how: (&Arc<AtomicBool>, Mode),
 ) -> Result<Venues, Failure> {
-    let (venues, none) = found(run, asked, cells, folder, stored, how, &|_| true)?;
+    let (venues, none) = ready_selected(run, requests, cells, folder, stored, how, &|_| true)?;
     if let Some(failure) = none {
         return Err(failure);
     }
@@ -154,38 +151,39 @@ fn ready(
     Ok(venues)
 }
 
-/// The same of those rows alone whose labels are asked for; where nothing can run, it is told beside the venues why.
+/// Finds all that the trials with the selected labels need; if none of them can run, also returns the reason.
 ///
 /// # Errors
-/// What is missing for all of them, or cannot be used.
-pub fn found(
+/// A requirement that all of them lack, or that is unusable.
+pub fn ready_selected(
     run: &Run,
-    asked: Vec<Asked>,
+    requests: Vec<TargetRequest>,
     cells: &mut Vec<Cell>,
     folder: &Path,
     stored: &[Trial],
     (stop, mode): (&Arc<AtomicBool>, Mode),
-    is_asked: &dyn Fn(&str) -> bool,
+    is_selected: &dyn Fn(&str) -> bool,
 ) -> Result<(Venues, Option<Failure>), Failure> {
-    let (venues, asked) = place::venues(run, asked, folder, stop, mode)?;
-    *cells = place::cells(&asked)?;
-    cells.retain(|cell| is_asked(&cell.plan.label));
+    let (venues, requests) = target::venues(run, requests, folder, stop, mode)?;
+    *cells = target::cells(&requests)?;
+    cells.retain(|cell| is_selected(&cell.plan.label));
     let none = prepare(&venues, cells, mode)?;
     fsdyno_study::may_join(cells, &venues, stored)?;
     match share(run, cells)? {
         Some(share) => share.fits(folder, stored).map(drop)?,
         None => Share::refuse(folder)?,
     }
-    refuse_others(run, folder, cells, stored.iter().filter(|trial| is_asked(&trial.plan.label)))?;
+    let of_selected = stored.iter().filter(|trial| is_selected(&trial.plan.label));
+    refuse_others(run, folder, cells, of_selected)?;
     Ok((venues, none))
 }
 
-/// Whether the trials of a folder ran under this rule.
+/// Checks that the trials of a folder ran under this rule.
 fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), Failure> {
     fsdyno_study::two_stage::same_rule(rule, stored).map_err(Failure::wrong)
 }
 
-/// The share of the trials that this command is.
+/// The share of the trials that this command runs, if it is a shard.
 fn share(run: &Run, cells: &[Cell]) -> Result<Option<Share>, Failure> {
     let Some(shard) = run.shard else { return Ok(None) };
     let schedule = repeats::first(run, repeats::rule(run)?.as_ref(), cells.len());
@@ -196,13 +194,13 @@ fn share(run: &Run, cells: &[Cell]) -> Result<Option<Share>, Failure> {
 /// Runs the trials.
 fn measure(
     run: &Run,
-    asked: Vec<Asked>,
+    requests: Vec<TargetRequest>,
     cells: &mut Vec<Cell>,
     store: &mut Store,
     stop: &Arc<AtomicBool>,
 ) -> Result<Summary, Failure> {
     clean::offer();
-    let venues = ready(run, asked, cells, store.folder(), store.trials(), (stop, Mode::Run))?;
+    let venues = ready(run, requests, cells, store.folder(), store.trials(), (stop, Mode::Run))?;
     let rule = repeats::rule(run)?;
     let schedule = repeats::first(run, rule.as_ref(), cells.len());
     if let Some(share) = share(run, cells)? {
@@ -217,7 +215,7 @@ fn measure(
     }
 }
 
-/// A folder is of one experiment, unless the user wants several in one report.
+/// Refuses a folder with trials of another experiment, unless --mix is given.
 fn refuse_others<'a>(
     run: &Run,
     folder: &Path,
@@ -232,32 +230,32 @@ fn refuse_others<'a>(
     let more = rows.len().saturating_sub(SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let holds = format!(
-        "'{}' holds {} that this command does not ask for ({}{more})",
+        "'{}' holds {} that this command does not request ({}{more})",
         folder.display(),
         counted(count, "trial"),
         rows.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ")
     );
     if run.mix {
-        say(&format!("fsdyno: {holds}; the report shows them too"));
+        say(&format!("fsdyno: {holds}; the report includes them"));
         return Ok(());
     }
     Err(Failure::wrong(format!(
-        "{holds}; give --out a new folder, or add --mix for one report of them all"
+        "{holds}; give a new folder with --out, or add --mix for one report of all"
     )))
 }
 
-/// The slots that are this command's to run.
+/// The slots that this command runs.
 fn own(run: &Run, schedule: &[Slot]) -> Vec<Slot> {
     run.shard.map_or_else(|| schedule.to_vec(), |shard| shard.of(schedule))
 }
 
-/// How many trials there are, those of other shares too.
+/// The number of trials of all shards.
 fn planned(run: &Run, cells: &[Cell]) -> usize {
     cells.len() * run.repeat as usize
 }
 
-/// Everything that the trials need is looked for before the first one starts. A file system that
-/// this kernel or this host cannot have is skipped; where all are, the first reason is what comes back.
+/// Checks that the cells can run. A file system that this kernel or host does not support is skipped; if all are
+/// skipped, returns the first reason.
 fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<Option<Failure>, Failure> {
     let mut first: Option<Failure> = None;
     for cell in cells.iter_mut() {
@@ -267,7 +265,7 @@ fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<Option<F
         }
         let mut plan = cell.plan.clone();
         if let (MediumPlan::Lab(lab), Mode::Dry) = (&mut plan.medium, mode) {
-            // A snapshot would be made.
+            // The snapshot would be created.
             lab.boot = BootPlan::Cold;
         }
         match venue.identity(&plan) {
@@ -282,7 +280,7 @@ fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<Option<F
     Ok(first.filter(|_| cells.iter().all(|cell| cell.skip.is_some())))
 }
 
-/// A line for each file system that is skipped, once, with its reason.
+/// One line for each skipped file system, with its reason.
 pub fn skipped(cells: &[Cell]) -> Vec<String> {
     let mut lines = Vec::new();
     for cell in cells {
@@ -295,25 +293,25 @@ pub fn skipped(cells: &[Cell]) -> Vec<String> {
     lines
 }
 
-/// The folder of the results, and what a crash left torn there.
+/// Opens the result folder, and reports a last line that a crash left incomplete.
 ///
 /// # Errors
-/// Why it cannot be used.
+/// A folder that is unusable.
 pub fn open(folder: &Path) -> Result<Store, Failure> {
     let store = Store::open(folder)?;
     if let Some(bytes) = store.torn() {
         say(&format!(
-            "fsdyno: the last line of '{}' was torn off by a crash; its {bytes} bytes are cut",
+            "fsdyno: the last line of '{}' is incomplete after a crash; its {bytes} bytes are removed",
             folder.display()
         ));
     }
     Ok(store)
 }
 
-/// Runs what is left of a schedule.
+/// Runs the slots of a schedule that are not stored yet.
 ///
 /// # Errors
-/// Why it ended early.
+/// The reason that it ended early.
 pub fn go(
     run: &Run,
     venue: &dyn Venue,
@@ -322,11 +320,11 @@ pub fn go(
     store: &mut Store,
     stop: &AtomicBool,
 ) -> Result<Summary, Failure> {
-    let there = schedule.iter().filter(|slot| fsdyno_study::is_there(store, cells, slot)).count();
-    if there > 0 {
+    let stored = schedule.iter().filter(|slot| fsdyno_study::is_there(store, cells, slot)).count();
+    if stored > 0 {
         let all = counted(schedule.len(), "trial");
-        let are = if there == 1 { "is" } else { "are" };
-        say(&format!("fsdyno: {there} of {all} {are} there already and {are} not run again"));
+        let are = if stored == 1 { "is" } else { "are" };
+        say(&format!("fsdyno: {stored} of {all} {are} stored already and {are} not run again"));
         say_unlogged(run, store, cells, schedule);
     }
     let todo = fsdyno_study::todo(schedule, cells, store);
@@ -335,17 +333,17 @@ pub fn go(
     let of_cells: Vec<(usize, u64)> =
         todo.iter().map(|(_, slot)| (slot.cell, ops(slot.cell))).collect();
     let plans: Vec<_> = cells.iter().map(|cell| &cell.plan).collect();
-    let show = progress::Show::new(&plans, &of_cells, jobs);
-    let runner = Runner { jobs, build: version::build(), stop, observer: &show };
+    let display = progress::Display::new(&plans, &of_cells, jobs);
+    let runner = Runner { jobs, build: version::build(), stop, observer: &display };
     let summary = fsdyno_study::run(schedule, cells, venue, store, &runner);
-    show.finish();
+    display.finish();
     Ok(summary?)
 }
 
-/// A trial that is there is not run again for its log.
+/// Reports stored trials without a log: they are not run again for it.
 fn say_unlogged(run: &Run, store: &Store, cells: &[Cell], schedule: &[Slot]) {
-    let there = schedule.iter().filter(|slot| fsdyno_study::is_there(store, cells, slot));
-    let unlogged = there.filter_map(|slot| {
+    let stored = schedule.iter().filter(|slot| fsdyno_study::is_there(store, cells, slot));
+    let unlogged = stored.filter_map(|slot| {
         let plan = &cells.get(slot.cell)?.plan;
         let name = fsdyno_venue::request_log::name(&trial_id(plan, slot.seed));
         (!store.folder().join(name).exists()).then_some(())
@@ -353,13 +351,13 @@ fn say_unlogged(run: &Run, store: &Store, cells: &[Cell], schedule: &[Slot]) {
     let unlogged = unlogged.count();
     if run.keep_log && unlogged > 0 {
         say(&format!(
-            "fsdyno: {unlogged} of those have no log of their requests and get none now; for logs \
-             give --out a new folder"
+            "fsdyno: {unlogged} of these have no request log and are not run again for it; for logs give a new \
+             folder with --out"
         ));
     }
 }
 
-/// Table on stdout, report beside the trials, and where it all is on stderr.
+/// Prints the table to stdout, writes the report to the result folder, and prints its path to stderr.
 fn show(run: &Run, store: Store) -> Result<(), Failure> {
     if store.trials().is_empty() {
         store.discard_if_empty();
@@ -371,8 +369,8 @@ fn show(run: &Run, store: Store) -> Result<(), Failure> {
     let basis = run.least.basis(run.baseline.as_deref());
     let results = [store.folder()];
     let written = report::drawn(&results, &trials).and_then(|series| {
-        let told = report::told(&results, &trials)?;
-        report::write_html_with(&html, &trials, (&series, &told), basis)
+        let explanations = report::explanations(&results, &trials)?;
+        report::write_html_with(&html, &trials, (&series, &explanations), basis)
     });
     report::print(&trials, basis, run.format)?;
     written?;
@@ -380,21 +378,21 @@ fn show(run: &Run, store: Store) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The workloads, and which share: two begin in the same second.
+/// The default result folder. Its name includes the shard, because two shards can start in the same second.
 fn default_folder(run: &Run) -> PathBuf {
     let share = run.shard.map(|shard| format!("-share-{}-of-{}", shard.index, shard.of));
-    place::default_folder(&format!("{}{}", run.workloads.join("-"), share.unwrap_or_default()))
+    target::default_folder(&format!("{}{}", run.workloads.join("-"), share.unwrap_or_default()))
 }
 
-/// This command as it was typed, each word as a shell takes it.
+/// The arguments of this command, quoted for a shell.
 fn words() -> Vec<String> {
-    // A word that is not UTF-8 cannot be shown as it is; a shown command is better than none.
-    let typed = std::env::args_os().skip(1).map(|word| quote(&word.to_string_lossy()));
-    std::iter::once("fsdyno".to_string()).chain(typed).collect()
+    // An argument that is not UTF-8 is shown with replacement characters.
+    let args = std::env::args_os().skip(1).map(|word| quote(&word.to_string_lossy()));
+    std::iter::once("fsdyno".to_string()).chain(args).collect()
 }
 
-/// This command as it would be typed to go on.
-pub fn again(folder: &Path) -> String {
+/// The command that resumes this one.
+pub fn resume_command(folder: &Path) -> String {
     let mut words = words();
     if !words.iter().any(|word| word == "--out" || word.starts_with("--out=")) {
         words.extend(["--out".to_string(), quote(&folder.display().to_string())]);
@@ -444,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kernel_or_tools_cannot_have_is_skipped_beside_what_can_run() {
+    fn file_systems_without_kernel_support_or_tools_are_skipped_and_the_others_run() {
         let mut cells = cells(&["reiserfs", "ext4", "xfs"]);
         assert!(prepare(&OnlyExt4, &mut cells, Mode::Run).unwrap().is_none());
         let skips: Vec<&str> =
@@ -454,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_would_be_skipped_it_is_an_error_before_any_work() {
+    fn it_is_an_error_before_any_work_if_all_would_be_skipped() {
         let exit = |filesystems: &[&str]| {
             prepare(&OnlyExt4, &mut cells(filesystems), Mode::Run).unwrap().unwrap().exit
         };

@@ -1,4 +1,4 @@
-//! `fsdyno show`: one workload, file system or disk with all that is known of it.
+//! `fsdyno show`: describes one workload, file system or disk in full.
 
 use fsdyno_disk::DiskSpec;
 use fsdyno_disk::catalog::{CatalogError, UnknownDisk};
@@ -13,11 +13,11 @@ use crate::commands::{show_log, show_model, show_period, show_series, show_study
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-/// Shows what was asked for.
+/// Shows one item.
 pub fn run(show: &Show) -> Result<Exit, Failure> {
     if show.format == ShowFormat::Csv && show.kind != Showable::Series {
         return Err(Failure::wrong(
-            "--format csv is for `fsdyno show series`; take text or json".to_string(),
+            "--format csv is for `fsdyno show series`; use text or json".to_string(),
         ));
     }
     let (text, value) = match show.kind {
@@ -37,10 +37,10 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// What the marks in the texts of workloads say.
+/// The legend of the provenance marks in the texts of workloads.
 const MARKS: &str = "\n\
-[SRC] read in the original's source or documentation; [RUN] seen by running it; [PUB] published\n\
-elsewhere; [DER] derived or inferred; [MEM] from memory, unconfirmed; [OWN] our own choice\n";
+[SRC] read in the original's source or documentation; [RUN] observed by running it; [PUB]\n\
+published elsewhere; [DER] derived or inferred; [MEM] from memory, unconfirmed; [OWN] our choice\n";
 
 fn workload(name: &str) -> Result<(String, Value), Failure> {
     let kind = workloads::find(name).map_err(|error| Failure::wrong(error.to_string()))?;
@@ -70,11 +70,10 @@ fn workload(name: &str) -> Result<(String, Value), Failure> {
         rows.push(vec![
             "  config".into(),
             "default none".into(),
-            "takes the path of a file in the original program's own form".into(),
+            "takes the path of a configuration file of the original program".into(),
         ]);
         rows.push(vec![
-            "      Its settings in place of the parameters above; what is set beside it wins."
-                .into(),
+            "      Replaces the parameters above, except those given with --set.".into(),
         ]);
     }
     text.push_str(&parameter_lines(&rows));
@@ -83,15 +82,13 @@ fn workload(name: &str) -> Result<(String, Value), Failure> {
         .build(&values, &Setting::default())
         .map_err(|error| Failure::wrong(error.to_string()))?;
     text.push_str(MARKS);
-    text.push_str(
-        "\nphases with these defaults (counts that chance decides are those of seed 0):\n",
-    );
+    text.push_str("\nphases with these defaults (random counts are those of seed 0):\n");
     let mut phases = Vec::new();
     for (at, phase) in bound.phases().iter().enumerate() {
         let counts = bound.counts(at, phase.threads.of(1));
         let threads = match phase.threads {
             Threads::One => "one".to_string(),
-            Threads::Any => "as many as --threads says".to_string(),
+            Threads::Any => "set by --threads".to_string(),
             Threads::Exactly(n) => n.to_string(),
         };
         let ops: Vec<String> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
@@ -106,7 +103,7 @@ fn workload(name: &str) -> Result<(String, Value), Failure> {
     Ok((text, value))
 }
 
-/// A parameter's own line is a row of columns; its explanation below it is not.
+/// Formats parameters: one line in columns for each, and its explanation below.
 fn parameter_lines(rows: &[Vec<String>]) -> String {
     let heads: Vec<Vec<String>> = rows.iter().filter(|row| row.len() > 1).cloned().collect();
     let mut heads = output::rows_of(&heads).into_iter();
@@ -120,7 +117,7 @@ fn parameter_lines(rows: &[Vec<String>]) -> String {
 fn kernel(name: &str) -> Result<(String, Value), Failure> {
     if name != "config" {
         return Err(Failure::wrong(format!(
-            "there is no '{name}' of a kernel to show; there is: config"
+            "unknown name '{name}' for a kernel; possible is: config"
         )));
     }
     let options: serde_json::Map<String, Value> =
@@ -138,7 +135,7 @@ fn filesystem(name: &str) -> Result<(String, Value), Failure> {
             fsdyno_filesystem::catalog::names().into_iter().chain(models).collect();
         let foreign = fsdyno_filesystem::catalog::foreign_hint(name);
         let hint = foreign.unwrap_or_else(|| suggest::hint(name, names));
-        Failure::wrong(format!("there is no file system '{}'; {hint}", error.name))
+        Failure::wrong(format!("unknown file system '{}'; {hint}", error.name))
     })?;
     let kernels = match &kind.until {
         Some(until) => format!("Linux {} to {until}", kind.since),
@@ -179,7 +176,7 @@ fn filesystem(name: &str) -> Result<(String, Value), Failure> {
         text.push_str(&format!("  {code}  {meaning}\n"));
     }
     if !kind.lacks.is_empty() {
-        text.push_str("\nwhat it cannot do:\n");
+        text.push_str("\nunsupported:\n");
     }
     for (what, why) in &kind.lacks {
         text.push_str(&format!("  {what}: {why}\n"));
@@ -198,17 +195,17 @@ fn filesystem(name: &str) -> Result<(String, Value), Failure> {
     Ok((text, value))
 }
 
-/// How large it can get, for people and for programs.
+/// The size limits as text and as JSON.
 fn limits(limits: &fsdyno_filesystem::catalog::Limits) -> (String, Value) {
-    let said = [
+    let known = [
         ("file", Some(&limits.file)),
         ("filesystem", Some(&limits.filesystem)),
         ("files", Some(&limits.files)),
         ("directory", limits.directory.as_ref()),
     ];
-    let mut text = "\nlimits (the catalog's file has where they come from):\n".to_string();
+    let mut text = "\nlimits (sources: the catalog's file):\n".to_string();
     let mut value = serde_json::Map::new();
-    for (name, limit) in said.into_iter().filter_map(|(name, limit)| Some((name, limit?))) {
+    for (name, limit) in known.into_iter().filter_map(|(name, limit)| Some((name, limit?))) {
         let head = match name {
             "file" => "largest file",
             "filesystem" => "largest file system",
@@ -228,7 +225,7 @@ fn options(options: &str) -> String {
 fn disk(name: &str) -> Result<(String, Value), Failure> {
     let (name, spec) = fsdyno_disk::catalog::find(name).map_err(|error| match error {
         CatalogError::Unknown(UnknownDisk { name, hint }) => {
-            Failure::wrong(format!("there is no disk '{name}'; {hint}"))
+            Failure::wrong(format!("unknown disk '{name}'; {hint}"))
         }
         other => Failure::wrong(format!("failed to {other}")),
     })?;
@@ -236,13 +233,13 @@ fn disk(name: &str) -> Result<(String, Value), Failure> {
         .map_err(|error| Failure::wrong(format!("disk '{name}': {error}")))?;
     let mut text = format!("{name}: {}\n\n", spec.about);
     text.push_str(&settings(&spec, &value));
-    text.push_str("\nwhere the numbers come from ([MEM]: from memory, unconfirmed):\n");
+    text.push_str("\nsources ([MEM]: from memory, unconfirmed):\n");
     for source in &spec.source {
         text.push_str(&output::indented(&format!("{}: {}", source.what, source.value), 2));
         text.push_str(&output::indented(&source.from, 6));
     }
     if matches!(spec.model, Model::Instant(_)) {
-        text.push_str("\nevery request is done at once: there are no rates to work out\n");
+        text.push_str("\nevery request completes at once, so there are no rates\n");
         return Ok((text, value));
     }
     let profile = profile::profile(&spec, PROFILE_SEED);
@@ -252,10 +249,10 @@ fn disk(name: &str) -> Result<(String, Value), Failure> {
     Ok((text, value))
 }
 
-/// The seed of the rates shown. Another one moves them by about 1 %.
+/// The seed of the rates shown. Another one changes them by about 1 %.
 const PROFILE_SEED: u64 = 1;
 
-/// Every parameter as the file gives it, one a line.
+/// Every parameter of the profile, one per line.
 fn settings(spec: &DiskSpec, value: &Value) -> String {
     let bare = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -277,12 +274,12 @@ fn settings(spec: &DiskSpec, value: &Value) -> String {
     output::columns(&rows)
 }
 
-/// What the model answers.
+/// The rates that the model computes.
 fn rates(profile: &Profile) -> String {
     let row = |cells: &[&str]| cells.iter().map(ToString::to_string).collect::<Vec<_>>();
     let mut text = format!(
-        "\nworked out from the model (seed {}), not stored:\n\n\
-         4 KiB at random places a second; writes with the flush that ends them:\n",
+        "\ncomputed from the model (seed {}):\n\n\
+         random requests of 4 KiB per second; writes including a final flush:\n",
         profile.seed
     );
     let mut rows = vec![row(&["  in flight", "read", "in 32 GiB", "write", "in 32 GiB"])];
@@ -293,7 +290,7 @@ fn rates(profile: &Profile) -> String {
         cells
     }));
     text.push_str(&output::columns(&rows));
-    text.push_str("\n64 MiB one after the other, in MB/s (1,000,000 bytes a second):\n");
+    text.push_str("\nsequential requests over 64 MiB, in MB/s (1,000,000 bytes per second):\n");
     let mut rows = vec![row(&["  from", "read", "write"])];
     rows.extend(profile.sequential.iter().map(|rate| {
         let mb = |rate| format!("{rate:.1}");
@@ -302,8 +299,8 @@ fn rates(profile: &Profile) -> String {
     text.push_str(&output::columns(&rows));
     if let Some(writes) = profile.full_writes {
         text.push_str(&format!(
-            "\nwritten full and over at random before (prefilled_percent = 100): {writes:.1} random writes of \
-             4 KiB a second\n"
+            "\nafter being filled and overwritten at random (prefilled_percent = 100): {writes:.1} random writes \
+             of 4 KiB per second\n"
         ));
     }
     text

@@ -1,4 +1,4 @@
-//! `fsdyno show log FILE`: every request of a trial to its disks.
+//! `fsdyno show log FILE`: prints every request of a trial to its disks.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
     let log = file::open(&bytes).map_err(|error| wrong(error.to_string()))?;
     if log.lost() > 0 {
         say(&format!(
-            "fsdyno: {} requests found no room in the guest's memory and are missing here",
+            "fsdyno: {} requests did not fit in the guest's memory and are missing here",
             log.lost()
         ));
     }

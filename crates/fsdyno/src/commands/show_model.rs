@@ -1,4 +1,4 @@
-//! `fsdyno show filesystem` of what is a model in this program and no file system of a kernel.
+//! `fsdyno show filesystem` for the models in this program.
 
 use fsdyno_ext2dir::Variant;
 use fsdyno_ext2dir::trial::{REVISION, WHAT_IT_IS};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::output;
 
-/// What it is, how it is run and what it takes, for people and for programs.
+/// The description of a model, as text and as JSON.
 pub fn model(variant: &Variant) -> (String, Value) {
     let sizes = fsdyno_study::MODEL_BLOCK_SIZES;
     let run = format!("fsdyno run dirops --on model --fs {}", variant.name);
@@ -16,7 +16,7 @@ pub fn model(variant: &Variant) -> (String, Value) {
     let taken = sizes.map(|size| size.to_string()).join(", ");
     text.push_str(&output::columns(&[
         vec!["run".into(), run.clone()],
-        vec!["takes".into(), format!("-b SIZE: {taken} (the first where nothing is said)")],
+        vec!["takes".into(), format!("-b SIZE: {taken} (default: the first)")],
         vec!["index".into(), if variant.index { "dir_index" } else { "none" }.into()],
         vec!["longest name".into(), "255 bytes".into()],
         vec!["revision".into(), REVISION.to_string()],

@@ -1,4 +1,4 @@
-//! `fsdyno show period`: a year's settings, where each comes from, and what no setting brings back.
+//! `fsdyno show period`: a year's settings, their sources, and the differences that no setting covers.
 
 use fsdyno_filesystem::period::{self, Period, Settings};
 use fsdyno_record::shell::quote;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::exit::Failure;
 use crate::output;
 
-/// The period of this name, for people and for programs.
+/// The period of this name, as text and as JSON.
 pub fn period(name: &str) -> Result<(String, Value), Failure> {
     let period = period::get(name).map_err(|error| Failure::wrong(error.to_string()))?;
     let value = serde_json::to_value(period)
@@ -20,14 +20,14 @@ fn text(period: &Period) -> String {
     let sysctls: Vec<String> =
         period.sysctls.iter().map(|(key, value)| format!("{key}={value}")).collect();
     text.push_str(&output::columns(&[
-        vec!["kernel of then".into(), period.kernel.clone()],
-        vec!["tools of then".into(), period.tools.clone()],
-        vec!["disk of then".into(), format!("--disk {} (yours to name)", period.disk)],
+        vec!["kernel".into(), period.kernel.clone()],
+        vec!["tools".into(), period.tools.clone()],
+        vec!["disk".into(), format!("--disk {} (not set by --period)", period.disk)],
         vec!["sysctls".into(), sysctls.join(" ")],
     ]));
-    text.push_str("\nunder what you type, by file system:\n");
+    text.push_str("\ndefaults by file system (explicit options override them):\n");
     for (kind, settings) in &period.filesystem {
-        text.push_str(&output::indented(&format!("{kind}: {}", typed(settings)), 2));
+        text.push_str(&output::indented(&format!("{kind}: {}", as_spec(settings)), 2));
         for from in &settings.from {
             let line = format!("from {} on: {}", from.size, words(&from.mkfs));
             text.push_str(&output::indented(&line, 6));
@@ -39,7 +39,7 @@ fn text(period: &Period) -> String {
             text.push_str(&output::indented(&format!("the disk's write cache: {cache}"), 6));
         }
     }
-    text.push_str("\nwhat no setting brings back:\n");
+    text.push_str("\nnot covered by settings:\n");
     for lost in &period.lost {
         text.push_str(&output::indented(lost, 2));
     }
@@ -48,7 +48,7 @@ fn text(period: &Period) -> String {
             text.push_str(&output::indented(&format!("{kind}: {lost}"), 2));
         }
     }
-    text.push_str("\nwhere the settings come from ([MEM]: from memory, unconfirmed):\n");
+    text.push_str("\nsources ([MEM]: from memory, unconfirmed):\n");
     for source in &period.source {
         text.push_str(&output::indented(&source.what, 2));
         text.push_str(&output::indented(&source.from, 6));
@@ -56,15 +56,15 @@ fn text(period: &Period) -> String {
     text
 }
 
-/// The settings as they would be typed in a spec.
-fn typed(settings: &Settings) -> String {
+/// The settings in the syntax of a spec.
+fn as_spec(settings: &Settings) -> String {
     let mount = match settings.mount.is_empty() {
         true => None,
         false => Some(format!("@ {}", settings.mount.join(","))),
     };
     let parts = [Some(words(&settings.mkfs)).filter(|words| !words.is_empty()), mount];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() { "as today".into() } else { parts.join(" ") }
+    if parts.is_empty() { "current defaults".into() } else { parts.join(" ") }
 }
 
 fn words(options: &[String]) -> String {

@@ -1,4 +1,4 @@
-//! `fsdyno show series RESULT`: the phases of a result over time.
+//! `fsdyno show series RESULT`: prints the phases of a result over time.
 
 use fsdyno_report::{Style, series_csv, series_text};
 

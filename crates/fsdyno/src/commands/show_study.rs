@@ -1,4 +1,4 @@
-//! `fsdyno show study`: what is asked, under which conditions, what was published, and what is claimed.
+//! `fsdyno show study`: prints a study's question, conditions, published values and claims.
 
 use fsdyno_record::shell::quote;
 use fsdyno_study::file::{Cell, Check, Claim, Conditions, Published, Run, StudyFile, Test};
@@ -8,13 +8,13 @@ use super::study;
 use crate::exit::Failure;
 use crate::output;
 
-/// The study of this name or in this file, for people and for programs.
+/// The study of this name or in this file, as text and as JSON.
 pub fn study(name: &str) -> Result<(String, Value), Failure> {
     let (_, file) = study::named(name)?;
     Ok((clean(&text(&file)), value(&file)))
 }
 
-/// Text of a user's file made fit for a terminal: only its lines are ours.
+/// Replaces control characters of a study file in the text, except newlines.
 fn clean(text: &str) -> String {
     text.split('\n').map(fsdyno_report::clean).collect::<Vec<_>>().join("\n")
 }
@@ -32,11 +32,11 @@ fn text(file: &StudyFile) -> String {
         text.push_str(&format!("  {} ({})\n", run.name, run.workload));
         for variant in run.variants() {
             let conditions = run.conditions(variant).unwrap_or_default();
-            let line = format!("{}: {}", variant.words(), typed(run, &conditions));
+            let line = format!("{}: {}", variant.words(), command(run, &conditions));
             text.push_str(&output::indented(&line, 6));
         }
         if !run.scales.is_empty() {
-            let line = format!("a smaller scale divides: {}", run.scales.join(", "));
+            let line = format!("--scale divides: {}", run.scales.join(", "));
             text.push_str(&output::indented(&line, 6));
         }
     }
@@ -53,15 +53,15 @@ fn text(file: &StudyFile) -> String {
     text
 }
 
-/// As it would be typed.
-fn typed(run: &Run, conditions: &Conditions) -> String {
+/// The command of a study run.
+fn command(run: &Run, conditions: &Conditions) -> String {
     let words = conditions.words().into_iter().map(|word| quote(&word.text));
-    let mut typed = format!("fsdyno run {}", run.workload);
+    let mut command = format!("fsdyno run {}", run.workload);
     for word in words {
-        typed.push(' ');
-        typed.push_str(&word);
+        command.push(' ');
+        command.push_str(&word);
     }
-    typed
+    command
 }
 
 fn published(table: &Published) -> String {
@@ -90,7 +90,7 @@ fn published(table: &Published) -> String {
     text
 }
 
-/// How a claim is decided, in words.
+/// The check of a claim, in words.
 fn test(claim: &Claim) -> String {
     let published = claim.published.map(|it| format!(" (published: {it})")).unwrap_or_default();
     let check = match &claim.test {
@@ -98,21 +98,21 @@ fn test(claim: &Claim) -> String {
         Test::Check(check) => check,
     };
     let all = |cells: &[Cell]| cells.iter().map(name).collect::<Vec<_>>().join(", ");
-    let says = match check {
+    let check = match check {
         Check::Ratio { of, over, bound } => {
             format!("{} over {} is {bound}", name(of), name(over))
         }
-        Check::Order(cells) => format!("in rising order: {}", all(cells)),
+        Check::Order(cells) => format!("in ascending order: {}", all(cells)),
         Check::Within { cells, at_most } => {
             format!("the largest over the smallest is at most {at_most}: {}", all(cells))
         }
         Check::Value { cell, bound } => format!("{} is {bound} {}", name(cell), cell.unit.name),
         Check::Exponent { cell, bound } => format!("the exponent of {} is {bound}", name(cell)),
     };
-    says + &published
+    check + &published
 }
 
-/// A cell in words.
+/// The description of a cell.
 fn name(cell: &Cell) -> String {
     let at: Vec<String> = cell.at.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(" ")) };
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_study_speaks_to_the_terminal() {
+    fn control_characters_of_a_study_do_not_reach_the_terminal() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mine.toml");
         let own = "title = \"t\\u001b[2J\"\nquestion = \"q\\u0007\"\nsource = \"s\\r\"\n\

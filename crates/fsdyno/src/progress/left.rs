@@ -1,14 +1,14 @@
-//! How long a run still takes: by the trials that have ended, and before any has, by the ops that were done.
+//! Estimates the time left of a run: from the trials that have ended, or before that from the operations done.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A time left.
+/// An estimate of the time left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// How long.
+    /// The estimate.
     pub time: Duration,
-    /// Whether it takes longer than that: only ops are counted in it, for no trial has ended yet.
+    /// True for a lower bound: no trial has ended yet, so only operations are counted.
     pub more: bool,
 }
 
@@ -23,41 +23,42 @@ impl std::fmt::Display for Left {
     }
 }
 
-/// What is known of a run. Every `now` is the time since it began.
+/// The state of a run that the estimate is made from. Every `now` is the time since the run began.
 pub struct TimeLeft {
     cells: BTreeMap<usize, Pace>,
     running: BTreeMap<usize, Running>,
     jobs: u32,
-    /// Ops that were done, and the time in which workers did them: neither starting nor verifying is in it.
+    /// Operations done, and the time that workers spent on them, without starting and verifying.
     done: (u64, Duration),
 }
 
-/// How long the trials of a cell take.
+/// The progress of the trials of a cell.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
-    /// Ops of a trial.
+    /// Operations of a trial.
     ops: u64,
-    /// Trials to come, those that run included.
+    /// Trials that have not ended, including running ones.
     rest: u32,
     ended: u32,
-    /// Of those that have ended.
+    /// Total time of the trials that have ended.
     took: Duration,
 }
 
-/// A trial that a worker is at.
+/// A running trial.
 #[derive(Clone, Copy, Debug)]
 struct Running {
     cell: usize,
     began: Duration,
     ops: u64,
-    /// The time in which its ops were done.
+    /// The time spent on its operations.
     worked: Duration,
-    /// When it was last seen.
-    seen: Duration,
+    /// The time of the last report.
+    reported: Duration,
 }
 
 impl TimeLeft {
-    /// For a run of a trial for each of `cells`, by number, with the ops of one; `jobs` of them side by side.
+    /// Creates the estimate of a run. Each of `cells` is one trial: the cell's number and its number of operations;
+    /// `jobs` of them run at the same time.
     pub fn new(cells: &[(usize, u64)], jobs: usize) -> TimeLeft {
         let mut paces: BTreeMap<usize, Pace> = BTreeMap::new();
         for (cell, ops) in cells {
@@ -68,17 +69,17 @@ impl TimeLeft {
         TimeLeft { cells: paces, running: BTreeMap::new(), jobs, done: Default::default() }
     }
 
-    /// A worker begins a trial of a cell.
+    /// Records that a worker begins a trial of a cell.
     pub fn started(&mut self, worker: usize, cell: usize, now: Duration) {
         let worked = Duration::ZERO;
-        self.running.insert(worker, Running { cell, began: now, ops: 0, worked, seen: now });
+        self.running.insert(worker, Running { cell, began: now, ops: 0, worked, reported: now });
     }
 
-    /// A worker's trial has done this number of ops; `working` while it does ops, and not what comes before or after.
+    /// Records a worker's number of operations done; `working` is true between its first and last operation.
     pub fn progress(&mut self, worker: usize, ops: u64, working: bool, now: Duration) {
         let Some(running) = self.running.get_mut(&worker) else { return };
-        let passed = now.saturating_sub(running.seen);
-        running.seen = now;
+        let passed = now.saturating_sub(running.reported);
+        running.reported = now;
         if working {
             let more = ops.saturating_sub(running.ops);
             running.ops += more;
@@ -87,7 +88,7 @@ impl TimeLeft {
         }
     }
 
-    /// A worker's trial has ended and took so long.
+    /// Records that a worker's trial has ended, and the time that it took.
     pub fn ended(&mut self, worker: usize, took: Duration) {
         let Some(running) = self.running.remove(&worker) else { return };
         let pace = self.cells.entry(running.cell).or_default();
@@ -96,16 +97,16 @@ impl TimeLeft {
         pace.took += took;
     }
 
-    /// How long the ops of a worker's trial still take; none before any was done.
+    /// Estimates the time left for the operations of a worker's trial; none before the first operation.
     pub fn of_trial(&self, worker: usize, all: u64) -> Option<Left> {
         let running = self.running.get(&worker).filter(|running| running.ops > 0)?;
         let time = share(running.worked, all.saturating_sub(running.ops), running.ops);
         Some(Left { time, more: false })
     }
 
-    /// How long all trials to come take; none where nothing is known yet, and where nothing is to come. A cell of which a
-    /// trial has ended takes as long again, which tells more than ops do; the others as long for an op as those that
-    /// have ended. A trial that runs may take longer than those before it, and never less than nothing.
+    /// Estimates the time left for all trials; none if nothing is known yet or nothing is left. A trial of a cell with
+    /// ended trials takes their mean time; one of another cell takes the mean time per operation of all ended trials.
+    /// The rest of a running trial is never negative.
     pub fn of_all(&self, now: Duration) -> Option<Left> {
         let ended = self.cells.values().filter(|pace| pace.ended > 0);
         let (ops, took) = ended.fold((0, Duration::ZERO), |(ops, took), pace| {
@@ -120,7 +121,7 @@ impl TimeLeft {
         let mut more = false;
         for (cell, pace) in self.cells.iter().filter(|(_, pace)| pace.rest > 0) {
             let each = trial(pace)?;
-            // Where no trial has ended only ops are known, and so only what is done of them is over.
+            // Before the first trial ends, only the operations done count as elapsed.
             let by_ops = ops == 0 && pace.ended == 0;
             more |= by_ops;
             time += each * pace.rest;
@@ -151,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn a_time_left_is_said_in_the_unit_that_fits() {
-        let said = |time| Left { time: seconds(time), more: false }.to_string();
-        assert_eq!([42, 120, 7260].map(said), ["42 s", "2 min", "2 h 1 min"]);
+    fn a_time_left_has_a_fitting_unit() {
+        let text = |time| Left { time: seconds(time), more: false }.to_string();
+        assert_eq!([42, 120, 7260].map(text), ["42 s", "2 min", "2 h 1 min"]);
         assert_eq!(Left { time: seconds(60), more: true }.to_string(), "over 60 s");
     }
 
     #[test]
-    fn nothing_is_said_before_anything_is_known() {
+    fn there_is_no_estimate_before_the_first_operation() {
         let mut run = TimeLeft::new(&[(0, 100), (1, 100)], 1);
         assert_eq!(left(&run, 0), None);
         run.started(0, 0, seconds(0));
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_ops_makes_a_time_left_no_longer() {
+    fn verification_does_not_lengthen_the_estimate() {
         let mut run = TimeLeft::new(&[(0, 100), (1, 100)], 1);
         run.started(0, 0, seconds(0));
         run.progress(0, 0, false, seconds(10));
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(run.of_trial(0, 100).unwrap().time, seconds(50));
         run.progress(0, 100, true, seconds(110));
         assert_eq!(run.of_all(seconds(110)).unwrap().time, seconds(100));
-        // Verifying for an hour: no op is done, and the ops to come take no longer for it.
+        // Verifying for an hour does not lengthen the operations left.
         for now in 111..3700 {
             run.progress(0, 100, false, seconds(now));
             let left = run.of_all(seconds(now)).unwrap();
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_left_is_that_of_the_trials_to_come_by_those_of_their_own_cells() {
+    fn the_trials_left_take_as_long_as_the_ended_ones_of_their_cells() {
         let cells = [(0, 10), (0, 10), (0, 10), (1, 10), (1, 10)];
         for jobs in [1, 2] {
             let mut run = TimeLeft::new(&cells, jobs);
@@ -198,13 +199,13 @@ mod tests {
             assert_eq!(run.of_all(seconds(110)).unwrap().time, seconds(120) / jobs as u32);
             run.started(0, 1, seconds(110));
             assert_eq!(run.of_all(seconds(140)).unwrap().time, seconds(90) / jobs as u32);
-            // It takes longer than the one before it: the others are still to come.
+            // The running trial takes longer than the one before it; the others are still left.
             assert_eq!(run.of_all(seconds(900)).unwrap().time, seconds(20) / jobs as u32);
         }
     }
 
     #[test]
-    fn a_cell_of_which_nothing_ended_takes_as_long_for_an_op_as_the_others() {
+    fn a_cell_without_ended_trials_takes_the_time_per_operation_of_the_others() {
         let mut run = TimeLeft::new(&[(0, 10), (1, 40)], 1);
         run.started(0, 0, seconds(0));
         run.ended(0, seconds(20));

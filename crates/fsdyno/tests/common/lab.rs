@@ -1,4 +1,4 @@
-//! What the tests that run the lab share.
+//! Helpers of tests that run the lab.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ pub fn lab() -> Option<tempfile::TempDir> {
     }
 }
 
-/// Those rows whose file systems the lab can run here; the others are said.
+/// The rows whose file systems the lab can run here; the others are reported.
 pub fn runnable(rows: impl Iterator<Item = &'static Row>) -> Vec<&'static Row> {
     let listed = fsdyno(ours(), Path::new("/"), "list filesystems --format json").output().unwrap();
     let listed: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! What the tests of the command line share.
+//! Helpers of tests of the command line.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -28,7 +28,7 @@ pub fn as_built() -> PathBuf {
     built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")))
 }
 
-/// Whether the lab can run here; with CI set it has to, and otherwise says so past the harness.
+/// Tests whether the lab can run here. If not, fails with CI set, else prints the reason past the harness.
 pub fn can_run_the_lab() -> bool {
     let mut doctor = Command::new(as_built());
     doctor
@@ -45,7 +45,7 @@ pub fn can_run_the_lab() -> bool {
     false
 }
 
-/// Whether the long tests are asked for.
+/// Tests whether the long tests are requested.
 pub fn full() -> bool {
     std::env::var("FSDYNO_TEST").is_ok_and(|which| which == "full")
 }
@@ -55,7 +55,7 @@ pub fn run(folder: &Path, words: &str) -> Output {
     fsdyno(folder).args(words.split_whitespace()).output().unwrap()
 }
 
-/// Whether loop devices and mounts can be made here; if not, says so past the harness.
+/// Tests whether loop devices and mounts work here; if not, prints the reason past the harness.
 pub fn can_mount() -> bool {
     let made = fsdyno_media::EphemeralMedium::parse("loop:1M").unwrap().unwrap();
     let allowed = made.check_privileges();
@@ -105,12 +105,12 @@ pub fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or(-1)
 }
 
-/// What it said on stderr.
+/// The text on stderr.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What it wrote to stdout.
+/// The text on stdout.
 pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -1,5 +1,5 @@
-//! Every spec that docs/filesystems.md promises, in one table: what is typed, and what must then be read
-//! back from the file system. A file system's options belong here before they are called supported.
+//! Every spec of docs/filesystems.md in one table: the spec, and the effects to be read
+//! back from the file system. An option must be here before it is called supported.
 //!
 //! Two of the catalog are left out. `raw` has no tree that these workloads could fill: it has tests of its own,
 //! in full.rs and device.rs. `reiser4` is in no kernel that can be had here.
@@ -10,13 +10,13 @@ use serde_json::Value;
 pub struct Row {
     /// As it is typed after `--fs`.
     pub spec: &'static str,
-    /// What must be read back.
+    /// The effects to be read back.
     pub effects: &'static [Effect],
-    /// Whether CI runs it too, and not the long tests alone.
+    /// True if CI runs it, too, not only the long tests.
     pub ci: bool,
 }
 
-/// What must be in a line that was read back.
+/// An effect in a line that was read back.
 pub enum Effect {
     /// In the feature of this name these words stand.
     Has(&'static str, &'static str),
@@ -36,12 +36,12 @@ impl Row {
         self.spec.split([' ', ',', ':']).next().unwrap_or_default()
     }
 
-    /// What its trials are called.
+    /// The label of its trials.
     pub fn label(&self) -> String {
         fsdyno_filesystem::Spec::parse(self.spec).unwrap().name()
     }
 
-    /// What has to be here for it: it, what is made below it, and the program of its command.
+    /// The tools it needs: its own, those of the file system below, and the program of its command.
     pub fn parts(&self) -> Vec<String> {
         let spec = fsdyno_filesystem::Spec::parse(self.spec).unwrap();
         // What a command needs is not in any list; this one is fuse2fs.
@@ -50,14 +50,14 @@ impl Row {
     }
 }
 
-/// What its check said of what a trial left; none where it has no check, which its record has to say.
+/// The result of a trial's check; none without a check, which the record has to state.
 pub fn clean(trial: &Value) -> Option<bool> {
     let notes = trial["conditions"]["notes"].to_string();
     let excused = notes.contains("no check of its own") || notes.contains("lies in memory");
     trial["measured"]["check"]["clean"].as_bool().or((!excused).then_some(false))
 }
 
-/// Where docs/filesystems.md says what was seen on other kernels: behind the table of all specs.
+/// The heading of other kernels in docs/filesystems.md, after the table of all specs.
 pub const KERNELS: &str = "## Other kernels";
 
 const EXT: &str = "Filesystem features";

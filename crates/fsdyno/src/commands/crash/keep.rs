@@ -1,4 +1,4 @@
-//! What a run leaves in its folder: the rows, their page, and a file for each finding.
+//! Writes the result folder of `fsdyno crash`: the rows, the report, and a file for each finding.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,68 +16,67 @@ use crate::commands::report::{make_folder, write_file};
 use crate::exit::Failure;
 use crate::output::say;
 
-/// The name of the page.
+/// The name of the report.
 pub const PAGE: &str = fsdyno_study::store::PAGE;
 
 /// The folder of the findings.
 const FINDINGS: &str = "findings";
 
-/// How many files of findings one file system gets.
+/// The largest number of finding files per file system.
 const MOST_FINDINGS: usize = 100;
 
-/// The most letters that a label has in a file's name, so that the name fits into a directory.
+/// The most characters of a label in a file name, so that the name is not too long for a file system.
 const LONGEST: usize = 60;
 
-/// Refuses a folder that another run's results are in, of `fsdyno run` too, be they in an archive: what is
-/// written beside its compressed form hides that.
+/// Refuses a folder with results of another run, also of `fsdyno run` or in an archive: a new file would hide its
+/// compressed form.
 pub fn check_folder(folder: &Path) -> Result<(), Failure> {
-    file::look_at_folder(folder).map_err(|error| Failure::io("write in", folder, &error))?;
-    if there(folder, TRIALS) {
+    file::look_at_folder(folder).map_err(|error| Failure::io("write to", folder, &error))?;
+    if contains(folder, TRIALS) {
         return Err(Failure::wrong(format!(
-            "'{}' has what fsdyno run wrote ({TRIALS}); give --out a new folder",
+            "'{}' has results of fsdyno run ({TRIALS}); give a new folder with --out",
             folder.display()
         )));
     }
-    let taken = [FILE, FINDINGS, PAGE].into_iter().find(|taken| there(folder, taken));
+    let taken = [FILE, FINDINGS, PAGE].into_iter().find(|taken| contains(folder, taken));
     taken.map_or(Ok(()), |taken| {
         let folder = folder.display();
         Err(Failure::wrong(format!(
-            "'{folder}' has a {taken} of another run; give --out a new folder"
+            "'{folder}' has a {taken} of another run; give a new folder with --out"
         )))
     })
 }
 
-/// Refuses a folder of `fsdyno crash` for the trials of `fsdyno run`, whose page would take the place of its own,
-/// and one of an archive.
+/// Refuses a folder of `fsdyno crash`, whose report `fsdyno run` would overwrite, and an archive.
 pub fn refuse(folder: &Path) -> Result<(), Failure> {
-    if there(folder, TRIALS) && !folder.join(TRIALS).exists() {
+    if contains(folder, TRIALS) && !folder.join(TRIALS).exists() {
         return Err(Failure::wrong(format!(
-            "'{}' is what report --archive left, which is only read; give --out a new folder",
+            "'{}' is an archive (report --archive), which is read-only; give a new folder with --out",
             folder.display()
         )));
     }
-    if there(folder, FILE) && !there(folder, TRIALS) {
+    if contains(folder, FILE) && !contains(folder, TRIALS) {
         return Err(Failure::wrong(format!(
-            "'{}' has what fsdyno crash wrote ({FILE}); give --out a new folder",
+            "'{}' has results of fsdyno crash ({FILE}); give a new folder with --out",
             folder.display()
         )));
     }
     Ok(())
 }
 
-/// Whether a folder has something of this name, or a file of it in its compressed form.
-fn there(folder: &Path, name: &str) -> bool {
+/// Tests whether a folder contains an entry of this name, or its compressed form.
+fn contains(folder: &Path, name: &str) -> bool {
     let path = folder.join(name);
     path.exists() || compressed::find(&path).is_some()
 }
 
-/// Keeps the rows that there are so far, and the page that shows them.
+/// Writes the rows so far, and the report of them.
 pub fn rows(folder: &Path, rows: &[Row]) -> Result<(), Failure> {
     write(&folder.join(FILE), &pretty(&rows)?)?;
     write(&folder.join(PAGE), &fsdyno_report::crash_html(rows)?)
 }
 
-/// Keeps the findings of a row as files whose names begin with `name`, and says how many there are.
+/// Writes the findings of a row as files whose names begin with `name`, and reports their number.
 pub fn findings(folder: &Path, name: &str, row: &Row, deadline: Nanos) -> Result<(), Failure> {
     let (kept, more) = of_row(row, deadline, MOST_FINDINGS);
     for finding in &kept {
@@ -92,7 +91,7 @@ pub fn findings(folder: &Path, name: &str, row: &Row, deadline: Nanos) -> Result
     Ok(())
 }
 
-/// All files of findings in a folder of `fsdyno crash`; it need not have any.
+/// Lists the finding files in a folder of `fsdyno crash`; it may have none.
 ///
 /// # Errors
 /// A folder of findings that cannot be read.
@@ -112,33 +111,31 @@ pub fn findings_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Reads a finding's file.
+/// Reads a finding file.
 pub fn finding(path: &Path) -> Result<Finding, Failure> {
     let text = bounded::read_to_string(path, &RESULTS).map_err(|error| error.to_string());
     text.and_then(|text| Finding::read(&text)).map_err(|error| {
         let path = path.display();
         Failure::wrong(format!(
-            "failed to read '{path}' as a finding (a file that fsdyno crash wrote into {FINDINGS}/): {error}"
+            "failed to read '{path}' as a finding (a file that fsdyno crash writes to {FINDINGS}/): {error}"
         ))
     })
 }
 
-/// Refuses to write an image where something lies already, before any work.
+/// Refuses an image path that exists, before any work.
 pub fn check_image(path: &Path) -> Result<(), Failure> {
     let shown = path.display();
     if path.symlink_metadata().is_ok() {
-        return Err(Failure::wrong(format!("'{shown}' exists; give --image a new file")));
+        return Err(Failure::wrong(format!("'{shown}' exists; give a new file with --image")));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match folder.is_none_or(Path::is_dir) {
         true => Ok(()),
-        false => {
-            Err(Failure::wrong(format!("'{shown}' cannot be written: there is no such folder")))
-        }
+        false => Err(Failure::wrong(format!("cannot write '{shown}': no such folder"))),
     }
 }
 
-/// Keeps an image, whole or not at all; where it has nothing the file has a hole.
+/// Writes an image as a sparse file, atomically.
 pub fn image(path: &Path, mut image: File) -> Result<(), Failure> {
     let mut length = 0;
     let copy = |file: &mut File| {
@@ -146,7 +143,7 @@ pub fn image(path: &Path, mut image: File) -> Result<(), Failure> {
         Ok(())
     };
     file::write_new(path, copy).map_err(|error| Failure::io("write", path, &error))?;
-    say(&format!("fsdyno: what the cut left is in '{}' ({})", path.display(), Bytes(length)));
+    say(&format!("fsdyno: image at the crash point: '{}' ({})", path.display(), Bytes(length)));
     Ok(())
 }
 
@@ -168,8 +165,8 @@ fn copy_with_holes(from: &mut File, to: &File) -> io::Result<u64> {
     Ok(length)
 }
 
-/// Labels as parts of files' names, each another: what is no letter or digit is a dash, and where two
-/// would be alike the later one gets a number.
+/// Makes a unique file name of each label: other characters than letters and digits become dashes, and a later one of
+/// two equal names gets a number.
 pub fn file_names<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for label in labels {
@@ -187,7 +184,7 @@ fn pretty(value: &impl serde::Serialize) -> Result<String, Failure> {
     text.map_err(|error| Failure::wrong(format!("failed to write JSON: {error}")))
 }
 
-/// Writes a file, whole or not at all, and makes its folder.
+/// Writes a file atomically, and creates its folder.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     make_folder(path.parent().unwrap_or(path))?;
     write_file(path, text)
@@ -201,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_two_labels_never_have_one_name() {
+    fn file_names_of_labels_are_unique() {
         let long = "x".repeat(300);
         let labels = ["off", "a b", "a-b", "比較", "比-", "a b-2", "比-", &long, &long];
         let names = file_names(labels.into_iter());
@@ -214,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_there_whole_and_nothing_beside_it() {
+    fn a_file_is_written_completely_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("findings/one.json");
         for text in ["first", "2"] {
@@ -226,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_kept_with_its_holes_and_never_over_something() {
+    fn an_image_is_sparse_and_never_overwrites_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let (path, other) = (folder.path().join("left.img"), folder.path().join("no/left.img"));
         assert!(check_image(&path).is_ok());
@@ -245,23 +242,23 @@ mod tests {
     }
 
     #[test]
-    fn neither_command_takes_a_folder_of_the_other() {
+    fn neither_command_accepts_a_folder_of_the_other() {
         let folder = tempfile::tempdir().unwrap();
         assert!(check_folder(folder.path()).is_ok() && refuse(folder.path()).is_ok());
         fs::write(folder.path().join(FILE), "[]").unwrap();
         let refused = refuse(folder.path()).unwrap_err();
-        assert!(refused.message.contains("what fsdyno crash wrote"), "{refused}");
+        assert!(refused.message.contains("results of fsdyno crash"), "{refused}");
         fs::write(folder.path().join(TRIALS), "").unwrap();
         let refused = check_folder(folder.path()).unwrap_err();
-        assert!(refused.message.contains("what fsdyno run wrote"), "{refused}");
+        assert!(refused.message.contains("results of fsdyno run"), "{refused}");
         assert_eq!(refused.exit, crate::exit::Exit::WrongUse);
     }
 
     #[test]
-    fn neither_command_takes_a_folder_of_an_archive() {
+    fn neither_command_accepts_an_archive() {
         for (name, run, crash) in [
-            (FILE, "what fsdyno crash wrote", "a crash.json of another run"),
-            (TRIALS, "which is only read", "what fsdyno run wrote"),
+            (FILE, "results of fsdyno crash", "a crash.json of another run"),
+            (TRIALS, "which is read-only", "results of fsdyno run"),
         ] {
             let folder = tempfile::tempdir().unwrap();
             fs::write(compressed::name(&folder.path().join(name)), "").unwrap();

@@ -1,4 +1,4 @@
-//! `fsdyno crash`: run a workload once, cut its power many times, and see what is left.
+//! `fsdyno crash`: runs a workload once, cuts its power many times, and checks what survives.
 
 mod args;
 mod keep;
@@ -24,16 +24,16 @@ use fsdyno_venue::{Commands, LabVenue, LoggedTrial, Venue, VenueError, Watch, lo
 use fsdyno_workload::{Contents, Setting, Workload, workloads};
 
 use args::Format;
-pub use args::{Crash, none_of};
+pub use args::{Crash, reason_absent};
 pub use keep::{findings_in, refuse};
 pub use show::{read, report, stored};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{data, json, say};
-use crate::words::as_run;
-use crate::{place, stop, version};
+use crate::request::parse_run;
+use crate::{stop, target, version};
 
-/// Does what was asked.
+/// Runs the command.
 pub fn run(crash: &Crash) -> Result<Exit, Failure> {
     match &crash.replay {
         Some(path) => replay(crash, path),
@@ -43,21 +43,21 @@ pub fn run(crash: &Crash) -> Result<Exit, Failure> {
 
 fn all(crash: &Crash) -> Result<Exit, Failure> {
     let run = crash.as_run()?;
-    let mut asked = place::asked(&run)?;
-    let cells = place::cells(&asked)?;
+    let mut requests = target::parse_targets(&run)?;
+    let cells = target::cells(&requests)?;
     for cell in &cells {
         check(&cell.plan)?;
     }
     let name = || format!("crash-{}", crash.workload.as_deref().unwrap_or_default());
-    let folder = crash.out.clone().unwrap_or_else(|| place::default_folder(&name()));
+    let folder = crash.out.clone().unwrap_or_else(|| target::default_folder(&name()));
     keep::check_folder(&folder)?;
     if crash.dry_run {
         return dry(crash, &cells);
     }
     let stop = stop::flag()?;
-    let (venue, known) = place::lab_venue(&run, &folder, &stop)?;
-    asked.iter_mut().for_each(|asked| asked.place = known.clone());
-    let cells = place::cells(&asked)?;
+    let (venue, known) = target::lab_venue(&run, &folder, &stop)?;
+    requests.iter_mut().for_each(|request| request.place = known.clone());
+    let cells = target::cells(&requests)?;
     let names = keep::file_names(cells.iter().map(|cell| cell.plan.label.as_str()));
     let mut skipped: Option<Failure> = None;
     let mut failed: Option<Failure> = None;
@@ -83,11 +83,11 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
             }
             continue;
         }
-        let one = One { crash, venue: &venue, stop: &stop };
+        let one = CrashTest { crash, venue: &venue, stop: &stop };
         let job = job(&cell.plan, crash.seed, cell.deadline);
         match one.row(&job, &folder, name) {
             Ok(row) => rows.push(row),
-            // What is there is kept and shown; why it ended is told then.
+            // The finished rows are kept and printed before the error is returned.
             Err(failure) => {
                 failed = Some(failure);
                 break;
@@ -102,7 +102,7 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
         return Err(failure);
     }
     show::print(&rows, crash.format.into())?;
-    say(&format!("fsdyno: each cut is in {}", folder.join(FILE).display()));
+    say(&format!("fsdyno: all crash points: {}", folder.join(FILE).display()));
     say(&format!("report: {}", folder.join(keep::PAGE).display()));
     match failed {
         Some(failure) => Err(failure),
@@ -118,16 +118,16 @@ fn verdict(is_bad: bool) -> Exit {
     if is_bad { Exit::VerdictNo } else { Exit::Good }
 }
 
-/// Why a plan's power cannot be cut, before any work.
+/// Refuses a plan that cannot be crash-tested, before any work.
 fn check(plan: &Plan) -> Result<(), Failure> {
     let cannot =
-        |why: String| Failure::wrong(format!("{}: its power cannot be cut: {why}", plan.label));
+        |why: String| Failure::wrong(format!("{} cannot be crash-tested: {why}", plan.label));
     guarantee_of(plan).map_err(|failure| cannot(failure.message))?;
     if let Some(why) = logged::refusal(plan) {
         return Err(cannot(why));
     }
     if plan.workload.input.is_some() {
-        return Err(cannot("its workload has an input of its own".into()));
+        return Err(cannot("its workload reads an input file".into()));
     }
     let work = workload(plan, 1)?;
     match fsdyno_crash::refusal(work.as_ref(), plan.ranks()) {
@@ -136,14 +136,16 @@ fn check(plan: &Plan) -> Result<(), Failure> {
     }
 }
 
-/// What a plan's file system guarantees.
+/// The durability guarantees of a plan's file system.
 fn guarantee_of(plan: &Plan) -> Result<&'static Guarantee, Failure> {
     let kind = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
     guarantee::of(kind).ok_or_else(|| {
         let known: Vec<&str> =
             guarantee::GUARANTEES.iter().map(|guarantee| guarantee.kind).collect();
         let known = known.join(", ");
-        Failure::wrong(format!("what '{kind}' promises is not written down; it is of {known}"))
+        Failure::wrong(format!(
+            "the durability guarantees of '{kind}' are not known; they are for {known}"
+        ))
     })
 }
 
@@ -154,7 +156,7 @@ fn workload(plan: &Plan, seed: u64) -> Result<Box<dyn Workload>, Failure> {
         .map_err(|error| Failure::wrong(error.to_string()))
 }
 
-/// Between what writes are torn: what was asked for, else the disk's physical sectors.
+/// The atomic write unit: as requested, else the disk's physical sector.
 fn tear(crash: &Crash, plan: &Plan) -> AtomicUnit {
     crash.tear.unwrap_or_else(|| AtomicUnit::of(plan))
 }
@@ -164,7 +166,7 @@ fn dry(crash: &Crash, cells: &[Cell]) -> Result<Exit, Failure> {
         let disk = cell.plan.disk_name().unwrap_or_default();
         let (label, workload) = (&cell.plan.label, &cell.plan.workload.name);
         let (calls, tear) = (cell.ops(), tear(crash, &cell.plan));
-        let cuts = counted(crash.cuts as usize, "cut");
+        let cuts = counted(crash.cuts as usize, "crash point");
         format!("{label}: {workload} once ({calls} calls) on {disk}, {cuts}, torn at {tear}\n")
     });
     data(&lines.collect::<String>())?;
@@ -176,24 +178,24 @@ fn job(plan: &Plan, seed: u64, deadline: Nanos) -> Job {
     Job { trial_id, seed, plan, deadline, task: Task::Logged }
 }
 
-/// What is the same for all file systems.
-struct One<'a> {
+/// A crash test of one command, for any of its file systems.
+struct CrashTest<'a> {
     crash: &'a Crash,
     venue: &'a LabVenue,
     stop: &'a Arc<AtomicBool>,
 }
 
-impl One<'_> {
-    fn go_on(&self) -> Watch {
+impl CrashTest<'_> {
+    fn watch(&self) -> Watch {
         if self.stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn }
     }
 
-    /// One file system: its trial, its cuts, and the files of what was found.
+    /// Tests one file system: runs the trial, recovers each crash point, and writes the findings.
     fn row(&self, job: &Job, folder: &Path, name: &str) -> Result<Row, Failure> {
         let label = &job.plan.label;
         let lab_id = self.venue.identity(&job.plan)?.map(|identity| identity.lab_id);
         say(&format!(
-            "fsdyno: {label}: {} runs, and all it writes is logged",
+            "fsdyno: {label}: {} runs with a log of all its writes",
             job.plan.workload.name
         ));
         let logged = self.logged(job)?;
@@ -203,13 +205,13 @@ impl One<'_> {
         let cuts = cut::choose(bytes.events(), &acks, &acknowledged, job.seed, self.crash.cuts);
         say(&format!(
             "fsdyno: {label}: {} among {} events on the disk; the trial took {:.0} s",
-            counted(cuts.len(), "cut"),
+            counted(cuts.len(), "crash point"),
             bytes.events().len(),
             logged.elapsed.as_secs_f64()
         ));
         drop(bytes);
         let (disk, tear) = (self.crash.misbehave, tear(self.crash, &job.plan));
-        let tried = self.tried(
+        let tried = self.recover(
             job,
             &logged,
             RecoveryRequest { cuts, disk, tear, ..RecoveryRequest::default() },
@@ -222,25 +224,25 @@ impl One<'_> {
     }
 
     fn logged(&self, job: &Job) -> Result<LoggedTrial, VenueError> {
-        self.venue.run_logged(job, &mut |_: &Progress| self.go_on())
+        self.venue.run_logged(job, &mut |_: &Progress| self.watch())
     }
 
-    /// Brings back what the cuts left, and judges it.
-    fn tried(
+    /// Recovers each crash point's image and judges it.
+    fn recover(
         &self,
         job: &Job,
         logged: &LoggedTrial,
         order: RecoveryRequest,
     ) -> Result<Vec<CutOutcome>, Failure> {
         let (label, all) = (&job.plan.label, order.cuts.len() as u64);
-        let said = AtomicU64::new(0);
+        let reported = AtomicU64::new(0);
         let watch = |done: u64| {
-            // Every tenth part is told, once.
+            // Reports each tenth, once.
             let part = done * 10 / all.max(1);
-            if part > said.fetch_max(part, Ordering::Relaxed) && done < all {
-                say(&format!("fsdyno: {label}: {done} of {all} cuts"));
+            if part > reported.fetch_max(part, Ordering::Relaxed) && done < all {
+                say(&format!("fsdyno: {label}: {done} of {all} crash points"));
             }
-            self.go_on()
+            self.watch()
         };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = self.crash.jobs.map_or(processors, usize::from);
@@ -259,11 +261,11 @@ impl One<'_> {
     }
 }
 
-/// Does a finding again.
+/// Repeats a finding.
 fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     let finding = keep::finding(path)?;
     check(&finding.plan)?;
-    // The finding may be of somebody else: with --dry-run too its commands are proven.
+    // The finding may come from someone else: its commands are checked, with --dry-run too.
     Commands::of(&finding.plan)?;
     crash.image.as_deref().map_or(Ok(()), keep::check_image)?;
     if crash.dry_run {
@@ -275,18 +277,18 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     let stop = stop::flag()?;
-    // The plan says all but where the kernel is found.
+    // The plan has everything but the path of the kernel.
     let kernel = finding.plan.lab().map(|lab| lab.kernel_release().to_string());
     let kernel = crash.kernel.clone().or(kernel).map(|kernel| format!("--kernel={kernel}"));
     let words = [finding.plan.workload.name.clone()].into_iter().chain(kernel);
-    let run = as_run(words, Author::File)?;
-    let (venue, _) = place::lab_venue(&run, Path::new("."), &stop)?;
-    let one = One { crash, venue: &venue, stop: &stop };
+    let run = parse_run(words, Author::File)?;
+    let (venue, _) = target::lab_venue(&run, Path::new("."), &stop)?;
+    let one = CrashTest { crash, venue: &venue, stop: &stop };
     let job = job(&finding.plan, finding.seed, finding.deadline);
     let lab_id = venue.identity(&job.plan)?.map(|identity| identity.lab_id);
     if lab_id != finding.lab_id {
         say(
-            "fsdyno: this is another lab than that of the finding, and the cut may be another moment in it",
+            "fsdyno: this lab is not that of the finding; its crash point may lie at another operation",
         );
     }
     let logged = one.logged(&job)?;
@@ -296,26 +298,26 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
         let image = venue.image_of_cut(&job, &logged, &order)?;
         keep::image(path, image)?;
     }
-    let tried = one.tried(&job, &logged, order)?;
+    let tried = one.recover(&job, &logged, order)?;
     let Some(tried) = tried.first() else {
-        return Err(Failure::wrong("the cut was not tried"));
+        return Err(Failure::wrong("the crash point was not tested"));
     };
     match crash.format {
         Format::Json => json(tried)?,
-        _ => data(&told(tried))?,
+        _ => data(&describe(tried))?,
     }
     say(match tried.agrees_with(&finding.tried) {
-        true => "fsdyno: it is the same as when it was found",
-        false => "fsdyno: it is not what it was when it was found",
+        true => "fsdyno: the finding is reproduced",
+        false => "fsdyno: the result differs from the finding",
     });
     Ok(verdict(tried.findings.violations() > 0 || tried.recovery.lost.is_some()))
 }
 
-/// A cut in words.
-fn told(tried: &CutOutcome) -> String {
+/// Describes the result of a crash point.
+fn describe(tried: &CutOutcome) -> String {
     let CutOutcome { cut, recovery, findings } = tried;
     let mut lines = vec![format!(
-        "cut {} at {} ({:?}, {:?}): {} violations",
+        "crash point {} at {} ({:?}, {:?}): {} violations",
         cut.number,
         cut.at,
         cut.moment,
@@ -324,14 +326,14 @@ fn told(tried: &CutOutcome) -> String {
     )];
     lines.push(format!("mounted in {}", recovery.mount_ns));
     let words = [
-        ("the mount was refused", &recovery.refused),
-        ("the check", &recovery.unclean),
-        ("the repair", &recovery.repair),
-        ("the last resort", &recovery.last_resort),
+        ("mount refused", &recovery.refused),
+        ("check", &recovery.unclean),
+        ("repair", &recovery.repair),
+        ("last resort", &recovery.last_resort),
         ("lost", &recovery.lost),
     ];
     lines.extend(
-        words.iter().filter_map(|(what, said)| Some(format!("{what}: {}", said.as_ref()?))),
+        words.iter().filter_map(|(what, text)| Some(format!("{what}: {}", text.as_ref()?))),
     );
     lines.extend(recovery.kernel.iter().map(|line| format!("kernel: {line}")));
     lines.extend(findings.examples.iter().cloned());
@@ -349,7 +351,7 @@ mod tests {
         let words = ["fsdyno", "crash", "--dry-run", "--replay", finding.to_str().unwrap()];
         match Cli::try_parse_from(words).map(|cli| cli.command) {
             Ok(Command::Crash(crash)) => run(&crash),
-            _ => panic!("no fsdyno crash"),
+            _ => panic!("the arguments are refused"),
         }
     }
 
@@ -362,9 +364,9 @@ mod tests {
             Cli::try_parse_from(["fsdyno", "crash", "dirops", "--fs", "ext4"])
                 .map(|cli| cli.command)
         else {
-            panic!("no fsdyno crash");
+            panic!("the arguments are refused");
         };
-        let (_, cells) = crate::commands::run::meant(&crash.as_run().unwrap()).unwrap();
+        let (_, cells) = crate::commands::run::resolve(&crash.as_run().unwrap()).unwrap();
         finding.plan.filesystem = cells[0].plan.filesystem.clone();
         let folder = tempfile::tempdir().unwrap();
         let current = folder.path().join("current.json");

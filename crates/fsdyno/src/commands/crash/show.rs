@@ -1,4 +1,4 @@
-//! What power cuts cost, shown: after a run, and of stored results by `fsdyno report`.
+//! Prints the results of `fsdyno crash`: after a run, and of stored results for `fsdyno report`.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use fsdyno_record::bounded::RESULTS;
 use fsdyno_report::{Format, Style, compressed};
 
 use crate::cli::Report;
-use crate::commands::report::page_instead;
+use crate::commands::report::write_page;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, data, json};
 
-/// The rows of stored results, if they are those of `fsdyno crash`; none if none of them is.
+/// Reads the rows of stored results of `fsdyno crash`; returns none if no result is of that command.
 pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
     let files: Vec<Option<PathBuf>> = results.iter().map(|path| file_of(path)).collect();
     if files.iter().all(Option::is_none) {
@@ -22,8 +22,8 @@ pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
     for (file, result) in files.iter().zip(results) {
         let Some(file) = file else {
             return Err(Failure::wrong(format!(
-                "'{}' has no {FILE}, and others have: report what fsdyno crash and what fsdyno run \
-                 wrote apart",
+                "'{}' has no {FILE}, and others have one; report results of fsdyno crash and of fsdyno run \
+                 separately",
                 result.display()
             )));
         };
@@ -32,10 +32,10 @@ pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
     Ok(Some(rows))
 }
 
-/// The rows of a file that `fsdyno crash` wrote, or of its compressed form.
+/// Reads the rows of a file of `fsdyno crash` or of its compressed form.
 ///
 /// # Errors
-/// A file that is none.
+/// A file that is unreadable or in another format.
 pub fn read(file: &Path) -> Result<Vec<Row>, Failure> {
     let mut text = String::new();
     let opened =
@@ -43,11 +43,11 @@ pub fn read(file: &Path) -> Result<Vec<Row>, Failure> {
     let read = opened.map_err(|error| error.to_string()).and_then(|_| fsdyno_crash::rows(&text));
     read.map_err(|error| {
         let file = file.display();
-        Failure::wrong(format!("failed to read '{file}' as what fsdyno crash wrote: {error}"))
+        Failure::wrong(format!("failed to read '{file}' as a result of fsdyno crash: {error}"))
     })
 }
 
-/// The file with the rows: in a folder that has no trials, or named itself.
+/// The file with the rows: the path itself, or in a folder without trials.
 fn file_of(result: &Path) -> Option<PathBuf> {
     if result.is_dir() {
         let file = result.join(FILE);
@@ -58,15 +58,15 @@ fn file_of(result: &Path) -> Option<PathBuf> {
     ours.contains(&Path::new(result.file_name()?)).then(|| result.to_path_buf())
 }
 
-/// `fsdyno report` of such rows.
+/// Runs `fsdyno report` for such rows.
 pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
     let least = report.least.least_difference;
     if report.charts.is_some() || report.baseline.is_some() || least.is_some() {
-        let what = "these are results of fsdyno crash, which has no --charts, no --baseline and no --least-difference";
+        let what = "--charts, --baseline and --least-difference are not for results of fsdyno crash; remove them";
         return Err(Failure::wrong(what));
     }
     if let Some(path) = &report.html
-        && page_instead(path, &fsdyno_report::crash_html(rows)?)?
+        && write_page(path, &fsdyno_report::crash_html(rows)?)?
     {
         return Ok(Exit::Good);
     }
@@ -83,7 +83,7 @@ pub fn print(rows: &[Row], format: Format) -> Result<(), Failure> {
     match fsdyno_report::crash_table(rows, format, style) {
         Some(table) => data(&table),
         None => Err(Failure::wrong(
-            "what fsdyno crash found has no such format; it is shown as text, mail, json, csv or markdown",
+            "results of fsdyno crash have no such format; use text, mail, json, csv or markdown",
         )),
     }
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_has_trials_is_theirs_be_they_compressed() {
+    fn a_folder_with_trials_even_compressed_ones_is_not_one_of_crash() {
         let folder = tempfile::tempdir().unwrap();
         let (file, trials) =
             (folder.path().join(FILE), folder.path().join(fsdyno_record::lines::FILE));

@@ -1,5 +1,5 @@
-//! `fsdyno report OUT --archive DIR`: the folder of a study as it can be committed or sent on. Whoever has it can
-//! judge again: `fsdyno report` reads it like the folder itself.
+//! `fsdyno report OUT --archive DIR`: archives the folder of a study, to be committed or shared. `fsdyno report` reads
+//! an archive like the folder itself and judges the claims anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,18 +17,20 @@ use crate::commands::{crash, report};
 use crate::exit::Failure;
 use crate::output::say;
 
-/// The page and the text of an archive.
+/// The report and the README of an archive.
 const PAGE: &str = fsdyno_study::store::PAGE;
 const README: &str = "README.md";
 
-/// Refuses a place where anything is already: an archive is one thing, and nothing is written over.
+/// Checks the path of an archive: nothing is overwritten.
 ///
 /// # Errors
-/// That there is something, that the path ends in no name (`.`), or that it lies in the study's own folder.
+/// A path that exists, that has no name (`.`), or that is in the study's own folder.
 pub fn check(folder: &Path, into: &Path) -> Result<(), Failure> {
     if into.file_name().is_none() {
         let shown = into.display();
-        return Err(Failure::wrong(format!("'{shown}' names no folder; give --archive a new one")));
+        return Err(Failure::wrong(format!(
+            "'{shown}' does not name a folder; give a new folder with --archive"
+        )));
     }
     let existing = into.ancestors().skip(1).find_map(|above| match above.as_os_str().is_empty() {
         true => Path::new(".").canonicalize().ok(),
@@ -39,7 +41,7 @@ pub fn check(folder: &Path, into: &Path) -> Result<(), Failure> {
         && existing.starts_with(&own)
     {
         return Err(Failure::wrong(format!(
-            "'{}' lies in the study's own folder '{}'; give --archive a place outside of it",
+            "'{}' is in the study's own folder '{}'; give a folder outside of it with --archive",
             into.display(),
             folder.display()
         )));
@@ -47,49 +49,48 @@ pub fn check(folder: &Path, into: &Path) -> Result<(), Failure> {
     let taken = into.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     match taken || into.is_file() {
         true => Err(Failure::wrong(format!(
-            "'{}' is not empty; give --archive a new folder",
+            "'{}' is not empty; give a new folder with --archive",
             into.display()
         ))),
         false => Ok(()),
     }
 }
 
-/// The end of a study, as it is kept.
-pub struct Kept<'a> {
+/// The output of a study for its archive.
+pub struct Output<'a> {
     /// The study's title.
     pub title: &'a str,
-    /// What became of it, as Markdown.
-    pub told: String,
-    /// Its page.
+    /// Verdicts and tables as Markdown.
+    pub text: String,
+    /// The report as HTML.
     pub page: String,
 }
 
-/// Writes the archive of a study's folder, whole or not at all, and says how large it is.
+/// Writes the archive of a study's folder atomically, and reports its size.
 ///
 /// # Errors
-/// What cannot be read or written; then nothing is left of it.
+/// A file that is unreadable or unwritable; then no archive is left.
 pub fn write(
     (folder, into): (&Path, &Path),
     file: &StudyFile,
-    kept: &Kept<'_>,
+    output: &Output<'_>,
 ) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
-        Failure::wrong(format!("failed to make '{}': {error}", into.display()))
+        Failure::wrong(format!("failed to create '{}': {error}", into.display()))
     };
-    // Beside it under a name that only this process takes, so that what fails is in nobody's way.
+    // Written under a name unique to this process, then renamed.
     let mut new = into.file_name().unwrap_or_default().to_os_string();
     new.push(format!(".{}.new", std::process::id()));
     let new = into.with_file_name(new);
     report::make_folder(new.parent().unwrap_or(&new))?;
     std::fs::create_dir(&new).map_err(failed)?;
-    let filled = fill((folder, &new), file, kept);
-    let whole = filled.and_then(|sizes| {
-        // It takes the place of an empty folder too.
+    let written = fill((folder, &new), file, output).and_then(|sizes| {
+        // Also replaces an empty folder.
         std::fs::rename(&new, into).map_err(failed)?;
         Ok(sizes)
     });
-    let sizes = whole.inspect_err(|_| {
-        // What is left of it is of no use; why it failed is told.
+    let sizes = written.inspect_err(|_| {
+        // The first error is the one that matters.
         let _ = std::fs::remove_dir_all(&new);
     })?;
     let all = Bytes(sizes.iter().sum());
@@ -97,14 +98,14 @@ pub fn write(
     Ok(())
 }
 
-/// Writes all files of an archive into a new folder. Gives their sizes.
+/// Writes all files of an archive to a new folder. Returns their sizes.
 fn fill(
     (folder, into): (&Path, &Path),
     file: &StudyFile,
-    kept: &Kept<'_>,
+    output: &Output<'_>,
 ) -> Result<Vec<u64>, Failure> {
     let mut sizes = Vec::new();
-    let mut keep = |name: &Path, bytes: &[u8]| -> Result<(), Failure> {
+    let mut add = |name: &Path, bytes: &[u8]| -> Result<(), Failure> {
         sizes.push(bytes.len() as u64);
         put(&into.join(name), bytes)
     };
@@ -113,7 +114,7 @@ fn fill(
         let inside = Path::new(variant.name()).join(&run.name);
         for name in [TRIALS, fsdyno_why::stored::FILE] {
             if let Some(bytes) = packed(&path.join(name), &RECORDS)? {
-                keep(&compressed::name(&inside.join(name)), &bytes)?;
+                add(&compressed::name(&inside.join(name)), &bytes)?;
             }
         }
         let loaded = fsdyno_report::load(&[path])?;
@@ -124,23 +125,23 @@ fn fill(
     for path in stored::crashes(folder) {
         let inside = path.strip_prefix(folder).unwrap_or(&path);
         if let Some(bytes) = packed(&path.join(fsdyno_crash::FILE), &RESULTS)? {
-            keep(&compressed::name(&inside.join(fsdyno_crash::FILE)), &bytes)?;
+            add(&compressed::name(&inside.join(fsdyno_crash::FILE)), &bytes)?;
         }
-        // As they are: `fsdyno crash --replay` takes one of them.
+        // Not compressed, because `fsdyno crash --replay` reads them.
         for finding in crash::findings_in(&path)? {
             let bytes = bounded::read(&finding, &RESULTS).map_err(|error| {
                 Failure::wrong(format!("failed to read '{}': {error}", finding.display()))
             })?;
-            keep(finding.strip_prefix(folder).unwrap_or(&finding), &bytes)?;
+            add(finding.strip_prefix(folder).unwrap_or(&finding), &bytes)?;
         }
     }
-    keep(Path::new(stored::FILE), stored::read(folder)?.0.as_bytes())?;
-    keep(Path::new(README), readme(kept, &runs, is_whole(file, &runs)).as_bytes())?;
-    keep(Path::new(PAGE), kept.page.as_bytes())?;
+    add(Path::new(stored::FILE), stored::read(folder)?.0.as_bytes())?;
+    add(Path::new(README), readme(output, &runs, is_complete(file, &runs)).as_bytes())?;
+    add(Path::new(PAGE), output.page.as_bytes())?;
     Ok(sizes)
 }
 
-/// A file of the folder, compressed; none where there is none.
+/// Reads and compresses a file of the folder, if it exists.
 fn packed(file: &Path, limit: &Limit) -> Result<Option<Vec<u8>>, Failure> {
     let Some(found) = compressed::find(file) else { return Ok(None) };
     let packed = compressed::open(file, limit).and_then(compressed::compress);
@@ -154,13 +155,13 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     report::write_file(path, bytes)
 }
 
-/// What is told of a run in one variant.
+/// A summary of a run in one variant.
 struct Ran {
     run: String,
     variant: Variant,
-    /// All rows that it has; where the file names none, all that are there on any kernel.
+    /// All rows of the run; if the file does not list them, the stored ones.
     rows: BTreeSet<String>,
-    /// The seeds of each row on each kernel, called as `--kernel` takes it; outside of the lab there is none.
+    /// The seeds of each row on each kernel, named as for `--kernel`; none outside the lab.
     seeds: BTreeMap<Option<String>, BTreeMap<String, BTreeSet<u64>>>,
     labs: BTreeSet<String>,
     /// Version and commit of each fsdyno that ran it.
@@ -168,7 +169,7 @@ struct Ran {
     /// The first and the last day.
     days: BTreeSet<String>,
     ok: usize,
-    /// Of which some failed or were skipped.
+    /// All trials, including failed and skipped ones.
     trials: usize,
 }
 
@@ -182,11 +183,11 @@ impl Ran {
         }
         let short = |id: &String| -> String { id.chars().take(12).collect() };
         let rows = run.rows(variant).map(|rows| rows.into_iter().collect());
-        let there = || seeds.values().flat_map(BTreeMap::keys).cloned().collect();
+        let stored = || seeds.values().flat_map(BTreeMap::keys).cloned().collect();
         Ran {
             run: run.name.clone(),
             variant,
-            rows: rows.unwrap_or_else(there),
+            rows: rows.unwrap_or_else(stored),
             seeds,
             labs: trials.iter().filter_map(|trial| trial.lab_id.as_ref().map(short)).collect(),
             programs: trials.iter().map(Trial::program).collect(),
@@ -204,7 +205,7 @@ impl Ran {
         self.seeds.keys().flatten().collect()
     }
 
-    /// The rows and the kernels that have the same seeds together, and those seeds.
+    /// Groups rows and kernels that have the same seeds.
     fn parts(&self) -> Vec<Part<'_>> {
         let mut parts: Vec<Part<'_>> = Vec::new();
         for (kernel, rows) in &self.seeds {
@@ -223,16 +224,16 @@ impl Ran {
     }
 }
 
-/// What one command can repeat of a run, but for gaps between its seeds.
+/// A part of a run that one command can repeat, except for gaps between seeds.
 #[derive(PartialEq)]
 struct Part<'a> {
     kernels: BTreeSet<&'a String>,
-    /// The rows, where they are not all that the run has.
+    /// The rows, if they are not all rows of the run.
     rows: Option<BTreeSet<&'a String>>,
     seeds: &'a BTreeSet<u64>,
 }
 
-/// Seeds without a gap between them: the first, and how many there are.
+/// Ranges of consecutive seeds: the first and their number.
 fn ranges(seeds: &BTreeSet<u64>) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for seed in seeds {
@@ -244,18 +245,17 @@ fn ranges(seeds: &BTreeSet<u64>) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// Whether every run of the file is there in each of its variants.
-fn is_whole(file: &StudyFile, runs: &[Ran]) -> bool {
+/// Tests whether every run of the file is stored in each of its variants.
+fn is_complete(file: &StudyFile, runs: &[Ran]) -> bool {
     file.runs.iter().all(|run| {
-        let is_there = |variant| runs.iter().any(|it| it.run == run.name && it.variant == variant);
-        run.variants().into_iter().all(is_there)
+        let is_stored = |variant| runs.iter().any(|it| it.run == run.name && it.variant == variant);
+        run.variants().into_iter().all(is_stored)
     })
 }
 
-/// What runs again just what was run, but that a row of a curve has all of its points: one command where every run of
-/// the study is there, all rows on the same kernels with the same seeds, else one for each; and one for each part of
-/// seeds that have gaps.
-fn commands(runs: &[Ran], is_whole: bool) -> Vec<String> {
+/// The commands that repeat exactly the stored trials (except that a row of a curve gets all its points): a single one
+/// if the study is complete and all rows have the same kernels and seeds, else one per run; and one per range of seeds.
+fn commands(runs: &[Ran], is_complete: bool) -> Vec<String> {
     let command = |only: &str, part: &Part<'_>| -> Vec<String> {
         let of = |kernel: &&String| format!(" --kernel {}", quote(kernel));
         let kernels: String = part.kernels.iter().map(of).collect();
@@ -269,7 +269,7 @@ fn commands(runs: &[Ran], is_whole: bool) -> Vec<String> {
         };
         ranges(part.seeds).into_iter().map(again).collect()
     };
-    if let Some(part) = common(runs).filter(|_| is_whole) {
+    if let Some(part) = common(runs).filter(|_| is_complete) {
         return command("", &part);
     }
     let own = |run: &Ran| -> Vec<String> {
@@ -281,7 +281,7 @@ fn commands(runs: &[Ran], is_whole: bool) -> Vec<String> {
     runs.iter().flat_map(own).collect()
 }
 
-/// What all runs have in common: the same seeds, those of the lab on the same kernels. None where they differ.
+/// The seeds and kernels that all runs share; none if they differ.
 fn common(runs: &[Ran]) -> Option<Part<'_>> {
     let mut all: Vec<Part<'_>> = runs.iter().flat_map(Ran::parts).collect();
     // A kernel does not matter to a run outside of the lab.
@@ -296,8 +296,8 @@ fn common(runs: &[Ran]) -> Option<Part<'_>> {
     alike.then(|| all.swap_remove(0))
 }
 
-/// What was run, and what came of it.
-fn readme(kept: &Kept<'_>, runs: &[Ran], is_whole: bool) -> String {
+/// The README: commands, runs and verdicts.
+fn readme(output: &Output<'_>, runs: &[Ran], is_complete: bool) -> String {
     let listed = |all: BTreeSet<&String>| {
         let all: Vec<&str> = all.into_iter().map(String::as_str).collect();
         if all.is_empty() { "-".to_string() } else { all.join(", ") }
@@ -314,11 +314,11 @@ fn readme(kept: &Kept<'_>, runs: &[Ran], is_whole: bool) -> String {
     };
     let programs = listed(runs.iter().flat_map(|run| &run.programs).collect());
     let mut out = format!(
-        "# {}\n\nRun on {days} by fsdyno {programs}. `{}` has all conditions. Again:\n\n```sh\n{}\n```\n\n\
+        "# {}\n\nRun on {days} by fsdyno {programs}. `{}` has all conditions. To repeat:\n\n```sh\n{}\n```\n\n\
          | run | as | seeds | trials | kernels | lab |\n| --- | --- | --- | --- | --- | --- |\n",
-        kept.title,
+        output.title,
         stored::FILE,
-        commands(runs, is_whole).join("\n"),
+        commands(runs, is_complete).join("\n"),
     );
     for run in runs {
         let seeds = of_rows(run, &|seeds| {
@@ -338,22 +338,23 @@ fn readme(kept: &Kept<'_>, runs: &[Ran], is_whole: bool) -> String {
         ));
     }
     out.push_str(&format!(
-        "\n`fsdyno report` of this folder judges again and shows what follows; `{PAGE}` is the page. Records are compressed \
-         (`zstd -d` makes them plain); each finding of `fsdyno crash`, if there is one, is a file in `findings` beside its rows. What was recorded over time within phases is drawn in the page and not kept here, nor \
-         are logs of requests.\n\n## What became of it\n\n{}",
-        kept.told
+        "\n`fsdyno report` of this folder judges the claims anew and prints the text below; `{PAGE}` is the report. \
+         Records are compressed (`zstd -d` unpacks them); each finding of `fsdyno crash`, if any, is a file in \
+         `findings` next to its rows. Series over time are drawn in the report and not stored here; nor are \
+         request logs.\n\n## Verdicts\n\n{}",
+        output.text
     ));
     out
 }
 
-/// The seeds of a run; those of each row and kernel where they differ.
+/// The seeds of a run, listed by row and kernel if they differ.
 fn of_rows(run: &Ran, shown: &dyn Fn(&BTreeSet<u64>) -> String) -> String {
     let parts = run.parts();
     if let [Part { rows: None, seeds, .. }] = parts[..] {
         return shown(seeds);
     }
     let several = run.kernels().len() > 1;
-    let told = |part: &Part<'_>| {
+    let text = |part: &Part<'_>| {
         let list = |all: &BTreeSet<&String>| {
             all.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(", ")
         };
@@ -362,7 +363,7 @@ fn of_rows(run: &Ran, shown: &dyn Fn(&BTreeSet<u64>) -> String) -> String {
         let on = if several { format!(" on {}", list(&part.kernels)) } else { String::new() };
         format!("{}{rows}{on}", shown(part.seeds))
     };
-    parts.iter().map(told).collect::<Vec<_>>().join("; ")
+    parts.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -400,7 +401,7 @@ mod tests {
             commands(&all, true),
             ["fsdyno study ./study.toml --kernel 6.1 --seed 1 --repeat 2 --out again"]
         );
-        // Not what was never run: another run or variant of the file, a seed in a gap, a kernel of another run.
+        // The commands do not run more: another run or variant of the file, a seed in a gap, a kernel of another run.
         let each =
             [format!("{only_a} --kernel 6.1 --seed 1 --repeat 2 --out again"), only_b.into()];
         assert_eq!(commands(&all, false), each);
@@ -429,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_have_more_seeds_than_others_are_repeated_by_a_command_of_their_own() {
+    fn rows_with_more_seeds_than_others_get_their_own_command() {
         let mut run = ran("a", Variant::Then, &[1], &["6.1"]);
         let more = ran("a", Variant::Then, &[1, 2, 3], &["6.1"]);
         let ext4 = more.seeds[&Some("6.1".to_string())]["ext4"].clone();
@@ -445,7 +446,7 @@ mod tests {
         let shown = |seeds: &BTreeSet<u64>| format!("{}", seeds.len());
         assert_eq!(of_rows(&run, &shown), "1 of xfs; 3 of ext4");
         assert_eq!(of_rows(&more, &shown), "3");
-        // One row alone, and that on one of two kernels.
+        // A single row, on one of two kernels.
         run.seeds.values_mut().for_each(|rows| drop(rows.remove("xfs")));
         assert_eq!(
             commands(std::slice::from_ref(&run), true),
@@ -463,19 +464,19 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_that_fails_leaves_nothing_in_its_own_way() {
+    fn an_archive_that_fails_leaves_no_files() {
         let place = tempfile::tempdir().unwrap();
         let (folder, into) = (place.path().join("out"), place.path().join("kept"));
         let text = "title = \"t\"\nquestion = \"q\"\nsource = \"s\"\n\
                     [[run]]\nname = \"a\"\nworkload = \"dirops\"\n";
         let file = StudyFile::parse("s.toml", text).unwrap();
-        let kept = || Kept { title: "t", told: String::new(), page: String::new() };
-        assert!(write((&folder, &into), &file, &kept()).is_err(), "there is no study.toml");
+        let output = || Output { title: "t", text: String::new(), page: String::new() };
+        assert!(write((&folder, &into), &file, &output()).is_err(), "there is no study.toml");
         assert_eq!(place.path().read_dir().unwrap().count(), 0);
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(folder.join(stored::FILE), text).unwrap();
         check(&folder, &into).unwrap();
-        write((&folder, &into), &file, &kept()).unwrap();
+        write((&folder, &into), &file, &output()).unwrap();
         assert!(into.join(README).exists() && check(&folder, &into).is_err());
         assert_eq!(place.path().read_dir().unwrap().count(), 2);
         assert!(check(&folder, Path::new(".")).is_err());

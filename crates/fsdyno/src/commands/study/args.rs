@@ -1,4 +1,4 @@
-//! What can be typed after `fsdyno study`.
+//! The arguments of `fsdyno study`.
 
 use std::path::PathBuf;
 
@@ -9,22 +9,22 @@ use fsdyno_study::file::{Scale, Variant};
 
 use crate::cli::{JOBS, REPEATS, SEEDS, folder, named, whole};
 
-/// The variants that can be asked for.
+/// The values of `--as`.
 const AS: &[(&str, &str, Variant)] = &[
-    ("then", "Under the conditions of what was published", Variant::Then),
-    ("today", "Under those of today", Variant::Today),
+    ("then", "Historical: the options and defaults of the publication's time", Variant::Then),
+    ("today", "Current: today's options and defaults", Variant::Today),
 ];
 
-/// How the end is written: claims and tables, or the records that they come from.
+/// The output formats: claims and tables, or the records that they come from.
 const END: &[(&str, &str, Format)] = &[
     ("text", "Claims and tables for a terminal", Format::Text),
     ("mail", "The same in 72 columns for a mailing list", Format::Mail),
     ("markdown", "The same for an issue tracker", Format::Markdown),
-    ("json", "Claims and tables, nothing rounded (docs/schema/judged.schema.json)", Format::Json),
+    ("json", "Claims and tables, unrounded (docs/schema/judged.schema.json)", Format::Json),
     ("csv", "The records: one line per trial, phase and op", Format::Csv),
-    ("statistics", "What is computed from the records of all runs (JSON)", Format::Statistics),
+    ("statistics", "Statistics computed from the records of all runs (JSON)", Format::Statistics),
     ("statistics-csv", "The same, one line per row of the tables", Format::StatisticsCsv),
-    ("original", "What the original programs would print", Format::Original),
+    ("original", "The output format of the original programs", Format::Original),
 ];
 
 /// `fsdyno study`
@@ -35,70 +35,70 @@ Examples:
   fsdyno show study guenter-2008                         # conditions, claims
   fsdyno study guenter-2008 --scale 1/10 --dry-run
   fsdyno study guenter-2008 --scale 1/10 --jobs 2 --out guenter
-  fsdyno study guenter-2008 --kernel 5.10 --kernel 6.1   # kernel beside kernel
+  fsdyno study guenter-2008 --kernel 5.10 --kernel 6.1   # compare kernels
   fsdyno study guenter-2008 --fs ext3-256 --fs ext4-256 --repeat 5 --out guenter
   fsdyno study ./my-study.toml
-  fsdyno report guenter                                  # its end again
-  fsdyno report guenter --archive results/guenter-2008   # to be committed
-  fsdyno study results/guenter-2008 --check 3            # does it repeat here?
-  fsdyno why guenter/then/tarball                        # why, in its page too
+  fsdyno report guenter                                  # the verdicts again
+  fsdyno report guenter --archive results/guenter-2008   # to commit or share
+  fsdyno study results/guenter-2008 --check 3            # reproducible here?
+  fsdyno why guenter/then/tarball                        # explain a study run
 
-Each run of the study is a `fsdyno run`, as then and as today, with a folder of its own below --out. In the
-end stand the published tables beside the measured ones, and each claim with its verdict. What a claim
-turned out to be is no failure: the exit code says whether the trials went well.
+Each study run is a `fsdyno run` with its own folder below --out, once under historical and once under
+current conditions. The output has the published tables next to the measured ones, and a verdict on each
+claim. A refuted claim is not a failure: the exit code reports only failed trials.
 
-Ctrl-C kills the running trials and keeps the finished ones. The same command with the same --out goes on
-where it was; when all is there, it only judges and shows. docs/studies.md has the form of the file.")]
+Ctrl-C kills the running trials and keeps the finished ones. To resume, repeat the command with the same
+--out; if all trials are stored, it only judges and prints. docs/studies.md describes the study file.")]
 pub struct Study {
-    /// A study of `fsdyno list studies`, or the path of your own file (something.toml); with --check the folder of a
-    /// study, such as what `fsdyno report --archive` wrote
+    /// A study from `fsdyno list studies`, or a study file (FILE.toml); with --check a study's folder, such as an
+    /// archive written by `fsdyno report --archive`
     #[arg(value_name = "NAME|FILE|FOLDER")]
     pub study: String,
-    /// Only under these conditions [default: both, as far as the study has them]
+    /// Run only under these conditions [default: all that the study defines]
     #[arg(long = "as", value_name = "then|today", value_parser = named(AS))]
     pub variant: Option<Variant>,
-    /// Only this run of the study; may be repeated
+    /// Run only this study run; may be repeated
     #[arg(long, value_name = "RUN")]
     pub only: Vec<String>,
-    /// Only this row of its runs, by its label: more seeds where a verdict depends on them; may be repeated
+    /// Run only the configuration with this label, such as to add seeds where a verdict needs them; may be repeated
     #[arg(long, value_name = "LABEL")]
     pub fs: Vec<String>,
-    /// A kernel for its runs in the lab, as `fsdyno run` takes it; may be repeated: then each is judged by itself, and
-    /// they stand side by side
+    /// The kernel for runs in the lab, as for `fsdyno run`; may be repeated: each kernel is judged separately and gets a
+    /// column
     #[arg(long = "kernel", value_name = "WHICH", value_parser = NonEmptyStringValueParser::new())]
     pub kernels: Vec<String>,
-    /// Divide the work, the cacheable memory, the file systems and their journals by N: another regime, and tables
-    /// say so [default: what the file says, else 1]
+    /// Divide the work, the cacheable memory, and the sizes of file systems and journals by N; tables are marked, since
+    /// a scaled run may be in another regime [default: as in the file, else 1]
     #[arg(long, value_name = "1/N")]
     pub scale: Option<Scale>,
-    /// How many trials of each kind, each under a seed of its own [default: what the file says, else 1]
+    /// The number of trials of each configuration, each with its own seed [default: as in the file, else 1]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(REPEATS))]
     pub repeat: Option<u32>,
-    /// Leave a verdict of one seed as it is; otherwise the rows of a claim whose number lies within 20 % of its
-    /// bound get two seeds more, unless --repeat or the file says how many there are
+    /// Do not add seeds. By default, the configurations of a claim whose value lies within 20 % of its bound get two
+    /// more seeds, unless --repeat or the file sets the number
     #[arg(long)]
     pub no_more_seeds: bool,
-    /// The first seed; repeats take the next ones [default: what the file says, else 1]
+    /// The first seed; repeats use the following ones [default: as in the file, else 1]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(SEEDS))]
     pub seed: Option<u64>,
-    /// Trials of a run that run side by side
+    /// The number of trials of a study run that run at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(JOBS))]
     pub jobs: u16,
-    /// Run the N trials of a kept study again that took least time, and say of each whether it is bit-identical, has the
-    /// same requests with times within 1 %, or differs, and which part of the lab identity is another; code 1 if
-    /// one differs. Nothing is stored; --only, --as and --fs choose among them
+    /// Repeat the N shortest trials of a stored study, and report for each whether it is bit-identical, has the same
+    /// requests with times within 1 %, or differs, and which parts of the lab identity differ. The exit code is 1 if
+    /// a trial differs. Nothing is stored; --only, --as and --fs select trials
     #[arg(long, value_name = "N", value_parser = whole::<u32>(REPEATS), conflicts_with_all = [
         "scale", "repeat", "seed", "jobs", "dry_run", "out",
     ])]
     pub check: Option<u32>,
-    /// Say what would be run, with exact op counts, and touch nothing
+    /// Print what would run, with exact operation counts, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Folder for the results: a new one, or that of the same study, which goes on
-    /// [default: fsdyno-results/<time>-study-<name>]
+    /// Result folder: a new one, or that of the same study to resume it [default:
+    /// fsdyno-results/<time>-study-<name>]
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
-    /// How the end is written to standard output
+    /// Format of the output
     #[arg(long, default_value = "text", value_parser = named(END))]
     pub format: Format,
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_study_has_every_format_that_there_is() {
+    fn the_output_of_a_study_has_all_formats_of_a_report() {
         let names = |all: &[(&'static str, &str, Format)]| {
             let mut names: Vec<&str> = all.iter().map(|(name, ..)| *name).collect();
             names.sort_unstable();

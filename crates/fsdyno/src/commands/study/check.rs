@@ -1,4 +1,4 @@
-//! `fsdyno study ARCHIVE --check N`: small trials of a kept study run again, and are compared with what is stored.
+//! `fsdyno study ARCHIVE --check N`: repeats short trials of a stored study and compares the results.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::exit::{Exit, Failure};
 use crate::output::{data, say};
 use crate::{stop, version};
 
-/// A trial, and what it is called in its study.
+/// A trial, and its name in its study.
 struct Stored {
-    called: String,
+    title: String,
     trial: Trial,
 }
 
-/// Runs the `count` cheapest trials of a kept study again.
+/// Repeats the `count` shortest trials of a stored study.
 ///
 /// # Errors
-/// A folder that is none of a study, or has nothing that repeats; what is missing to run it.
+/// A folder that is not of a study or has no reproducible trial; a requirement that is missing.
 pub fn run(study: &Study, count: usize) -> Result<Exit, Failure> {
     if study.format != Format::Text {
         return Err(Failure::wrong("--check takes --format text"));
@@ -36,7 +36,7 @@ pub fn run(study: &Study, count: usize) -> Result<Exit, Failure> {
     let folder = Path::new(&study.study);
     if !folder.join(stored::FILE).is_file() {
         return Err(Failure::wrong(format!(
-            "'{}' has no {}; --check takes the folder of a study, such as results/2026-11-22-guenter-2008",
+            "'{}' has no {}; --check needs the folder of a study, such as results/2026-11-22-guenter-2008",
             folder.display(),
             stored::FILE
         )));
@@ -46,7 +46,7 @@ pub fn run(study: &Study, count: usize) -> Result<Exit, Failure> {
     let (all, chosen) = cheapest(folder, &file, study, count)?;
     let took: u64 = chosen.iter().map(|it| it.trial.host.elapsed_ns.0).sum();
     say(&format!(
-        "fsdyno: runs the {} of {} again that took least time: {} when they were stored",
+        "fsdyno: repeating the shortest {} of {}, which took {} when they were stored",
         counted(chosen.len(), "trial"),
         all,
         Nanos(took)
@@ -56,18 +56,18 @@ pub fn run(study: &Study, count: usize) -> Result<Exit, Failure> {
     let mut exit = Exit::Good;
     for stored in &chosen {
         let (line, one) = venues.check(stored, &stop)?;
-        data(&format!("{}: {line}\n", stored.called))?;
+        data(&format!("{}: {line}\n", stored.title))?;
         exit = worse(exit, one);
     }
     Ok(exit)
 }
 
-/// A trial that failed weighs more than one that differs.
+/// Returns the worse of two exit codes: a failed trial is worse than one that differs.
 fn worse(one: Exit, other: Exit) -> Exit {
     if other as u8 > one as u8 { other } else { one }
 }
 
-/// How many trials of the study repeat exactly, and the cheapest of them by the stored time of their host.
+/// The number of reproducible trials of the study, and the shortest of them by the stored host time.
 fn cheapest(
     folder: &Path,
     file: &StudyFile,
@@ -85,14 +85,14 @@ fn cheapest(
         for trial in result.trials.into_iter().filter(repeats) {
             if takes(&study.fs, &trial.plan.label) {
                 let (label, seed) = (&trial.plan.label, trial.seed);
-                let called = format!("{run} {}, {label}, seed {seed}", variant.words());
-                all.push(Stored { called, trial });
+                let title = format!("{run} {}, {label}, seed {seed}", variant.words());
+                all.push(Stored { title, trial });
             }
         }
     }
     if all.is_empty() {
         return Err(Failure::wrong(format!(
-            "'{}' has no such trial of the lab or the model that ended well, and nothing else repeats exactly",
+            "'{}' has no selected trial of the lab or the model that succeeded; others are not reproducible",
             folder.display()
         )));
     }
@@ -102,7 +102,7 @@ fn cheapest(
     Ok((found, all))
 }
 
-/// What runs the trials: the lab, where one of them is of it, and the model.
+/// The venues of the trials: the model, and the lab if a trial needs it.
 struct Venues(Option<LabVenue>);
 
 impl Venues {
@@ -121,7 +121,7 @@ impl Venues {
         }
     }
 
-    /// Runs a trial again. Returns what became of it in words, and as an exit code.
+    /// Repeats a trial. Returns the result in words, and as an exit code.
     fn check(&self, stored: &Stored, stop: &AtomicBool) -> Result<(String, Exit), Failure> {
         let trial = &stored.trial;
         let ran = self.venue(trial).run(&again::job(trial), &mut |_| {
@@ -137,23 +137,23 @@ impl Venues {
     }
 }
 
-/// The components of the identity that differ; none where it is the same lab.
+/// The components of the lab identity that differ; none for the same lab.
 fn differing(here: &Identity, trial: &Trial) -> Vec<String> {
     match Some(&here.lab_id) == trial.lab_id.as_ref() {
         true => Vec::new(),
-        false => again::differ(here, trial),
+        false => again::differing_components(here, trial),
     }
 }
 
-/// What is said of a trial that ran again.
+/// The verdict on a repeated trial.
 fn verdict(repetition: &Repetition, trial: &Trial, differ: &[String]) -> (String, Exit) {
     let (words, exit) = match repetition {
         Repetition::Identical => ("bit-identical".to_string(), Exit::Good),
-        // One lab identity promises the same bits.
+        // Under one lab identity, trials are bit-identical.
         other if differ.is_empty() => {
             let how = match other {
                 Repetition::Different(how) => how.clone(),
-                _ => "not bit for bit what is stored".into(),
+                _ => "not bit-identical to the stored trial".into(),
             };
             return (format!("DIFFERENT under one lab identity: {how}"), Exit::TrialFailed);
         }
@@ -165,12 +165,12 @@ fn verdict(repetition: &Repetition, trial: &Trial, differ: &[String]) -> (String
     (format!("{words}{}", because(trial, differ)), exit)
 }
 
-/// A part as a percentage that is not less than it.
+/// A fraction as a percentage, rounded up.
 fn at_most(part: f64) -> String {
     percent((part * 1e4).ceil().clamp(1.0, TOLERANCE * 1e4) / 1e4)
 }
 
-/// In what this lab is another than that of the stored trial, and which fsdyno ran there.
+/// The differences between this lab and that of the stored trial, and the fsdyno that ran there.
 fn because(trial: &Trial, differ: &[String]) -> String {
     if differ.is_empty() {
         return String::new();
@@ -181,7 +181,7 @@ fn because(trial: &Trial, differ: &[String]) -> String {
         None => format!("{} of an unknown commit", trial.version),
     };
     format!(
-        "; another lab identity: {} (stored by fsdyno {there}, this is {here})",
+        "; lab identity differs in {} (stored by fsdyno {there}, this is {here})",
         differ.join(", ")
     )
 }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_says_what_repeated_and_which_part_of_the_identity_differs() {
+    fn the_verdict_names_what_is_reproduced_and_how_the_lab_identity_differs() {
         let trial = stored();
         let of = |repetition, differ: &[&str]| {
             let differ: Vec<String> = differ.iter().map(ToString::to_string).collect();
@@ -207,13 +207,13 @@ mod tests {
         };
         assert_eq!(of(Repetition::Identical, &[]), ("bit-identical".to_string(), Exit::Good));
         let (text, exit) = of(Repetition::Same(0.00032), &["agent", "initramfs"]);
-        let begin = "same requests, times within 0.04 %; another lab identity: agent, initramfs (stored by \
+        let begin = "same requests, times within 0.04 %; lab identity differs in agent, initramfs (stored by \
                      fsdyno 0.1.0 of an unknown commit, this is ";
         assert!(text.starts_with(begin) && exit == Exit::Good, "{text}");
         let (text, exit) = of(Repetition::Different("more".into()), &["kernel"]);
-        assert!(text.starts_with("DIFFERENT: more; another lab identity: kernel"), "{text}");
+        assert!(text.starts_with("DIFFERENT: more; lab identity differs in kernel"), "{text}");
         assert_eq!(exit, Exit::VerdictNo);
-        // Other bits in the same lab are a fault of the lab, whatever they are.
+        // Any difference under one lab identity is a fault of the lab.
         for other in [Repetition::Same(0.0), Repetition::Different("more".into())] {
             let (text, exit) = of(other, &[]);
             assert!(text.starts_with("DIFFERENT under one lab identity: "), "{text}");

@@ -1,4 +1,4 @@
-//! The end of a study: published tables beside measured ones, and what became of each claim.
+//! The output of a study: published tables next to measured ones, and a verdict on each claim.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -19,22 +19,22 @@ use crate::commands::{charts, crash, report};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
-/// The folder of a study among results that are to be shown.
+/// Returns the study's folder if the results are one.
 ///
 /// # Errors
-/// One that stands beside others, or has lost the study's file.
+/// A study's folder among other results, or one without its study file.
 pub fn folder_of(results: &[PathBuf]) -> Result<Option<&Path>, Failure> {
     let found = results.iter().find(|path| path.join(stored::FILE).is_file());
     match (found, results.len()) {
         (Some(folder), 1) => Ok(Some(folder)),
         (Some(folder), _) => Err(Failure::wrong(format!(
-            "'{0}' is the folder of a study, and is shown alone: fsdyno report '{0}'",
+            "'{0}' is the folder of a study; report it alone: fsdyno report '{0}'",
             folder.display()
         ))),
         (None, _) => match results.iter().find_map(|path| Some((path, stored::orphan(path)?))) {
             Some((folder, run)) => Err(Failure::wrong(format!(
-                "'{}' is laid out as the folder of a study, and its {} is missing: put it back, or show one run by \
-                 itself: fsdyno report '{}'",
+                "'{}' looks like the folder of a study, and its {} is missing; restore it, or report one run: fsdyno \
+                 report '{}'",
                 folder.display(),
                 stored::FILE,
                 run.display()
@@ -44,45 +44,46 @@ pub fn folder_of(results: &[PathBuf]) -> Result<Option<&Path>, Failure> {
     }
 }
 
-/// `fsdyno report` of a study's folder.
+/// Runs `fsdyno report` for a study's folder.
 ///
 /// # Errors
-/// What cannot be read or written.
-pub fn report(asked: &Report, folder: &Path) -> Result<Exit, Failure> {
+/// A file that is unreadable or unwritable.
+pub fn report(args: &Report, folder: &Path) -> Result<Exit, Failure> {
     let (_, file) = stored::read(folder)?;
-    asked.archive.as_deref().map_or(Ok(()), |into| archive::check(folder, into))?;
+    args.archive.as_deref().map_or(Ok(()), |into| archive::check(folder, into))?;
     let end = End::of(folder, &file)?;
     if end.trials.is_empty() {
         let shown = folder.display();
-        return Err(Failure::wrong(format!("'{shown}' has no trial yet; run the study first")));
+        return Err(Failure::wrong(format!("'{shown}' has no trials; run the study first")));
     }
-    let baseline = asked.baseline.as_deref();
+    let baseline = args.baseline.as_deref();
     report::check_baseline(baseline, end.trials.iter().map(|trial| trial.plan.label.as_str()))?;
-    let basis = asked.least.basis(baseline);
-    if let Some(into) = &asked.charts {
+    let basis = args.least.basis(baseline);
+    if let Some(into) = &args.charts {
         let series = report::drawn(&end.folders, &end.trials)?;
         let drawn = fsdyno_report::charts(&end.trials, &series, basis);
         charts::write(into, &drawn)?;
         say(&format!("charts: {} in {}", drawn.len(), into.display()));
     }
-    if let Some(into) = &asked.archive {
-        let told = end.whole(Format::Markdown, Style::default(), study::markdown(&end.judged));
-        let kept = archive::Kept { title: &end.judged.title, told, page: end.html(basis)? };
-        archive::write((folder, into), &file, &kept)?;
+    if let Some(into) = &args.archive {
+        let text =
+            end.with_extras(Format::Markdown, Style::default(), study::markdown(&end.judged));
+        let output = archive::Output { title: &end.judged.title, text, page: end.html(basis)? };
+        archive::write((folder, into), &file, &output)?;
     }
-    if let Some(path) = &asked.html
-        && report::page_instead(path, &end.html(basis)?)?
+    if let Some(path) = &args.html
+        && report::write_page(path, &end.html(basis)?)?
     {
         return Ok(Exit::Good);
     }
-    end.print(asked.format, basis)?;
+    end.print(args.format, basis)?;
     Ok(Exit::Good)
 }
 
-/// Judges what is there, prints it, and writes the page; nothing where no trial is there yet.
+/// Judges the stored trials, prints the verdicts, and writes the report; does nothing without trials.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// A file that is unreadable or unwritable.
 pub fn show(folder: &Path, file: &StudyFile, format: Format) -> Result<(), Failure> {
     let end = End::of(folder, file)?;
     if end.trials.is_empty() {
@@ -93,16 +94,15 @@ pub fn show(folder: &Path, file: &StudyFile, format: Format) -> Result<(), Failu
     written
 }
 
-/// What was read of a file beside the trials. Nothing is judged by it, and so one that cannot be read is told of and
-/// left out.
-fn or_say<T>(read: Result<Vec<T>, Failure>) -> Vec<T> {
+/// Reports and omits a sidecar file that is unreadable: no claim depends on it.
+fn or_omit<T>(read: Result<Vec<T>, Failure>) -> Vec<T> {
     read.unwrap_or_else(|failure| {
-        say(&format!("fsdyno: left out: {failure}"));
+        say(&format!("fsdyno: omitted: {failure}"));
         Vec::new()
     })
 }
 
-/// One run in one variant (and on one kernel of a timeline): which of all trials are its own.
+/// One run in one variant (and on one kernel of a timeline), with the range of its trials.
 struct Ran {
     run: String,
     variant: Variant,
@@ -110,37 +110,34 @@ struct Ran {
     trials: Range<usize>,
 }
 
-/// The conditions that the study has and of which no trial is there.
+/// The conditions of the study without trials.
 fn not_run(file: &StudyFile, judged: &Judged) -> Vec<NotRun> {
     let words = |variant: &Variant| variant.words().to_string();
-    let is_there = |words: &String| judged.variants.iter().any(|it| it.conditions == *words);
-    let missing = file.variants().into_iter().filter(|variant| !is_there(&words(variant)));
-    let told = missing.map(|variant| {
+    let has_run = |words: &String| judged.variants.iter().any(|it| it.conditions == *words);
+    let missing = file.variants().into_iter().filter(|variant| !has_run(&words(variant)));
+    let not_run = missing.map(|variant| {
         let own = file.runs.iter().filter(|run| run.has(variant));
         let places: Vec<String> =
             own.map(|run| format!("{}/{}", variant.name(), run.name)).collect();
-        let why = format!(
-            "No trial is in {}: it was not run yet, or that was taken away.",
-            places.join(" or ")
-        );
+        let why = format!("{} has no trials: not run yet, or removed.", places.join(" or "));
         NotRun { conditions: words(&variant), why }
     });
-    told.collect()
+    not_run.collect()
 }
 
-/// What is there of a study, judged.
+/// The stored trials of a study, judged, with their sidecars.
 struct End {
     judged: Judged,
     trials: Vec<Trial>,
     ran: Vec<Ran>,
     folders: Vec<PathBuf>,
-    /// What `fsdyno why` has kept beside them.
-    told: Vec<StoredExplanation>,
-    /// Of which run and variant each of that is.
+    /// The stored explanations of `fsdyno why`.
+    explanations: Vec<StoredExplanation>,
+    /// The run and variant of each explanation.
     places: Vec<String>,
-    /// The conditions that nothing is there of.
+    /// The conditions without trials.
     not_run: Vec<NotRun>,
-    /// What `fsdyno crash` found, if its folder lies in that of the study.
+    /// The rows of `fsdyno crash`, if its folder is in that of the study.
     crashed: Vec<Row>,
 }
 
@@ -156,27 +153,27 @@ impl End {
             trials.extend(own);
             ran.push(Ran { run, variant, kernel, trials: from..trials.len() });
         }
-        let (mut told, mut places, mut folders) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut explanations, mut places, mut folders) = (Vec::new(), Vec::new(), Vec::new());
         for (run, variant, path) in stored::folders(folder, file) {
-            told.extend(or_say(report::told(&[&path], &trials)));
-            places.resize(told.len(), format!("{} {}", run.name, variant.words()));
+            explanations.extend(or_omit(report::explanations(&[&path], &trials)));
+            places.resize(explanations.len(), format!("{} {}", run.name, variant.words()));
             folders.push(path);
         }
         let crashes = stored::crashes(folder).into_iter();
         let crashed =
-            crashes.flat_map(|path| or_say(crash::read(&path.join(fsdyno_crash::FILE)))).collect();
-        Ok(End { judged, trials, ran, folders, told, places, not_run, crashed })
+            crashes.flat_map(|path| or_omit(crash::read(&path.join(fsdyno_crash::FILE)))).collect();
+        Ok(End { judged, trials, ran, folders, explanations, places, not_run, crashed })
     }
 
     fn print(&self, format: Format, basis: Basis<'_>) -> Result<(), Failure> {
         let style = Style { color: output::colour(), width: output::width() };
-        let with = |text: String| output::data(&self.whole(format, style, text));
+        let with = |text: String| output::data(&self.with_extras(format, style, text));
         match format {
             Format::Text => with(study::text(&self.judged, style)),
             Format::Mail => with(study::mail(&self.judged)),
             Format::Markdown => with(study::markdown(&self.judged)),
             Format::Json => output::data(&study::json(&self.judged, self.extras())?),
-            // The forms of records and of other programs have no place for claims.
+            // Formats of records and of other programs do not include claims.
             _ => match fsdyno_report::table_of_parts(&self.parts(), basis, format) {
                 Some(table) => output::data(&table),
                 None => report::print(&self.trials, basis, format),
@@ -184,8 +181,8 @@ impl End {
         }
     }
 
-    /// A study's end in a format, with all that stands before and behind it.
-    fn whole(&self, format: Format, style: Style, text: String) -> String {
+    /// Adds the sections before and after the claims and tables.
+    fn with_extras(&self, format: Format, style: Style, text: String) -> String {
         let extras = self.extras();
         extras.head(format, style) + &text + &extras.text(format, style)
     }
@@ -206,10 +203,10 @@ impl End {
         Ok(())
     }
 
-    /// The additions to the trials, without series over time.
+    /// The sidecars of the trials, except series.
     fn extras(&self) -> Extras<'_> {
         Extras {
-            explanations: &self.told,
+            explanations: &self.explanations,
             places: &self.places,
             crashed: &self.crashed,
             not_run: &self.not_run,
@@ -217,7 +214,7 @@ impl End {
         }
     }
 
-    /// The page. Of the phases over time only those that it draws are read into memory.
+    /// The report. Only the series that it draws are read into memory.
     fn html(&self, basis: Basis<'_>) -> Result<String, Failure> {
         let series = report::drawn(&self.folders, &self.trials)?;
         let extras = Extras { series: &series, ..self.extras() };

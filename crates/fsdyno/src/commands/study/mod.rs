@@ -1,12 +1,12 @@
-//! `fsdyno study`: a study's runs, one after the other, and what came of its claims.
+//! `fsdyno study`: runs the study runs one after the other, and judges the claims.
 
 mod archive;
 mod args;
 mod check;
 mod end;
-mod leg;
 mod seeds;
 mod stored;
+mod study_run;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use serde_json::json;
 
 pub use args::Study;
 pub use end::{folder_of, report};
-use leg::Leg;
+use study_run::StudyRun;
 
-use crate::commands::run::{again, found, go, open, skipped};
+use crate::commands::run::{go, open, ready_selected, resume_command, skipped};
 use crate::commands::{clean, dry_run, repeats};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
-use crate::place::{self, Mode};
 use crate::stop;
+use crate::target::{self, Mode};
 use crate::venues::Venues;
 
-/// Does what was asked.
+/// Runs the command.
 pub fn run(study: &Study) -> Result<Exit, Failure> {
     if let Some(count) = study.check {
         return check::run(study, count as usize);
@@ -42,53 +42,53 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
         .map_err(|error| Failure::wrong(error.to_string()))?;
     let folder = study.out.clone().unwrap_or_else(|| {
         let name = Path::new(&study.study).file_stem().unwrap_or_default().to_string_lossy();
-        place::default_folder(&format!("study-{name}"))
+        target::default_folder(&format!("study-{name}"))
     });
-    let mut legs = leg::legs(study, &file, &folder)?;
+    let mut runs = study_run::resolve(study, &file, &folder)?;
     stored::check(&folder, &text, &file)?;
-    let outside = leg::outside(&legs);
+    let outside = study_run::outside_lab(&runs);
     if !study.kernels.is_empty() && !outside.is_empty() {
-        say(&format!("fsdyno: the kernel does not matter to {}", outside.join(", ")));
+        say(&format!("fsdyno: --kernel does not apply to {}", outside.join(", ")));
     }
     if study.dry_run {
-        return dry(study, legs);
+        return dry(study, runs);
     }
-    for leg in &legs {
-        place::allowed(&leg.asked).map_err(|failure| leg.told(failure))?;
+    for run in &runs {
+        target::check_permission(&run.requests).map_err(|failure| run.locate(failure))?;
     }
     let stop = stop::flag()?;
     clean::offer();
-    // All that any run needs is looked for before the first one begins.
+    // The requirements of all runs are checked before the first one begins.
     let mut venues = Vec::new();
-    for leg in &mut legs {
-        venues.push(ready(leg, &stop, Mode::Run)?.0);
+    for run in &mut runs {
+        venues.push(ready(run, &stop, Mode::Run)?.0);
     }
-    say_skipped(&legs);
+    say_skipped(&runs);
     stored::claim(&folder, &text, &file)?;
     let mut sum = Summary::default();
     let mut failed = None;
-    let count = legs.len();
-    for (at, (leg, venues)) in legs.iter().zip(&venues).enumerate() {
+    let count = runs.len();
+    for (at, (run, venues)) in runs.iter().zip(&venues).enumerate() {
         if stop.load(Ordering::Relaxed) {
-            sum.left += leg.trials();
+            sum.left += run.trials();
             continue;
         }
-        say(&format!("fsdyno: run {} of {count}: {}", at + 1, leg.called()));
-        match measure(leg, venues, &stop) {
+        say(&format!("fsdyno: study run {} of {count}: {}", at + 1, run.title()));
+        match measure(run, venues, &stop) {
             Ok(summary) => sum = sum.and(summary),
             Err(failure) => {
-                failed = Some(leg.told(failure));
+                failed = Some(run.locate(failure));
                 break;
             }
         }
     }
     if failed.is_none() {
-        match seeds::run(study, (&folder, &file), &legs, &venues, &stop) {
+        match seeds::run(study, (&folder, &file), &runs, &venues, &stop) {
             Ok(summary) => sum = sum.and(summary),
             Err(failure) => failed = Some(failure),
         }
     }
-    // What is there is shown, however it ended; why it ended is the first thing to tell.
+    // The stored trials are shown even after a failure, which is returned first.
     let shown = end::show(&folder, &file, study.format);
     if let Some(failure) = failed {
         return Err(failure);
@@ -96,60 +96,62 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     shown?;
     if stop.load(Ordering::Relaxed) && sum.left > 0 {
         say(&format!(
-            "fsdyno: stopped with {} of {} to go; go on with:\n  {}",
+            "fsdyno: stopped with {} of {} left; resume with:\n  {}",
             sum.left,
             counted(sum.trials(), "trial"),
-            again(&folder)
+            resume_command(&folder)
         ));
         return Ok(Exit::Stopped);
     }
     Ok(if sum.failed > 0 { Exit::TrialFailed } else { Exit::Good })
 }
 
-/// Finds what a leg needs. One in which nothing can run stops no other: its trials are stored as skipped.
+/// Finds the requirements of a study run. If none of its trials can run, they are stored as skipped, and other runs
+/// continue.
 fn ready(
-    leg: &mut Leg,
+    run: &mut StudyRun,
     stop: &Arc<AtomicBool>,
     mode: Mode,
 ) -> Result<(Venues, Option<Failure>), Failure> {
-    let asked = leg.asked.clone();
-    let mut cells = std::mem::take(&mut leg.cells);
-    let found = Store::look(&leg.folder).map_err(Failure::from).and_then(|stored| {
-        let is_asked = |label: &str| leg.takes(label);
-        found(&leg.run, asked, &mut cells, &leg.folder, &stored, (stop, mode), &is_asked)
+    let requests = run.requests.clone();
+    let mut cells = std::mem::take(&mut run.cells);
+    let found = Store::look(&run.folder).map_err(Failure::from).and_then(|stored| {
+        let selected = |label: &str| run.selects(label);
+        let how = (stop, mode);
+        ready_selected(&run.request, requests, &mut cells, &run.folder, &stored, how, &selected)
     });
-    leg.cells = cells;
-    found.map_err(|failure| leg.told(failure))
+    run.cells = cells;
+    found.map_err(|failure| run.locate(failure))
 }
 
-/// What is skipped in any leg, once, with its reason.
-fn say_skipped(legs: &[Leg]) {
-    let mut said: Vec<String> = Vec::new();
-    for line in legs.iter().flat_map(|leg| skipped(&leg.cells)) {
-        if !said.contains(&line) {
+/// Reports the skipped file systems of all runs, each once, with the reason.
+fn say_skipped(runs: &[StudyRun]) {
+    let mut reported: Vec<String> = Vec::new();
+    for line in runs.iter().flat_map(|run| skipped(&run.cells)) {
+        if !reported.contains(&line) {
             say(&line);
-            said.push(line);
+            reported.push(line);
         }
     }
 }
 
-fn measure(leg: &Leg, venues: &Venues, stop: &AtomicBool) -> Result<Summary, Failure> {
-    let mut store = open(&leg.folder)?;
-    let schedule = repeats::first(&leg.run, None, leg.cells.len());
-    go(&leg.run, venues, &leg.cells, &schedule, &mut store, stop)
+fn measure(run: &StudyRun, venues: &Venues, stop: &AtomicBool) -> Result<Summary, Failure> {
+    let mut store = open(&run.folder)?;
+    let schedule = repeats::first(&run.request, None, run.cells.len());
+    go(&run.request, venues, &run.cells, &schedule, &mut store, stop)
 }
 
-/// Says what would be run; where this host lacks something, that is told in the end.
-fn dry(study: &Study, mut legs: Vec<Leg>) -> Result<Exit, Failure> {
+/// Prints what would run, and last any requirement that this host lacks.
+fn dry(study: &Study, mut runs: Vec<StudyRun>) -> Result<Exit, Failure> {
     if !matches!(study.format, Format::Text | Format::Json) {
         return Err(Failure::wrong("--dry-run takes --format text or json"));
     }
     let stop = Arc::new(AtomicBool::new(false));
     let mut missing = None;
     let (mut text, mut values) = (String::new(), Vec::new());
-    for leg in &mut legs {
-        place::allowed(&leg.asked).map_err(|failure| leg.told(failure))?;
-        match ready(leg, &stop, Mode::Dry) {
+    for run in &mut runs {
+        target::check_permission(&run.requests).map_err(|failure| run.locate(failure))?;
+        match ready(run, &stop, Mode::Dry) {
             Ok((_, none)) => {
                 let lacks = none.filter(|failure| failure.exit == Exit::Missing);
                 missing = missing.or(lacks);
@@ -157,64 +159,64 @@ fn dry(study: &Study, mut legs: Vec<Leg>) -> Result<Exit, Failure> {
             Err(failure) if failure.exit == Exit::Missing => missing = missing.or(Some(failure)),
             Err(failure) => return Err(failure),
         }
-        let schedule = repeats::first(&leg.run, None, leg.cells.len());
+        let schedule = repeats::first(&run.request, None, run.cells.len());
         let drives = dry_run::Drives::new();
-        let mut value = dry_run::value(&leg.cells, &schedule, &drives);
-        value["run"] = json!(leg.name);
-        value["as"] = json!(leg.variant.name());
+        let mut value = dry_run::value(&run.cells, &schedule, &drives);
+        value["run"] = json!(run.name);
+        value["as"] = json!(run.variant.name());
         values.push(value);
-        text.push_str(&format!("{}:\n", leg.called()));
-        text.push_str(&dry_run::text(&leg.cells, &schedule, &drives));
+        text.push_str(&format!("{}:\n", run.title()));
+        text.push_str(&dry_run::text(&run.cells, &schedule, &drives));
         text.push('\n');
     }
-    say_skipped(&legs);
+    say_skipped(&runs);
     match study.format {
         Format::Json => output::json(&values)?,
         _ => {
-            let trials: usize = legs.iter().map(Leg::trials).sum();
-            let (trials, runs) = (counted(trials, "trial"), counted(legs.len(), "run"));
-            let more = seeds::dry(study, &legs).unwrap_or_default();
-            output::data(&format!("{text}{trials} in {runs}\n{more}"))?;
+            let trials: usize = runs.iter().map(StudyRun::trials).sum();
+            let (trials, count) = (counted(trials, "trial"), counted(runs.len(), "run"));
+            let more = seeds::dry(study, &runs).unwrap_or_default();
+            output::data(&format!("{text}{trials} in {count}\n{more}"))?;
         }
     }
     missing.map_or(Ok(Exit::Good), Err)
 }
 
-/// The text of a study, and what it says: one that comes with fsdyno, or the user's own.
+/// Reads and parses a study: one that comes with fsdyno, or a study file.
 ///
 /// # Errors
-/// That there is none of this name, or what is wrong with it.
-pub fn named(typed: &str) -> Result<(String, StudyFile), Failure> {
-    let folder = Path::new(typed);
-    if catalog::text(typed).is_err() && folder.join(stored::FILE).is_file() {
+/// An unknown name, or an invalid study file.
+pub fn named(name: &str) -> Result<(String, StudyFile), Failure> {
+    let folder = Path::new(name);
+    if catalog::text(name).is_err() && folder.join(stored::FILE).is_file() {
         return Err(Failure::wrong(format!(
-            "'{0}' is the folder of a study; show it with fsdyno report {0}, run trials of it again with --check N, or \
-             all of it with fsdyno study {0}/{1}",
+            "'{0}' is the folder of a study; to report it: fsdyno report {0}; to repeat some trials: --check N; to \
+             repeat all of it: fsdyno study {0}/{1}",
             folder.display(),
             stored::FILE
         )));
     }
-    let own = typed.contains('/') || typed.ends_with(".toml");
+    let own = name.contains('/') || name.ends_with(".toml");
     if !own {
-        let text = catalog::text(typed).map_err(|error| Failure::wrong(error.to_string()))?;
-        return Ok((text.to_string(), built_in(typed)?));
+        let text = catalog::text(name).map_err(|error| Failure::wrong(error.to_string()))?;
+        return Ok((text.to_string(), built_in(name)?));
     }
-    let text = read_text(typed).map_err(|error| Failure::wrong(error.to_string()))?;
-    let file = StudyFile::parse(typed, &text).map_err(|error| Failure::wrong(error.to_string()))?;
+    let text = read_text(name).map_err(|error| Failure::wrong(error.to_string()))?;
+    let file = StudyFile::parse(name, &text).map_err(|error| Failure::wrong(error.to_string()))?;
     Ok((text, file))
 }
 
-/// A study that comes with fsdyno.
+/// Parses a study that comes with fsdyno.
 ///
 /// # Errors
-/// That there is none of this name.
+/// An unknown name.
 pub fn built_in(name: &str) -> Result<StudyFile, Failure> {
     let text = catalog::text(name).map_err(|error| Failure::wrong(error.to_string()))?;
     StudyFile::parse(catalog::file_name(name), text)
         .map_err(|error| Failure::wrong(error.to_string()))
 }
 
-/// Whether the runs and the conditions that were typed are some of the study's.
+/// Checks that the study has the runs and conditions given with --only and --as.
 fn check_names(study: &Study, file: &StudyFile) -> Result<(), Failure> {
     let names: Vec<&str> = file.runs.iter().map(|run| run.name.as_str()).collect();
     for (at, only) in study.only.iter().enumerate() {
@@ -225,7 +227,7 @@ fn check_names(study: &Study, file: &StudyFile) -> Result<(), Failure> {
             )));
         }
         if study.only[..at].contains(only) {
-            return Err(Failure::wrong(format!("--only names {only} twice")));
+            return Err(Failure::wrong(format!("--only {only} is given twice")));
         }
     }
     let has = |run: &&fsdyno_study::file::Run| {
@@ -236,7 +238,7 @@ fn check_names(study: &Study, file: &StudyFile) -> Result<(), Failure> {
         true => Ok(()),
         false => {
             let variant = study.variant.map(|it| it.name()).unwrap_or_default();
-            Err(Failure::wrong(format!("--as {variant}: no run that is asked for is run so")))
+            Err(Failure::wrong(format!("--as {variant}: no selected run has these conditions")))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! More seeds for verdicts of one that lie near their bounds.
+//! Adds seeds for verdicts of a single seed that lie near their bounds.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,56 +10,56 @@ use fsdyno_study::judge::{NEAR, SEEDS, near};
 use fsdyno_study::{Summary, stage};
 
 use super::Study;
-use super::leg::Leg;
 use super::stored;
+use super::study_run::StudyRun;
 use crate::commands::run::{go, open};
 use crate::exit::Failure;
 use crate::output::say;
 use crate::venues::Venues;
 
-/// Whether a leg may get more seeds: neither the command line nor the file sets their number.
-fn may_grow(study: &Study, leg: &Leg) -> bool {
-    study.repeat.is_none() && !study.no_more_seeds && leg.run.repeat == 1
+/// Tests whether a run may get more seeds: neither the command line nor the file sets their number.
+fn may_grow(study: &Study, run: &StudyRun) -> bool {
+    study.repeat.is_none() && !study.no_more_seeds && run.request.repeat == 1
 }
 
-/// What a dry run says of it; nothing where no leg may get more.
-pub fn dry(study: &Study, legs: &[Leg]) -> Option<String> {
+/// The note of a dry run; none if no run may get more seeds.
+pub fn dry(study: &Study, runs: &[StudyRun]) -> Option<String> {
     let cells: usize =
-        legs.iter().filter(|leg| may_grow(study, leg)).map(|leg| leg.cells.len()).sum();
+        runs.iter().filter(|run| may_grow(study, run)).map(|run| run.cells.len()).sum();
     let most = counted(cells * (SEEDS - 1) as usize, "more trial");
     (cells > 0).then(|| {
         format!(
-            "Where one seed leaves the number of a claim within {:.0} % of its bound, its rows get {} seeds \
-             more: at most {most} (--no-more-seeds leaves them out)\n",
+            "If the value of a claim for one seed lies within {:.0} % of its bound, its configurations get {} more \
+             seeds: at most {most} (--no-more-seeds disables this)\n",
             (NEAR - 1.0) * 100.0,
             SEEDS - 1
         )
     })
 }
 
-/// Runs more seeds of the rows whose verdicts one seed leaves near their bounds.
+/// Runs more seeds of the configurations whose verdicts are near their bounds.
 ///
 /// # Errors
-/// What cannot be read, or run.
+/// A record that is unreadable, or a failed run.
 pub fn run(
     study: &Study,
     (folder, file): (&Path, &StudyFile),
-    legs: &[Leg],
+    runs: &[StudyRun],
     venues: &[Venues],
     stop: &AtomicBool,
 ) -> Result<Summary, Failure> {
     let mut sum = Summary::default();
-    if !legs.iter().any(|leg| may_grow(study, leg)) {
+    if !runs.iter().any(|run| may_grow(study, run)) {
         return Ok(sum);
     }
     let near = near(file, &stored::results(folder, file)?);
-    for (leg, venues) in legs.iter().zip(venues).filter(|(leg, _)| may_grow(study, leg)) {
-        let mut wants = near.iter().filter(|it| it.run == leg.name && it.variant == leg.variant);
+    for (run, venues) in runs.iter().zip(venues).filter(|(run, _)| may_grow(study, run)) {
+        let mut wants = near.iter().filter(|it| it.run == run.name && it.variant == run.variant);
         let Some(wants) = wants.next().filter(|_| !stop.load(Ordering::Relaxed)) else { continue };
         let wanted = |cell: usize| {
-            leg.cells.get(cell).is_some_and(|cell| wants.rows.contains(&cell.plan.label))
+            run.cells.get(cell).is_some_and(|cell| wants.rows.contains(&cell.plan.label))
         };
-        let mut schedule = stage(leg.cells.len(), 1..SEEDS, leg.run.seed, None);
+        let mut schedule = stage(run.cells.len(), 1..SEEDS, run.request.seed, None);
         schedule.retain(|slot| wanted(slot.cell));
         if schedule.is_empty() {
             continue;
@@ -68,16 +68,16 @@ pub fn run(
             names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
         };
         say(&format!(
-            "fsdyno: one seed leaves {} within {:.0} % of the bound: {} of {} in {}",
+            "fsdyno: with one seed, {} within {:.0} % of the bound; running {} of {} in {}",
             listed(&wants.claims),
             (NEAR - 1.0) * 100.0,
             counted(schedule.len(), "more trial"),
             listed(&wants.rows),
-            leg.called()
+            run.title()
         ));
-        let mut store = open(&leg.folder)?;
-        let ran = go(&leg.run, venues, &leg.cells, &schedule, &mut store, stop);
-        sum = sum.and(ran.map_err(|failure| leg.told(failure))?);
+        let mut store = open(&run.folder)?;
+        let ran = go(&run.request, venues, &run.cells, &schedule, &mut store, stop);
+        sum = sum.and(ran.map_err(|failure| run.locate(failure))?);
     }
     Ok(sum)
 }

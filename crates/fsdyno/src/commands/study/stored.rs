@@ -1,4 +1,4 @@
-//! The folder of a study: the file as it was run, and a folder for each run in each variant.
+//! The folder of a study: the study file, and a folder for each run in each variant.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use crate::commands::report;
 use crate::exit::Failure;
 use crate::output::say;
 
-/// The study's file in its folder.
+/// The name of the study file in the folder.
 pub const FILE: &str = "study.toml";
 
-/// Makes the folder that of a study, or takes up one that is.
+/// Creates the folder of a study, or resumes an existing one.
 ///
 /// # Errors
 /// A folder with other results, or a file that cannot be written.
@@ -25,46 +25,46 @@ pub fn claim(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
     check(folder, text, study)?;
     report::make_folder(folder)?;
     let text = with_scale(text, study.scale);
-    // Another command may be at other runs of it, and reads the file meanwhile.
+    // Another command may run other runs of the study, and read the file meanwhile.
     match bounded::read_to_string(&path, &WRITTEN).is_ok_and(|stored| stored == text) {
         true => Ok(()),
         false => report::write_file(&path, &text),
     }
 }
 
-/// Whether a folder may be that of a study: a new one, or that of the same runs at the same scale.
+/// Checks that a folder can be used for a study: it is new, or has the same runs at the same scale.
 ///
 /// # Errors
-/// Why not.
+/// The reason that it cannot.
 pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure> {
     let shown = folder.display();
     if !folder.join(FILE).exists() {
         let taken = folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
         return match taken || folder.is_file() {
             true => Err(Failure::wrong(format!(
-                "'{shown}' is not the folder of a study and not empty; give --out a new folder"
+                "'{shown}' is not empty and not the folder of a study; give a new folder with --out"
             ))),
             false => Ok(()),
         };
     }
     let (stored_text, stored) = read(folder)?;
-    let new = "; give --out a new folder";
+    let new = "; give a new folder with --out";
     if folders(folder, &stored).iter().any(|(_, _, path)| !path.join(TRIALS).exists()) {
         return Err(Failure::wrong(format!(
-            "'{shown}' is what report --archive left, which is only read{new}"
+            "'{shown}' is an archive (report --archive), which is read-only{new}"
         )));
     }
     if stored.scale != study.scale {
         return Err(Failure::wrong(format!(
-            "'{shown}' is of scale {}, and this is scale {}{new}",
+            "'{shown}' has scale {}, and this command has scale {}{new}",
             stored.scale, study.scale
         )));
     }
-    // Without results it may be the user's own file, which nobody else has.
+    // Without results it may be the only copy of the user's own file.
     let results = stored.runs.iter().any(|run| has_trials(folder, run));
     if !results && stored_text != with_scale(text, study.scale) {
         return Err(Failure::wrong(format!(
-            "'{shown}' has another {FILE} and no results of it, so it may be a file of yours{new}"
+            "'{shown}' has a different {FILE} and no results, so it may be your own file{new}"
         )));
     }
     for (run, variant, path) in folders(folder, &stored) {
@@ -76,18 +76,18 @@ pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
         if now.is_none_or(|now| words(now) != words(run)) && has_trials(folder, run) {
             let (name, title) = (&run.name, &stored.title);
             return Err(Failure::wrong(format!(
-                "'{shown}' has results of run '{name}' of '{title}' as it was then, and the study has another \
-                 one now{new}"
+                "'{shown}' has results of run '{name}' of an earlier version of '{title}', and the run has changed\
+                 {new}"
             )));
         }
     }
     Ok(())
 }
 
-/// The study of a folder, at the scale that it was run at, and the file's text.
+/// Reads the study of a folder, at the scale of its runs, and the file's text.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// A file that is unreadable or invalid.
 pub fn read(folder: &Path) -> Result<(String, StudyFile), Failure> {
     let path = folder.join(FILE);
     let text = bounded::read_to_string(&path, &WRITTEN)
@@ -98,7 +98,7 @@ pub fn read(folder: &Path) -> Result<(String, StudyFile), Failure> {
     Ok((text, study))
 }
 
-/// All folders of results below a study's, with the run and the variant that each is of.
+/// All result folders below a study's folder, with their run and variant.
 pub fn folders<'a>(folder: &Path, study: &'a StudyFile) -> Vec<(&'a Run, Variant, PathBuf)> {
     let mut found = Vec::new();
     for variant in Variant::ALL {
@@ -112,7 +112,7 @@ pub fn folders<'a>(folder: &Path, study: &'a StudyFile) -> Vec<(&'a Run, Variant
     found
 }
 
-/// The first run's folder in one that is laid out as a study's and has lost its file.
+/// The first run's folder in a folder that is structured as a study's and lacks the study file.
 pub fn orphan(folder: &Path) -> Option<PathBuf> {
     let has = |path: &Path| compressed::find(&path.join(TRIALS)).is_some();
     if folder.join(FILE).exists() || has(folder) {
@@ -124,7 +124,7 @@ pub fn orphan(folder: &Path) -> Option<PathBuf> {
     })
 }
 
-/// All folders below a study's that `fsdyno crash --out` was given: `crash`, or those in it.
+/// All folders of `fsdyno crash` below a study's: `crash`, or those in it.
 pub fn crashes(folder: &Path) -> Vec<PathBuf> {
     let above = folder.join("crash");
     let inside = above.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
@@ -134,10 +134,10 @@ pub fn crashes(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What is stored of each run: where trials of several kernels are there, of each kernel by itself.
+/// Loads the trials of each run, split by kernel if there are several kernels.
 ///
 /// # Errors
-/// A file of trials that cannot be read.
+/// A file of trials that is unreadable.
 pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failure> {
     let mut results: Vec<RunResult> = Vec::new();
     for (run, variant, path) in folders(folder, study) {
@@ -149,7 +149,7 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
         let mut trials = loaded.trials;
         fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
         report::in_order(&mut trials);
-        // The file knows the order of its rows, whatever the records say.
+        // The study file decides the order of rows, not the records.
         let rows = run.rows(variant).unwrap_or_default();
         trials.sort_by_key(|trial| rows.iter().position(|row| *row == trial.plan.label));
         for trial in trials {
@@ -173,15 +173,15 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
     kernels.sort();
     kernels.dedup();
     if kernels.len() < 2 {
-        // One kernel is no timeline.
+        // One kernel is not a timeline.
         results.iter_mut().for_each(|result| result.kernel = None);
     }
-    // A timeline goes from the oldest on, whatever was run first.
+    // A timeline begins with the oldest kernel.
     results.sort_by_key(|result| result.kernel.as_deref().map(numbers));
     Ok(results)
 }
 
-/// Refuses records of another run, which would be judged as if they were this one's.
+/// Refuses records of another run, which would be judged as those of this one.
 fn check_own(trials: &[Trial], run: &Run, variant: Variant, at: &Path) -> Result<(), Failure> {
     let rows = run.rows(variant);
     let strange = |trial: &&Trial| {
@@ -192,7 +192,7 @@ fn check_own(trials: &[Trial], run: &Run, variant: Variant, at: &Path) -> Result
     let Some(Trial { plan, .. }) = trials.iter().find(strange) else { return Ok(()) };
     let own = rows.map_or_else(String::new, |rows| format!(" on {}", rows.join(", ")));
     Err(Failure::wrong(format!(
-        "'{}' has a record of {} on {}, and run {} {} is of {}{own}; put the records back into the folder of their run",
+        "'{}' has a record of {} on {}, and run {} {} is of {}{own}; move the records to the folder of their run",
         at.display(),
         plan.workload.name,
         plan.label,
@@ -207,19 +207,19 @@ fn kernel(trial: &Trial) -> Option<String> {
     Some(trial.plan.lab()?.kernel.clone())
 }
 
-/// The numbers in a kernel's release, in which 5.10 comes before 6.1.
+/// The numbers in a kernel's release, so that 5.10 sorts before 6.1.
 fn numbers(release: &str) -> Vec<u64> {
     let parts = release.split(|letter: char| !letter.is_ascii_digit());
     parts.filter_map(|part| part.parse().ok()).collect()
 }
 
-/// All that decides what a run's trials are.
+/// The conditions that determine a run's trials.
 fn words(run: &Run) -> Vec<String> {
     let mut all = vec![run.workload.clone()];
     for variant in run.variants() {
         all.push(variant.name().to_string());
         let conditions = run.conditions(variant).unwrap_or_default();
-        // How many trials there are, and of which seeds, makes no other trials.
+        // The number of trials, their seeds and the baseline do not change a trial.
         let words = conditions.words().into_iter().map(|word| word.text);
         let decides = |word: &String| {
             !["--repeat=", "--seed=", "--baseline="].iter().any(|option| word.starts_with(option))
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_has_lost_its_study_is_known_by_its_runs() {
+    fn a_study_folder_without_its_file_is_recognized_by_its_runs() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         assert_eq!(orphan(folder.path()), None);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_are_put_in_order_by_their_numbers() {
+    fn kernels_are_sorted_by_their_numbers() {
         let mut releases = ["6.12.117+deb12-amd64", "5.10.0-32-amd64", "6.1.0-56-amd64"];
         releases.sort_by_key(|release| numbers(release));
         assert_eq!(releases.map(|release| &release[..4]), ["5.10", "6.1.", "6.12"]);

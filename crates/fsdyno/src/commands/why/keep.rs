@@ -1,4 +1,4 @@
-//! What was found out stays beside the trials, and stands in the page of their result.
+//! Stores explanations with the trials, and adds them to the report of the result.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,48 +15,47 @@ use crate::commands::report;
 use crate::exit::Failure;
 use crate::output::say;
 
-/// Where the explanations of a result are kept.
-pub struct Kept {
+/// The file of explanations in a result folder.
+pub struct Sidecar {
     folder: PathBuf,
-    /// Whether any was.
+    /// True once an explanation is stored.
     any: bool,
 }
 
-impl Kept {
-    /// The folder of a result, if it is one of `fsdyno run`: it, or the file that is named, is or holds
-    /// `trials.ndjson`. What lies beside records of another name is not ours to write. What is kept there already
-    /// is read, so that a file that cannot be is told before any work.
-    pub fn of(result: &Path) -> Result<Option<Kept>, Failure> {
+impl Sidecar {
+    /// Opens the file in a result folder of `fsdyno run`, which contains `trials.ndjson`; a folder of other records is
+    /// not written to. Reads the file, so that an unreadable one is reported before any work.
+    pub fn of(result: &Path) -> Result<Option<Sidecar>, Failure> {
         let Some(folder) = folder_of(result) else {
             say(&format!(
-                "fsdyno: '{}' is no folder with {TRIALS}, so nothing will be kept of what is explained",
+                "fsdyno: '{}' is not a folder with {TRIALS}, so the explanation will not be stored",
                 result.display()
             ));
             return Ok(None);
         };
         let (_, torn) = read_why(&folder)?;
         torn.iter().for_each(|torn| say(&format!("fsdyno: {torn}")));
-        Ok(Some(Kept { folder, any: false }))
+        Ok(Some(Sidecar { folder, any: false }))
     }
 
-    /// Keeps an explanation, in place of an older one of the same trial. A folder that cannot be written is no
-    /// error: what was asked has been shown.
-    pub fn add(&mut self, told: StoredExplanation) -> Result<(), Failure> {
-        // Read anew each time: a second pass takes minutes, and another may have kept something since.
+    /// Stores an explanation, and replaces an older one of the same trial. An unwritable folder is not an error, because
+    /// the explanation has been printed.
+    pub fn add(&mut self, explanation: StoredExplanation) -> Result<(), Failure> {
+        // Read again each time: a trial takes minutes, and another process may have stored something since.
         let (mut all, _) = read_why(&self.folder)?;
-        all.retain(|old| !told.replaces(old));
-        all.push(told);
+        all.retain(|old| !explanation.replaces(old));
+        all.push(explanation);
         match store(&self.folder, &all) {
             Ok(()) => self.any = true,
             Err(error) => say(&format!(
-                "fsdyno: not kept for the page: failed to write '{}': {error}",
+                "fsdyno: explanation not stored: failed to write '{}': {error}",
                 self.folder.join(FILE).display()
             )),
         }
         Ok(())
     }
 
-    /// Writes the result's page anew, if anything was kept, and says what its ratios are to.
+    /// Rewrites the result's report if an explanation was stored, and reports the baseline of its ratios.
     pub fn page(&self, why: &Why) -> Result<(), Failure> {
         if !self.any {
             return Ok(());
@@ -66,21 +65,20 @@ impl Kept {
         let mut trials = loaded.trials;
         fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
         report::in_order(&mut trials);
-        let baseline = why.baseline.clone().or_else(|| of_share(&self.folder, &trials));
+        let baseline = why.baseline.clone().or_else(|| of_shard(&self.folder, &trials));
         let html = self.folder.join(fsdyno_study::store::PAGE);
         let series = report::drawn(&results, &trials)?;
-        let all = report::told(&results, &trials)?;
+        let all = report::explanations(&results, &trials)?;
         let basis = why.least.basis(baseline.as_deref());
         report::write_html_with(&html, &trials, (&series, &all), basis)?;
-        let to = baseline.map_or("the best; --baseline names another".into(), |label| {
-            format!("the baseline {label}")
-        });
-        say(&format!("report: {} (ratios are to {to})", html.display()));
+        let baseline =
+            baseline.unwrap_or_else(|| "the fastest; to change it use --baseline".into());
+        say(&format!("report: {} (baseline: {baseline})", html.display()));
         Ok(())
     }
 }
 
-/// The folder that a result is, or that its file lies in; none where that is not one of `fsdyno run`.
+/// The result folder, given as such or by its trials.ndjson; none if it is not one of `fsdyno run`.
 fn folder_of(result: &Path) -> Option<PathBuf> {
     if result.is_dir() {
         return result.join(TRIALS).is_file().then(|| result.to_path_buf());
@@ -88,17 +86,17 @@ fn folder_of(result: &Path) -> Option<PathBuf> {
     (result.file_name()? == TRIALS).then(|| result.parent().map(Path::to_path_buf)).flatten()
 }
 
-/// The baseline of the command that ran a share of the trials, where it still names one of them.
-fn of_share(folder: &Path, trials: &[Trial]) -> Option<String> {
+/// The baseline of the command that ran a shard of the trials, if it is one of their labels.
+fn of_shard(folder: &Path, trials: &[Trial]) -> Option<String> {
     let label = Share::read(folder).ok().flatten()?.baseline?;
     trials.iter().any(|trial| trial.plan.label == label).then_some(label)
 }
 
-/// Writes the file whole or not at all.
+/// Writes the file atomically.
 fn store(folder: &Path, all: &[StoredExplanation]) -> std::io::Result<()> {
     let mut bytes = Vec::new();
-    for told in all {
-        serde_json::to_writer(&mut bytes, told)?;
+    for explanation in all {
+        serde_json::to_writer(&mut bytes, explanation)?;
         bytes.push(b'\n');
     }
     fsdyno_media::file::write(&folder.join(FILE), |file| file.write_all(&bytes))
@@ -110,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    fn told(id: &str) -> StoredExplanation {
+    fn explanation(id: &str) -> StoredExplanation {
         let it = Explained { trial_id: id.into(), ..Explained::default() };
         StoredExplanation { schema: fsdyno_record::SCHEMA, it, against: None }
     }
@@ -122,26 +120,26 @@ mod tests {
         std::fs::write(&records, "").unwrap();
         assert_eq!((folder_of(&records), folder_of(folder.path())), (None, None));
         std::fs::write(&trials, "").unwrap();
-        assert_eq!(folder_of(&records), None, "records of another name, wherever they lie");
+        assert_eq!(folder_of(&records), None, "records of another name, in any folder");
         for result in [folder.path(), &trials] {
             assert_eq!(folder_of(result).as_deref(), Some(folder.path()));
         }
     }
 
     #[test]
-    fn each_is_kept_at_once_and_those_of_other_trials_stay() {
+    fn each_explanation_is_stored_at_once_and_those_of_other_trials_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(TRIALS), "").unwrap();
-        let mut kept = Kept::of(folder.path()).unwrap().unwrap();
+        let mut sidecar = Sidecar::of(folder.path()).unwrap().unwrap();
         let ids = || -> Vec<String> {
             let (all, _) = read_why(folder.path()).unwrap();
-            all.into_iter().map(|told| told.it.trial_id).collect()
+            all.into_iter().map(|stored| stored.it.trial_id).collect()
         };
-        for (add, there) in [("a", &["a"][..]), ("b", &["a", "b"]), ("a", &["b", "a"])] {
-            kept.add(told(add)).unwrap();
-            assert_eq!(ids(), there);
+        for (add, stored) in [("a", &["a"][..]), ("b", &["a", "b"]), ("a", &["b", "a"])] {
+            sidecar.add(explanation(add)).unwrap();
+            assert_eq!(ids(), stored);
         }
         std::fs::write(folder.path().join(FILE), "broken\n{}\n").unwrap();
-        assert!(Kept::of(folder.path()).is_err(), "told before any work");
+        assert!(Sidecar::of(folder.path()).is_err(), "refused before any work");
     }
 }

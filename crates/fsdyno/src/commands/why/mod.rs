@@ -1,8 +1,8 @@
-//! `fsdyno why`: a second pass of stored trials, looked at, says where their time went.
+//! `fsdyno why`: repeats stored trials under observation and explains where their time went.
 
-mod chosen;
+mod explainer;
 mod keep;
-mod look;
+mod select;
 mod show;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,30 +14,30 @@ use crate::cli::Why;
 use crate::commands::report;
 use crate::exit::{Exit, Failure};
 use crate::stop;
-use chosen::{check_phase, chosen, pairs};
-use keep::Kept;
-use look::Looker;
+use explainer::Explainer;
+use keep::Sidecar;
+use select::{check_phase, pairs, select};
 
-/// Explains what is in a result, against another where one is named.
+/// Explains a result, or compares it with another one.
 pub fn run(why: &Why) -> Result<Exit, Failure> {
-    let trials = chosen(&why.result, &why.fs, why.seed)?;
+    let trials = select(&why.result, &why.fs, why.seed)?;
     let rows: Vec<String> = why.against_fs.iter().cloned().collect();
     let others =
-        why.against.as_deref().map(|folder| chosen(folder, &rows, why.seed)).transpose()?;
+        why.against.as_deref().map(|folder| select(folder, &rows, why.seed)).transpose()?;
     let pairs = pairs(&trials, others.as_deref())?;
     others.iter().try_for_each(|others| refuse_itself(&trials, others, &pairs))?;
     check_phase(why.phase.as_deref(), &trials)?;
     let all = fsdyno_report::load([&why.result])?.trials;
     report::check_baseline(why.baseline.as_deref(), all.iter().map(|it| it.plan.label.as_str()))?;
     if let Some(folder) = &why.out {
-        let look = fsdyno_media::file::look_at_folder(folder);
-        look.map_err(|error| Failure::io("write in", folder, &error))?;
+        let usable = fsdyno_media::file::look_at_folder(folder);
+        usable.map_err(|error| Failure::io("write to", folder, &error))?;
     }
-    let mut kept = Kept::of(&why.result)?;
+    let mut sidecar = Sidecar::of(&why.result)?;
     let stop = stop::flag()?;
     let all = trials.iter().chain(others.iter().flatten());
-    let looker = Looker::new(all, &why.kernels, &stop)?;
-    // What stands in one sentence is told apart in it: a kernel, a disk, a parameter.
+    let explainer = Explainer::new(all, &why.kernels, &stop)?;
+    // Names distinguish the trials of both results: by kernel, disk or parameter.
     let names = naming::Names::of(trials.iter().chain(others.iter().flatten()));
     let mut explained: BTreeMap<(bool, usize), Explained> = BTreeMap::new();
     let mut written = BTreeSet::new();
@@ -46,7 +46,7 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
             if let Some(known) = explained.get(&(is_other, at)) {
                 return Ok(known.clone());
             }
-            let mut new = looker.explain(trial)?;
+            let mut new = explainer.explain(trial)?;
             (new.workload, new.label) = (names.workload(trial), names.row(trial));
             explained.insert((is_other, at), new.clone());
             Ok(new)
@@ -54,8 +54,8 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
         let mut here = of(false, at, &trials[at])?;
         let other = other.zip(others.as_ref());
         let mut there = other.map(|(at, others)| of(true, at, &others[at])).transpose()?;
-        if let Some(kept) = &mut kept {
-            kept.add(StoredExplanation {
+        if let Some(sidecar) = &mut sidecar {
+            sidecar.add(StoredExplanation {
                 schema: SCHEMA,
                 it: here.clone(),
                 against: there.clone(),
@@ -68,12 +68,12 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
         show::show(why, &here, there.as_ref(), &mut written)
     };
     let done = pairs.into_iter().try_for_each(&mut one);
-    // Those before one that failed stand in the page too; why it ended is what is told.
-    let page = kept.map_or(Ok(()), |kept| kept.page(why));
+    // The report includes the explanations before a failure, which is returned first.
+    let page = sidecar.map_or(Ok(()), |sidecar| sidecar.page(why));
     done.and(page).map(|()| Exit::Good)
 }
 
-/// Refuses a trial that is compared with itself: nothing would differ.
+/// Refuses to compare a trial with itself.
 fn refuse_itself(
     trials: &[Trial],
     others: &[Trial],
@@ -85,8 +85,8 @@ fn refuse_itself(
     });
     itself.map_or(Ok(()), |trial| {
         Err(Failure::wrong(format!(
-            "--against has the same trial of {0} on {1} as RESULT, and nothing would differ; name another row of it \
-             with --against-fs LABEL, or another result",
+            "--against has the same trial of {0} on {1} as RESULT; select another configuration with --against-fs \
+             LABEL, or give another result",
             trial.plan.workload.name, trial.plan.label
         )))
     })
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    /// A record of the lab, as a study kept it.
+    /// A record of the lab from an archive.
     fn stored() -> Trial {
         let results = concat!(
             env!("CARGO_MANIFEST_DIR"),
@@ -123,7 +123,7 @@ mod tests {
         let words = [&["fsdyno", "why", folder.to_str().unwrap()], more].concat();
         match Cli::try_parse_from(words).map(|cli| cli.command) {
             Ok(Command::Why(why)) => run(&why).unwrap_err(),
-            _ => panic!("no fsdyno why"),
+            _ => panic!("the arguments are refused"),
         }
     }
 
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_whose_commands_are_not_the_catalogs_is_refused_and_nothing_of_it_runs() {
+    fn a_record_with_commands_that_are_not_the_catalogs_is_refused_before_any_of_them_runs() {
         let folder = tempfile::tempdir().unwrap();
         let left = folder.path().join("left");
         type Forge = fn(&mut fsdyno_record::plan::FilesystemPlan, String);

@@ -1,4 +1,4 @@
-//! What `fsdyno why` shows: sentences and tables on stdout, pictures in files.
+//! Prints explanations to stdout, and writes their figures to files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::commands::report::{make_folder, write_file};
 use crate::exit::Failure;
 use crate::output::{self, data, say};
 
-/// Shows one trial, against another where there is one. `written` are the names of files that this command has
-/// written.
+/// Prints the explanation of one trial, compared with another if there is one. `written` are the file names that this
+/// command has used.
 pub fn show(
     why: &Why,
     it: &Explained,
@@ -27,7 +27,7 @@ pub fn show(
     }
 }
 
-/// Writes the pictures (the requests of each phase, and a flame graph of each), and everything as JSON.
+/// Writes the figures (requests over time and a flame graph for each phase), and all data as JSON.
 fn files(
     folder: &Path,
     it: &Explained,
@@ -36,25 +36,24 @@ fn files(
 ) -> Result<(), Failure> {
     make_folder(folder)?;
     let mut add = |name: &str, text: &str| -> Result<(), Failure> {
-        write_file(&folder.join(another(name, written)), text)
+        write_file(&folder.join(unused_name(name, written)), text)
     };
-    let pictures = why_charts(it, other);
-    for picture in &pictures {
-        add(&picture.name, &picture.svg)?;
+    let figures = why_charts(it, other);
+    for figure in &figures {
+        add(&figure.name, &figure.svg)?;
     }
-    // A label may be anything; a file's name may not.
+    // A label may contain any character, a file name may not.
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
     let name: String =
         format!("{}-{}-why.json", it.workload, it.label).chars().map(plain).collect();
     let json = fsdyno_report::why::Format::Json;
     add(&name, &fsdyno_report::why::write(it, other, json, Style::default()))?;
-    say(&format!("files: {} in {}", pictures.len() + 1, folder.display()));
+    say(&format!("files: {} in {}", figures.len() + 1, folder.display()));
     Ok(())
 }
 
-/// The name, with a number before its ending where this command has a file of that name already: two rows may
-/// differ in letters that no file's name has.
-fn another(name: &str, written: &mut BTreeSet<String>) -> String {
+/// Adds a number to a file name that this command has used: labels may differ only in characters that file names lack.
+fn unused_name(name: &str, written: &mut BTreeSet<String>) -> String {
     let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
     let mut free = name.to_string();
     let mut number = 1;
@@ -70,10 +69,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_files_never_have_one_name() {
+    fn file_names_are_unique() {
         let mut written = BTreeSet::new();
         let names = ["a.svg", "b.svg", "a.svg", "a-2.svg", "a.svg"];
-        let names = names.map(|name| another(name, &mut written));
+        let names = names.map(|name| unused_name(name, &mut written));
         assert_eq!(names, ["a.svg", "b.svg", "a-2.svg", "a-2-2.svg", "a-3.svg"]);
     }
 }

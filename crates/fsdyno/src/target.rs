@@ -1,4 +1,4 @@
-//! From what was typed after `--on` and beside it to a place and the venue that runs there.
+//! Resolves `--on` and the options for it to targets and to the venues that run them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,55 +20,57 @@ use crate::exit::Failure;
 use crate::output::{detail, say};
 use crate::venues::Venues;
 
-/// The disk of the lab if none is named.
+/// The default disk of the lab.
 const DISK: &str = "hdd-7200";
 
-/// The file system that is made if none is named.
+/// The default file system.
 const FILESYSTEM: &str = "ext4";
 
-/// The kernel's name in plans that are only looked at, where it is not known which one it will be.
+/// The kernel's name in plans that are only checked, before the kernel is resolved.
 const ANY_KERNEL: &str = "default";
 
-/// One place of a command, and what is asked there.
+/// One target of a command, and the experiment requested for it.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    /// The question, with the file systems that are made there.
+pub struct TargetRequest {
+    /// The experiment, with the file systems of this target.
     pub question: Question,
-    /// The place.
+    /// The target.
     pub place: Place,
 }
 
-/// What is asked at each place that was named, before anything is looked for: enough to check it.
+/// Parses each `--on` without searching for kernels, tools or drives: enough to check the request.
 ///
 /// # Errors
-/// What cannot be meant.
-pub fn asked(run: &Run) -> Result<Vec<Asked>, Failure> {
+/// The first option that is invalid for its target.
+pub fn parse_targets(run: &Run) -> Result<Vec<TargetRequest>, Failure> {
     if let Some((at, on)) = run.on.iter().enumerate().find(|(at, on)| run.on[..*at].contains(on)) {
-        return Err(Failure::wrong(format!("--on {on} is there {} times; name it once", at + 1)));
+        return Err(Failure::wrong(format!("--on {on} is given {} times; give it once", at + 1)));
     }
     if run.erase.is_some() && !run.on.iter().any(|on| drive::is_named(on)) {
         return Err(Failure::wrong(format!(
-            "--erase is for a drive (--on /dev/disk/by-id/...), and --on {} is none; leave it out",
+            "--erase is for a drive (--on /dev/disk/by-id/...), and --on {} is not a drive; remove --erase",
             run.on.join(" --on ")
         )));
     }
-    let place = |on: &String| Ok(Asked { place: typed(run, on)?, question: question(run, on) });
-    run.on.iter().map(place).collect()
+    let parse = |on: &String| {
+        Ok(TargetRequest { place: parse_target(run, on)?, question: question(run, on) })
+    };
+    run.on.iter().map(parse).collect()
 }
 
-/// The cells of all places, in the order in which they were named.
+/// The cells of all targets, in the order of `--on`.
 ///
 /// # Errors
-/// What cannot be meant.
-pub fn cells(asked: &[Asked]) -> Result<Vec<Cell>, Failure> {
+/// The first request that is invalid.
+pub fn cells(requests: &[TargetRequest]) -> Result<Vec<Cell>, Failure> {
     let mut cells = Vec::new();
-    for Asked { question, place } in asked {
+    for TargetRequest { question, place } in requests {
         cells.extend(matrix(question, place)?);
     }
     Ok(cells)
 }
 
-/// What is asked, in the words of the study.
+/// The experiment requested for a target, as the study crate takes it.
 fn question(run: &Run, on: &str) -> Question {
     let mut filesystems: Vec<String> = run.filesystems.iter().flat_map(|it| several(it)).collect();
     if filesystems.is_empty()
@@ -83,7 +85,7 @@ fn question(run: &Run, on: &str) -> Question {
         .filter_map(|kind| Some((kind.name.clone(), tools::version(kind)?)))
         .collect();
     let seconds = |seconds: u64| fsdyno_record::Nanos(seconds * 1_000_000_000);
-    let period = |typed: &String| (typed != TODAY).then(|| typed.clone());
+    let period = |period: &String| (period != TODAY).then(|| period.clone());
     Question {
         deadline: run.deadline.map_or(fsdyno_study::USUAL_DEADLINE, seconds),
         workloads: run.workloads.clone(),
@@ -102,7 +104,7 @@ fn question(run: &Run, on: &str) -> Question {
     }
 }
 
-/// The specs of one `--fs`: `ext4,xfs` is two, where each part is the name of a file system and nothing else.
+/// Splits one `--fs` into specs: `ext4,xfs` is two, because each part is a plain name of a file system.
 fn several(fs: &str) -> Vec<String> {
     let is_kind = |name: &str| {
         let model = fsdyno_ext2dir::trial::variant(name).is_some();
@@ -115,19 +117,20 @@ fn several(fs: &str) -> Vec<String> {
     }
 }
 
-/// The lab, as `--on` takes it.
+/// The value of `--on` for the lab.
 const LAB: &str = "lab";
 
-/// A model of a file system, as `--on` takes it.
+/// The value of `--on` for the model.
 const MODEL: &str = "model";
 
-/// The disk of a model if none is named: one of the year that it is a model of.
+/// The default disk of the model: one of the modelled year.
 const MODEL_DISK: &str = "ide-2001";
 
 fn model(run: &Run) -> Result<Place, Failure> {
-    if let Some(option) = given(run).into_iter().find(|it| !matches!(*it, "--disk" | "--size")) {
+    let options = lab_options(run);
+    if let Some(option) = options.into_iter().find(|it| !matches!(*it, "--disk" | "--size")) {
         return Err(Failure::wrong(format!(
-            "{option} is for the lab, and --on model is a model in this program; leave one out"
+            "{option} is for the lab, not for --on model; remove one of them"
         )));
     }
     let disks = match run.disks.is_empty() {
@@ -137,8 +140,8 @@ fn model(run: &Run) -> Result<Place, Failure> {
     Ok(Place::Model(ModelPlace { disks, size: run.size.unwrap_or_default() }))
 }
 
-/// The place as typed.
-fn typed(run: &Run, on: &str) -> Result<Place, Failure> {
+/// Parses one value of `--on`.
+fn parse_target(run: &Run, on: &str) -> Result<Place, Failure> {
     if on == LAB {
         check_ram(run.ram.unwrap_or(USUAL_RAM))?;
         let kernels = match run.kernels.is_empty() {
@@ -152,7 +155,7 @@ fn typed(run: &Run, on: &str) -> Result<Place, Failure> {
     }
     if drive::is_named(on) && run.author == Author::File {
         return Err(Failure::wrong(format!(
-            "--on {on} is a drive, and a file names none; type it yourself: fsdyno run --on {on}"
+            "--on {on} is a drive, and a study file cannot name one; give it on the command line: fsdyno run --on {on}"
         )));
     }
     if drive::is_named(on) {
@@ -166,13 +169,13 @@ fn typed(run: &Run, on: &str) -> Result<Place, Failure> {
     }
 }
 
-/// A medium that is made on this host for each trial.
+/// A device created on this host for each trial.
 fn ephemeral_place(run: &Run, on: &str, made: EphemeralMedium) -> Result<Place, Failure> {
     refuse_for_lab(run, on, "a device of this host", &["--raid", "--journal-size", "--age"])?;
     if run.jobs > 1 {
         return Err(Failure::wrong(format!(
-            "--jobs {} is not possible with --on {made}: trials on one host disturb each other, and two \
-             file systems of one seed would have one UUID; leave --jobs out",
+            "--jobs {} is not possible with --on {made}: trials on one host disturb each other, and two file \
+             systems of one seed would have the same UUID; remove --jobs",
             run.jobs
         )));
     }
@@ -184,14 +187,13 @@ fn ephemeral_place(run: &Run, on: &str, made: EphemeralMedium) -> Result<Place, 
     }))
 }
 
-/// Whether this process may make the devices that were named: what needs root says so before anything is
-/// begun, a folder for the results too.
+/// Checks that this process may create the requested devices, before it creates anything, even the result folder.
 ///
 /// # Errors
-/// What is missing.
-pub fn allowed(asked: &[Asked]) -> Result<(), Failure> {
-    for asked in asked {
-        let Place::Device(device) = &asked.place else { continue };
+/// A missing permission or tool.
+pub fn check_permission(requests: &[TargetRequest]) -> Result<(), Failure> {
+    for request in requests {
+        let Place::Device(device) = &request.place else { continue };
         if let Some(Ok(made)) = EphemeralMedium::parse(&device.on) {
             made.check_privileges()?;
         }
@@ -199,8 +201,7 @@ pub fn allowed(asked: &[Asked]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A guest touches all of its memory sooner or later, and more than this host has would be taken from
-/// whatever else runs here.
+/// Refuses a guest with more memory than this host has: a guest touches all of its memory sooner or later.
 fn check_ram(ram: Bytes) -> Result<(), Failure> {
     let info = rustix::system::sysinfo();
     let unit = u64::from(info.mem_unit);
@@ -237,8 +238,8 @@ fn lab_place(run: &Run, kernels: Vec<String>, found: bool) -> LabPlace {
     }
 }
 
-/// The options that are for the lab and were given.
-fn given(run: &Run) -> Vec<&'static str> {
+/// The given options that are for the lab.
+fn lab_options(run: &Run) -> Vec<&'static str> {
     let options = [
         ("--disk", !run.disks.is_empty()),
         ("--kernel", !run.kernels.is_empty()),
@@ -261,23 +262,23 @@ fn given(run: &Run) -> Vec<&'static str> {
     options.into_iter().filter(|(_, given)| *given).map(|(option, _)| option).collect()
 }
 
-/// Refuses the options that are for the lab, but for some that have a meaning here too.
+/// Refuses options that are for the lab, except those that this target supports, too.
 pub fn refuse_for_lab(run: &Run, on: &str, what: &str, but: &[&str]) -> Result<(), Failure> {
-    let Some(option) = given(run).into_iter().find(|option| !but.contains(option)) else {
+    let Some(option) = lab_options(run).into_iter().find(|option| !but.contains(option)) else {
         return Ok(());
     };
     let why = match option {
         "--scheduler" | "--sysctl" => {
-            "; what is set on this host stays the user's to set, and records say what it is"
+            "; fsdyno does not change settings of this host, and records them"
         }
-        "--size" if EphemeralMedium::parse(on).is_some() => "; the size stands in --on",
+        "--size" if EphemeralMedium::parse(on).is_some() => "; the size is part of --on",
         "--age" => {
-            "; it ages a file system that is made anew, in the lab, on loop:SIZE, ram:SIZE or a drive"
+            "; it ages a newly made file system: in the lab, on loop:SIZE, ram:SIZE or a drive"
         }
         _ => "",
     };
     Err(Failure::wrong(format!(
-        "{option} is for the lab, and --on {on} is {what}; leave one out{why}"
+        "{option} is for the lab, and --on {on} is {what}; remove one of them{why}"
     )))
 }
 
@@ -286,8 +287,8 @@ fn directory(run: &Run, on: &str) -> Result<Place, Failure> {
     let path = Path::new(on);
     if !path.exists() && !on.contains('/') {
         return Err(Failure::wrong(format!(
-            "there is no medium and no directory '{on}'; there are: {}",
-            there_are()
+            "--on {on}: no such medium or directory; possible are: {}",
+            target_forms()
         )));
     }
     fsdyno_media::check(path, &Room::default())?;
@@ -298,18 +299,18 @@ fn directory(run: &Run, on: &str) -> Result<Place, Failure> {
     Ok(Place::Directory { path, label: kind, longest_name })
 }
 
-/// What `--on` takes.
-fn there_are() -> String {
+/// The possible values of `--on`.
+fn target_forms() -> String {
     let made = fsdyno_media::made::KINDS.iter().map(|kind| format!("{}:SIZE", kind.name));
     let made: Vec<String> = made.collect();
     format!("lab, model, {}, /dev/DRIVE, or a directory of this host", made.join(", "))
 }
 
-/// Whether the directory has room for the largest cells that run side by side, and whether a
-/// dead run left something there.
+/// Checks that the directory has space for the largest cells that run at the same time, and reports what a killed
+/// run left there.
 pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), Failure> {
     let jobs = jobs.max(1) as u64;
-    // What is never written needs no room.
+    // The null issuer writes nothing.
     let calls = |cell: &&Cell| cell.plan.issuer != IssuerPlan::Null;
     let most = |part: fn(&Cell) -> u64| cells.iter().filter(calls).map(part).max().unwrap_or(0);
     let room = Room {
@@ -321,7 +322,7 @@ pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), F
     let left = fsdyno_media::leftovers(path)?;
     if let Some(first) = left.first() {
         say(&format!(
-            "fsdyno: an earlier run was killed and left '{}'{}; remove with: fsdyno doctor --clean '{}'",
+            "fsdyno: an earlier run was killed and left '{}'{}; clean up with: fsdyno doctor --clean '{}'",
             first.path.display(),
             if left.len() > 1 { format!(" and {} more", left.len() - 1) } else { String::new() },
             path.display()
@@ -330,52 +331,52 @@ pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), F
     Ok(())
 }
 
-/// Where the results of a command go if nothing is said: `fsdyno-results/<UTC time>-<name>`.
+/// The default result folder: `fsdyno-results/<UTC time>-<name>`.
 pub fn default_folder(name: &str) -> PathBuf {
     let time: String =
         fsdyno_venue::clock::now().chars().filter(char::is_ascii_alphanumeric).collect();
     Path::new("fsdyno-results").join(format!("{time}-{name}"))
 }
 
-/// This executable; the kernel's link stays right even if the file is replaced while it runs.
+/// This executable; the kernel's link stays valid even if the file is replaced while it runs.
 pub fn executable() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }
 
-/// Whether a command does what it says, or is only looked at: then nothing is brought, claimed or booted.
+/// The mode of a command: a dry run downloads, locks and boots nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It runs.
+    /// A real run.
     Run,
     /// `--dry-run`.
     Dry,
 }
 
-/// The venues of all places, and the places with what is only now known of them: the kernels' releases.
+/// Finds the venues of all targets, and completes the targets with the kernels' releases.
 ///
 /// # Errors
-/// What is missing, or cannot be used.
+/// A requirement that is missing or unusable.
 pub fn venues(
     run: &Run,
-    asked: Vec<Asked>,
+    requests: Vec<TargetRequest>,
     results: &Path,
     stop: &Arc<AtomicBool>,
     mode: Mode,
-) -> Result<(Venues, Vec<Asked>), Failure> {
+) -> Result<(Venues, Vec<TargetRequest>), Failure> {
     let (mut venues, mut known) = (Vec::new(), Vec::new());
-    for Asked { question, place } in asked {
+    for TargetRequest { question, place } in requests {
         let inputs = question.inputs.clone();
         let host = || HostVenue::new(executable()).with_inputs(inputs.clone());
         let (venue, place): (Option<Box<dyn Venue>>, Place) = match place {
             Place::Model(_) => (Some(Box::new(ModelVenue)), place),
             Place::Directory { .. } => (Some(Box::new(host())), place),
             Place::Device(device) => {
-                // A folder that is still to be made lies where the one above it does.
+                // A folder that does not exist yet will be on the file system of its parent.
                 let there =
                     results.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
                 let mut venue = host().with_folder(there);
                 if drive::is_named(&device.on) && mode == Mode::Run {
-                    venue = venue.with_drive(drive::look(run, &device.on)?.claim()?);
+                    venue = venue.with_drive(drive::inspect(run, &device.on)?.claim()?);
                 }
                 (Some(Box::new(venue)), Place::Device(device))
             }
@@ -388,7 +389,7 @@ pub fn venues(
             }
         };
         venues.push((place.clone(), venue));
-        known.push(Asked { question, place });
+        known.push(TargetRequest { question, place });
     }
     Ok((Venues::new(venues), known))
 }
@@ -410,10 +411,10 @@ fn lab_of(
     Ok(venue)
 }
 
-/// The lab for a command that runs nowhere else, and the place with the kernels' releases.
+/// Finds the lab for a command that only runs in the lab, and completes the target with the kernels' releases.
 ///
 /// # Errors
-/// What is missing, or cannot be used.
+/// A requirement that is missing or unusable.
 pub fn lab_venue(
     run: &Run,
     results: &Path,
@@ -424,11 +425,11 @@ pub fn lab_venue(
     Ok((venue, Place::Lab(lab_place(run, names, true))))
 }
 
-/// The labs of all kernels that were typed, and what plans call the kernels. A run brings those that are not
-/// here; otherwise they are only looked up, and there are no labs.
+/// Finds the labs of all requested kernels, and the kernels' names in plans. A run downloads missing kernels; a dry
+/// run only looks them up, and returns no labs if one is missing.
 fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<String>), Failure> {
     let (mut labs, mut releases) = (Vec::new(), Vec::new());
-    // Which --kernel each lab is of: of one that is still to be downloaded there is none.
+    // The --kernel of each lab; a kernel that is not downloaded yet has no lab.
     let mut of: Vec<usize> = Vec::new();
     for (at, kernel) in kernels(run).into_iter().enumerate() {
         match find_lab(kernel.clone(), mode == Mode::Dry) {
@@ -445,9 +446,9 @@ fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<String>), Failur
             }
             Err(LabError::NoKernel(_)) if mode == Mode::Dry => {
                 let cache = Cache::of_user()?;
-                let release = fsdyno_lab::kernel_would_be(kernel.as_deref(), &cache, &tell)?;
+                let release = fsdyno_lab::kernel_would_be(kernel.as_deref(), &cache, &say_line)?;
                 say(&format!(
-                    "fsdyno: kernel {release} is not here; the run downloads it, and only then knows what it has"
+                    "fsdyno: kernel {release} is not installed; the run downloads it and then checks its features"
                 ));
                 releases.push(release);
             }
@@ -457,7 +458,7 @@ fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<String>), Failur
     for (at, lab) in labs.iter().enumerate() {
         if let Some(other) = labs[..at].iter().position(|other: &Lab| other.has_kernel_of(lab)) {
             return Err(Failure::wrong(format!(
-                "--kernel {} and --kernel {} are one kernel, {}; name it once",
+                "--kernel {} and --kernel {} are the same kernel, {}; give it once",
                 run.kernels[of[other]],
                 run.kernels[of[at]],
                 lab.kernel_release()
@@ -470,13 +471,12 @@ fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<String>), Failur
     Ok((all.then(|| labs.collect()), names))
 }
 
-/// What plans call kernels of these releases: the release, and where several have one, with it what was
-/// typed for each.
-fn names(releases: &[&str], typed: &[String]) -> Vec<String> {
+/// The kernels' names in plans: the release, followed by the value of `--kernel` if several have one release.
+fn names(releases: &[&str], given: &[String]) -> Vec<String> {
     let name = |(at, release): (usize, &&str)| {
         let several = releases.iter().filter(|other| *other == release).count() > 1;
-        match typed.get(at) {
-            Some(typed) if several && typed != release => format!("{release}@{typed}"),
+        match given.get(at) {
+            Some(given) if several && given != release => format!("{release}@{given}"),
             _ => release.to_string(),
         }
     };
@@ -491,10 +491,10 @@ fn kernels(run: &Run) -> Vec<Option<String>> {
 }
 
 fn find_lab(kernel: Option<String>, offline: bool) -> Result<Lab, LabError> {
-    Lab::find(&LabOptions { kernel, qemu: None, cache: Cache::of_user()?, offline }, &tell)
+    Lab::find(&LabOptions { kernel, qemu: None, cache: Cache::of_user()?, offline }, &say_line)
 }
 
-fn tell(line: &str) {
+fn say_line(line: &str) {
     say(&format!("fsdyno: {line}"));
 }
 
@@ -503,9 +503,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_are_called_by_release_and_builds_of_one_release_by_their_file_too() {
-        let typed = ["6.1", "new/bzImage:mods", "5.10"].map(String::from);
-        let names = |releases: [&str; 3]| names(&releases, &typed);
+    fn kernels_are_named_by_release_and_builds_of_one_release_by_their_file_too() {
+        let given = ["6.1", "new/bzImage:mods", "5.10"].map(String::from);
+        let names = |releases: [&str; 3]| names(&releases, &given);
         assert_eq!(names(["6.1.0", "6.2.0", "5.10.0"]), ["6.1.0", "6.2.0", "5.10.0"]);
         let both = names(["6.1.0", "6.1.0", "5.10.0"]);
         assert_eq!(both, ["6.1.0@6.1", "6.1.0@new/bzImage:mods", "5.10.0"]);

@@ -1,4 +1,4 @@
-//! The second pass of a trial, looked at: what was executed in it, and what was asked of its disk.
+//! The profiled run of a trial: repeats it and records the instructions executed and the disk requests.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,29 +18,29 @@ use crate::commands::again;
 use crate::exit::{Exit, Failure};
 use crate::output::say;
 
-/// Runs second passes.
-pub struct Looker {
+/// Runs trials a second time under observation.
+pub struct Explainer {
     venue: LabVenue,
     stop: Arc<AtomicBool>,
 }
 
-impl Looker {
-    /// A lab for each kernel of these trials. `typed` are kernels that are not found by their release, as
-    /// `run --kernel` takes them.
+impl Explainer {
+    /// Finds a lab for each kernel of these trials. `given` are values of `--kernel` for kernels that are not found by
+    /// their release.
     pub fn new<'a>(
         trials: impl Iterator<Item = &'a Trial>,
-        typed: &[String],
+        given: &[String],
         stop: &Arc<AtomicBool>,
-    ) -> Result<Looker, Failure> {
-        let venue = again::venue(trials, typed, stop)?;
-        Ok(Looker { venue, stop: Arc::clone(stop) })
+    ) -> Result<Explainer, Failure> {
+        let venue = again::venue(trials, given, stop)?;
+        Ok(Explainer { venue, stop: Arc::clone(stop) })
     }
 
-    /// Runs a trial a second time and looks at it.
+    /// Runs a trial a second time and explains it.
     pub fn explain(&self, trial: &Trial) -> Result<Explained, Failure> {
-        self.same_lab(trial)?;
-        let called = format!("{} on {}", trial.plan.workload.name, trial.plan.label);
-        say(&format!("fsdyno: runs {called}, seed {}, a second time and looks at it", trial.seed));
+        self.check_lab(trial)?;
+        let name = format!("{} on {}", trial.plan.workload.name, trial.plan.label);
+        say(&format!("fsdyno: profiled run of {name}, seed {}", trial.seed));
         let job = again::job(trial);
         let symbols = Mutex::new(None);
         let code = |image: &[u8]| {
@@ -55,26 +55,26 @@ impl Looker {
             false => Watch::GoOn,
         };
         let looked = self.venue.profile(&job, code, &mut watch)?;
-        same_digits(trial, &looked)?;
+        check_identical(trial, &looked)?;
         let symbols = symbols.into_inner().unwrap_or_else(PoisonError::into_inner);
         let modules = self.venue.modules_of(&trial.plan)?;
         let modules: Vec<_> =
             modules.iter().filter_map(|(name, bytes)| kernel::module::read(name, bytes)).collect();
         let images = counted(images(&looked.seen), "image");
-        say(&format!("fsdyno: reads {images} of its disk"));
+        say(&format!("fsdyno: reading {images} of its disk"));
         explained(trial, looked, (&symbols.unwrap_or_default(), &modules))
     }
 
-    /// Digits repeat only in the same lab.
-    fn same_lab(&self, trial: &Trial) -> Result<(), Failure> {
+    /// Refuses another lab: trials are bit-identical only under one lab identity.
+    fn check_lab(&self, trial: &Trial) -> Result<(), Failure> {
         let here = self.venue.identity(&trial.plan)?;
         let Some(here) = here.filter(|here| Some(&here.lab_id) != trial.lab_id.as_ref()) else {
             return Ok(());
         };
-        let differ = again::differ(&here, trial);
+        let differ = again::differing_components(&here, trial);
         Err(Failure::wrong(format!(
-            "the trial {} cannot be run a second time to the digit: this lab is another than the one that \
-             it ran in ({}); run it again with this fsdyno and explain that",
+            "the trial {} cannot be repeated bit-identically: this lab differs from the one that it ran in ({}); \
+             run the workload with this fsdyno and explain that result",
             trial.trial_id,
             differ.iter().take(5).cloned().collect::<Vec<_>>().join(", ")
         )))
@@ -85,19 +85,19 @@ fn images(seen: &[StageStart]) -> usize {
     seen.iter().filter(|seen| seen.image.is_some()).count()
 }
 
-/// The second pass has to be the first one.
-fn same_digits(trial: &Trial, looked: &ProfiledRun) -> Result<(), Failure> {
+/// Checks that the profiled run is bit-identical to the first one.
+fn check_identical(trial: &Trial, looked: &ProfiledRun) -> Result<(), Failure> {
     if looked.ran.report.outcome == Outcome::Ok && looked.ran.report.measured == trial.measured {
         return Ok(());
     }
     let reason = match &looked.ran.report.reason {
-        Some(reason) => format!("the second pass failed: {reason}"),
-        None => "what it measured differs".into(),
+        Some(reason) => format!("it failed: {reason}"),
+        None => "its measurements differ".into(),
     };
     Err(Failure {
         exit: Exit::TrialFailed,
         message: format!(
-            "the second pass of {} did not repeat the first, so it explains nothing: {reason}",
+            "the profiled run of {} is not bit-identical to the first run: {reason}",
             trial.trial_id
         ),
     })
@@ -129,7 +129,7 @@ fn explained(trial: &Trial, looked: ProfiledRun, kernel: Kernel<'_>) -> Result<E
     Ok(it)
 }
 
-/// What was executed, by phase.
+/// Adds the executed instructions of each phase.
 fn executed(it: &mut Explained, looked: &ProfiledRun, (symbols, modules): Kernel<'_>) {
     let counted = |seen: &StageStart| -> Vec<Counted> {
         let one = |node: &fsdyno_lab::Node| Counted {
@@ -143,7 +143,7 @@ fn executed(it: &mut Explained, looked: &ProfiledRun, (symbols, modules): Kernel
     let Some(last) = looked.seen.last() else { return };
     if last.counts.lost > 0 {
         it.notes.push(format!(
-            "{} calls found no room in the tree of calls: what was executed in them is counted nowhere, so later phases show too few instructions",
+            "{} calls did not fit in the call tree and are not counted, so later phases show too few instructions",
             last.counts.lost
         ));
     }
@@ -161,7 +161,7 @@ fn executed(it: &mut Explained, looked: &ProfiledRun, (symbols, modules): Kernel
     let mut ran = BTreeSet::new();
     for pair in looked.seen.windows(2) {
         let [begun, next] = pair else { continue };
-        // A stage is told a moment before its phase's number is.
+        // A stage is reported a moment before its phase's number.
         let late =
             next.stage == Stage::Running && next.phase != begun.phase && ran.contains(&begun.phase);
         if begun.stage != Stage::Running || late {
@@ -174,19 +174,17 @@ fn executed(it: &mut Explained, looked: &ProfiledRun, (symbols, modules): Kernel
     }
 }
 
-/// What was asked of the disk.
+/// Adds the disk requests of each phase.
 fn requests(it: &mut Explained, trial: &Trial, looked: ProfiledRun) -> Result<(), Failure> {
     let Some(log) = looked.log else {
-        it.notes.push("no disk was served, so there are no requests to explain".into());
+        it.notes.push("there is no disk, so there are no requests to explain".into());
         return Ok(());
     };
     let kind = trial.plan.filesystem.as_ref().map_or("", |plan| plan.made_kind());
     let lab = trial.plan.lab();
     let raid = lab.is_some_and(|lab| lab.raid.is_some());
     if raid {
-        it.notes.push(
-            "of an array's disks there is no map yet: their requests are unattributed".into(),
-        );
+        it.notes.push("disks of an array are not mapped: their requests are unattributed".into());
     }
     let journal_disk =
         lab.filter(|lab| lab.journal.is_some()).and_then(|lab| u8::try_from(lab.data_disks()).ok());
@@ -202,19 +200,19 @@ fn requests(it: &mut Explained, trial: &Trial, looked: ProfiledRun) -> Result<()
                 Err(Failure { exit: Exit::Missing, message: error.to_string() })
             }
             error => {
-                it.notes.push(format!("no map of the disk could be made: {error}"));
+                it.notes.push(format!("the disk could not be mapped: {error}"));
                 account(it, &log, &moments, &ground);
                 Ok(())
             }
         };
     }
-    it.notes.extend(told(&unread, moments.len()));
+    it.notes.extend(notes_on_unread(&unread, moments.len()));
     account(it, &log, &moments, &ground);
     Ok(())
 }
 
-/// The maps of all images, and why some have none. A tool that hung once is asked no more: it would take its
-/// deadline of each.
+/// Maps all images, and returns the errors. After a tool has hung once it is not run again, because it would take its
+/// full deadline for each image.
 fn read(
     seen: Vec<StageStart>,
     map: impl Fn(&std::fs::File) -> Result<Map, MapError>,
@@ -230,19 +228,19 @@ fn read(
     (moments, unread)
 }
 
-/// What a reader must know of images without a map, of so many.
-fn told(unread: &[MapError], images: usize) -> Vec<String> {
+/// Notes on images without a map.
+fn notes_on_unread(unread: &[MapError], images: usize) -> Vec<String> {
     let hangs = |error: &&MapError| matches!(error, MapError::Hangs { .. });
     let mut notes: Vec<String> = unread
         .iter()
         .filter(hangs)
-        .map(|error| format!("{error}; later images have no map, and the maps before count"))
+        .map(|error| format!("{error}; later images are not mapped, and earlier maps are used"))
         .collect();
     let others = unread.iter().filter(|error| !hangs(error)).count();
     if others > 0 {
         notes.push(format!(
-            "{others} of {images} images could not be read as they were (a journal to be replayed, as a rule); \
-             the maps before and after them count"
+            "{others} of {images} images are unreadable (usually because the journal needs a replay); the maps \
+             before and after them are used"
         ));
     }
     notes
@@ -256,7 +254,7 @@ fn account(
 ) {
     if log.lost > 0 {
         it.notes.push(format!(
-            "{} requests found no room in the guest's memory and are in no row",
+            "{} requests did not fit in the guest's memory and are in no row",
             log.lost
         ));
     }
@@ -281,7 +279,7 @@ fn account(
     it.account = Some(account);
 }
 
-/// A flush moves none.
+/// The bytes of a request; a flush has none.
 fn bytes(entry: &fsdyno_disk::log::Entry) -> u64 {
     match entry.action {
         fsdyno_disk::Action::Flush => 0,
@@ -289,7 +287,7 @@ fn bytes(entry: &fsdyno_disk::log::Entry) -> u64 {
     }
 }
 
-/// The parts of the file system that any request touches, rising.
+/// The ranges of the file system that requests touch, in ascending order.
 fn wanted(entries: &[fsdyno_disk::log::Entry], ground: &FsDevices) -> Vec<fsdyno_why::map::Range> {
     let timed = entries.iter().filter(|entry| Some(entry.disk) != ground.journal_disk);
     let mut wanted: Vec<_> = timed
@@ -312,17 +310,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_that_hangs_is_asked_once_and_that_is_told() {
+    fn a_tool_that_hangs_runs_once_and_is_noted() {
         let seen = |phase| StageStart {
             stage: Stage::Running,
             phase,
             image: Some(tempfile::tempfile().unwrap()),
             counts: Default::default(),
         };
-        let asked = std::cell::Cell::new(0);
+        let calls = std::cell::Cell::new(0);
         let map = |_: &std::fs::File| {
-            asked.set(asked.get() + 1);
-            match asked.get() {
+            calls.set(calls.get() + 1);
+            match calls.get() {
                 1 => Ok(Map::default()),
                 2 => Err(MapError::Unreadable { tool: "xfs_db", output: "dirty".into() }),
                 _ => {
@@ -331,16 +329,16 @@ mod tests {
             }
         };
         let (moments, unread) = read((0..6).map(seen).collect(), map);
-        assert_eq!((moments.len(), asked.get()), (6, 3));
+        assert_eq!((moments.len(), calls.get()), (6, 3));
         assert_eq!(moments.iter().filter(|moment| moment.map.is_some()).count(), 1);
-        let notes = told(&unread, moments.len());
+        let notes = notes_on_unread(&unread, moments.len());
         assert!(notes[0].starts_with("xfs_db did not finish within 300 s"), "{notes:?}");
-        assert!(notes[1].starts_with("1 of 6 images could not be read"), "{notes:?}");
-        assert!(told(&[], 6).is_empty());
+        assert!(notes[1].starts_with("1 of 6 images are unreadable"), "{notes:?}");
+        assert!(notes_on_unread(&[], 6).is_empty());
     }
 
     #[test]
-    fn a_log_that_was_cut_short_is_told_and_the_rows_are_of_what_it_has() {
+    fn a_truncated_log_is_noted_and_its_requests_are_counted() {
         let entry = |arrived| Entry {
             arrived: Nanos(arrived),
             response: Nanos(5),
@@ -358,7 +356,7 @@ mod tests {
         let mut it = Explained { phases: vec![Phase::default()], ..Explained::default() };
         account(&mut it, &log, &[], &FsDevices::default());
         assert_eq!((it.log.requests, it.log.lost), (2, 7));
-        assert!(it.notes[0].starts_with("7 requests found no room"), "{:?}", it.notes);
+        assert!(it.notes[0].starts_with("7 requests did not fit"), "{:?}", it.notes);
         let account = it.account.unwrap();
         let all = account.sum(|_| true);
         assert_eq!((all.requests, all.time_ns), (2, it.log.busy_ns));

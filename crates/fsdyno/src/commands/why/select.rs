@@ -1,4 +1,4 @@
-//! Which trials are explained, and against which.
+//! Selects the trials to explain, and those to compare with.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::commands::report;
 use crate::exit::Failure;
 use crate::output::say;
 
-/// Of each cell of a result the good trial with the lowest seed.
-pub fn chosen(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<Trial>, Failure> {
+/// Selects the successful trial with the lowest seed of each cell of a result.
+pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<Trial>, Failure> {
     let loaded = fsdyno_report::load(&[folder.to_path_buf()])?;
     if let Some(torn) = &loaded.torn {
         say(&format!("fsdyno: {torn}"));
@@ -22,64 +22,64 @@ pub fn chosen(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
     if let Some(name) = rows.iter().find(|name| !labels.contains(name.as_str())) {
         let hint = fsdyno_record::suggest::hint(name, labels);
         let folder = folder.display();
-        return Err(Failure::wrong(format!("'{folder}' has no row '{name}': {hint}")));
+        return Err(Failure::wrong(format!("'{folder}' has no configuration '{name}': {hint}")));
     }
     let wanted = |trial: &&Trial| {
         (rows.is_empty() || rows.contains(&trial.plan.label))
             && seed.is_none_or(|seed| trial.seed == seed)
     };
-    let mut chosen: Vec<Trial> = Vec::new();
-    let mut why_not = None;
+    let mut selected: Vec<Trial> = Vec::new();
+    let mut refusal = None;
     for trial in trials.iter().filter(wanted) {
-        if let Some(reason) = cannot(trial) {
-            why_not.get_or_insert(reason);
+        if let Some(reason) = irreproducible(trial) {
+            refusal.get_or_insert(reason);
             continue;
         }
-        // The hash leaves out the label.
+        // The hash does not include the label.
         let same = |held: &&mut Trial| {
             (&held.plan.hash, &held.plan.label) == (&trial.plan.hash, &trial.plan.label)
         };
-        match chosen.iter_mut().find(same) {
+        match selected.iter_mut().find(same) {
             Some(held) if held.seed <= trial.seed => {}
             Some(held) => *held = trial.clone(),
-            None => chosen.push(trial.clone()),
+            None => selected.push(trial.clone()),
         }
     }
-    if chosen.is_empty() {
-        let reason = why_not.unwrap_or_else(|| "no trial of it is asked for".into());
+    if selected.is_empty() {
+        let reason = refusal.unwrap_or_else(|| "no trial is selected".into());
         return Err(Failure::wrong(format!(
             "'{}' cannot be explained: {reason}",
             folder.display()
         )));
     }
-    report::in_order(&mut chosen);
-    Ok(chosen)
+    report::in_order(&mut selected);
+    Ok(selected)
 }
 
-/// Why a trial cannot be repeated to the digit.
-fn cannot(trial: &Trial) -> Option<String> {
+/// The reason that a trial is not bit-identical when repeated.
+fn irreproducible(trial: &Trial) -> Option<String> {
     let Some(lab) = trial.plan.lab() else {
-        return Some("it did not run in the lab, and nothing else repeats to the digit".into());
+        return Some("it did not run in the lab, and other trials are not reproducible".into());
     };
     if trial.outcome != Outcome::Ok {
         return Some("its trials failed, and there is nothing to explain".into());
     }
-    (!lab.accel.is_exact()).then(|| "it ran on KVM, and nothing of that repeats".into())
+    (!lab.accel.is_exact()).then(|| "it ran on KVM, which is not reproducible".into())
 }
 
-/// Which of several trials is meant: the one of the same plan, else of the same conditions (as `fsdyno compare`
-/// has them) and kernel, else of the same conditions, else of those but for the file system and its spec, on the
-/// same kernel first. None where several could be.
+/// Finds the trial to compare with: the one of the same plan, else of the same conditions (as in `fsdyno compare`) and
+/// kernel, else of the same conditions, else of the same conditions except file system and spec, first on the same
+/// kernel. Returns none if several match.
 fn alike(trial: &Trial, named: &[(usize, &Trial)]) -> Option<usize> {
     let kernel = |trial: &Trial| trial.plan.lab().map(|lab| (lab.kernel.clone(), lab.boot));
     let of = |trial: &Trial| conditions(&trial.plan);
-    let beside_spec = |trial: &Trial| without_spec(of(trial));
+    let except_spec = |trial: &Trial| without_spec(of(trial));
     let ways: [&dyn Fn(&Trial) -> bool; 5] = [
         &|other| other.plan.hash == trial.plan.hash,
         &|other| of(other) == of(trial) && kernel(other) == kernel(trial),
         &|other| of(other) == of(trial),
-        &|other| beside_spec(other) == beside_spec(trial) && kernel(other) == kernel(trial),
-        &|other| beside_spec(other) == beside_spec(trial),
+        &|other| except_spec(other) == except_spec(trial) && kernel(other) == kernel(trial),
+        &|other| except_spec(other) == except_spec(trial),
     ];
     ways.iter().find_map(|same| {
         let mut found = named.iter().filter(|other| same(other.1));
@@ -88,9 +88,8 @@ fn alike(trial: &Trial, named: &[(usize, &Trial)]) -> Option<usize> {
     })
 }
 
-/// Each trial with the one of the other result that it is compared with: of the same workload, with the
-/// same label where there is one, else the only one. Of several of a label, or several and none of the label, it is
-/// the one that ran under the same conditions; where there is no such one, nobody guesses.
+/// Pairs each trial with one of the other result: of the same workload, with the same label if there is one, else the
+/// only one. Among several candidates it is the one of the same conditions; without one, it is an error.
 pub fn pairs(
     trials: &[Trial],
     others: Option<&[Trial]>,
@@ -113,7 +112,7 @@ pub fn pairs(
             (Some(other), _) | (None, &[(other, _)]) => pairs.push((at, Some(other))),
             (None, []) => {
                 return Err(Failure::wrong(format!(
-                    "--against has no trial of {}; it is compared with one of the same workload",
+                    "--against has no trial of {}; give a result with the same workload",
                     trial.plan.workload.name
                 )));
             }
@@ -121,8 +120,8 @@ pub fn pairs(
                 let names = naming::Names::of(several.iter().map(|it| it.1));
                 let rows: Vec<String> = several.iter().map(|it| names.row(it.1)).collect();
                 return Err(Failure::wrong(format!(
-                    "--against has several rows of {} and not just one of the conditions of {}: {}; \
-                     name one of them by --against-fs, or give a result that has just one",
+                    "--against has several rows of {}, and not exactly one with the conditions of {}: {}; \
+                     select one with --against-fs, or give a result with just one",
                     trial.plan.workload.name,
                     trial.plan.label,
                     rows.join("; ")
@@ -144,7 +143,7 @@ pub fn check_phase(phase: Option<&str>, trials: &[Trial]) -> Result<(), Failure>
         true => Ok(()),
         false => {
             let hint = fsdyno_record::suggest::hint(name, names);
-            Err(Failure::wrong(format!("--phase '{name}' is no phase of the result: {hint}")))
+            Err(Failure::wrong(format!("--phase '{name}' is not a phase of the result: {hint}")))
         }
     }
 }
@@ -179,10 +178,10 @@ mod tests {
         }
     }
 
-    /// Makes a condition of a trial another one.
+    /// Changes a condition of a trial.
     type Change = fn(&mut Plan, &mut LabPlan);
 
-    /// Every way in which the conditions of a trial may be others.
+    /// All conditions of a trial, each changed.
     const OTHERS: [(&str, Change); 14] = [
         ("a parameter", |plan, _| drop(plan.workload.params.insert("files".into(), "9".into()))),
         ("threads", |plan, _| plan.threads = 8),
@@ -228,13 +227,13 @@ mod tests {
     fn same(_: &mut Plan, _: &mut LabPlan) {}
 
     #[test]
-    fn of_one_label_the_one_of_the_same_conditions_is_meant_whatever_they_are() {
+    fn among_trials_of_one_label_the_one_of_the_same_conditions_is_selected() {
         for (what, change) in OTHERS {
             let others = [with("6.1.0", change), with("6.1.0", same)];
             let trials = [with("6.1.0", same), with("6.1.0", change)];
             let found = pairs(&trials, Some(&others)).unwrap();
             assert_eq!(found, [(0, Some(1)), (1, Some(0))], "{what}");
-            // Another kernel, or another spec of the same label, may be what it is all about.
+            // Another kernel, or another spec of the same label, may be the difference of interest.
             let newer = [with("6.12.1", same), with("6.12.1", change)];
             assert_eq!(pairs(&newer, Some(&others)).unwrap(), found, "{what}");
             let linear = |plan: &mut Plan, lab: &mut LabPlan| {
@@ -243,7 +242,7 @@ mod tests {
             };
             let linear = [with("6.1.0", linear)];
             assert_eq!(pairs(&linear, Some(&others)).unwrap(), [(0, Some(0))], "{what}");
-            // Neither of two is of the conditions of this one.
+            // None of the two has the conditions of this one.
             let third = |plan: &mut Plan, lab: &mut LabPlan| {
                 change(plan, lab);
                 (plan.threads, lab.ram) = (3, Bytes(1 << 27));
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_kernels_the_same_one_is_meant_and_of_two_others_none() {
+    fn the_trial_on_the_same_kernel_is_selected_and_none_of_two_others() {
         let others = [with("5.10.0", same), with("6.1.0", same)];
         assert_eq!(pairs(&[with("6.1.0", same)], Some(&others)).unwrap(), [(0, Some(1))]);
         assert!(pairs(&[with("6.12.1", same)], Some(&others)).is_err());
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_another_label_is_found_on_each_kernel_and_at_each_point_of_a_curve() {
+    fn a_row_with_another_label_is_found_on_each_kernel_and_at_each_point_of_a_curve() {
         let points = |label: &'static str, kind: &'static str| {
             let of = move |files: &'static str| {
                 move |plan: &mut Plan, _: &mut LabPlan| {
@@ -278,13 +277,13 @@ mod tests {
         others.reverse();
         let found = [(0, Some(3)), (1, Some(2)), (2, Some(1)), (3, Some(0))];
         assert_eq!(pairs(&points("ext3", "ext3"), Some(&others)).unwrap(), found);
-        // One label for two file systems is no other question.
+        // One label for two file systems gives the same pairs.
         let mut renamed = points("ext4", "xfs");
         renamed.reverse();
         assert_eq!(pairs(&points("ext4", "ext4"), Some(&renamed)).unwrap(), found);
-        // Of two rows of the same conditions none is taken.
+        // Two rows of the same conditions are ambiguous.
         others.extend(points("xfs", "xfs"));
         let error = pairs(&points("ext3", "ext3"), Some(&others)).unwrap_err();
-        assert!(error.message.contains("by --against-fs"), "{}", error.message);
+        assert!(error.message.contains("with --against-fs"), "{}", error.message);
     }
 }
