@@ -8,7 +8,26 @@ use std::path::{Path, PathBuf};
 
 /// Words and clauses left per crate (`docs` is README.md and docs/*.md), for those that have any: a number can only shrink.
 /// Clauses count if they are more than [`LIMIT`] of a crate's doc comments. The failing test prints the new table.
-const LEFT: &[(&str, usize, usize)] = &[];
+const LEFT: &[(&str, usize, usize)] = &[
+    ("agent", 154, 135),
+    ("child", 37, 3),
+    ("crash", 7, 0),
+    ("disk", 182, 181),
+    ("docs", 8, 0),
+    ("engine", 76, 99),
+    ("ext2dir", 15, 39),
+    ("filesystem", 44, 79),
+    ("fsdyno", 1, 0),
+    ("lab", 60, 138),
+    ("media", 86, 130),
+    ("record", 63, 167),
+    ("report", 39, 0),
+    ("stats", 2, 0),
+    ("study", 23, 0),
+    ("venue", 44, 95),
+    ("why", 1, 0),
+    ("workload", 20, 0),
+];
 
 /// The accepted part of doc comments that begin with a relative clause.
 const LIMIT: f64 = 0.01;
