@@ -134,7 +134,7 @@ fn journal_size(lab: &LabPlace, disk: &Disk) -> Result<Bytes, MatrixError> {
         None => Ok(USUAL_JOURNAL.min(largest)),
         Some(size) if size.0 % (1 << 20) == 0 && size.0 > 0 && size <= largest => Ok(size),
         Some(size) => Err(MatrixError::Wrong(format!(
-            "--journal-size {size} is not possible: it takes whole mebibytes, and disk '{}' has room \
+            "--journal-size {size} is not valid: it must be in whole mebibytes, and disk '{}' has room \
              for {largest}",
             disk.name
         ))),
