@@ -196,7 +196,7 @@ fn a_snapshot_and_its_prepared_images_are_made_once_and_bit_identical() {
     );
     assert_eq!((lab.kept("snapshots").len(), lab.kept("images").len()), (1, 2));
     let again = lab.good(&format!("{words} --out again"));
-    assert!(!stderr(&again).contains("boots a guest"), "{}", stderr(&again));
+    assert!(!stderr(&again).contains("booting a guest"), "{}", stderr(&again));
     assert_eq!(lab.records("first"), lab.records("again"));
     assert_eq!(lab.trials("first").iter().map(made).collect::<Vec<_>>(), [true, true]);
     assert_eq!(lab.trials("again").iter().map(made).collect::<Vec<_>>(), [false, false]);
