@@ -76,7 +76,7 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --on a-file", 2, "not a directory"),
     ("run dirops --on . --fs ext4", 2, "leave --fs out"),
     ("run dirops --on . --disk instant", 2, "--disk is for the lab"),
-    ("run dirops --on . --set files=99999999999", 2, "not right"),
+    ("run dirops --on . --set files=99999999999", 2, "is invalid"),
     ("run dirops --on . --out a-file", 2, "is not a folder"),
     ("run dirops --on . --out .", 2, "holds no trials.ndjson"),
     ("run dirops --on . --out /proc/fsdyno", 2, "/proc/fsdyno"),
