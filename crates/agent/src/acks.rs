@@ -24,7 +24,7 @@ pub fn of(job: &Job, workload: &dyn Workload) -> io::Result<Option<AckLog>> {
         counts.into_values().sum::<u64>() + 1
     });
     let (ranks, each) = (ranks as usize, counts.sum::<u64>() as usize);
-    let length = acks::words(ranks, each) * 8;
+    let length = acks::words_needed(ranks, each) * 8;
     if length as u64 > acks::REGION - acks::OFFSET {
         return Err(io::Error::other("there are more ops than the log of ops has room for"));
     }

@@ -2,7 +2,7 @@
 
 use fsdyno_engine::{Gauge, Timeline};
 use fsdyno_record::Nanos;
-use fsdyno_record::series::{MOST_INTERVALS, PhaseSeries, SHORTEST_LOOK};
+use fsdyno_record::series::{MAX_INTERVALS, PhaseSeries, SHORTEST_SAMPLED};
 
 use crate::sampler::Samples;
 
@@ -26,13 +26,13 @@ pub fn series(
 ) -> Option<PhaseSeries> {
     let mut timeline = timeline.clone();
     // In a phase that is too short for two looks only ops are told.
-    let seen = seen.filter(|_| length > SHORTEST_LOOK);
+    let seen = seen.filter(|_| length > SHORTEST_SAMPLED);
     let mut gauge = seen.as_ref().map(|seen| seen.samples.gauge.clone()).unwrap_or_default();
     let mut interval = timeline.interval();
     if seen.is_some() {
         interval = interval.max(gauge.interval());
     }
-    while length.0.div_ceil(interval.0) > MOST_INTERVALS as u64 {
+    while length.0.div_ceil(interval.0) > MAX_INTERVALS as u64 {
         interval = interval + interval;
     }
     while timeline.interval() < interval {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn seen(values: &[[u64; 3]], written: Option<u64>) -> SeenOf {
-        let gauge = Gauge::of(SHORTEST_LOOK, values.to_vec());
+        let gauge = Gauge::of(SHORTEST_SAMPLED, values.to_vec());
         let samples = Samples { gauge, written_before: 1000 };
         SeenOf { samples, unwritten: Some([0, 0]), written }
     }
@@ -116,7 +116,7 @@ mod tests {
         let looks = [[10, 0, 1000], [20, 5, 1100], [30, 5, 1300], [9, 9, 9999]];
         let seen = seen(&looks, Some(400));
         let series = series("create", &timeline(100), Nanos(134 * MS), Some(seen)).unwrap();
-        assert_eq!((series.interval_ns, series.length_ns), (SHORTEST_LOOK, Nanos(134 * MS)));
+        assert_eq!((series.interval_ns, series.length_ns), (SHORTEST_SAMPLED, Nanos(134 * MS)));
         assert_eq!(series.ops, [40, 40, 20, 0]);
         assert_eq!(series.dirty_bytes, [10, 20, 30, 0], "the look after the end is left out");
         assert_eq!(series.writeback_bytes, [0, 5, 5, 0]);

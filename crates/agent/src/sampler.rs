@@ -292,7 +292,7 @@ pub fn dirty_and_writeback() -> Option<[u64; 2]> {
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_record::series::SHORTEST_LOOK;
+    use fsdyno_record::series::SHORTEST_SAMPLED;
 
     use super::*;
 
@@ -322,7 +322,7 @@ mod tests {
             clock::sleep_until(start + Nanos(10_000_000 * intervals));
             let samples = sampler.end().unwrap();
             let (looks, passed) = (samples.gauge.seen().len(), clock::now().since(start).0);
-            assert!(looks as u64 <= passed / SHORTEST_LOOK.0, "{looks} in {passed} ns");
+            assert!(looks as u64 <= passed / SHORTEST_SAMPLED.0, "{looks} in {passed} ns");
             // In a second it came to its turn once, however busy the machine is.
             assert!(looks > 0 || intervals < 100);
             assert_eq!(samples.written_before, 0);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fsdyno_engine::issue::uring;
 use fsdyno_engine::{Crew, OwnCost, PhaseError, calibrate, clock, run_acked};
-use fsdyno_record::acks::{AckLog, What};
+use fsdyno_record::acks::{AckLog, PhaseEventKind};
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
 use fsdyno_record::plan::{IssuerPlan, Task, VerifyMode};
 use fsdyno_record::series::PhaseSeries;
@@ -436,7 +436,7 @@ impl Trial<'_> {
         };
         let together = machine::at_once(crew.threads());
         let mut account_before = None;
-        self.mark(What::Begin, index);
+        self.add_event(PhaseEventKind::Begin, index);
         let done = run_acked(
             &crew,
             self.acks.as_ref(),
@@ -449,7 +449,7 @@ impl Trial<'_> {
             &|done| mailbox.set(Word::OpsDone, ops_before + done),
         )
         .map_err(|error| failure(spec.name, &error))?;
-        self.mark(What::Returned, index);
+        self.add_event(PhaseEventKind::Returned, index);
         let (outcome, account_before) = (done.outcome, account_before.unwrap_or_default());
         // Asking for the dirty pages takes time of its own, which is taken off what follows.
         let (dirty, asking) = elapsed(dirty_bytes);
@@ -458,7 +458,7 @@ impl Trial<'_> {
             false => self.settle(asking)?,
         };
         if synced.is_some() {
-            self.mark(What::Synced, index);
+            self.add_event(PhaseEventKind::Synced, index);
         }
         let spent = Account::close(&instruments, &account_before);
         let (device, devices) = (self.target.device(), self.target.devices());
@@ -523,9 +523,9 @@ impl Trial<'_> {
     }
 
     /// Notes when that was, in a logged trial.
-    fn mark(&self, what: What, phase: usize) {
+    fn add_event(&self, kind: PhaseEventKind, phase: usize) {
         if let Some(acks) = &self.acks {
-            acks.mark(what, phase, clock::now());
+            acks.add_event(kind, phase, clock::now());
         }
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use fsdyno_disk::log::data::{Event, What};
 use fsdyno_record::Nanos;
-use fsdyno_record::acks::{Acks, What as Did};
+use fsdyno_record::acks::{Acks, PhaseEventKind};
 use fsdyno_record::seed::{SplitMix64, stream};
 use serde::{Deserialize, Serialize};
 
@@ -133,14 +133,14 @@ impl DiskFault {
 fn timed_spans(acks: &Acks) -> Vec<(Nanos, Nanos)> {
     let mut spans = Vec::new();
     let mut begin: Option<Nanos> = None;
-    for mark in &acks.marks {
-        match mark.what {
-            Did::Begin => begin = begin.or(Some(mark.at)),
-            Did::Returned => {}
-            Did::Synced => spans.extend(begin.take().map(|begin| (begin, mark.at))),
+    for event in &acks.events {
+        match event.kind {
+            PhaseEventKind::Begin => begin = begin.or(Some(event.at)),
+            PhaseEventKind::Returned => {}
+            PhaseEventKind::Synced => spans.extend(begin.take().map(|begin| (begin, event.at))),
         }
     }
-    let last = acks.marks.last().map_or(Nanos(0), |mark| mark.at);
+    let last = acks.events.last().map_or(Nanos(0), |event| event.at);
     spans.extend(begin.map(|begin| (begin, last)));
     spans
 }
@@ -289,7 +289,7 @@ mod tests {
     use fsdyno_disk::log::data::{DataLog, Writer};
     use fsdyno_disk::{Action, Request};
     use fsdyno_record::Bytes;
-    use fsdyno_record::acks::Mark;
+    use fsdyno_record::acks::PhaseEvent;
 
     use super::*;
 
@@ -310,9 +310,13 @@ mod tests {
         DataLog::open(held).unwrap().events().to_vec()
     }
 
-    fn acks(marks: &[(Did, u64)]) -> Acks {
-        let mark = |(what, at): &(Did, u64)| Mark { what: *what, phase: 0, at: Nanos(*at) };
-        Acks { marks: marks.iter().map(mark).collect(), returned: Vec::new() }
+    fn acks(events: &[(PhaseEventKind, u64)]) -> Acks {
+        let event = |(kind, at): &(PhaseEventKind, u64)| PhaseEvent {
+            kind: *kind,
+            phase: 0,
+            at: Nanos(*at),
+        };
+        Acks { events: events.iter().map(event).collect(), returned: Vec::new() }
     }
 
     #[test]
@@ -334,7 +338,11 @@ mod tests {
     #[test]
     fn cuts_match_their_moments_and_enough_of_them_hit_every_flush_and_acknowledgement() {
         let events = events();
-        let acks = acks(&[(Did::Begin, 400), (Did::Returned, 1190), (Did::Synced, 1195)]);
+        let acks = acks(&[
+            (PhaseEventKind::Begin, 400),
+            (PhaseEventKind::Returned, 1190),
+            (PhaseEventKind::Synced, 1195),
+        ]);
         let found = windows(&events, &acks);
         assert_eq!((found.len(), &found[0]), (1, &(41..120)));
         let known: Vec<Nanos> =
@@ -375,7 +383,7 @@ mod tests {
     #[test]
     fn of_ten_cuts_four_come_after_an_acknowledgement_and_two_of_those_leave_nothing() {
         let events = events();
-        let acks = acks(&[(Did::Begin, 0), (Did::Synced, 2000)]);
+        let acks = acks(&[(PhaseEventKind::Begin, 0), (PhaseEventKind::Synced, 2000)]);
         let known = acknowledged(&events);
         let counts = |count: u32| {
             let cuts = choose(&events, &acks, &known, 3, count);
@@ -395,8 +403,12 @@ mod tests {
     #[test]
     fn a_trial_without_a_flush_or_without_a_request_is_cut_anywhere() {
         let mut events = events();
-        let all = acks(&[(Did::Begin, 0), (Did::Synced, 2000)]);
-        let silent = acks(&[(Did::Begin, 5000), (Did::Synced, 6000), (Did::Begin, 8000)]);
+        let all = acks(&[(PhaseEventKind::Begin, 0), (PhaseEventKind::Synced, 2000)]);
+        let silent = acks(&[
+            (PhaseEventKind::Begin, 5000),
+            (PhaseEventKind::Synced, 6000),
+            (PhaseEventKind::Begin, 8000),
+        ]);
         let cuts = choose(&events, &silent, &[], 1, 40);
         assert_eq!(cuts.len(), 40, "a file system that sends no request is cut too");
         assert!(cuts.iter().all(|cut| cut.after as usize == events.len()));

@@ -147,7 +147,7 @@ impl Hand {
 
     /// The same, noting when each op comes back; only of calls that a thread makes one by one.
     fn acked(self, rank: u32, phase: usize, acks: Option<&AckLog>) -> Hand {
-        match (self, acks.and_then(|acks| acks.line(rank))) {
+        match (self, acks.and_then(|acks| acks.rank(rank))) {
             (Hand::Sync(calls), Some(line)) => {
                 line.phase(phase);
                 Hand::Acked(Box::new(Acked::new(*calls, line)))

@@ -6,7 +6,7 @@
 //! is looked at from outside at the end of each interval is a [`Gauge`].
 
 use fsdyno_record::Nanos;
-use fsdyno_record::series::{MOST_INTERVALS, SHORTEST_INTERVAL, SHORTEST_LOOK};
+use fsdyno_record::series::{MAX_INTERVALS, SHORTEST_INTERVAL, SHORTEST_SAMPLED};
 
 /// Counts of events in intervals since a moment.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ impl Default for Timeline {
 impl Timeline {
     /// Nothing counted yet, nor begun. All memory that it will need is there.
     pub fn new() -> Timeline {
-        let counts = Vec::with_capacity(MOST_INTERVALS);
+        let counts = Vec::with_capacity(MAX_INTERVALS);
         Timeline { start: None, interval: SHORTEST_INTERVAL, counts }
     }
 
@@ -57,7 +57,7 @@ impl Timeline {
     /// Which interval a moment is in; there is one then.
     fn place(&mut self, at: Nanos) -> usize {
         let since = at.since(self.start.unwrap_or_default()).0;
-        while since / self.interval.0 >= MOST_INTERVALS as u64 {
+        while since / self.interval.0 >= MAX_INTERVALS as u64 {
             self.coarsen();
         }
         let place = (since / self.interval.0) as usize;
@@ -118,7 +118,7 @@ pub struct Gauge<const N: usize> {
 
 impl<const N: usize> Default for Gauge<N> {
     fn default() -> Gauge<N> {
-        Gauge { interval: SHORTEST_LOOK, seen: Vec::with_capacity(MOST_INTERVALS) }
+        Gauge { interval: SHORTEST_SAMPLED, seen: Vec::with_capacity(MAX_INTERVALS) }
     }
 }
 
@@ -136,7 +136,7 @@ impl<const N: usize> Gauge<N> {
     /// What is seen so long after the start: it holds for all ends that have passed and were not seen.
     pub fn see(&mut self, since: Nanos, values: [u64; N]) {
         while since >= self.next() {
-            if self.seen.len() == MOST_INTERVALS {
+            if self.seen.len() == MAX_INTERVALS {
                 self.coarsen();
                 continue;
             }

@@ -87,7 +87,7 @@ pub(crate) fn quote(word: &str) -> String {
     if !word.is_empty() && !word.starts_with('@') && word.chars().all(plain) {
         return word.to_string();
     }
-    shell::quoted(word)
+    shell::single_quote(word)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fsdyno_record::Plan;
 use fsdyno_record::mailbox::{Progress, Stage};
-use fsdyno_record::naming::Names;
+use fsdyno_record::naming::RowNames;
 use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_study::{Observer, Slot};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -180,7 +180,7 @@ fn setup_commands(trial: &Trial) -> Vec<String> {
 
 /// Names that distinguish the plans: `dirops ext4, ssd-sata`.
 fn names(plans: &[&Plan]) -> Vec<String> {
-    let names = Names::of(plans.iter().copied());
+    let names = RowNames::of(plans.iter().copied());
     plans.iter().map(|plan| format!("{} {}", names.workload(*plan), names.row(*plan))).collect()
 }
 

@@ -248,7 +248,7 @@ fn lab_options(run: &Run) -> Vec<&'static str> {
         ("--journal-size", run.journal_size.is_some()),
         ("--ram", run.ram.is_some()),
         ("--cacheable", run.cacheable.is_some()),
-        ("--cpu", !run.cpu.is_usual()),
+        ("--cpu", !run.cpu.is_default()),
         ("--boot", !run.boot.is_cold()),
         ("--accel", !run.accel.is_exact()),
         ("--keep-log", run.keep_log),

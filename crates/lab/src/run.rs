@@ -427,7 +427,7 @@ impl<'a> Run<'a> {
                 self.report_stages(on_begun).map_err(host("inspect a stage of the trial"))?;
             }
             let elapsed = self.started.elapsed();
-            stages.seen(&progress, elapsed);
+            stages.observe(&progress, elapsed);
             if progress.stage == Stage::Running && first_op.is_none() {
                 self.guarded()?;
                 first_op = Some(elapsed);

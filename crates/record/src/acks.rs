@@ -1,52 +1,52 @@
-//! When each op of a logged trial came back, in memory that agent and venue share.
+//! The return times of the ops of a logged trial, in memory that agent and venue share.
 //!
-//! It lies behind the log of bytes in the same region. Words of 64 bits, little-endian: eight of
-//! header (magic, ranks, words of each rank's part, marks), then [`MOST_MARKS`] marks of two words
-//! (what and phase, when), then a part for each rank. A part begins with how many words follow;
-//! each is the time at which an op of the rank came back, in the order of its generator, or with
-//! [`PHASE`] the phase that those after it belong to.
+//! It follows the log of bytes in the same region. Words of 64 bits, little-endian: a header of eight
+//! (magic, ranks, words of each rank's part, events), then [`MAX_EVENTS`] events of two words
+//! (kind and phase, time), then a part for each rank. A part begins with the number of words that follow;
+//! each is the return time of an op of the rank, in the order of its generator, or, with
+//! [`PHASE_FLAG`] set, the phase of the words after it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Nanos;
 
-/// Bytes of the region that a logged trial has beside its disks.
+/// Size of the region that a logged trial has in addition to its disks.
 pub const REGION: u64 = 16 << 30;
-/// Where in it the times lie.
+/// Offset of the times in the region.
 pub const OFFSET: u64 = 14 << 30;
-/// Marks that there is room for.
-pub const MOST_MARKS: usize = 2044;
-/// In a rank's part: what follows belongs to the phase in the other bits.
-pub const PHASE: u64 = 1 << 63;
+/// Maximum number of events.
+pub const MAX_EVENTS: usize = 2044;
+/// Flag of a word in a rank's part: the other bits are the phase of the words after it.
+pub const PHASE_FLAG: u64 = 1 << 63;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fsdynoak");
 const HEADER: usize = 8;
-const PARTS_AT: usize = HEADER + 2 * MOST_MARKS;
+const PARTS_AT: usize = HEADER + 2 * MAX_EVENTS;
 
-/// Something that the trial itself did.
+/// The kind of an [`PhaseEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub enum What {
+pub enum PhaseEventKind {
     /// A phase begins.
     Begin = 1,
-    /// Its last op came back.
+    /// The last op of the phase returned.
     Returned = 2,
-    /// syncfs(2) came back: all that was done before is durable.
+    /// syncfs(2) returned: everything before it is durable.
     Synced = 3,
 }
 
-/// When it did.
+/// A step of the trial itself, with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// What.
-    pub what: What,
-    /// In which phase, from 0; of a sync between phases in the one before it.
+pub struct PhaseEvent {
+    /// The kind of step.
+    pub kind: PhaseEventKind,
+    /// The phase, from 0; for a sync between phases, the one before it.
     pub phase: usize,
-    /// When, on the guest's clock.
+    /// The time, on the guest's clock.
     pub at: Nanos,
 }
 
-/// The writing side.
+/// The writing side of the log.
 #[derive(Clone, Copy, Debug)]
 pub struct AckLog {
     words: &'static [AtomicU64],
@@ -56,17 +56,17 @@ pub struct AckLog {
 
 /// The writing side of one rank.
 #[derive(Clone, Copy, Debug)]
-pub struct AckLine(&'static [AtomicU64]);
+pub struct RankAcks(&'static [AtomicU64]);
 
-/// Words that are needed for so many ranks, each of `each` ops and phases.
-pub fn words(ranks: usize, each: usize) -> usize {
+/// The number of words that a log of `ranks` ranks takes, each with `each` ops and phases.
+pub fn words_needed(ranks: usize, each: usize) -> usize {
     PARTS_AT + ranks * (each + 1)
 }
 
 impl AckLog {
-    /// An empty log; none where the memory is too small for it.
+    /// An empty log; none if the memory is too small for it.
     pub fn new(words: &'static [AtomicU64], ranks: usize, each: usize) -> Option<AckLog> {
-        if words.len() < self::words(ranks, each) {
+        if words.len() < words_needed(ranks, each) {
             return None;
         }
         for (word, value) in words.iter().zip([MAGIC, ranks as u64, each as u64 + 1, 0]) {
@@ -75,32 +75,32 @@ impl AckLog {
         Some(AckLog { words, ranks, each: each + 1 })
     }
 
-    /// Notes what the trial did. What finds no room is left out; a log has room for 681 phases.
-    pub fn mark(&self, what: What, phase: usize, at: Nanos) {
+    /// Adds an event, unless the log is full; it holds the events of 681 phases.
+    pub fn add_event(&self, kind: PhaseEventKind, phase: usize, at: Nanos) {
         let count = self.words[3].load(Ordering::Relaxed) as usize;
-        if count < MOST_MARKS {
-            let place = HEADER + 2 * count;
-            self.words[place].store(((what as u64) << 32) | phase as u64, Ordering::Relaxed);
-            self.words[place + 1].store(at.0, Ordering::Relaxed);
+        if count < MAX_EVENTS {
+            let index = HEADER + 2 * count;
+            self.words[index].store(((kind as u64) << 32) | phase as u64, Ordering::Relaxed);
+            self.words[index + 1].store(at.0, Ordering::Relaxed);
             self.words[3].store(count as u64 + 1, Ordering::Release);
         }
     }
 
-    /// The part of a rank; none for one that has none.
-    pub fn line(&self, rank: u32) -> Option<AckLine> {
+    /// The part of a rank, if it has one.
+    pub fn rank(&self, rank: u32) -> Option<RankAcks> {
         let from = PARTS_AT + rank as usize * self.each;
         let part = self.words.get(from..from + self.each)?;
-        ((rank as usize) < self.ranks).then_some(AckLine(part))
+        ((rank as usize) < self.ranks).then_some(RankAcks(part))
     }
 }
 
-impl AckLine {
-    /// What follows belongs to this phase.
+impl RankAcks {
+    /// Begins a phase: the times that follow belong to it.
     pub fn phase(&self, phase: usize) {
-        self.add(PHASE | phase as u64);
+        self.add(PHASE_FLAG | phase as u64);
     }
 
-    /// An op came back.
+    /// Adds the return time of an op.
     #[inline]
     pub fn returned(&self, at: Nanos) {
         self.add(at.0);
@@ -109,7 +109,7 @@ impl AckLine {
     #[inline]
     fn add(&self, word: u64) {
         let count = self.0[0].load(Ordering::Relaxed);
-        // One that finds no room is still counted, so that the reader knows.
+        // A word that does not fit is still counted, so that the reader detects it.
         if let Some(place) = self.0.get(count as usize + 1) {
             place.store(word, Ordering::Relaxed);
         }
@@ -117,48 +117,50 @@ impl AckLine {
     }
 }
 
-/// All of it.
+/// A log, read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acks {
-    /// What the trial did, in its order.
-    pub marks: Vec<Mark>,
-    /// By phase, rank and op of its generator: when it came back.
+    /// The events, in order of time.
+    pub events: Vec<PhaseEvent>,
+    /// Return times by phase, rank and op of its generator.
     pub returned: Vec<Vec<Vec<Nanos>>>,
 }
 
-/// Reads a log; `get` gives so many words from an index on.
+/// Reads a log; `get` returns a number of words from an index on.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A sentence on what is wrong with it.
 pub fn read(get: &mut dyn FnMut(usize, usize) -> Vec<u64>) -> Result<Acks, &'static str> {
     let header = get(0, HEADER);
-    let [magic, ranks, each, marks, ..] = header[..] else { return Err("there is no log of ops") };
+    let [magic, ranks, each, events, ..] = header[..] else {
+        return Err("no log of op returns found");
+    };
     if magic != MAGIC {
-        return Err("there is no log of ops");
+        return Err("no log of op returns found");
     }
     let fits = ranks.checked_mul(each).is_some_and(|words| words < (REGION - OFFSET) / 8);
-    if !fits || marks as usize > MOST_MARKS {
-        return Err("the log of ops is damaged");
+    if !fits || events as usize > MAX_EVENTS {
+        return Err("the log of op returns is damaged");
     }
     let mut acks = Acks::default();
-    for mark in get(HEADER, 2 * marks as usize).chunks_exact(2) {
-        let what = [What::Begin, What::Returned, What::Synced];
-        let what = what.into_iter().find(|what| *what as u64 == mark[0] >> 32);
-        let what = what.ok_or("the log of ops is damaged")?;
-        acks.marks.push(Mark { what, phase: mark[0] as u32 as usize, at: Nanos(mark[1]) });
+    for event in get(HEADER, 2 * events as usize).chunks_exact(2) {
+        let kind = [PhaseEventKind::Begin, PhaseEventKind::Returned, PhaseEventKind::Synced];
+        let kind = kind.into_iter().find(|kind| *kind as u64 == event[0] >> 32);
+        let kind = kind.ok_or("the log of op returns is damaged")?;
+        acks.events.push(PhaseEvent { kind, phase: event[0] as u32 as usize, at: Nanos(event[1]) });
     }
     for rank in 0..ranks as usize {
         let part = PARTS_AT + rank * each as usize;
         let count = get(part, 1)[0];
         if count >= each {
-            return Err("the log of ops was full");
+            return Err("the log of op returns was full");
         }
         let mut phase = None;
         for word in get(part + 1, count as usize) {
-            if word & PHASE != 0 {
-                let index = (word & !PHASE) as usize;
-                if index >= MOST_MARKS {
-                    return Err("the log of ops is damaged");
+            if word & PHASE_FLAG != 0 {
+                let index = (word & !PHASE_FLAG) as usize;
+                if index >= MAX_EVENTS {
+                    return Err("the log of op returns is damaged");
                 }
                 while acks.returned.len() <= index {
                     acks.returned.push(vec![Vec::new(); ranks as usize]);
@@ -166,7 +168,7 @@ pub fn read(get: &mut dyn FnMut(usize, usize) -> Vec<u64>) -> Result<Acks, &'sta
                 phase = Some(index);
                 continue;
             }
-            let phase = phase.ok_or("the log of ops is damaged")?;
+            let phase = phase.ok_or("the log of op returns is damaged")?;
             acks.returned[phase][rank].push(Nanos(word));
         }
     }
@@ -177,7 +179,7 @@ pub fn read(get: &mut dyn FnMut(usize, usize) -> Vec<u64>) -> Result<Acks, &'sta
 mod tests {
     use super::*;
 
-    fn back(memory: &[AtomicU64]) -> Result<Acks, &'static str> {
+    fn read_back(memory: &[AtomicU64]) -> Result<Acks, &'static str> {
         read(&mut |from, count| {
             memory[from..from + count].iter().map(|word| word.load(Ordering::Relaxed)).collect()
         })
@@ -188,33 +190,36 @@ mod tests {
     }
 
     #[test]
-    fn what_came_back_is_read_by_phase_rank_and_op() {
-        let memory = memory(words(2, 4));
+    fn return_times_are_read_by_phase_rank_and_op() {
+        let memory = memory(words_needed(2, 4));
         assert!(AckLog::new(memory, 2, 5).is_none());
         let log = AckLog::new(memory, 2, 4).unwrap();
-        assert!(log.line(2).is_none());
-        let lines = [log.line(0).unwrap(), log.line(1).unwrap()];
-        log.mark(What::Begin, 0, Nanos(1));
+        assert!(log.rank(2).is_none());
+        let lines = [log.rank(0).unwrap(), log.rank(1).unwrap()];
+        log.add_event(PhaseEventKind::Begin, 0, Nanos(1));
         lines[0].phase(0);
         [5, 6].iter().for_each(|at| lines[0].returned(Nanos(*at)));
         lines[1].phase(0);
         lines[1].returned(Nanos(7));
-        log.mark(What::Synced, 0, Nanos(9));
+        log.add_event(PhaseEventKind::Synced, 0, Nanos(9));
         lines[1].phase(1);
         lines[1].returned(Nanos(11));
-        let acks = back(memory).unwrap();
+        let acks = read_back(memory).unwrap();
         let times = |times: &[u64]| times.iter().map(|time| Nanos(*time)).collect::<Vec<_>>();
         assert_eq!(
             acks.returned,
             [vec![times(&[5, 6]), times(&[7])], vec![times(&[]), times(&[11])]]
         );
-        assert_eq!(acks.marks[1], Mark { what: What::Synced, phase: 0, at: Nanos(9) });
+        assert_eq!(
+            acks.events[1],
+            PhaseEvent { kind: PhaseEventKind::Synced, phase: 0, at: Nanos(9) }
+        );
         lines[1].returned(Nanos(12));
-        assert_eq!(back(memory), Err("the log of ops was full"));
+        assert_eq!(read_back(memory), Err("the log of op returns was full"));
     }
 
     #[test]
     fn memory_that_holds_no_log_is_refused() {
-        assert!(back(memory(words(1, 1))).is_err());
+        assert!(read_back(memory(words_needed(1, 1))).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What a fresh file system goes through before its trial: filled, and written over.
+//! The ageing of a fresh file system before its trial: filling and churn.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 use crate::suggest;
 use crate::units::{Bytes, Count};
 
-/// How a file system is aged: `fill=80%,churn=1,files=lognormal:64K:1.5,seed=1`.
+/// The parameters of ageing: `fill=80%,churn=1,files=lognormal:64K:1.5,seed=1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AgePlan {
-    /// How much of the file system is in use afterwards, in percent of all its blocks.
+    /// Blocks in use afterwards, in percent of the file system's blocks.
     pub fill: u32,
-    /// How often as many files as there are were removed and others written in their place.
+    /// Number of times that the whole file population is replaced.
     pub churn: u32,
-    /// Where the sizes of the files come from, as a workload's `sizes` takes it.
+    /// Distribution of file sizes, in the syntax of a workload's `sizes`.
     pub files: String,
-    /// What files are removed and how large they are; none draws it from the trial's seed, so that
-    /// every seed has a file system that aged in its own way.
+    /// Seed of the sizes and of the choice of files to remove; none takes the trial's seed, so that
+    /// each seed has a file system that aged differently.
     pub seed: Option<u64>,
 }
 
-/// Fuller than this a file system has no room for its own books: ext4 alone keeps 5 % back.
-const FULLEST: u32 = 95;
+/// Highest fill: a file system needs the rest for its metadata; ext4 alone reserves 5 %.
+const MAX_FILL: u32 = 95;
 
-/// More rounds change nothing that a trial sees, and each writes as much as there is.
-const MOST_CHURN: u32 = 100;
+/// Highest churn: more rounds change nothing that a trial sees, and each rewrites all data.
+const MAX_CHURN: u32 = 100;
 
-/// The sizes that are taken if nothing is said: half of the files below 64 KiB, 200 KiB in the mean.
-const USUAL_FILES: &str = "lognormal:64K:1.5";
+/// The default of `files`: a median of 64 KiB, a mean of 200 KiB.
+const DEFAULT_FILES: &str = "lognormal:64K:1.5";
 
 const KEYS: &[&str] = &["fill", "churn", "files", "seed"];
 
@@ -47,9 +47,9 @@ impl fmt::Display for AgePlan {
 impl FromStr for AgePlan {
     type Err = String;
 
-    fn from_str(typed: &str) -> Result<AgePlan, String> {
+    fn from_str(text: &str) -> Result<AgePlan, String> {
         let (mut fill, mut churn, mut files, mut seed) = (None, None, None, None);
-        for part in typed.split(',') {
+        for part in text.split(',') {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
             let twice = match key {
                 "fill" => fill.replace(value).is_some(),
@@ -58,30 +58,30 @@ impl FromStr for AgePlan {
                 "seed" => seed.replace(value).is_some(),
                 _ => {
                     let hint = suggest::hint(key, KEYS.iter().copied());
-                    return Err(format!("'{part}' is no part of an age; {hint}"));
+                    return Err(format!("'{part}' is not a parameter of ageing; {hint}"));
                 }
             };
             if twice {
-                return Err(format!("'{typed}' says {key} twice"));
+                return Err(format!("'{text}' gives {key} twice"));
             }
         }
-        let number = |key: &str, text: &str, least: u32, most: u32| {
-            let number = text.parse().ok().and_then(|Count(number)| u32::try_from(number).ok());
+        let number = |key: &str, value: &str, least: u32, most: u32| {
+            let number = value.parse().ok().and_then(|Count(number)| u32::try_from(number).ok());
             number.filter(|number| (least..=most).contains(number)).ok_or(format!(
-                "{key}={text} is not possible; it is a number from {} to {}",
+                "{key}={value} is invalid: {key} must be a number from {} to {}",
                 Count(least.into()),
                 Count(most.into())
             ))
         };
-        let fill = fill.ok_or(format!("'{typed}' does not say how full: write fill=80%"))?;
+        let fill = fill.ok_or(format!("'{text}' has no fill; add one, such as fill=80%"))?;
         Ok(AgePlan {
-            fill: number("fill", fill.strip_suffix('%').unwrap_or(fill), 1, FULLEST)?,
-            churn: number("churn", churn.unwrap_or("1"), 0, MOST_CHURN)?,
-            files: files.unwrap_or(USUAL_FILES).to_string(),
+            fill: number("fill", fill.strip_suffix('%').unwrap_or(fill), 1, MAX_FILL)?,
+            churn: number("churn", churn.unwrap_or("1"), 0, MAX_CHURN)?,
+            files: files.unwrap_or(DEFAULT_FILES).to_string(),
             seed: seed
-                .map(|text| {
-                    let number = text.parse().map(|Count(seed)| seed);
-                    number.map_err(|_| format!("seed={text} is no seed; it is a number"))
+                .map(|value| {
+                    let number = value.parse().map(|Count(seed)| seed);
+                    number.map_err(|_| format!("seed={value} is invalid: seed must be a number"))
                 })
                 .transpose()?,
         })
@@ -91,8 +91,8 @@ impl FromStr for AgePlan {
 impl TryFrom<String> for AgePlan {
     type Error = String;
 
-    fn try_from(typed: String) -> Result<AgePlan, String> {
-        typed.parse()
+    fn try_from(text: String) -> Result<AgePlan, String> {
+        text.parse()
     }
 }
 
@@ -102,25 +102,25 @@ impl From<AgePlan> for String {
     }
 }
 
-/// What came of ageing.
+/// The result of ageing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Aged {
-    /// Files that stay beside the trial's own tree.
+    /// Files that stay in addition to the trial's own tree.
     pub files: u64,
-    /// Their directories.
+    /// Directories of those files.
     pub directories: u64,
-    /// Their bytes.
+    /// Bytes of those files.
     pub bytes: Bytes,
-    /// Files that were removed on the way.
+    /// Files that were removed during ageing.
     pub removed: u64,
     /// Space in use afterwards, by statfs.
     pub used: Bytes,
-    /// Space there is in all, by statfs.
+    /// Total space, by statfs.
     pub size: Bytes,
 }
 
 impl Aged {
-    /// How full the file system is, in percent of its blocks.
+    /// Blocks in use, in percent of the file system's blocks.
     pub fn fill(&self) -> f64 {
         100.0 * self.used.0 as f64 / self.size.0.max(1) as f64
     }
@@ -131,24 +131,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_age_is_typed_as_it_is_recorded() {
-        for typed in ["fill=80%,churn=3,files=4K-1M,seed=1", "fill=5%,churn=0,files=mix"] {
-            assert_eq!(typed.parse::<AgePlan>().unwrap().to_string(), typed);
+    fn the_text_of_an_age_is_its_recorded_form() {
+        for text in ["fill=80%,churn=3,files=4K-1M,seed=1", "fill=5%,churn=0,files=mix"] {
+            assert_eq!(text.parse::<AgePlan>().unwrap().to_string(), text);
         }
         let usual: AgePlan = "fill=80".parse().unwrap();
         assert_eq!(usual.to_string(), "fill=80%,churn=1,files=lognormal:64K:1.5");
     }
 
     #[test]
-    fn what_no_file_system_can_be_is_refused_with_what_it_can() {
+    fn an_impossible_age_is_refused_with_the_valid_range() {
         for (wrong, hint) in [
             ("", "fill"),
-            ("churn=1", "write fill=80%"),
+            ("churn=1", "fill=80%"),
             ("fill=0%", "1 to 95"),
             ("fill=96%", "1 to 95"),
             ("fill=8O%", "1 to 95"),
             ("fill=80%,churn=101", "0 to 100"),
-            ("fill=80%,seed=x", "is no seed"),
+            ("fill=80%,seed=x", "seed must be a number"),
             ("fill=80%,fill=70%", "twice"),
             ("fil=80%", "'fill'"),
         ] {

@@ -1,8 +1,8 @@
-//! Files that somebody else may have written, opened and read within stated bounds.
+//! Opens and reads untrusted files within stated bounds.
 //!
-//! Whatever reads such a file does it here: it is a regular file, or a pipe that is named as one of this process, and no
-//! more of it is read than its kind may have. So neither a device nor a pipe without an end holds a
-//! command up, and no file takes more memory than its kind.
+//! All code that reads such a file does it here. The file must be regular, or a pipe of this process, and at most
+//! the limit of its kind is read. So neither a device nor an endless pipe blocks a
+//! command, and no file takes more memory than its kind allows.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -11,14 +11,14 @@ use std::path::Path;
 
 use crate::Bytes;
 
-/// The most that a kind of file may have.
+/// The maximum size of a kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What such files are, in the plural.
+    /// Name of the kind, in the plural.
     pub what: &'static str,
-    /// All of it, unpacked where it is compressed.
+    /// Maximum size, uncompressed.
     pub whole: Bytes,
-    /// One line, where it has lines that are read one by one.
+    /// Maximum length of a line, if lines are read one by one.
     pub line: Option<Bytes>,
 }
 
@@ -29,18 +29,18 @@ pub const RECORDS: Limit =
 /// `crash.json`, `schedule.json`, findings of `crash`.
 pub const RESULTS: Limit = Limit { what: "results in JSON", whole: Bytes(256 << 20), line: None };
 
-/// What a person writes: a study, a disk profile, another program's configuration.
+/// Files that people write: a study, a disk profile, another program's configuration.
 pub const WRITTEN: Limit =
     Limit { what: "studies, disk profiles and configurations", whole: Bytes(1 << 20), line: None };
 
 /// A trial's log of requests.
 pub const LOGS: Limit = Limit { what: "logs of requests", whole: Bytes(1 << 30), line: None };
 
-/// What goes into a guest: kernels, modules, programs and what they read.
+/// Parts of a guest: kernels, modules, programs and their data.
 pub const PARTS: Limit =
     Limit { what: "kernels, modules and programs", whole: Bytes(1 << 30), line: None };
 
-/// What a workload works on.
+/// Input of workloads.
 pub const INPUTS: Limit =
     Limit { what: "archives and folders for workloads", whole: Bytes(64 << 30), line: None };
 
@@ -55,15 +55,15 @@ impl Limit {
     }
 }
 
-/// Opens a file to be read. A pipe is opened only where it is named as one of this process (`/dev/stdin`,
+/// Opens a file for reading. A pipe is opened only by a path of this process (`/dev/stdin`,
 /// `/dev/fd/63` of a shell's `<(...)`).
 ///
 /// # Errors
-/// What the system says; that it is a folder, a device, or a pipe or socket with a name of its own.
+/// The system's error; an error if it is a folder, a device, or a named pipe or socket.
 pub fn open(path: &Path) -> io::Result<File> {
     let is_own = ["/dev/fd", "/proc/self/fd", "/dev/stdin"].iter().any(|own| path.starts_with(own));
-    // Looked at before it is opened, for opening does something to some devices, and after, for it may be
-    // another by then, and opening a pipe would wait.
+    // Checked before opening, because opening has side effects on some devices and blocks on a pipe, and after,
+    // because the path may name another file by then.
     check(&fs::metadata(path)?, is_own)?;
     let flags = if is_own { 0 } else { libc::O_NONBLOCK };
     let file = File::options().read(true).custom_flags(flags).open(path)?;
@@ -80,11 +80,12 @@ pub fn check_regular(file: &File) -> io::Result<()> {
 }
 
 fn check(metadata: &Metadata, is_own: bool) -> io::Result<()> {
-    let of = metadata.file_type();
-    if of.is_file() || is_own && of.is_fifo() {
+    let kind = metadata.file_type();
+    if kind.is_file() || is_own && kind.is_fifo() {
         return Ok(());
     }
-    let kinds = [(of.is_dir(), "a folder"), (of.is_fifo(), "a pipe"), (of.is_socket(), "a socket")];
+    let kinds =
+        [(kind.is_dir(), "a folder"), (kind.is_fifo(), "a pipe"), (kind.is_socket(), "a socket")];
     let kind = kinds.iter().find(|(is, _)| *is).map_or("a device", |(_, kind)| *kind);
     Err(io::Error::new(ErrorKind::InvalidInput, format!("it is {kind}; give the path of a file")))
 }
@@ -92,26 +93,26 @@ fn check(metadata: &Metadata, is_own: bool) -> io::Result<()> {
 /// Reads a whole file.
 ///
 /// # Errors
-/// As [`open`]; that it is too large, before more of it is read.
+/// As [`open`]; a file that is too large, before it is read.
 pub fn read(path: &Path, limit: &Limit) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     Bounded::of_file(open(path)?, limit)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Reads a whole file of text.
+/// Reads a whole text file.
 ///
 /// # Errors
-/// As [`read`]; that it is no UTF-8.
+/// As [`read`]; a file that is not UTF-8.
 pub fn read_to_string(path: &Path, limit: &Limit) -> io::Result<String> {
     let text = String::from_utf8(read(path, limit)?);
     text.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
 }
 
-/// Reads the next line with its end into `text`, in place of what is there; how many bytes it has.
+/// Replaces `text` by the next line with its newline; returns its length in bytes.
 ///
 /// # Errors
-/// What the source refused; a line that is too long, before more of it is read.
+/// The source's error; a line that is too long, before the rest of it is read.
 pub fn read_line(
     source: &mut impl BufRead,
     limit: &Limit,
@@ -121,14 +122,13 @@ pub fn read_line(
     let most = limit.line.unwrap_or(limit.whole);
     let length = source.by_ref().take(most.0 + 1).read_until(b'\n', text)?;
     if length as u64 > most.0 {
-        let text =
-            format!("the line is longer than {most}, the most that one of {} has", limit.what);
+        let text = format!("the line is longer than {most}, the limit for lines of {}", limit.what);
         return Err(io::Error::new(ErrorKind::FileTooLarge, text));
     }
     Ok(length)
 }
 
-/// A source of which no more is read than its kind may have.
+/// A reader that fails beyond the limit of its kind.
 #[derive(Debug)]
 pub struct Bounded<R> {
     source: R,
@@ -137,17 +137,17 @@ pub struct Bounded<R> {
 }
 
 impl<R: Read> Bounded<R> {
-    /// Bounds a source from where it stands.
+    /// Bounds a source from its current position.
     pub fn new(source: R, limit: &Limit) -> Bounded<R> {
         Bounded { source, limit: *limit, left: limit.whole.0 }
     }
 }
 
 impl Bounded<File> {
-    /// Bounds an open file, which is to be read from its start.
+    /// Bounds an open file that is read from its start.
     ///
     /// # Errors
-    /// That it is too large: nothing of it is read then.
+    /// A file that is too large; nothing of it is read.
     pub fn of_file(file: File, limit: &Limit) -> io::Result<Bounded<File>> {
         match file.metadata()?.len() > limit.whole.0 {
             true => Err(limit.too_large()),
@@ -158,7 +158,7 @@ impl Bounded<File> {
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // One byte more than there may be tells the end from too much.
+        // One byte beyond the limit distinguishes the end from an excess.
         let most = usize::try_from(self.left + 1).unwrap_or(usize::MAX).min(buffer.len());
         let length = self.source.read(&mut buffer[..most])?;
         match self.left.checked_sub(length as u64) {
@@ -179,7 +179,7 @@ mod tests {
 
     const SMALL: Limit = Limit { what: "notes", whole: Bytes(8), line: Some(Bytes(4)) };
 
-    fn of(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    fn read_small(bytes: &[u8]) -> Result<Vec<u8>, String> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytes).unwrap();
         read(file.path(), &SMALL).map_err(|error| error.to_string())
@@ -187,9 +187,9 @@ mod tests {
 
     #[test]
     fn a_file_is_read_to_its_limit_and_not_beyond() {
-        assert_eq!(of(b"12345678").unwrap(), b"12345678");
+        assert_eq!(read_small(b"12345678").unwrap(), b"12345678");
         assert_eq!(
-            of(b"123456789").unwrap_err(),
+            read_small(b"123456789").unwrap_err(),
             "it is larger than 8 B, and notes are 8 B at most"
         );
         let mut bounded = Bounded::new(io::repeat(1), &SMALL);
@@ -208,16 +208,16 @@ mod tests {
         }
         let mut endless = BufReader::new(io::repeat(1));
         let error = read_line(&mut endless, &SMALL, &mut text).unwrap_err().to_string();
-        assert_eq!(error, "the line is longer than 4 B, the most that one of notes has");
+        assert_eq!(error, "the line is longer than 4 B, the limit for lines of notes");
         assert_eq!(text.len(), 5);
     }
 
     #[test]
-    fn what_is_no_file_is_refused_at_once_and_a_pipe_of_this_process_is_read() {
+    fn a_device_folder_or_named_pipe_is_refused_at_once_and_a_pipe_of_this_process_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
-        assert!(made.success());
+        let status = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(status.success());
         let begin = Instant::now();
         for (path, kind) in
             [(Path::new("/dev/zero"), "a device"), (folder.path(), "a folder"), (&pipe, "a pipe")]

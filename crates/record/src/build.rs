@@ -1,7 +1,7 @@
-//! The source that a program was built from, and how the program's file names it.
+//! The commit that a program was built from, and its stamp in the program's file.
 //!
-//! A commit that changes a document alone must move no lab identity, so the commit stands in a section of its own,
-//! [`SECTION`]: the bytes of a guest and of an identity have it blank.
+//! A commit that changes only a document must not change a lab identity, so the commit is stored in a section of
+//! its own, [`SECTION`], which is blank in the bytes of a guest and of an identity.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 /// The ELF section that holds the stamp of a build.
 pub const SECTION: &str = ".fsdyno.build";
 
-/// The length of that section. A stamp is a commit's hash (64 digits where a repository uses SHA-256), then `+` where
-/// the source differed from it, then zeros; nothing but zeros where no commit is known.
+/// The length of that section. A stamp is a commit's hash (64 digits if a repository uses SHA-256), then `+` if
+/// the source differed from it, then zeros; only zeros if no commit is known.
 pub const STAMP_LENGTH: usize = 72;
 
 /// A build of fsdyno: the commit of its source.
@@ -19,13 +19,13 @@ pub const STAMP_LENGTH: usize = 72;
 pub struct Build {
     /// The hash of the commit, in full.
     pub commit: String,
-    /// Whether the source had changes that were not committed.
+    /// True if the source had uncommitted changes.
     #[serde(default)]
     pub dirty: bool,
 }
 
 impl Build {
-    /// Reads a stamp; none where it is blank.
+    /// Reads a stamp; none if it is blank.
     pub fn of_stamp(stamp: &[u8]) -> Option<Build> {
         let end = stamp.iter().position(|byte| *byte == 0).unwrap_or(stamp.len());
         let text = std::str::from_utf8(&stamp[..end]).ok().filter(|text| !text.is_empty())?;
@@ -42,7 +42,7 @@ impl fmt::Display for Build {
     }
 }
 
-/// A version with its build: `0.1.0 (7d48d33aa10c)`, or `0.1.0` where the build is not known.
+/// A version with its build: `0.1.0 (7d48d33aa10c)`, or `0.1.0` if the build is not known.
 pub fn program(version: &str, build: Option<&Build>) -> String {
     build.map_or_else(|| version.to_string(), |build| format!("{version} ({build})"))
 }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_is_a_commit_and_whether_the_source_differed_from_it() {
+    fn a_stamp_holds_a_commit_and_a_dirty_mark() {
         let of = |text: &str| {
             let mut stamp = [0; STAMP_LENGTH];
             stamp[..text.len()].copy_from_slice(text.as_bytes());

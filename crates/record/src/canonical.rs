@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// JSON with the keys of every object sorted and no space (the parts of RFC 8785 that this
-/// project's records need: they hold no floating-point numbers where a hash is taken).
+/// Canonical JSON: sorted keys and no white space (the parts of RFC 8785 that this
+/// project's records need: hashed values hold no floating-point numbers).
 ///
 /// # Errors
 /// Only what `serde_json` reports for a value that has no JSON form.
@@ -29,17 +29,17 @@ fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// SHA-256 of bytes that come one after the other.
+/// An incremental SHA-256.
 #[derive(Clone, Debug, Default)]
 pub struct Hash(Sha256);
 
 impl Hash {
-    /// Takes the next bytes.
-    pub fn take(&mut self, bytes: &[u8]) {
+    /// Adds bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The hash of all of them, in lower-case hex.
+    /// The hash of all bytes, in lower-case hex.
     pub fn hex(self) -> String {
         hex(&self.0.finalize())
     }

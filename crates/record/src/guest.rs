@@ -1,5 +1,5 @@
-//! Where things are in the lab's guest: the agreement between the lab, which builds it, and the
-//! agent, which wakes up in it.
+//! Addresses and paths in the lab's guest: the contract between the lab, which builds it, and the
+//! agent, which runs in it.
 
 /// PCI address of the mailbox (an ivshmem-plain device; its memory is region 2).
 pub const MAILBOX_PCI: &str = "0000:00:10.0";
@@ -13,7 +13,7 @@ pub const LOG_PCI: &str = "0000:00:0e.0";
 /// PCI slot number of the request log's memory.
 pub const LOG_SLOT: u8 = 0x0e;
 
-/// PCI address of the workload's input file, where there is one.
+/// PCI address of the workload's input file, if any.
 pub const INPUT_PCI: &str = "0000:00:0f.0";
 
 /// PCI slot number of the input file.
@@ -27,24 +27,25 @@ pub fn disk_pci(index: u8) -> String {
     format!("0000:00:{:02x}.0", DISK_SLOT + index)
 }
 
-/// The I/O port of QEMU's pvpanic device: what is written there stops a machine that is to be saved.
+/// The I/O port of QEMU's pvpanic device: a write to it stops a machine that is to be saved.
 pub const STOP_PORT: u64 = 0x505;
 
-/// What is written there (`PVPANIC_PANICKED`, the kernel's uapi/misc/pvpanic.h).
+/// The byte to write to [`STOP_PORT`] (`PVPANIC_PANICKED`, the kernel's uapi/misc/pvpanic.h).
 pub const STOP_EVENT: u8 = 1;
 
-/// The list of modules to load: one absolute path a line in dependency order, parameters after a
+/// The list of modules to load: one absolute path per line in dependency order, parameters after a
 /// space.
 pub const MODULE_LIST: &str = "/lab/modules";
 
-/// A file that only takes room, and how many loops are to follow each unlink(2): what benches change to
-/// see whether a comparison tells what means something from what means nothing. No usual guest has them.
+/// A file that only takes space. Benches vary it to see that a comparison ignores what changes nothing;
+/// guests normally lack it.
 pub const PADDING: &str = "/lab/padding";
-/// See [`PADDING`]; a decimal number.
+/// The number of spin loops after each unlink(2), decimal: a planted slowdown that a comparison must find.
+/// Guests normally lack it.
 pub const PLANTED: &str = "/lab/planted";
 
 /// The folder of tools (mkfs, check, ...) in the guest.
 pub const TOOL_FOLDER: &str = "/bin";
 
-/// What the kernel's command line hands to PID 1 after `--`.
+/// Arguments of PID 1: the part of the kernel's command line after `--`.
 pub const INIT_ARGUMENTS: &[&str] = &["agent", "--guest"];

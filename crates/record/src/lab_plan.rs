@@ -1,4 +1,4 @@
-//! What a trial's lab is made of: disks, memory, kernel, CPU, and how the guest comes up.
+//! The lab of a trial: disks, memory, kernel, CPU and boot mode.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,41 +14,41 @@ use crate::units::Bytes;
 pub struct LabPlan {
     /// The disk; with a RAID, each of its disks.
     pub disk: DiskPlan,
-    /// How several such disks are put together, where there are several.
+    /// The array over several such disks, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<RaidPlan>,
     /// The second disk, for an external journal or log (`{journal}` in a file system's spec).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<DiskPlan>,
-    /// Size of the partition on the second disk that the journal or log gets.
+    /// Size of the partition for the journal or log on the second disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal_size: Option<Bytes>,
     /// Size of the file system; none takes the whole disk or array.
     pub size: Option<Bytes>,
     /// RAM of the guest.
     pub ram: Bytes,
-    /// Memory that can cache files at the start of the first phase, where it was asked for; the
-    /// rest of the guest's RAM is then held by the agent.
+    /// Memory that can cache files at the start of the first phase, if requested; the
+    /// agent then holds the rest of the guest's RAM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cacheable: Option<Bytes>,
-    /// The block scheduler of each disk; none takes the disk file's.
+    /// The block scheduler of each disk; none takes the disk profile's.
     pub scheduler: Option<String>,
-    /// Kernel release, as `uname -r` prints it; of several builds of one release `RELEASE@FILE`, with
-    /// what was typed for each.
+    /// Kernel release, as `uname -r` prints it; for several builds of one release `RELEASE@REQUEST`, with
+    /// the value of `--kernel`.
     pub kernel: String,
-    /// How fast the guest's CPU is.
-    #[serde(default, skip_serializing_if = "CpuPlan::is_usual")]
+    /// Speed of the guest's CPU.
+    #[serde(default, skip_serializing_if = "CpuPlan::is_default")]
     pub cpu: CpuPlan,
-    /// How the guest comes up.
+    /// Boot mode of the guest.
     #[serde(default, skip_serializing_if = "BootPlan::is_cold")]
     pub boot: BootPlan,
-    /// What executes its instructions.
+    /// Executor of the guest's instructions.
     #[serde(default, skip_serializing_if = "AccelPlan::is_exact")]
     pub accel: AccelPlan,
 }
 
 impl LabPlan {
-    /// One such disk, used whole, in a guest of so much RAM; all else as usual.
+    /// A guest with one disk, used whole, and `ram` of memory; the rest has defaults.
     pub fn new(disk: DiskPlan, ram: Bytes, kernel: &str) -> LabPlan {
         LabPlan {
             disk,
@@ -71,45 +71,45 @@ impl LabPlan {
         kernel_names(&self.kernel).0
     }
 
-    /// What `--kernel` takes to bring this kernel again.
-    pub fn kernel_typed(&self) -> &str {
+    /// The value of `--kernel` that selects this kernel again.
+    pub fn kernel_request(&self) -> &str {
         kernel_names(&self.kernel).1
     }
 
-    /// How many modelled disks the guest has: those of the file system, and that of its journal.
+    /// Number of modelled disks: those of the file system and that of its journal.
     pub fn disks(&self) -> u32 {
         self.data_disks() + u32::from(self.journal.is_some())
     }
 
-    /// How many disks the file system itself lies on; none, if it lies in memory.
+    /// Number of disks that the file system itself lies on; 0 if it lies in memory.
     pub fn data_disks(&self) -> u32 {
         if self.in_memory() { 0 } else { self.raid.map_or(1, |raid| raid.disks) }
     }
 
-    /// Whether the file system lies in the guest's memory, and on no disk.
+    /// Returns true if the file system lies in the guest's memory, on no disk.
     pub fn in_memory(&self) -> bool {
         self.disk.name == DiskPlan::MEMORY
     }
 }
 
-/// The release of a kernel as plans name it, and what `--kernel` took for it: `release@typed` where several
-/// builds have one release, else the same twice.
+/// Splits a kernel as plans name it into its release and the value of `--kernel`: `release@request` if several
+/// builds have one release, else both are equal.
 pub fn kernel_names(kernel: &str) -> (&str, &str) {
     kernel.split_once('@').unwrap_or((kernel, kernel))
 }
 
-/// A disk of the catalog, or of a file of the user's, with its file's whole content, so that the
-/// plan says what was modelled.
+/// A disk of the catalog or of a user's file, with the whole profile, so that the
+/// plan records what was modelled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiskPlan {
-    /// Its name in the catalog, or the name of its file.
+    /// Name in the catalog, or name of the file.
     pub name: String,
-    /// The disk's file as JSON; the disk crate gives it meaning. Whole numbers and strings only.
+    /// The disk profile as JSON; the disk crate interprets it. Whole numbers and strings only.
     pub spec: Shared<Value>,
 }
 
 impl DiskPlan {
-    /// The name of no disk at all: the file system lies in memory.
+    /// The name that stands for no disk: the file system lies in memory.
     pub const MEMORY: &str = "memory";
 
     /// No disk.
@@ -124,26 +124,25 @@ impl DiskPlan {
 pub struct RaidPlan {
     /// The level: 0, 1, 5 or 10.
     pub level: u32,
-    /// How many disks.
+    /// Number of disks.
     pub disks: u32,
-    /// Bytes that lie on one disk before the next one's turn; none leaves it to mdadm.
+    /// Consecutive bytes on one disk; none leaves it to mdadm.
     pub chunk: Option<Bytes>,
 }
 
-/// The most disks of an array: each is a PCI device and a server of the guest.
-const MOST_DISKS: u32 = 8;
+/// Maximum number of disks of an array: each is a PCI device and a server of the guest.
+const MAX_DISKS: u32 = 8;
 
-/// Where the bytes of an array begin on each of its disks. mdadm's own choice grows with the disk (up
-/// to 128 MiB, room for a reshape); a stated one makes sizes exact, and is a MiB after its superblock.
+/// Offset of an array's data on each of its disks. mdadm's own choice grows with the disk (up
+/// to 128 MiB, reserved for a reshape); a stated one makes sizes exact, and is a MiB after its superblock.
 pub const MD_DATA_OFFSET: Bytes = Bytes(1 << 20);
 
 /// Chunks are whole pages, and at most a MiB, in which partitions are aligned.
-const LEAST_CHUNK: u64 = 4 << 10;
-const MOST_CHUNK: u64 = 1 << 20;
+const MIN_CHUNK: u64 = 4 << 10;
+const MAX_CHUNK: u64 = 1 << 20;
 
 impl RaidPlan {
-    /// Disks whose bytes the user gets: the capacity of the array in units of one disk, times two
-    /// so that an odd RAID 10 has a whole number.
+    /// The capacity of the array in half disks, so that an odd RAID 10 has a whole number.
     pub fn half_disks_of_data(self) -> u64 {
         let disks = u64::from(self.disks);
         match self.level {
@@ -168,33 +167,33 @@ impl fmt::Display for RaidPlan {
 impl FromStr for RaidPlan {
     type Err = String;
 
-    fn from_str(typed: &str) -> Result<RaidPlan, String> {
-        let (shape, chunk) = typed.split_once(':').map_or((typed, None), |(a, b)| (a, Some(b)));
+    fn from_str(text: &str) -> Result<RaidPlan, String> {
+        let (shape, chunk) = text.split_once(':').map_or((text, None), |(a, b)| (a, Some(b)));
         let parts = shape.split_once('x').and_then(|(level, disks)| {
             Some(RaidPlan { level: level.parse().ok()?, disks: disks.parse().ok()?, chunk: None })
         });
         let mut raid = parts.ok_or(format!(
-            "'{typed}' is no RAID; it is LEVELxDISKS, such as 5x3, or with a chunk size: 5x3:64K"
+            "'{text}' is not a RAID; write LEVELxDISKS, such as 5x3, or with a chunk size: 5x3:64K"
         ))?;
         let least = match raid.level {
             0 | 1 | 10 => 2,
             5 => 3,
-            other => return Err(format!("there is no RAID {other} here; it is 0, 1, 5 or 10")),
+            other => return Err(format!("RAID {other} is not supported; use 0, 1, 5 or 10")),
         };
-        if !(least..=MOST_DISKS).contains(&raid.disks) {
+        if !(least..=MAX_DISKS).contains(&raid.disks) {
             return Err(format!(
-                "RAID {} takes {least} to {MOST_DISKS} disks here, not {}",
+                "RAID {} takes {least} to {MAX_DISKS} disks, not {}",
                 raid.level, raid.disks
             ));
         }
         if let Some(chunk) = chunk {
             let size = chunk.parse().ok().filter(|Bytes(size)| {
-                size.is_power_of_two() && (LEAST_CHUNK..=MOST_CHUNK).contains(size)
+                size.is_power_of_two() && (MIN_CHUNK..=MAX_CHUNK).contains(size)
             });
             raid.chunk = Some(size.ok_or(format!(
-                "'{chunk}' is no chunk size; it is a power of two from {} to {}",
-                Bytes(LEAST_CHUNK),
-                Bytes(MOST_CHUNK)
+                "'{chunk}' is not a chunk size; it must be a power of two from {} to {}",
+                Bytes(MIN_CHUNK),
+                Bytes(MAX_CHUNK)
             ))?);
             if raid.level == 1 {
                 return Err(format!("RAID 1 has no chunks; write {shape}"));
@@ -207,8 +206,8 @@ impl FromStr for RaidPlan {
 impl TryFrom<String> for RaidPlan {
     type Error = String;
 
-    fn try_from(typed: String) -> Result<RaidPlan, String> {
-        typed.parse()
+    fn try_from(text: String) -> Result<RaidPlan, String> {
+        text.parse()
     }
 }
 
@@ -218,11 +217,11 @@ impl From<RaidPlan> for String {
     }
 }
 
-/// The speed of the guest's CPU in instructions a nanosecond, a power of two: `1/4`, `1`, `2`.
+/// The speed of the guest's CPU in instructions per nanosecond, a power of two: `1/4`, `1`, `2`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CpuPlan {
-    /// Its logarithm to the base of two: 0 is one instruction a nanosecond.
+    /// Binary logarithm of the speed: 0 is one instruction per nanosecond.
     pub log2: i32,
 }
 
@@ -230,8 +229,8 @@ pub struct CpuPlan {
 const CPU_RANGE: std::ops::RangeInclusive<i32> = -6..=3;
 
 impl CpuPlan {
-    /// Whether it is one instruction a nanosecond, as usual.
-    pub fn is_usual(&self) -> bool {
+    /// Returns true for one instruction per nanosecond.
+    pub fn is_default(&self) -> bool {
         self.log2 == 0
     }
 }
@@ -246,8 +245,8 @@ impl fmt::Display for CpuPlan {
 impl FromStr for CpuPlan {
     type Err = String;
 
-    fn from_str(typed: &str) -> Result<CpuPlan, String> {
-        let (numerator, denominator) = typed.split_once('/').unwrap_or((typed, "1"));
+    fn from_str(text: &str) -> Result<CpuPlan, String> {
+        let (numerator, denominator) = text.split_once('/').unwrap_or((text, "1"));
         let log2 = |text: &str| {
             let n: u32 = text.parse().ok().filter(|n: &u32| n.is_power_of_two())?;
             Some(n.trailing_zeros() as i32)
@@ -256,8 +255,8 @@ impl FromStr for CpuPlan {
         match log2.filter(|log2| CPU_RANGE.contains(log2)) {
             Some(log2) => Ok(CpuPlan { log2 }),
             None => Err(format!(
-                "'{typed}' is no speed of the lab's CPU; it is a power of two in instructions a \
-                 nanosecond, from {} to {}",
+                "'{text}' is not a speed of the lab's CPU; it must be a power of two in \
+                 instructions per nanosecond, from {} to {}",
                 CpuPlan { log2: *CPU_RANGE.start() },
                 CpuPlan { log2: *CPU_RANGE.end() }
             )),
@@ -268,8 +267,8 @@ impl FromStr for CpuPlan {
 impl TryFrom<String> for CpuPlan {
     type Error = String;
 
-    fn try_from(typed: String) -> Result<CpuPlan, String> {
-        typed.parse()
+    fn try_from(text: String) -> Result<CpuPlan, String> {
+        text.parse()
     }
 }
 
@@ -279,25 +278,25 @@ impl From<CpuPlan> for String {
     }
 }
 
-/// How a guest comes up.
+/// The boot mode of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BootPlan {
-    /// The kernel boots anew.
+    /// A cold boot of the kernel.
     #[default]
     Cold,
-    /// It goes on from a snapshot of a guest that had booted; the snapshot is part of the lab's
+    /// Resumes a snapshot of a booted guest; the snapshot is part of the lab's
     /// identity.
     Snapshot,
 }
 
 impl BootPlan {
-    /// Every way, with the name that `--boot` takes and what it means.
+    /// All modes, with the name that `--boot` takes and a description.
     pub const ALL: &[(&str, &str, BootPlan)] = &[
-        ("cold", "The kernel boots anew: the same digits on every machine", BootPlan::Cold),
+        ("cold", "Boot the kernel: bit-identical results on every machine", BootPlan::Cold),
         (
             "snapshot",
-            "From a snapshot of a booted guest: faster, the same digits with the same snapshot",
+            "Resume a snapshot of a booted guest: faster; bit-identical with the same snapshot",
             BootPlan::Snapshot,
         ),
     ];
@@ -307,28 +306,28 @@ impl BootPlan {
         Self::ALL.iter().find(|(_, _, boot)| *boot == self).map_or("", |(name, _, _)| name)
     }
 
-    /// Whether the kernel boots anew, as usual.
+    /// Returns true for a cold boot, the default.
     pub fn is_cold(&self) -> bool {
         *self == BootPlan::Cold
     }
 }
 
-/// What executes a guest's instructions.
+/// The executor of a guest's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccelPlan {
     /// QEMU, instruction by instruction in virtual time.
     #[default]
     Tcg,
-    /// This host's own CPU, in its time: no digit repeats, and there is no lab identity.
+    /// This host's own CPU, in real time: nothing is bit-identical, and there is no lab identity.
     Kvm,
 }
 
 impl AccelPlan {
-    /// Every one, with the name that `--accel` takes and what it means.
+    /// All executors, with the name that `--accel` takes and a description.
     pub const ALL: &[(&str, &str, AccelPlan)] = &[
-        ("tcg", "QEMU, in virtual time: digits repeat", AccelPlan::Tcg),
-        ("kvm", "This host's CPU, in its own time: faster, and no digit repeats", AccelPlan::Kvm),
+        ("tcg", "QEMU, in virtual time: bit-identical results", AccelPlan::Tcg),
+        ("kvm", "This host's CPU, in real time: faster, not bit-identical", AccelPlan::Kvm),
     ];
 
     /// The name that `--accel` takes.
@@ -336,7 +335,7 @@ impl AccelPlan {
         Self::ALL.iter().find(|(_, _, accel)| *accel == self).map_or("", |(name, _, _)| name)
     }
 
-    /// Whether digits repeat, as usual.
+    /// Returns true if results are bit-identical, the default.
     pub fn is_exact(&self) -> bool {
         *self == AccelPlan::Tcg
     }
@@ -347,9 +346,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_raid_is_typed_as_it_is_recorded() {
-        for typed in ["0x2", "1x2", "5x3", "10x4", "10x3", "5x8", "5x3:64K", "0x2:1024K"] {
-            assert_eq!(typed.parse::<RaidPlan>().unwrap().to_string(), typed);
+    fn the_text_of_a_raid_is_its_recorded_form() {
+        for text in ["0x2", "1x2", "5x3", "10x4", "10x3", "5x8", "5x3:64K", "0x2:1024K"] {
+            assert_eq!(text.parse::<RaidPlan>().unwrap().to_string(), text);
         }
         for (wrong, hint) in [
             ("5", "5x3"),
@@ -366,16 +365,16 @@ mod tests {
     }
 
     #[test]
-    fn an_array_holds_what_its_level_leaves() {
-        let halves = |typed: &str| typed.parse::<RaidPlan>().unwrap().half_disks_of_data();
+    fn an_array_has_the_capacity_of_its_level() {
+        let halves = |text: &str| text.parse::<RaidPlan>().unwrap().half_disks_of_data();
         assert_eq!(["0x3", "1x2", "5x3", "10x4", "10x3"].map(halves), [6, 2, 4, 4, 3]);
     }
 
     #[test]
-    fn a_speed_is_typed_as_it_is_recorded() {
-        for (typed, log2) in [("1/64", -6), ("1/2", -1), ("1", 0), ("8", 3)] {
-            let cpu: CpuPlan = typed.parse().unwrap();
-            assert_eq!((cpu.log2, cpu.to_string().as_str()), (log2, typed));
+    fn the_text_of_a_speed_is_its_recorded_form() {
+        for (text, log2) in [("1/64", -6), ("1/2", -1), ("1", 0), ("8", 3)] {
+            let cpu: CpuPlan = text.parse().unwrap();
+            assert_eq!((cpu.log2, cpu.to_string().as_str()), (log2, text));
         }
         for wrong in ["0", "3", "1/3", "16", "1/128", "", "1/0", "x"] {
             assert!(wrong.parse::<CpuPlan>().unwrap_err().contains("1/64 to 8"), "{wrong}");
@@ -383,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boot_is_typed_as_it_is_recorded() {
+    fn the_name_of_a_boot_mode_is_its_recorded_form() {
         for (name, _, boot) in BootPlan::ALL {
             assert_eq!(serde_json::to_value(boot).unwrap(), *name);
             assert_eq!(boot.name(), *name);

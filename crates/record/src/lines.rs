@@ -1,7 +1,7 @@
-//! Reads `trials.ndjson` and `series.ndjson`: one record a line, the last of which a crash may have torn off.
+//! Reads `trials.ndjson` and `series.ndjson`: one record per line; a crash may have torn the last one.
 //!
-//! Whoever opens a result folder, to show it or to go on in it, reads it here, so both take the
-//! same bytes for a trial, for a torn line and for somebody else's file.
+//! Reporting and resuming both read a result folder here, so they agree on what is a record,
+//! a torn line or a foreign file.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
@@ -13,24 +13,24 @@ use crate::{SCHEMA, Trial};
 /// Name of the file of records in a result folder.
 pub const FILE: &str = "trials.ndjson";
 
-/// How every line begins, for `schema` is the first field of a record.
+/// The start of every line, since `schema` is the first field of a record.
 const BEGIN: &[u8] = b"{\"schema\":";
 
-/// What was read of `trials.ndjson`.
+/// The contents of `trials.ndjson`.
 pub type Lines = LinesOf<Trial>;
 
-/// What was read of a file of records, one a line, each of which begins with its schema.
+/// The contents of a file of records, one per line, each of which begins with its schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinesOf<T> {
-    /// The records that were kept, in the order of the lines.
+    /// The selected records, in the order of the lines.
     pub records: Vec<T>,
-    /// How many bytes, from the start, hold each of them: where its line ends, with its newline.
+    /// The offset of the end of each record's line, newline included.
     pub ends: Vec<usize>,
-    /// How many bytes, from the start, hold all of them.
+    /// The offset of the end of the last good line.
     pub good: usize,
-    /// Whether the last of them lacks its newline.
+    /// True if the last record lacks its newline.
     pub unended: bool,
-    /// The number of a last line, from one, that was cut off while it was written.
+    /// The number, from one, of a last line that was cut off while it was written.
     pub torn: Option<usize>,
 }
 
@@ -43,46 +43,46 @@ impl<T> Default for LinesOf<T> {
 /// A line that is neither a trial nor the torn beginning of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Which, from one.
+    /// Line number, from one.
     pub line: usize,
-    /// What is wrong with it.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What is wrong with a line.
+/// A fault of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A newer fsdyno wrote it, with this schema.
     Newer(u64),
-    /// It is no trial.
+    /// It is not a record.
     Broken(String),
 }
 
-/// Why lines could not be read.
+/// An error of reading lines.
 #[derive(Debug)]
 pub enum ReadError {
     /// The source failed.
     Io(io::Error),
-    /// A line is no record.
+    /// A line is not a record.
     Bad(BadLine),
 }
 
-/// Reads the bytes of a whole file of records, trials or what lies beside them.
+/// Reads the bytes of a whole file of records: trials or a sidecar.
 ///
 /// # Errors
-/// The first line that is no record; a torn last one is none.
+/// The first line that is not a record, except a torn last one.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<LinesOf<T>, BadLine> {
     read_from(bytes, Some).map_err(|error| match error {
         ReadError::Bad(bad) => bad,
-        // Memory does not fail.
+        // Reading memory does not fail.
         ReadError::Io(error) => BadLine { line: 0, fault: Fault::Broken(error.to_string()) },
     })
 }
 
-/// Reads an open file from where it stands, a line at a time; of each record what `keep` makes of it.
+/// Reads an open file from its current position, line by line; stores what `keep` returns for each record.
 ///
 /// # Errors
-/// As [`read_from`]; a file with more than records may have.
+/// As [`read_from`]; a file beyond the limit of records.
 pub fn read_file<T: DeserializeOwned, K>(
     file: impl Read,
     keep: impl FnMut(T) -> Option<K>,
@@ -90,16 +90,16 @@ pub fn read_file<T: DeserializeOwned, K>(
     read_from(BufReader::new(Bounded::new(file, &RECORDS)), keep)
 }
 
-/// Reads a file line by line, so that a large one is never there twice, as text and as records; of each record
-/// what `keep` makes of it.
+/// Reads a file line by line, so that memory never holds a large one both as text and as records; stores
+/// what `keep` returns for each record.
 ///
 /// # Errors
-/// As [`read`], and what the source itself refused.
+/// As [`read`]; an error of the source.
 pub fn read_from<T: DeserializeOwned, K>(
     mut source: impl BufRead,
     mut keep: impl FnMut(T) -> Option<K>,
 ) -> Result<LinesOf<K>, ReadError> {
-    // Whether some record was read, kept or not.
+    // True if any record was read, selected or not.
     let mut found = false;
     let mut lines = LinesOf::default();
     let mut text = Vec::new();
@@ -116,12 +116,12 @@ pub fn read_from<T: DeserializeOwned, K>(
         let with_end = text.as_slice();
         let ended = with_end.ends_with(b"\n");
         let blank = with_end.iter().all(u8::is_ascii_whitespace);
-        let mut kept = None;
+        let mut selected = None;
         if !blank {
             match parse(with_end) {
                 Ok(record) => {
                     found = true;
-                    kept = keep(record);
+                    selected = keep(record);
                     lines.unended = !ended;
                 }
                 Err(Wrong::Newer(schema)) => {
@@ -138,7 +138,7 @@ pub fn read_from<T: DeserializeOwned, K>(
             }
         }
         lines.good += with_end.len();
-        if let Some(record) = kept {
+        if let Some(record) = selected {
             lines.records.push(record);
             lines.ends.push(lines.good);
         }
@@ -146,10 +146,10 @@ pub fn read_from<T: DeserializeOwned, K>(
     Ok(lines)
 }
 
-/// Whether a line without its newline is the beginning of a record. A writer ends each line with
-/// its newline in one write, so a crash leaves a prefix, perhaps one cut through a letter of
-/// several bytes or filled up with zeros. In a file without any trial the prefix has to be long
-/// enough to be told from what somebody else wrote.
+/// Returns true if a line without its newline is the beginning of a record. A writer writes each line
+/// with its newline at once, so a crash leaves a prefix, which may end within a multi-byte
+/// character or be filled up with zeros. In a file without any record the prefix must be long
+/// enough to distinguish it from a foreign file.
 fn is_torn(text: &[u8], error: &serde_json::Error, first: bool) -> bool {
     let is_text = std::str::from_utf8(text).is_ok() && !text.contains(&0);
     let short = BEGIN.starts_with(text) || text.iter().all(|byte| *byte == 0);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_wrote_is_never_a_torn_trial() {
+    fn a_foreign_line_is_never_a_torn_trial() {
         for foreign in ["{\"mine\": [1,2,3]}", "{\"mine\": [1,2", "{", "\0\0", "[", "mine"] {
             let bad = read_trials(foreign.as_bytes()).unwrap_err();
             assert!(matches!(bad, BadLine { line: 1, fault: Fault::Broken(_) }), "{foreign}");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_schema_is_told_even_where_it_is_the_last_line() {
+    fn a_newer_schema_is_reported_even_in_the_last_line() {
         let bad = read_trials(b"{\"schema\":2,\"shape\":\"unknown\"}").unwrap_err();
         assert_eq!(bad.fault, Fault::Newer(2));
     }

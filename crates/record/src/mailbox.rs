@@ -1,4 +1,4 @@
-//! The memory through which a venue and its agent talk: job in, progress and report out.
+//! The memory that a venue and its agent share: job in, progress and report out.
 //!
 //! On a host it is a memfd inherited by the child; in the lab a PCI memory region of the guest.
 //! It needs no system call and no interrupt while the trial runs, so watching costs the trial
@@ -19,7 +19,7 @@ const REPORT_AT: usize = (1 << 20) / 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Word {
-    /// Set by the venue when the job is in place.
+    /// Set by the venue when the job is complete.
     Magic = 0,
     /// Length of the job in bytes.
     JobLength = 1,
@@ -29,37 +29,37 @@ pub enum Word {
     Stage = 3,
     /// Index of the current phase.
     Phase = 4,
-    /// How many phases there are.
+    /// Number of phases.
     Phases = 5,
     /// Ops done in this trial.
     OpsDone = 6,
-    /// Ops there will be in this trial.
+    /// Total ops of this trial.
     OpsTotal = 7,
-    /// The agent's clock at the last beat, in nanoseconds.
+    /// The agent's clock at the last update, in nanoseconds.
     Now = 8,
-    /// Requests that the disks' servers have answered: a second sign of life.
+    /// Requests that the disks' servers have answered: a second sign of progress.
     Requests = 9,
     /// Bytes of the modelled disk that are stored.
     Stored = 10,
     /// The guest's processor's own clock (rdtsc, in the lab nanoseconds since power on) when it
     /// stopped to be saved.
     StoppedAt = 11,
-    /// Bytes that the disks' servers were done with writing, those outside the trial's phases too.
+    /// Bytes that the disks' servers completed writing, including those outside the trial's phases.
     Written = 12,
 }
 
-/// Where a trial is.
+/// The stage of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u64)]
 pub enum Stage {
     /// Nothing from the agent yet.
     Starting = 0,
-    /// The agent runs; the next thing it does is to read its job.
+    /// The agent runs; next it reads its job.
     Ready = 1,
     /// mkfs and mount.
     Preparing = 2,
-    /// In a phase.
+    /// Running a phase.
     Running = 3,
     /// Between phases: sync, remount.
     Gap = 4,
@@ -72,7 +72,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// What it counts as in a record's account of host time.
+    /// The name in a record's account of host time.
     pub fn account(self) -> &'static str {
         match self {
             Stage::Starting | Stage::Ready => "boot",
@@ -85,7 +85,7 @@ impl Stage {
         }
     }
 
-    /// The stage of a number; one that is none counts as [`Stage::Starting`].
+    /// The stage of a number; an unknown number is [`Stage::Starting`].
     pub fn from_word(word: u64) -> Stage {
         use Stage::*;
         [Starting, Ready, Preparing, Running, Gap, Verifying, Checking, Done]
@@ -94,7 +94,7 @@ impl Stage {
             .unwrap_or(Starting)
     }
 
-    /// In one word, as logs name it.
+    /// The name in logs.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Starting => "starting",
@@ -109,18 +109,18 @@ impl Stage {
     }
 }
 
-/// What the venue sees of a running trial.
+/// The progress of a running trial, as the venue sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Where it is.
+    /// The stage.
     pub stage: Stage,
     /// Index of the current phase.
     pub phase: u64,
-    /// How many phases there are.
+    /// Number of phases.
     pub phases: u64,
     /// Ops done.
     pub ops_done: u64,
-    /// Ops there will be.
+    /// Total ops.
     pub ops_total: u64,
     /// The agent's clock.
     pub now: crate::Nanos,
@@ -128,23 +128,23 @@ pub struct Progress {
     pub requests: u64,
 }
 
-/// What is wrong with a mailbox.
+/// An error of a mailbox.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum MailboxError {
     /// The memory is smaller than [`SIZE`].
-    #[error("the mailbox is {0} bytes; it must be {SIZE}")]
+    #[error("the mailbox has {0} bytes; it must have {SIZE}")]
     TooSmall(usize),
-    /// Nobody has put a job there.
+    /// The venue has written no job.
     #[error("the mailbox holds no job")]
     NoJob,
-    /// Job or report do not fit.
-    #[error("{what} is {length} bytes; the mailbox takes {limit}")]
+    /// The job or report does not fit.
+    #[error("{what} has {length} bytes; the mailbox takes {limit}")]
     TooLong {
         /// `the job` or `the report`.
         what: &'static str,
-        /// How long it is.
+        /// Its length in bytes.
         length: usize,
-        /// How long it may be.
+        /// The maximum length.
         limit: usize,
     },
 }
@@ -176,13 +176,13 @@ impl<'a> Mailbox<'a> {
         self.0[word as usize].store(value, Ordering::Release);
     }
 
-    /// Adds to one word, modulo 2^64: several disks' servers count in the same.
+    /// Adds to one word, modulo 2^64: the servers of several disks share a word.
     #[inline]
     pub fn add(&self, word: Word, value: u64) {
         self.0[word as usize].fetch_add(value, Ordering::AcqRel);
     }
 
-    /// Venue: puts the job in place.
+    /// Venue: writes the job.
     ///
     /// # Errors
     /// [`MailboxError::TooLong`].
@@ -193,7 +193,7 @@ impl<'a> Mailbox<'a> {
         Ok(())
     }
 
-    /// Agent: takes the job.
+    /// Agent: reads the job.
     ///
     /// # Errors
     /// [`MailboxError::NoJob`].
@@ -204,7 +204,7 @@ impl<'a> Mailbox<'a> {
         Ok(self.take(JOB_AT, REPORT_AT, self.get(Word::JobLength)))
     }
 
-    /// Agent: puts the report in place and says that it is complete.
+    /// Agent: writes the report and marks it complete.
     ///
     /// # Errors
     /// [`MailboxError::TooLong`].
@@ -221,7 +221,7 @@ impl<'a> Mailbox<'a> {
         (length > 0).then(|| self.take(REPORT_AT, SIZE / 8, length))
     }
 
-    /// Venue: where the trial is.
+    /// Venue: the trial's progress.
     pub fn progress(&self) -> Progress {
         Progress {
             stage: Stage::from_word(self.get(Word::Stage)),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_a_lying_length_is_cut() {
+    fn a_job_that_does_not_fit_is_refused_and_a_false_length_is_cut() {
         let memory = memory();
         let mailbox = Mailbox::new(&memory).unwrap();
         assert!(mailbox.put_job(&vec![1; 1 << 20]).is_err());
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_memory_is_no_mailbox() {
+    fn too_little_memory_is_refused() {
         assert!(matches!(Mailbox::new(&[]), Err(MailboxError::TooSmall(0))));
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel's table of mounts, /proc/PID/mountinfo: what its lines mean (proc(5)).
+//! Parses the kernel's mount table, /proc/PID/mountinfo (proc(5)).
 
 use std::fs;
 use std::io;
@@ -9,16 +9,16 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub struct MountLine {
     /// The number of the mount.
     pub id: u64,
-    /// The number of what is mounted, major and minor. A file system of several devices, as of none, has one
-    /// of its own, with major 0.
+    /// Device number of the file system, major and minor. A file system on several devices or on none has an
+    /// anonymous one, with major 0.
     pub device: (u32, u32),
-    /// Where it is mounted.
+    /// The mount point.
     pub at: String,
     /// The mount's own options.
     pub options: String,
-    /// Its type.
+    /// File system type.
     pub kind: String,
-    /// What it calls its source: mostly a device's path, but any text.
+    /// The source: mostly a device's path, but any text.
     pub source: String,
     /// The file system's options.
     pub superblock: String,
@@ -33,15 +33,15 @@ impl MountLine {
         Some(MountLine {
             id,
             device: (major.parse().ok()?, minor.parse().ok()?),
-            at: unescaped(left.nth(1)?),
+            at: unescape(left.nth(1)?),
             options: left.next().unwrap_or_default().to_string(),
             kind: right.next()?.to_string(),
-            source: unescaped(right.next().unwrap_or_default()),
+            source: unescape(right.next().unwrap_or_default()),
             superblock: right.next().unwrap_or_default().to_string(),
         })
     }
 
-    /// Type, own options and the file system's, as a record's conditions have them.
+    /// Type, mount options and file system options, as a record's conditions have them.
     pub fn in_effect(&self) -> String {
         format!("{} {} {}", self.kind, self.options, self.superblock)
     }
@@ -52,11 +52,11 @@ pub fn mounts(table: &str) -> impl DoubleEndedIterator<Item = MountLine> + '_ {
     table.lines().filter_map(MountLine::parse)
 }
 
-/// The mount that an open file is on. Its device number does not always tell: each subvolume of a btrfs has one of
-/// its own, which is in no table.
+/// The mount that an open file is on. The file's device number does not suffice: each subvolume of a btrfs has one
+/// of its own, which is in no table.
 ///
 /// # Errors
-/// If /proc is not there.
+/// If /proc is not mounted.
 pub fn of_file(file: BorrowedFd<'_>) -> io::Result<Option<MountLine>> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
     let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse::<u64>().ok());
@@ -64,8 +64,8 @@ pub fn of_file(file: BorrowedFd<'_>) -> io::Result<Option<MountLine>> {
     Ok(id.and_then(|id| mounts(&table).find(|line| line.id == id)))
 }
 
-/// A path as /proc writes it: blank, tab, line break and backslash are octal numbers there.
-pub fn unescaped(text: &str) -> String {
+/// Decodes a path of /proc, in which blank, tab, line break and backslash are octal numbers.
+pub fn unescape(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(text.to_string(), |text, (from, to)| text.replace(from, to))
@@ -76,12 +76,12 @@ mod tests {
     use super::*;
 
     const TABLE: &str = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
-no line of a table
+not a line of a table
 40 22 43:0 / /mnt/two\\040words rw,noatime - xfs /dev/nbd0 rw,attr2,noquota
 ";
 
     #[test]
-    fn a_line_is_read_and_what_is_none_is_left_out() {
+    fn lines_are_parsed_and_other_text_is_skipped() {
         let lines: Vec<MountLine> = mounts(TABLE).collect();
         assert_eq!(lines.len(), 2);
         assert_eq!(lines[0].in_effect(), "ext4 rw,relatime rw,errors=remount-ro");
@@ -99,7 +99,7 @@ no line of a table
     }
 
     #[test]
-    fn a_backslash_is_itself_again() {
-        assert_eq!(unescaped("a\\134040b\\011c"), "a\\040b\tc");
+    fn an_escaped_backslash_is_decoded_once() {
+        assert_eq!(unescape("a\\134040b\\011c"), "a\\040b\tc");
     }
 }

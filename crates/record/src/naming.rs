@@ -1,23 +1,23 @@
-//! What tells rows apart: one table of axes, from which every table, comparison and bar takes its names.
+//! Row names: the axes in which a row differs from its neighbours, for every table, comparison and chart.
 //!
-//! A row is named by its label and by whatever else differs among the plans that stand beside it:
-//! `ext4, ssd-sata, 4 threads`. What is the same for all is said once, above the table.
+//! A row's name is its label and whatever else differs among the plans of the same table:
+//! `ext4, ssd-sata, 4 threads`. Values common to all rows stand once, above the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::plan::{AgePlan, LabPlan, MediumPlan, Plan};
 use crate::trial::Trial;
 
-/// What is named: a plan, and what only its trial knows.
+/// A named item: a plan, and facts that only its trial knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// The kernel that a trial on a host ran under, as the record has it; empty where it is not known.
+    /// The kernel of a trial on a host, as in the record; empty if unknown.
     pub host_kernel: &'a str,
-    /// The CPU of that host, alike.
+    /// The CPU of that host; empty if unknown.
     pub host_cpu: &'a str,
-    /// The lab's identity, where there is one.
+    /// The lab identity, if any.
     pub lab_id: Option<&'a str>,
 }
 
@@ -38,25 +38,25 @@ impl<'a> From<&'a Trial> for Subject<'a> {
     }
 }
 
-/// One thing in which rows may differ.
+/// A property in which rows may differ.
 struct Axis {
     of: Of,
     among: Among,
-    /// Whether it may be what a comparison of two results is about, and no condition of it.
+    /// True if it may be the subject of a comparison of two results, rather than a condition.
     compared: bool,
 }
 
-/// The value of an axis in words; none where a subject has no such thing, which then differs from nothing.
+/// The value of an axis in words; none if a subject lacks the property, which then differs from nothing.
 enum Of {
     Any(fn(&Subject<'_>) -> Option<String>),
     Lab(fn(&LabPlan) -> String),
 }
 
-/// Among whom a difference counts.
+/// The rows among which a difference counts.
 #[derive(Clone, Copy, PartialEq)]
 enum Among {
     All,
-    /// Rows of one label: elsewhere the label stands for it.
+    /// Rows of one label: between labels, the label expresses the difference.
     Label,
 }
 
@@ -79,14 +79,14 @@ const fn compared(axis: Axis) -> Axis {
 /// Every axis, in the order in which names have them.
 const AXES: &[Axis] = &[
     compared(of_label(|it| Some(it.plan.filesystem.as_ref()?.spec.clone()))),
-    any(|it| Some(place(it.plan))),
+    any(|it| Some(target(it.plan))),
     compared(any(|it| path(it.plan))),
     any(|it| it.plan.disk_name().filter(|_| on_disks(it.plan)).map(String::from)),
     any(|it| {
         let of_lab = it.plan.lab().and_then(|lab| lab.raid);
         let raid = of_lab.or_else(|| it.plan.device()?.raid);
-        let said = raid.map_or("no RAID".to_string(), |raid| format!("RAID {raid}"));
-        on_disks(it.plan).then_some(said)
+        let text = raid.map_or("no RAID".to_string(), |raid| format!("RAID {raid}"));
+        on_disks(it.plan).then_some(text)
     }),
     of_label(|it| Some(format!("journal on {}", it.plan.lab()?.journal.as_ref()?.name))),
     of_label(|it| {
@@ -99,11 +99,11 @@ const AXES: &[Axis] = &[
     any(|it| {
         Some(match it.plan.filesystem.as_ref()?.period.as_deref() {
             Some(period) => format!("as in {period}"),
-            None => "of today".to_string(),
+            None => "current".to_string(),
         })
     }),
     compared(any(|it| match it.plan.lab() {
-        // A failed trial has found none, and two builds may have one release.
+        // The plan's kernel, since a failed trial may know none, and two builds may have one release.
         Some(lab) => Some(lab.kernel.clone()),
         None => it.host_kernel.split_whitespace().next().map(String::from),
     })),
@@ -151,8 +151,8 @@ impl Axis {
         }
     }
 
-    /// Whose values are held against those of this subject.
-    fn rivals(&self, subject: &Subject<'_>) -> String {
+    /// The key of the rows that this subject is compared with.
+    fn peers(&self, subject: &Subject<'_>) -> String {
         match self.among {
             Among::All => String::new(),
             Among::Label => subject.plan.label.clone(),
@@ -160,8 +160,8 @@ impl Axis {
     }
 }
 
-/// What `--on` says, as far as it is a condition and no path.
-fn place(plan: &Plan) -> String {
+/// The target, as far as it is a condition and not a path.
+fn target(plan: &Plan) -> String {
     match &plan.medium {
         MediumPlan::Lab(_) => "lab".into(),
         MediumPlan::Model(_) => "model".into(),
@@ -171,7 +171,7 @@ fn place(plan: &Plan) -> String {
     }
 }
 
-/// The path after `--on`, where there is one.
+/// The path after `--on`, if any.
 fn path(plan: &Plan) -> Option<String> {
     match &plan.medium {
         MediumPlan::Directory { path } => Some(path.clone()),
@@ -180,7 +180,7 @@ fn path(plan: &Plan) -> Option<String> {
     }
 }
 
-/// Whether it lies on disks of fsdyno's, modelled or made.
+/// Returns true if the file system lies on disks that fsdyno provides, modelled or ephemeral.
 fn on_disks(plan: &Plan) -> bool {
     match &plan.medium {
         MediumPlan::Lab(lab) => !lab.in_memory(),
@@ -189,7 +189,7 @@ fn on_disks(plan: &Plan) -> bool {
     }
 }
 
-/// The size that `--size` says. That of a device of this host stands in its name.
+/// The value of `--size`. The size of a device of this host is part of its name.
 fn size(plan: &Plan) -> Option<String> {
     let size = match &plan.medium {
         MediumPlan::Lab(lab) => lab.size,
@@ -199,8 +199,8 @@ fn size(plan: &Plan) -> Option<String> {
     Some(size.map_or("the whole disk".to_string(), |size| format!("file system of {size}")))
 }
 
-/// The parameters of a workload by which it is told from its namesakes, and what tells whether two are
-/// alike: of an input its bytes, and not where they lie.
+/// The parameters of a workload with the values to compare: for an input the hash of its bytes, not its
+/// path.
 fn params(plan: &Plan) -> impl Iterator<Item = (&str, &str)> {
     let input = plan.workload.input.as_ref();
     plan.workload.params.iter().map(move |(key, value)| {
@@ -209,14 +209,14 @@ fn params(plan: &Plan) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// What differs among some plans.
+/// The differences among some plans.
 #[derive(Default)]
 struct Differing {
-    /// Numbers of axes, with whose values they are held against.
+    /// Indexes of axes, with the key of the peers.
     axes: BTreeSet<(usize, String)>,
-    /// Keys of sysctls, by period: what a period sets goes with it.
+    /// Keys of sysctls, by period, since a period sets its own.
     sysctls: BTreeSet<(Option<String>, String)>,
-    /// Workloads and their parameters.
+    /// Workloads and parameters.
     params: BTreeSet<(String, String)>,
 }
 
@@ -226,7 +226,7 @@ impl Differing {
         for subject in subjects {
             for (at, axis) in AXES.iter().enumerate() {
                 if let Some(value) = axis.of(subject) {
-                    axes.entry((at, axis.rivals(subject))).or_default().insert(value);
+                    axes.entry((at, axis.peers(subject))).or_default().insert(value);
                 }
             }
         }
@@ -253,7 +253,7 @@ fn period(plan: &Plan) -> Option<String> {
     plan.filesystem.as_ref()?.period.clone()
 }
 
-/// The keys that some of a family has with another value, or not at all.
+/// The keys in which the maps of a family differ.
 fn differing<'a, F: Ord + Clone>(
     maps: impl Iterator<Item = (F, BTreeMap<&'a str, &'a str>)>,
 ) -> BTreeSet<(F, String)> {
@@ -270,40 +270,40 @@ fn differing<'a, F: Ord + Clone>(
     keys
 }
 
-/// The names of some plans or trials, each told from the others.
+/// Distinct names for the plans or trials of a table.
 #[derive(Default)]
-pub struct Names {
+pub struct RowNames {
     differing: Differing,
-    /// What is added to namesakes of different plans or labs.
+    /// Suffixes for equal names of different plans or labs.
     tails: BTreeMap<(String, String, Option<String>), String>,
 }
 
-impl Names {
-    /// The names of what stands in one table.
-    pub fn of<'a, T: Into<Subject<'a>>>(subjects: impl IntoIterator<Item = T>) -> Names {
+impl RowNames {
+    /// The names for one table.
+    pub fn of<'a, T: Into<Subject<'a>>>(subjects: impl IntoIterator<Item = T>) -> RowNames {
         let subjects = distinct(subjects);
-        let mut names = Names { differing: Differing::among(&subjects), ..Names::default() };
-        names.tell_apart(&subjects);
+        let mut names = RowNames { differing: Differing::among(&subjects), ..RowNames::default() };
+        names.disambiguate(&subjects);
         names
     }
 
-    /// The names of two results that are compared: what may be what the comparison is about (kernel,
-    /// spec of a label, path, how a guest came up) is named only where one result has several.
-    pub fn of_two<'a, T: Into<Subject<'a>>>(
+    /// The names for a comparison of two results: an axis that may be its subject (kernel,
+    /// spec of a label, path, boot mode) is named only if one result has several values of it.
+    pub fn of_comparison<'a, T: Into<Subject<'a>>>(
         base: impl IntoIterator<Item = T>,
         new: impl IntoIterator<Item = T>,
-    ) -> Names {
+    ) -> RowNames {
         let (base, new) = (distinct(base), distinct(new));
         let mut between = Differing::among(&[base.as_slice(), &new].concat());
         between.axes.retain(|(at, _)| AXES.get(*at).is_some_and(|axis| !axis.compared));
         let differing = between.join(Differing::among(&base)).join(Differing::among(&new));
-        let mut names = Names { differing, ..Names::default() };
-        names.tell_apart(&base);
-        names.tell_apart(&new);
+        let mut names = RowNames { differing, ..RowNames::default() };
+        names.disambiguate(&base);
+        names.disambiguate(&new);
         names
     }
 
-    /// The workload with the parameters in which its namesakes differ: `dirops files=1000`.
+    /// The workload with the parameters in which runs of it differ: `dirops files=1000`.
     pub fn workload<'a>(&self, subject: impl Into<Subject<'a>>) -> String {
         let workload = &subject.into().plan.workload;
         let differs =
@@ -313,14 +313,14 @@ impl Names {
         workload.name.clone() + &parts.collect::<String>()
     }
 
-    /// What a row's name has beside its label: `, ssd-sata, 4 threads`, or nothing.
+    /// The part of a row's name after its label: `, ssd-sata, 4 threads`, or nothing.
     pub fn variant<'a>(&self, subject: impl Into<Subject<'a>>) -> String {
         let subject = subject.into();
         let tail = self.tails.get(&key(&subject));
         self.without_tail(&subject) + tail.map_or("", String::as_str)
     }
 
-    /// A row's whole name: `ext4, ssd-sata, 4 threads`.
+    /// The whole name of a row: `ext4, ssd-sata, 4 threads`.
     pub fn row<'a>(&self, subject: impl Into<Subject<'a>>) -> String {
         let subject = subject.into();
         subject.plan.label.clone() + &self.variant(subject)
@@ -329,7 +329,7 @@ impl Names {
     fn without_tail(&self, subject: &Subject<'_>) -> String {
         let plan = subject.plan;
         let axes = AXES.iter().enumerate().filter_map(|(at, axis)| {
-            let differs = self.differing.axes.contains(&(at, axis.rivals(subject)));
+            let differs = self.differing.axes.contains(&(at, axis.peers(subject)));
             differs.then(|| axis.of(subject)).flatten()
         });
         let sysctls = plan.sysctls.iter().filter_map(|(key, value)| {
@@ -339,18 +339,18 @@ impl Names {
         axes.chain(sysctls).map(|part| format!(", {part}")).collect()
     }
 
-    /// Names of different plans or labs that came out alike get the start of what differs.
-    fn tell_apart(&mut self, subjects: &[Subject<'_>]) {
-        let mut alike: BTreeMap<String, Vec<&Subject<'_>>> = BTreeMap::new();
+    /// Adds the start of the differing hash to equal names of different plans or labs.
+    fn disambiguate(&mut self, subjects: &[Subject<'_>]) {
+        let mut by_name: BTreeMap<String, Vec<&Subject<'_>>> = BTreeMap::new();
         for subject in subjects {
             let (workload, label) = (self.workload(*subject), &subject.plan.label);
             let name = format!("{workload}\n{label}{}", self.without_tail(subject));
-            alike.entry(name).or_default().push(subject);
+            by_name.entry(name).or_default().push(subject);
         }
         let start = |text: &str| text.chars().take(6).collect::<String>();
-        for namesakes in alike.into_values() {
+        for namesakes in by_name.into_values() {
             let plans: BTreeSet<&str> = namesakes.iter().map(|it| it.plan.hash.as_str()).collect();
-            // What died before its lab was known is of any.
+            // A trial that failed before its lab was known counts to any.
             let labs: BTreeSet<&str> = namesakes.iter().filter_map(|it| it.lab_id).collect();
             for subject in namesakes {
                 let plan =
@@ -371,7 +371,7 @@ fn key(subject: &Subject<'_>) -> (String, String, Option<String>) {
     (plan.hash.clone(), plan.label.clone(), lab_id.map(String::from))
 }
 
-/// Each once, for trials are many and plans are few.
+/// Removes duplicates, since trials are many and plans are few.
 fn distinct<'a, T: Into<Subject<'a>>>(subjects: impl IntoIterator<Item = T>) -> Vec<Subject<'a>> {
     let mut seen = BTreeSet::new();
     let subjects = subjects.into_iter().map(Into::into);

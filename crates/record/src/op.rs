@@ -1,17 +1,17 @@
-//! The kinds of op, named as the system calls they are.
+//! Kinds of op, named like their system calls.
 
 use serde::{Deserialize, Serialize};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)?) => {
-        /// What an op does; one kind is one system call.
+        /// The kind of an op; one kind is one system call.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[repr(u8)]
         pub enum OpKind { $($(#[$doc])* $name),+ }
 
         impl OpKind {
-            /// Every kind, in the order of this table.
+            /// All kinds, in the order of this table.
             pub const ALL: &[OpKind] = &[$(OpKind::$name),+];
 
             /// The name in records, tables and `--help`.

@@ -21,45 +21,45 @@ use crate::units::{Bytes, Nanos};
 /// One cell of a study: a workload on a file system on a medium.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The row's name in tables; the one field beside `hash` that the hash leaves out.
+    /// The row's label in tables; the only field besides `hash` that the hash leaves out.
     pub label: String,
-    /// What is run.
+    /// The workload.
     pub workload: WorkloadPlan,
-    /// What is made and mounted; none where the medium is a directory as it is.
+    /// The file system to make and mount; none if the medium is an existing directory.
     pub filesystem: Option<FilesystemPlan>,
-    /// What the file system lies on.
+    /// The medium that the file system lies on.
     pub medium: MediumPlan,
-    /// Number of threads that issue ops, where the workload leaves that open.
+    /// Number of threads that issue ops, if the workload does not fix it.
     pub threads: u32,
-    /// How they issue them.
+    /// The way to issue ops.
     #[serde(default)]
     pub issuer: IssuerPlan,
-    /// How much of what is on disk is read back and compared.
+    /// The extent of verification.
     pub verify: VerifyMode,
     /// Sysctls set before the first phase, as `vm.dirty_ratio` → `10`.
     pub sysctls: BTreeMap<String, String>,
-    /// SHA-256 of all the above but the label, in hex; see [`Plan::sealed`].
+    /// SHA-256 of all fields above but the label, in hex; see [`Plan::sealed`].
     pub hash: String,
 }
 
-/// A workload by name with every parameter spelled out, defaults too.
+/// A workload by name with every parameter, defaults included.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadPlan {
     /// Its name in `fsdyno list workloads`.
     pub name: String,
     /// Parameter → value, as `--set` takes them.
     pub params: BTreeMap<String, String>,
-    /// The file that the workload works on, where it works on one.
+    /// The input file of the workload, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<InputPlan>,
 }
 
-/// A file of the user's that a workload works on (an archive, real mail), as the uncompressed tar
-/// archive that the agent is handed; the parameter that named it keeps the name.
+/// A user's file that a workload works on (an archive, real mail), as the uncompressed tar
+/// archive that the agent receives; the parameter that names it keeps the path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputPlan {
-    /// The parameter that names it. Its value, the path, is left out of the plan's hash: the same
-    /// bytes are the same work, wherever they lie.
+    /// The parameter that names it. The plan's hash omits its value, the path: equal
+    /// bytes are equal work at any path.
     pub parameter: String,
     /// SHA-256 of the archive, in hex.
     pub sha256: String,
@@ -67,24 +67,24 @@ pub struct InputPlan {
     pub bytes: Bytes,
 }
 
-/// How ops are issued: `sync`, `io_uring:DEPTH` or `null`.
+/// The way to issue ops: `sync`, `io_uring:DEPTH` or `null`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum IssuerPlan {
-    /// One system call after the other.
+    /// Blocking system calls, one after the other.
     #[default]
     Sync,
-    /// Through io_uring(7), each thread with so many ops in flight.
+    /// Through io_uring(7), with up to `depth` ops in flight per thread.
     IoUring {
-        /// How many.
+        /// Maximum number of ops in flight per thread.
         depth: u32,
     },
-    /// Not at all: what is left is the cost of the instrument.
+    /// No calls: what remains is the instrument overhead.
     Null,
 }
 
 impl IssuerPlan {
-    /// How many ops each thread has in flight at most.
+    /// Maximum number of ops in flight per thread.
     pub fn depth(self) -> u32 {
         match self {
             IssuerPlan::IoUring { depth } => depth,
@@ -93,8 +93,8 @@ impl IssuerPlan {
     }
 }
 
-/// The most ops that a thread may have in flight.
-const DEEPEST: u32 = 4096;
+/// Maximum of `io_uring:DEPTH`.
+const MAX_DEPTH: u32 = 4096;
 
 impl fmt::Display for IssuerPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,15 +109,17 @@ impl fmt::Display for IssuerPlan {
 impl FromStr for IssuerPlan {
     type Err = String;
 
-    fn from_str(typed: &str) -> Result<IssuerPlan, String> {
+    fn from_str(text: &str) -> Result<IssuerPlan, String> {
         let wrong = || {
-            format!("'{typed}' is no issuer; it is sync, io_uring:DEPTH (1 to {DEEPEST}) or null")
+            format!(
+                "'{text}' is not an issuer; use sync, io_uring:DEPTH (1 to {MAX_DEPTH}) or null"
+            )
         };
-        match typed.split_once(':').unwrap_or((typed, "")) {
+        match text.split_once(':').unwrap_or((text, "")) {
             ("sync", "") => Ok(IssuerPlan::Sync),
             ("null", "") => Ok(IssuerPlan::Null),
             ("io_uring", depth) => match depth.parse() {
-                Ok(depth) if (1..=DEEPEST).contains(&depth) => Ok(IssuerPlan::IoUring { depth }),
+                Ok(depth) if (1..=MAX_DEPTH).contains(&depth) => Ok(IssuerPlan::IoUring { depth }),
                 _ => Err(wrong()),
             },
             _ => Err(wrong()),
@@ -128,8 +130,8 @@ impl FromStr for IssuerPlan {
 impl TryFrom<String> for IssuerPlan {
     type Error = String;
 
-    fn try_from(typed: String) -> Result<IssuerPlan, String> {
-        typed.parse()
+    fn try_from(text: String) -> Result<IssuerPlan, String> {
+        text.parse()
     }
 }
 
@@ -139,124 +141,124 @@ impl From<IssuerPlan> for String {
     }
 }
 
-/// How a file system is made, mounted, looked at and checked.
+/// The commands and options to make, mount, inspect and check a file system.
 ///
-/// In every argv `{device}`, `{journal}`, `{uuid}`, `{hash_seed}`, `{volume_id}` and `{uuid:NAME}` are filled
-/// in by the agent from the seed.
+/// In every argv the agent replaces `{device}`, `{journal}`, `{uuid}`, `{hash_seed}`, `{volume_id}` and
+/// `{uuid:NAME}`; identifiers come from the seed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FilesystemPlan {
-    /// Its name in the catalog.
+    /// Name in the catalog.
     pub kind: String,
-    /// What the user typed, without the label.
+    /// The file system as the user requested it, without the label.
     pub spec: String,
-    /// The mkfs command; empty where nothing is made.
+    /// The mkfs command; empty if nothing is made.
     pub mkfs: Vec<String>,
-    /// Environment of mkfs and check beside `PATH`.
+    /// Environment of mkfs and check, in addition to `PATH`.
     pub env: BTreeMap<String, String>,
-    /// The type that mount(2) is given.
+    /// Type argument of mount(2).
     pub mount_type: String,
     /// Options of mount(2), comma-separated, as mount(8) takes them after `-o`.
     pub mount_options: String,
-    /// The read-only check; empty where there is none.
+    /// The read-only check; empty if there is none.
     pub check: Vec<String>,
     /// Exit codes of the check that mean "clean".
     pub check_clean: Vec<i32>,
-    /// A command that prints the features in effect; empty where mkfs's own output says them.
+    /// A command that prints the features in effect; empty if mkfs prints them.
     pub features: Vec<String>,
-    /// Lines of that output to keep: those that begin with one of these, up to the colon or `=`.
+    /// Lines of that output to store: those with one of these keys before the colon or `=`.
     pub feature_keys: Vec<String>,
     /// Kernel modules to load, before their dependencies are resolved.
     pub modules: Vec<String>,
-    /// How its journal or log on a second disk is made and looked at, where the spec puts it there.
+    /// The commands for a journal or log on a second disk, if the spec puts it there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<OuterJournalPlan>,
-    /// What it goes through after its first mount, where the trial is not to find it fresh.
+    /// Ageing after the first mount, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age: Option<AgePlan>,
-    /// Features that no tool prints, read from where the format keeps them on the device.
+    /// Features that no tool prints, read from the device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feature_words: Vec<FeatureWord>,
-    /// Features whose product is the size in bytes of the journal in use; none where it has none.
+    /// Features whose product is the size in bytes of the journal in use; empty without a journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub journal_bytes: Vec<String>,
-    /// The period whose settings stand under what the user typed (`--period`).
+    /// The period whose settings apply unless the user overrides them (`--period`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<String>,
-    /// A command that mounts it in place of mount(2), of which a process stays that does its work
-    /// (FUSE); `{mount}` is where.
+    /// A command that mounts it instead of mount(2) and leaves a process that serves it
+    /// (FUSE); `{mount}` is the mount point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mount_command: Vec<String>,
-    /// The file system that it lies over. All the commands above are then of that one.
+    /// The lower file system, if this one is stacked on another. All commands above then apply to the lower one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<BelowPlan>,
-    /// Whether making it takes a mount and an unmount too, untimed: the first mount of its life does work
+    /// True if mkfs is followed by an untimed mount and unmount, because the first mount ever does work
     /// that no later one does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub settles: bool,
 }
 
 impl FilesystemPlan {
-    /// The name in the catalog of the file system that is made: the one below, where there is one.
+    /// Name in the catalog of the file system that is made: the lower one, if stacked.
     pub fn made_kind(&self) -> &str {
         self.below.as_ref().map_or(&self.kind, |below| &below.kind)
     }
 
-    /// Whether a process does its work, and not the kernel.
+    /// Returns true if a process serves it, not the kernel.
     pub fn in_user_space(&self) -> bool {
         !self.mount_command.is_empty()
     }
 }
 
-/// A file system that is made and mounted so that another can lie over it.
+/// A lower file system, made and mounted below another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BelowPlan {
-    /// Its name in the catalog.
+    /// Name in the catalog.
     pub kind: String,
-    /// The type that mount(2) is given.
+    /// Type argument of mount(2).
     pub mount_type: String,
     /// Options of mount(2), comma-separated.
     pub mount_options: String,
 }
 
-/// A number that a file system keeps at a fixed place of its device, little-endian.
+/// A number at a fixed offset of a file system's device, little-endian.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeatureWord {
-    /// What it is called among the features.
+    /// Name of the feature.
     pub key: String,
-    /// Where it lies, in bytes from the device's beginning.
+    /// Offset in bytes.
     pub at: u64,
-    /// How many of its bits count, the lowest ones; 32 at most.
+    /// Number of bits, counted from the lowest; 32 at most.
     pub bits: u32,
 }
 
-/// How a journal or log on a second disk is made and looked at; `{journal}` is that disk, here and
-/// in the other commands of its file system.
+/// The commands for a journal or log on a second disk; `{journal}` is that disk, here and
+/// in the other commands of the file system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OuterJournalPlan {
-    /// The command that makes it, before mkfs; empty where mkfs does.
+    /// The command that makes it, before mkfs; empty if mkfs makes it.
     pub make: Vec<String>,
-    /// A command that prints its features in effect; empty where the file system's does.
+    /// A command that prints its features in effect; empty if the file system's command does.
     pub features: Vec<String>,
-    /// Lines of that output to keep.
+    /// Lines of that output to store.
     pub feature_keys: Vec<String>,
 }
 
-/// What the file system lies on.
+/// The medium that the file system lies on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[allow(clippy::large_enum_variant, reason = "there is one for each plan, and plans are few")]
+#[allow(clippy::large_enum_variant, reason = "plans are few")]
 pub enum MediumPlan {
-    /// A directory as it is; only a fresh subdirectory of it is used.
+    /// An existing directory; only a fresh subdirectory of it is used.
     Directory {
         /// The directory.
         path: String,
     },
-    /// Devices of this host, formatted anew.
+    /// Devices of this host, formatted for each trial.
     Device(DevicePlan),
     /// Modelled disks in the lab.
     Lab(LabPlan),
-    /// A modelled disk below a model of a file system, in this program: no kernel.
+    /// A modelled disk below a model of a file system, in this program, without a kernel.
     Model(ModelPlan),
 }
 
@@ -267,11 +269,11 @@ pub struct ModelPlan {
     pub disk: DiskPlan,
     /// Size of the file system on it.
     pub size: Bytes,
-    /// Bytes of one of its blocks.
+    /// Block size in bytes.
     pub block_size: u32,
 }
 
-/// How much of what is on disk is verified.
+/// The extent of verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerifyMode {
@@ -285,7 +287,7 @@ pub enum VerifyMode {
 }
 
 impl VerifyMode {
-    /// Every mode, with the name that `--verify` takes and what it means.
+    /// All modes, with the name that `--verify` takes and a description.
     pub const ALL: &[(&str, &str, VerifyMode)] = &[
         ("full", "Every name, size and byte", VerifyMode::Full),
         ("names", "Every name and size", VerifyMode::Names),
@@ -298,60 +300,60 @@ impl VerifyMode {
     }
 }
 
-/// A plan with a seed, made ready for one agent.
+/// A plan with a seed, ready for one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Identity of the trial.
     pub trial_id: String,
     /// The seed that everything arbitrary is drawn from.
     pub seed: u64,
-    /// What to do.
+    /// The plan.
     pub plan: Plan,
-    /// The trial fails when the venue's clock has run this long.
+    /// Deadline of the trial, on the venue's clock.
     pub deadline: Nanos,
-    /// Which part of the trial.
+    /// The part of the trial to run.
     #[serde(default, skip_serializing_if = "Task::is_whole")]
     pub task: Task,
 }
 
-/// Which part of a trial an agent does: a disk may be made by one guest, kept, and used by others.
+/// The part of a trial that an agent runs: one guest may prepare a disk image that others use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// All of it.
+    /// The whole trial.
     #[default]
     Whole,
-    /// Only what comes before the phases and stays on the disk: mkfs, and ageing.
+    /// Only the preparation that persists on the disk: mkfs and ageing.
     Make,
-    /// All but that: the disks are made already.
+    /// The trial on prepared disks, without that part.
     Use,
-    /// All of it, with a log of the bytes that were written and of when each op came back, in a
-    /// region of its own after those of the disks ([`crate::acks`]).
+    /// The whole trial, with a log of the bytes written and of the time at which each op returned, in a
+    /// memory region after those of the disks ([`crate::acks`]).
     Logged,
-    /// None of it: the file system of this plan is brought back, again and again, from what a
-    /// logged trial left at moments at which its power was cut.
+    /// No phases: the file system of this plan is recovered repeatedly from the states that a
+    /// logged trial left at its crash points.
     Recover,
 }
 
 impl Task {
-    /// Whether it is all of a trial, as usual.
+    /// Returns true for [`Task::Whole`], the default.
     pub fn is_whole(&self) -> bool {
         *self == Task::Whole
     }
 
-    /// Whether it begins with an empty disk and goes to its end.
+    /// Returns true if it begins with an empty disk and runs to the end.
     pub fn is_all(&self) -> bool {
         matches!(self, Task::Whole | Task::Logged)
     }
 }
 
-/// How long the making of a disk may take in the venue's clock: two days.
+/// Deadline of preparing a disk, on the venue's clock: two days.
 const MAKE_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
 
 impl Job {
-    /// The job that makes the disks of this one: nothing is left in it that does not decide what
-    /// lies on them, so that equal texts of such jobs mean equal disks in one lab.
-    pub fn to_make(&self) -> Job {
+    /// The job that prepares the disks of this one. It holds only what decides their
+    /// contents, so that equal texts of such jobs mean equal disks in one lab.
+    pub fn preparation(&self) -> Job {
         let mut job = self.for_agent();
         job.trial_id = "make".into();
         job.task = Task::Make;
@@ -366,13 +368,13 @@ impl Job {
         job
     }
 
-    /// The job as an agent gets it, without what the hash leaves out and what it need not know: in the
-    /// lab a name that is a byte longer costs instructions, and would change digits that it must not
-    /// decide.
+    /// The job as sent to an agent, without what the hash leaves out and the agent does not need: in the
+    /// lab a name that is a byte longer costs instructions, and must not change the
+    /// result.
     pub fn for_agent(&self) -> Job {
         let mut job = self.clone();
         job.plan.label.clear();
-        // Nor does it matter to the agent how its guest came up.
+        // The agent does not need the boot mode.
         if let MediumPlan::Lab(lab) = &mut job.plan.medium {
             lab.boot = BootPlan::Cold;
             lab.kernel = lab.kernel_release().to_string();
@@ -386,20 +388,20 @@ impl Job {
 }
 
 impl FilesystemPlan {
-    /// Whether there is no file system: the device itself stands for the workload's one file.
+    /// Returns true if there is no file system and the device itself is the workload's one file.
     pub fn is_raw(&self) -> bool {
         self.mount_type.is_empty() && self.kind == "raw"
     }
 }
 
 impl Plan {
-    /// What `--fs` takes to make the file system again, with its label; none where it was there already.
-    pub fn file_system_typed(&self) -> Option<String> {
+    /// The value of `--fs` that makes this file system again, with its label; none for an existing directory.
+    pub fn filesystem_request(&self) -> Option<String> {
         let spec = &self.filesystem.as_ref()?.spec;
         Some(if self.label == *spec { spec.clone() } else { format!("{}={spec}", self.label) })
     }
 
-    /// This plan with its hash computed.
+    /// Returns the plan with its hash computed.
     pub fn sealed(mut self) -> Plan {
         self.hash = self.compute_hash();
         self
@@ -419,13 +421,13 @@ impl Plan {
         canonical::sha256_hex(value.to_string().as_bytes())
     }
 
-    /// Into how many shares a phase is split that any number of threads can share: one for each op
+    /// Number of shares into which a phase of variable threads is split: one for each op
     /// that may be in flight.
     pub fn ranks(&self) -> u32 {
         self.threads.saturating_mul(self.issuer.depth())
     }
 
-    /// Whether this plan runs in the lab.
+    /// Returns true if this plan runs in the lab.
     pub fn in_lab(&self) -> bool {
         self.lab().is_some()
     }
@@ -446,7 +448,7 @@ impl Plan {
         }
     }
 
-    /// The devices of this host, if this plan formats them.
+    /// The devices of this host that this plan formats, if any.
     pub fn device(&self) -> Option<&DevicePlan> {
         match &self.medium {
             MediumPlan::Device(device) => Some(device),
@@ -454,12 +456,12 @@ impl Plan {
         }
     }
 
-    /// How its file system is aged before the phases, if it is.
+    /// Ageing of its file system before the phases, if any.
     pub fn age(&self) -> Option<&AgePlan> {
         self.filesystem.as_ref()?.age.as_ref()
     }
 
-    /// The disk's name, if there is a modelled disk.
+    /// The modelled disk's name, if any.
     pub fn disk_name(&self) -> Option<&str> {
         let disk =
             self.lab().map(|lab| &lab.disk).or_else(|| self.model().map(|model| &model.disk));
@@ -514,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_told_nothing_that_the_hash_leaves_out() {
+    fn an_agent_receives_nothing_that_the_hash_leaves_out() {
         let job = |label: &str, path: &str| {
             let mut plan = Plan { label: label.into(), ..plan() };
             plan.workload.params.insert("archive".into(), path.into());
@@ -534,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_lie_on_the_disk_is_left_out_of_the_job_that_makes_it() {
+    fn the_preparation_of_a_disk_holds_only_what_decides_its_contents() {
         let job = |plan: Plan| {
             let (trial_id, deadline) = (plan.hash.clone(), Nanos(u64::from(plan.threads)));
             Job { trial_id, seed: 1, plan: plan.sealed(), deadline, task: Task::Whole }
@@ -543,14 +545,14 @@ mod tests {
         let mut other = plan();
         other.workload.name = "tarball".into();
         (other.threads, other.verify) = (4, VerifyMode::Names);
-        assert_eq!(base.to_make(), job(other).to_make());
-        assert_ne!(base.to_make(), Job { seed: 2, ..base.clone() }.to_make());
+        assert_eq!(base.preparation(), job(other).preparation());
+        assert_ne!(base.preparation(), Job { seed: 2, ..base.clone() }.preparation());
         let sysctls = [("vm.dirty_ratio".to_string(), "5".to_string())].into();
-        assert_ne!(base.to_make(), job(Plan { sysctls, ..plan() }).to_make());
+        assert_ne!(base.preparation(), job(Plan { sysctls, ..plan() }).preparation());
     }
 
     #[test]
-    fn a_mode_of_verification_is_typed_as_it_is_recorded() {
+    fn the_name_of_a_mode_of_verification_is_its_recorded_form() {
         for (name, _, mode) in VerifyMode::ALL {
             assert_eq!(serde_json::to_value(mode).unwrap(), *name);
             assert_eq!(mode.name(), *name);
@@ -558,9 +560,9 @@ mod tests {
     }
 
     #[test]
-    fn an_issuer_is_typed_as_it_is_recorded() {
-        for typed in ["sync", "io_uring:1", "io_uring:4096", "null"] {
-            assert_eq!(typed.parse::<IssuerPlan>().unwrap().to_string(), typed);
+    fn the_text_of_an_issuer_is_its_recorded_form() {
+        for text in ["sync", "io_uring:1", "io_uring:4096", "null"] {
+            assert_eq!(text.parse::<IssuerPlan>().unwrap().to_string(), text);
         }
         for wrong in ["", "sync:1", "io_uring", "io_uring:0", "io_uring:4097", "uring:2", "nul"] {
             assert!(wrong.parse::<IssuerPlan>().unwrap_err().contains("io_uring:DEPTH"), "{wrong}");

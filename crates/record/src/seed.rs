@@ -1,8 +1,8 @@
-//! Everything arbitrary in a trial, drawn from its seed.
+//! Deterministic draws of everything arbitrary in a trial from its seed.
 //!
-//! A repeat in the lab varies what is arbitrary in life and nothing else: UUID, hash seed, start
-//! delay, angle of the platter, offset of the partition, order of files. Each is drawn from the
-//! seed and a name of its own, so a new draw never moves the others.
+//! A repeat in the lab varies only what is arbitrary on real hardware: UUID, hash seed, start
+//! delay, rotational position, offset of the partition, order of files. Each is drawn from the
+//! seed and its own name, so a new draw never changes the others.
 
 /// A small generator for draws that need a stream: SplitMix64 (Steele, Lea, Flood, "Fast
 /// splittable pseudorandom number generators", OOPSLA 2014; constants from Vigna's splitmix64.c).

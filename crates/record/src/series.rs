@@ -1,74 +1,74 @@
-//! A phase over time: how many ops came back in each interval, and what was dirty at its end.
+//! Time series of a phase: ops that returned in each interval, and dirty bytes at its end.
 //!
-//! Series lie in a side file of the result folder, `series.ndjson`, one line for each trial that ended
-//! well, in the order of `trials.ndjson`; the trial's own record has figures of whole phases only. In the
-//! lab the clock is virtual, and a line is byte for byte the same on every machine, as
-//! [`crate::trial::Trial::measured`] is.
+//! Series are stored in a sidecar of the result folder, `series.ndjson`, one line for each successful
+//! trial, in the order of `trials.ndjson`; the trial's own record has figures of whole phases only. In the
+//! lab the clock is virtual, and a line is bit-identical on every machine, as is
+//! [`crate::trial::Trial::measured`].
 
 use serde::{Deserialize, Serialize};
 
 use crate::trial::{Identity, Trial};
 use crate::units::{Bytes, Nanos};
 
-/// The name of the side file in a result folder.
+/// Name of the sidecar in a result folder.
 pub const FILE: &str = "series.ndjson";
 
-/// No phase has more intervals. Where there would be more, each two become one, so that a phase that is
-/// long enough (5.12 s where somebody looks, 1.28 s elsewhere) ends with 128 to 256 of them.
-pub const MOST_INTERVALS: usize = 256;
+/// Maximum number of intervals of a phase. Beyond it, each two are merged, so that a phase that is
+/// long enough (5.12 s if dirty bytes are sampled, else 1.28 s) ends with 128 to 256 intervals.
+pub const MAX_INTERVALS: usize = 256;
 
-/// The shortest interval in which ops are counted, where nothing else is looked at: no interval is longer
-/// than a hundredth of a second without need, and the end of one costs the ops nothing that shows.
+/// Shortest interval if only ops are counted: short phases get a resolution of
+/// 10 ms, and the cost of an interval's end is negligible.
 pub const SHORTEST_INTERVAL: Nanos = Nanos(10_000_000);
 
-/// The shortest interval at whose end somebody looks at what is dirty. In the lab one look takes 22 to 37
-/// us of the only CPU, and is to take less than 0.1 % of the time (docs/lab.md).
-pub const SHORTEST_LOOK: Nanos = Nanos(40_000_000);
+/// Shortest interval if dirty bytes are sampled. In the lab one sample takes 22 to 37
+/// us of the only CPU, and must take less than 0.1 % of the time (docs/lab.md).
+pub const SHORTEST_SAMPLED: Nanos = Nanos(40_000_000);
 
 /// The series of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series {
     /// Version of the schema of records.
     pub schema: u32,
-    /// Whose they are: [`crate::trial::Trial::trial_id`].
+    /// Identity of the trial: [`crate::trial::Trial::trial_id`].
     pub trial_id: String,
-    /// Its row, which the identity leaves out.
+    /// Label of the trial's row, which the identity leaves out.
     pub label: String,
-    /// In which lab; none on a host. Two labs may run trials of one identity.
+    /// Identity of the lab; none on a host. Two labs may run trials of one identity.
     pub lab_id: Option<String>,
-    /// When their trial started, where each run of it is a trial of its own ([`Trial::identity`]); else empty, as in
-    /// files of fsdyno before that was kept.
+    /// Start of the trial, if each run of it is a separate trial ([`Trial::identity`]); else empty, as in
+    /// older files.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub started: String,
-    /// The timed phases, in order; those too short for two intervals are left out.
+    /// The timed phases, in order, except those too short for two intervals.
     pub phases: Vec<PhaseSeries>,
 }
 
-/// One phase, from its first op to its durable stamp (else its last), in intervals of one length.
-/// All lists that are not empty have one entry for each interval; the last interval may be cut short.
+/// One phase, from its first op until durable (or its last stamp), in intervals of equal length.
+/// Each list that is not empty has one entry per interval; the last interval may be shorter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseSeries {
-    /// The phase's name in the workload.
+    /// Name of the phase in the workload.
     pub name: String,
     /// Length of an interval.
     pub interval_ns: Nanos,
-    /// Length of the whole; the last interval ends here.
+    /// Length of the phase; the last interval ends here.
     pub length_ns: Nanos,
-    /// Ops that came back in each interval, of all threads.
+    /// Ops of all threads that returned in each interval.
     pub ops: Vec<u64>,
-    /// Dirty page cache at the end of each interval, bytes; empty where it cannot be told.
+    /// Dirty page cache at the end of each interval, bytes; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dirty_bytes: Vec<u64>,
-    /// Pages under write-back at the end of each interval, bytes; empty where it cannot be told.
+    /// Pages under write-back at the end of each interval, bytes; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writeback_bytes: Vec<u64>,
-    /// Bytes that the device was done with writing in each interval; empty where it cannot be told.
+    /// Bytes that the device completed writing in each interval; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub device_written_bytes: Vec<u64>,
 }
 
 impl Series {
-    /// The series of a trial; none where no phase has one.
+    /// The series of a trial; none if no phase has one.
     pub fn of(trial: &Trial, phases: Vec<PhaseSeries>) -> Option<Series> {
         (!phases.is_empty()).then(|| Series {
             schema: trial.schema,
@@ -80,7 +80,7 @@ impl Series {
         })
     }
 
-    /// Whose they are.
+    /// The identity of the trial.
     pub fn identity(&self) -> Identity<'_> {
         Identity {
             trial_id: &self.trial_id,
@@ -90,7 +90,7 @@ impl Series {
         }
     }
 
-    /// Whether they are this trial's.
+    /// Returns true if the series belongs to this trial.
     pub fn is_of(&self, trial: &Trial) -> bool {
         let (own, of) = (self.identity(), trial.identity());
         own == of || (self.started.is_empty() && own == Identity { started: "", ..of })
@@ -98,18 +98,18 @@ impl Series {
 }
 
 impl PhaseSeries {
-    /// When an interval ends, from the phase's first op; the last one may end before its full length.
+    /// End of an interval, from the phase's first op; the last one may be shorter than the others.
     pub fn end(&self, interval: usize) -> Nanos {
         let full = self.interval_ns.0.saturating_mul(interval as u64 + 1);
         Nanos(full.min(self.length_ns.0))
     }
 
-    /// How long an interval is: all alike but the last.
+    /// Length of an interval: all are equal but the last.
     pub fn length(&self, interval: usize) -> Nanos {
         self.end(interval).since(Nanos(self.interval_ns.0.saturating_mul(interval as u64)))
     }
 
-    /// What was dirty or under write-back at the end of an interval; none where that cannot be told.
+    /// Dirty bytes and bytes under write-back at the end of an interval; none if unknown.
     pub fn unwritten(&self, interval: usize) -> Option<Bytes> {
         let dirty = self.dirty_bytes.get(interval)?;
         Some(Bytes(dirty + self.writeback_bytes.get(interval).copied().unwrap_or(0)))

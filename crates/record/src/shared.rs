@@ -1,7 +1,7 @@
-//! What many records have alike, kept once: ten thousand trials of one study have few disks and few labs.
+//! Interning of values that records repeat: ten thousand trials of one study have few disks and few labs.
 //!
-//! A [`Shared`] value is read, compared and written as the value itself; a record that is changed gets a copy
-//! of its own. [`OfRecords`] puts one value in the place of equal ones, while records are read.
+//! A [`Shared`] value is read, compared and written like the value itself; a record that is changed gets its own
+//! copy. A [`ValuePool`] replaces equal values by one, while records are read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::plan::{DiskPlan, MediumPlan};
 use crate::trial::Trial;
 
-/// A value that several records may share.
+/// A value that several records can share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shared<T>(Arc<T>);
 
@@ -68,18 +68,18 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Shared<T> {
     }
 }
 
-/// The values of records that were read.
+/// The distinct values of the records read so far.
 #[derive(Debug, Default)]
-pub struct OfRecords {
+pub struct ValuePool {
     disks: HashSet<Shared<Value>>,
     labs: HashSet<Shared<BTreeMap<String, String>>>,
 }
 
-impl OfRecords {
-    /// Has a trial share what is equal to what those before it have, and hold no more memory than it needs.
+impl ValuePool {
+    /// Makes a trial share its values with equal ones of earlier trials, and frees excess memory.
     pub fn share(&mut self, trial: &mut Trial) {
-        one(&mut self.labs, &mut trial.lab);
-        let mut disk = |disk: &mut DiskPlan| one(&mut self.disks, &mut disk.spec);
+        intern(&mut self.labs, &mut trial.lab);
+        let mut disk = |disk: &mut DiskPlan| intern(&mut self.disks, &mut disk.spec);
         match &mut trial.plan.medium {
             MediumPlan::Lab(lab) => {
                 disk(&mut lab.disk);
@@ -88,13 +88,13 @@ impl OfRecords {
             MediumPlan::Model(model) => disk(&mut model.disk),
             MediumPlan::Directory { .. } | MediumPlan::Device(_) => {}
         }
-        // A list that is read grows by doubling.
+        // Deserialized lists have spare capacity, since they grow by doubling.
         let ops = trial.measured.phases.iter_mut().flat_map(|phase| phase.ops.values_mut());
         ops.for_each(|stats| stats.histogram.shrink_to_fit());
     }
 }
 
-fn one<T: Eq + Hash>(known: &mut HashSet<Shared<T>>, value: &mut Shared<T>) {
+fn intern<T: Eq + Hash>(known: &mut HashSet<Shared<T>>, value: &mut Shared<T>) {
     match known.get(value) {
         Some(first) => *value = Shared(Arc::clone(&first.0)),
         None => drop(known.insert(Shared(Arc::clone(&value.0)))),
@@ -114,10 +114,10 @@ mod tests {
     }
 
     #[test]
-    fn equals_are_kept_once_and_a_change_of_one_leaves_the_others() {
+    fn equal_values_are_stored_once_and_a_change_of_one_leaves_the_others() {
         let mut known = HashSet::new();
         let mut all: Vec<Shared<Value>> = ["a", "b", "a", "a"].map(Shared::from).into();
-        all.iter_mut().for_each(|value| one(&mut known, value));
+        all.iter_mut().for_each(|value| intern(&mut known, value));
         assert!(known.len() == 2 && Arc::ptr_eq(&all[0].0, &all[3].0));
         *all[3] = "c".into();
         assert_eq!(all, ["a", "b", "a", "c"].map(Shared::from));

@@ -1,17 +1,21 @@
-//! Words as a shell reads them, for commands that are shown to be typed again.
+//! Shell quoting, for commands that users can copy.
 
-/// Whether a POSIX shell reads this character as itself, wherever it stands in a word.
+/// Returns true if this character needs no quotes anywhere in a word of a POSIX shell.
 pub fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_=+./:,@%".contains(c)
 }
 
-/// The word, in quotes where a POSIX shell would read it otherwise.
+/// Quotes a word if a POSIX shell needs it.
 pub fn quote(word: &str) -> String {
-    if !word.is_empty() && word.chars().all(is_plain) { word.to_string() } else { quoted(word) }
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_string()
+    } else {
+        single_quote(word)
+    }
 }
 
-/// The word in single quotes.
-pub fn quoted(word: &str) -> String {
+/// Puts a word in single quotes.
+pub fn single_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
@@ -20,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_shell_would_read_is_quoted() {
+    fn special_characters_are_quoted() {
         assert_eq!(quote("--set=files=10"), "--set=files=10");
         assert_eq!(quote("ext4 -I 128"), "'ext4 -I 128'");
         assert_eq!(quote("it's $(rm)"), r"'it'\''s $(rm)'");

@@ -1,4 +1,4 @@
-//! Where host time went, by the stages of a trial as its mailbox shows them.
+//! Host time by the stages of a trial, as its mailbox shows them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 use crate::mailbox::{Progress, Stage};
 use crate::units::Nanos;
 
-/// Host time by stage, as seen from outside: what passed since the last look belongs to the stage that is
-/// seen now.
+/// Host time by stage: the time since the last observation counts to the stage observed
+/// now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// By stage, and of [`Stage::Running`] by the phase's index too.
+    /// Time by stage and, for [`Stage::Running`], the phase's index.
     spent: Vec<(Stage, u64, Duration)>,
-    seen: Duration,
+    observed: Duration,
 }
 
 impl Stages {
-    /// A look, so long after the trial's beginning.
-    pub fn seen(&mut self, progress: &Progress, elapsed: Duration) {
-        let passed = elapsed.saturating_sub(self.seen);
-        self.seen = elapsed;
+    /// Records an observation, `elapsed` after the trial's start.
+    pub fn observe(&mut self, progress: &Progress, elapsed: Duration) {
+        let passed = elapsed.saturating_sub(self.observed);
+        self.observed = elapsed;
         let phase = if progress.stage == Stage::Running { progress.phase } else { 0 };
         let same = |held: &&mut (Stage, u64, Duration)| (held.0, held.1) == (progress.stage, phase);
         match self.spent.iter_mut().find(same) {
@@ -28,7 +28,7 @@ impl Stages {
         }
     }
 
-    /// The same by the names of a record's account, phases by theirs: `boot`, `gap`, `phase create`.
+    /// Host time by the names of a record's account: `boot`, `gap`, `phase create`.
     pub fn by_name(&self, phases: &[&str]) -> BTreeMap<String, Nanos> {
         let mut named = BTreeMap::new();
         for (stage, phase, spent) in &self.spent {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn host_time_goes_to_the_stage_that_was_seen_at_its_end() {
+    fn host_time_counts_to_the_stage_observed_at_its_end() {
         let seen = |stage, phase| Progress {
             stage,
             phase,
@@ -69,7 +69,7 @@ mod tests {
             (Stage::Gap, 1, 72),
             (Stage::Running, 9, 73),
         ] {
-            stages.seen(&seen(stage, phase), Duration::from_millis(at));
+            stages.observe(&seen(stage, phase), Duration::from_millis(at));
         }
         let right = [("boot", 6), ("gap", 6), ("phase", 1), ("phase one", 20), ("phase two", 40)];
         let right = right.map(|(name, ms)| (name.to_string(), Nanos(ms * 1_000_000)));

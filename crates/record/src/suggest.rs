@@ -1,34 +1,34 @@
-//! The nearest right name for a wrong one.
+//! Suggests the nearest valid name for an unknown one.
 
-/// The name among `names` that is nearest to `typed`, if any is near enough to be meant.
+/// The name among `names` that is nearest to `unknown`, if any is near enough.
 ///
-/// Nearness is the optimal string alignment distance (Damerau 1964: insert, delete, replace,
-/// swap neighbours); near enough is at most a third of the longer name, at least two. Of names that are equally near
-/// it is the one whose letters are nearest in the alphabet: of `ext5` it is `ext4`, not `ext2`. Where none is near, it
-/// is the first that begins with `typed`: of `ssd` it is `ssd-sata`.
+/// The distance is that of optimal string alignment (Damerau 1964: insert, delete, replace,
+/// swap neighbours); near enough is at most a third of the longer name, at least two. Of equally near names
+/// the one whose letters are nearest in the alphabet wins: for `ext5`, `ext4`, not `ext2`. If none is near, it
+/// is the first that begins with `unknown`: for `ssd`, `ssd-sata`.
 pub fn nearest<'a>(
-    typed: &str,
+    unknown: &str,
     names: impl IntoIterator<Item = &'a str> + Clone,
 ) -> Option<&'a str> {
     let near = names
         .clone()
         .into_iter()
-        .map(|name| (distance(typed, name), apart(typed, name), name))
-        .filter(|(d, _, name)| *d <= (typed.len().max(name.len()) / 3).max(2))
+        .map(|name| (distance(unknown, name), letter_distance(unknown, name), name))
+        .filter(|(d, _, name)| *d <= (unknown.len().max(name.len()) / 3).max(2))
         .min_by_key(|(d, apart, _)| (*d, *apart))
         .map(|(.., name)| name);
-    let is_begun = |name: &&str| typed.len() > 1 && name.starts_with(typed);
+    let is_begun = |name: &&str| unknown.len() > 1 && name.starts_with(unknown);
     near.or_else(|| names.into_iter().find(is_begun))
 }
 
-/// How far the letters of two names are apart, place by place.
-fn apart(a: &str, b: &str) -> u32 {
+/// Sum of the differences between the letters of two names, position by position.
+fn letter_distance(a: &str, b: &str) -> u32 {
     a.chars().zip(b.chars()).map(|(a, b)| u32::from(a).abs_diff(u32::from(b))).sum()
 }
 
-/// `", did you mean 'x'?"` or, with nothing near, the list of what there is.
-pub fn hint<'a>(typed: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
-    match nearest(typed, names.clone()) {
+/// `did you mean 'x'?` or, if none is near, the list of valid names.
+pub fn hint<'a>(unknown: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    match nearest(unknown, names.clone()) {
         Some(name) => format!("did you mean '{name}'?"),
         None => format!("there are: {}", names.into_iter().collect::<Vec<_>>().join(", ")),
     }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_finger_finds_the_name_and_nonsense_finds_none() {
+    fn a_misspelt_name_is_found_and_nonsense_finds_none() {
         let names = ["ext2", "ext4", "xfs", "btrfs", "reiserfs"];
         assert_eq!(nearest("riserfs", names), Some("reiserfs"));
         assert_eq!(nearest("brtfs", names), Some("btrfs"));

@@ -1,7 +1,7 @@
 //! The record of one trial: one line of `trials.ndjson`.
 //!
-//! Whatever depends on the speed of the host is in [`Trial::host`] alone; under one lab identity
-//! [`Trial::measured`] is byte for byte the same on every machine.
+//! Only [`Trial::host`] depends on the speed of the host; under one lab identity
+//! [`Trial::measured`] is bit-identical on every machine.
 
 use std::collections::BTreeMap;
 
@@ -25,67 +25,67 @@ pub struct Trial {
     pub trial_id: String,
     /// Identity of the lab; none on a host.
     pub lab_id: Option<String>,
-    /// What the lab identity was computed from, so that a comparison can name what differs.
+    /// The inputs of the lab identity, so that a comparison can name what differs.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub lab: Shared<BTreeMap<String, String>>,
     /// The seed.
     pub seed: u64,
-    /// Which row of the table it belongs to, counted from 0 in the order in which the commands of its folder named
-    /// them; none in records that are older than this field.
+    /// Row of the table, from 0 in the order in which the commands of the folder named
+    /// them; none in records older than this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row: Option<u32>,
-    /// The rule that set the number of repeats, where it was not typed.
+    /// The rule that set the number of repeats, if it was not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<Repeats>,
     /// Version of fsdyno.
     pub version: String,
-    /// What it might take, in virtual time in the lab, where that is not the usual: part of what its guest reads.
+    /// Deadline, in virtual time in the lab, if not the default: part of what its guest reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<Nanos>,
-    /// How it ended.
+    /// Outcome of the trial.
     pub outcome: Outcome,
-    /// Why it failed or was skipped.
+    /// Reason for a failure or skip.
     pub reason: Option<String>,
-    /// What was asked.
+    /// The plan.
     pub plan: Plan,
-    /// What is needed to repeat it.
+    /// Conditions needed to repeat it.
     pub conditions: Conditions,
-    /// What was measured; empty phases where it failed early.
+    /// Measured values; without phases if it failed early.
     pub measured: Measured,
-    /// What depends on the host's speed.
+    /// Values that depend on the host's speed.
     pub host: Host,
 }
 
-/// How a trial ended.
+/// The outcome of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done, verified, and its file system checked clean.
+    /// Completed, verified, and its file system checked clean.
     Ok,
-    /// Something went wrong; `reason` says what.
+    /// Failed; `reason` says why.
     #[default]
     Failed,
     /// It cannot run here; `reason` says why.
     Skipped,
 }
 
-/// What the agent hands back; the venue adds identity and host.
+/// The agent's report; the venue adds identity and host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentReport {
-    /// How it ended.
+    /// Outcome of the trial.
     pub outcome: Outcome,
-    /// Why it failed.
+    /// Reason for a failure.
     pub reason: Option<String>,
-    /// What is needed to repeat it.
+    /// Conditions needed to repeat it.
     pub conditions: Conditions,
-    /// What was measured.
+    /// Measured values.
     pub measured: Measured,
-    /// Its phases over time, where they can be told; they go into a file beside the record.
+    /// Time series of its phases, if known; they are stored in a sidecar.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<PhaseSeries>,
 }
 
-/// What is needed to repeat a trial, read back from what is in effect, not from what was asked.
+/// Conditions needed to repeat a trial, read back from the system, not taken from the request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
     /// `lab`, `host` or `model`.
@@ -94,31 +94,31 @@ pub struct Conditions {
     pub kernel: String,
     /// The CPU's name where the ops ran.
     pub cpu: String,
-    /// Exact argv of mkfs.
+    /// The argv of mkfs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mkfs: Vec<String>,
-    /// What mkfs printed (its last lines).
+    /// Last lines of mkfs's output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mkfs_output: Vec<String>,
-    /// What came of ageing, where the file system was aged.
+    /// Result of ageing, if the file system was aged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aged: Option<Aged>,
     /// Type and options of the mount in effect, from /proc/self/mountinfo.
     pub mount: String,
-    /// The same of the file system below, where one lies over another.
+    /// Type and options of the lower file system's mount, if stacked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub below: String,
-    /// What is mounted there, as the kernel names it; empty in the lab, whose disk is in the plan.
+    /// The mounted device, as the kernel names it; empty in the lab, whose disk is in the plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device: String,
-    /// Exact argv of what was run before mkfs: what put an array together, what made an outer
+    /// The argv of commands run before mkfs: those that assembled an array or made an external
     /// journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before_mkfs: Vec<Vec<String>>,
     /// The md array under the file system, as mdadm and the kernel describe it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub array: BTreeMap<String, String>,
-    /// The modelled disks by the kernel's names for them, where there are several.
+    /// The modelled disks by the kernel's names for them, if there are several.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub disks: BTreeMap<String, DiskConditions>,
     /// Features in effect, read back from the file system.
@@ -127,14 +127,14 @@ pub struct Conditions {
     /// Tool → version line.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
-    /// Block-queue settings in effect of the device that the file system lies on (a disk, or an
-    /// array of them), as /sys/block names them.
+    /// Block-queue settings in effect of the device that the file system lies on (a disk or an
+    /// array), as /sys/block names them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub queue: BTreeMap<String, String>,
-    /// Sysctls in effect that bear on write-back and caches.
+    /// Sysctls in effect that affect write-back and caches.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: BTreeMap<String, String>,
-    /// Start of the partition on the modelled disk, where there is one disk.
+    /// Start of the partition on the modelled disk, if there is one disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_start: Option<Bytes>,
     /// Size of the device the file system lies on.
@@ -142,14 +142,14 @@ pub struct Conditions {
     pub device_size: Option<Bytes>,
     /// Memory that can cache files at the start of the first phase: free, plus page cache.
     pub cacheable_memory: Bytes,
-    /// Whether a process did the file system's work (FUSE), and not the kernel: no claim about a kernel
+    /// True if a process served the file system (FUSE), not the kernel: no claim about a kernel
     /// is judged by it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub userspace: bool,
-    /// What a reader must know: something asked for that could not be done here, in sentences.
+    /// Notes for the reader, in sentences: requests that could not be fulfilled here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Settings of the plan that have another value here, in sentences.
+    /// Settings of the plan that have another value in effect, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_in_effect: Vec<String>,
 }
@@ -157,9 +157,9 @@ pub struct Conditions {
 /// One of several modelled disks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiskConditions {
-    /// Its name in the catalog, or the name of its file.
+    /// Name in the catalog, or name of the file.
     pub disk: String,
-    /// What it is for.
+    /// Role of the disk.
     pub role: DiskRole,
     /// Start of the partition on it.
     pub partition_start: Bytes,
@@ -169,116 +169,116 @@ pub struct DiskConditions {
     pub queue: BTreeMap<String, String>,
 }
 
-/// What a modelled disk is for.
+/// The role of a modelled disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiskRole {
     /// The file system lies on it.
     Data,
-    /// It is part of the array that the file system lies on.
+    /// A member of the array that the file system lies on.
     Member,
     /// The file system's journal or log lies on it.
     Journal,
 }
 
-/// All that was measured.
+/// All measured values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// What came before the first gap; none on a directory as it is.
+    /// Times of the setup before the first gap; none on an existing directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Setup>,
     /// The timed phases, in order.
     pub phases: Vec<Phase>,
-    /// What lay between them.
+    /// The gaps between them.
     pub gaps: Vec<Gap>,
-    /// What the instrument cost over the whole trial.
+    /// Instrument overhead of the whole trial.
     pub instrument: Instrument,
-    /// What the file system held when it was full; none where it was not to be filled.
+    /// Capacity of the file system when full; none if the workload does not fill it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Capacity>,
-    /// What was read back and compared.
+    /// Result of verification.
     pub verify: VerifyReport,
-    /// The file system's own check; none on a directory as it is, and where there is none.
+    /// The file system's own check; none on an existing directory, or if there is none.
     pub check: Option<CheckReport>,
 }
 
-/// How long it took to get ready, by the clock of where the ops ran. In the lab the CPU is hardly idle
-/// meanwhile, so that these are also its instructions.
+/// Times of the setup, by the clock of the system where the ops ran. In the lab the CPU is hardly idle
+/// meanwhile, so these times also count its instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
-    /// From the start of the guest's clock, which its firmware is before, to that of its agent.
+    /// From the start of the guest's clock, which follows its firmware, to the start of its agent.
     pub boot_ns: Nanos,
-    /// Loading modules and bringing up the disk and its server.
+    /// Loading modules and starting the disk and its server.
     pub device_ns: Nanos,
-    /// Setting the block queue, making the file system, reading back its features.
+    /// Setting the block queue, mkfs, reading back the features.
     pub mkfs_ns: Nanos,
     /// The first mount.
     pub mount_ns: Nanos,
-    /// Ageing, by the clock of the agent that did it; no phase has it among its times.
+    /// Ageing, by the clock of the agent that ran it; not part of any phase's times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ns: Option<Nanos>,
 }
 
-/// One timed phase. All times count from its first op.
+/// A timed phase. All times start at its first op.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Its name in the workload.
+    /// Name in the workload.
     pub name: String,
-    /// Until the last call came back.
+    /// Until the last call returned.
     pub returned_ns: Nanos,
-    /// The time after which the phase was asked to end, where it ends by time and not by its work.
+    /// Time limit of the phase, if it ends by time and not by its work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ns: Option<Nanos>,
-    /// The unit of `books` whose rate stands for the phase.
+    /// The unit of `books` whose rate represents the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// Until syncfs(2) came back; none where it could not be called.
+    /// Until syncfs(2) returned; none if it could not be called.
     pub synced_ns: Option<Nanos>,
-    /// Until the device's own cache was empty; none where that could not be shown.
+    /// Until the device's own cache was empty; none if that is unknown.
     pub durable_ns: Option<Nanos>,
-    /// CPU time of the threads that issue ops, to the durable (else the last) stamp.
+    /// CPU time of the threads that issue ops, until durable, or the latest time known.
     pub cpu_ns: Nanos,
-    /// The part of it in user mode.
+    /// User part of `cpu_ns`.
     pub user_ns: Nanos,
-    /// The part of it in the kernel.
+    /// Kernel part of `cpu_ns`.
     pub system_ns: Nanos,
-    /// How exact that split is.
+    /// Accuracy of that split.
     pub split: Split,
-    /// CPU time of kernel threads by work, to the durable (else the last) stamp; as `fuse` that of the
-    /// process that does a FUSE file system's work.
+    /// CPU time of kernel threads by work, until durable, or the latest time known; `fuse` is the
+    /// process that serves a FUSE file system.
     pub kernel_cpu_ns: BTreeMap<String, Nanos>,
-    /// Time that the callers slept or computed between their ops, by the workload's own doing: part
+    /// Think time: time that the workload slept or computed between ops, part
     /// of `returned_ns`, summed over threads.
     #[serde(default, skip_serializing_if = "Nanos::is_zero")]
     pub think_ns: Nanos,
-    /// What the ops were and took.
+    /// Counts and latencies by kind of op.
     pub ops: BTreeMap<OpKind, OpStats>,
-    /// What was done in the workload's own units.
+    /// Counts in the workload's own units.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub books: BTreeMap<String, u64>,
-    /// Bytes handed to write calls.
+    /// Bytes passed to write calls.
     pub bytes_written: Bytes,
-    /// Bytes that read calls gave.
+    /// Bytes that read calls returned.
     pub bytes_read: Bytes,
-    /// What the device did, to the durable stamp; none where it cannot be told. Of several modelled
+    /// Requests of the device, until durable; none if unknown. With several modelled
     /// disks it is the sum, a journal's disk included.
     pub device: Option<Device>,
-    /// What each of several modelled disks did, by the kernel's names for them.
+    /// Requests of each of several modelled disks, by the kernel's names for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<String, Device>,
-    /// Dirty and write-back pages when the last call came back; none where it cannot be told.
+    /// Dirty and write-back pages when the last call returned; none if unknown.
     pub dirty_bytes: Option<Bytes>,
     /// Space in use on the file system at the end of the phase, by statfs.
     pub space_used: Bytes,
-    /// What the instrument took of this phase.
+    /// Instrument overhead of this phase.
     pub instrument: Instrument,
 }
 
-/// How the split of CPU time into user and system was come by.
+/// The accuracy of the split of CPU time into user and system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
-    /// Accounted at each switch of mode.
+    /// Accounted at each mode switch.
     Exact,
     /// Estimated by timer ticks.
     #[default]
@@ -288,9 +288,9 @@ pub enum Split {
 /// Count and latencies of one kind of op.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpStats {
-    /// How many.
+    /// Number of ops.
     pub count: u64,
-    /// The sum of their latencies.
+    /// Sum of their latencies.
     pub total_ns: Nanos,
     /// Median latency (upper bound of its histogram bucket, as are the next three).
     pub p50_ns: Nanos,
@@ -302,20 +302,20 @@ pub struct OpStats {
     pub p999_ns: Nanos,
     /// The longest, exact.
     pub max_ns: Nanos,
-    /// Upper bound of a bucket and how many fell into it; empty buckets are left out.
+    /// Upper bound and count of each bucket that is not empty.
     pub histogram: Vec<(Nanos, u64)>,
 }
 
-/// What lay between two phases.
+/// The step between two phases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
     /// The phase that follows; empty after the last one.
     pub before: String,
-    /// What the workload wanted: `none`, `sync`, `drop`, `remount` or `verify`.
+    /// The step that the workload requested: `none`, `sync`, `drop`, `remount` or `verify`.
     pub wanted: String,
-    /// What was done; differs from `wanted` where the venue could not.
+    /// The step that was executed; differs from `wanted` if the venue could not execute it.
     pub done: String,
-    /// How long it took.
+    /// Duration.
     pub elapsed_ns: Nanos,
 }
 
@@ -334,114 +334,114 @@ pub struct Device {
     pub bytes_read: Bytes,
     /// Bytes written.
     pub bytes_written: Bytes,
-    /// Movements of the arm; none where the device does not say.
+    /// Seeks of the arm; none if unknown.
     pub seeks: Option<u64>,
-    /// Time in which the device was at work (summed over several, which may be more time than
-    /// passed); none where it does not say.
+    /// Time in which the device was busy (summed over several devices, which may exceed the elapsed
+    /// time); none if unknown.
     pub busy_ns: Option<Nanos>,
-    /// The most requests that were in flight at once (of several devices, at one of them); none
-    /// where it does not say.
+    /// Maximum number of requests in flight (with several devices, at one of them); none
+    /// if unknown.
     pub peak_in_flight: Option<u64>,
 }
 
-/// What the instrument itself cost.
+/// Instrument overhead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instrument {
-    /// CPU time of the modelled disks' servers (kept out of every other figure).
+    /// CPU time of the modelled disks' servers (excluded from every other figure).
     pub server_cpu_ns: Nanos,
-    /// CPU time of the block driver's kernel threads that feed it.
+    /// CPU time of the block driver's kernel threads that serve them.
     pub driver_cpu_ns: Nanos,
-    /// How much later than due the disk's answers were, summed over its requests: waking the server
-    /// and handing over the bytes takes the guest's CPU.
+    /// Delay of the disk's replies, summed over its requests: waking the server
+    /// and copying the bytes takes the guest's CPU.
     pub late_ns: Nanos,
     /// Clock reads, names and histograms: ops times their calibrated cost with the null issuer.
     pub engine_ns: Nanos,
-    /// CPU time of the process that looks at what is dirty (kept out of every other figure).
+    /// CPU time of the process that samples dirty bytes (excluded from every other figure).
     #[serde(default, skip_serializing_if = "Nanos::is_zero")]
     pub sampler_cpu_ns: Nanos,
 }
 
-/// What was read back and compared with what the workload says must be there.
+/// The comparison of the files read back with the workload's expectation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VerifyReport {
-    /// How much was compared.
+    /// The extent of verification.
     pub mode: VerifyMode,
-    /// Files seen, over all verified phases.
+    /// Files found, over all verified phases.
     pub files: u64,
-    /// Directories seen.
+    /// Directories found.
     pub directories: u64,
     /// Bytes compared.
     pub bytes: Bytes,
-    /// How many differences there were.
+    /// Number of differences.
     pub problems: u64,
-    /// The first of them, each in a sentence.
+    /// The first differences, each in a sentence.
     pub examples: Vec<String>,
-    /// How long it took.
+    /// Duration.
     pub elapsed_ns: Nanos,
 }
 
-/// What a file system held when it was full. Space is what statfs(2) calls free (f_bfree), after
-/// syncfs(2); what is reserved for root counts as free.
+/// The capacity of a file system when full. Free space is f_bfree of statfs(2), after
+/// syncfs(2); blocks reserved for root count as free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capacity {
-    /// Size of the device; none where that is not known.
+    /// Size of the device; none if unknown.
     pub device: Option<Bytes>,
-    /// Size of the file system, as it says itself.
+    /// Size of the file system, as it reports.
     pub total: Bytes,
     /// Free space when it was empty.
     pub free_empty: Bytes,
     /// Free space when it was full.
     pub free_full: Bytes,
-    /// Inodes that could still be made when it was empty; none where they are not limited.
+    /// Free inodes when it was empty; none if they are not limited.
     pub inodes_empty: Option<u64>,
-    /// Inodes that could still be made when it was full.
+    /// Free inodes when it was full.
     pub inodes_full: Option<u64>,
-    /// Files that are whole.
+    /// Complete files.
     pub files: u64,
-    /// Their directories.
+    /// Directories of those files.
     pub directories: u64,
-    /// Their data.
+    /// Data of those files.
     pub data: Bytes,
 }
 
 /// The file system's own check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CheckReport {
-    /// Exact argv.
+    /// The argv.
     pub argv: Vec<String>,
-    /// Exit code; none if it was killed.
+    /// Exit code; none if killed.
     pub exit: Option<i32>,
-    /// Whether that code means "clean".
+    /// True if that code means "clean".
     pub clean: bool,
-    /// Its last lines, where it was not clean.
+    /// Last lines of its output, if not clean.
     pub output: Vec<String>,
 }
 
-/// What depends on the speed of the host, and which build of fsdyno ran there.
+/// Values that depend on the speed of the host, and the build of fsdyno that ran there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
-    /// When it started, RFC 3339, UTC.
+    /// Start of the trial, RFC 3339, UTC.
     pub started: String,
-    /// The build of fsdyno, where its commit is known.
+    /// The build of fsdyno, if its commit is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<Build>,
     /// Wall-clock time of the whole trial.
     pub elapsed_ns: Nanos,
-    /// Wall-clock time from its start to the first op.
+    /// Wall-clock time from the start to the first op.
     pub first_op_ns: Option<Nanos>,
-    /// CPU time it took on the host.
+    /// CPU time of the host.
     pub cpu_ns: Option<Nanos>,
-    /// The most memory that the guest held on the host, the pages of its disks among it, which the host
-    /// can write out and take back.
+    /// Maximum memory of the guest on the host, including the pages of its disks, which the host
+    /// can write out and reclaim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
     /// Wall-clock time of the file system's own check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_ns: Option<Nanos>,
-    /// Wall-clock time by stage, as the venue saw it from outside, every 10 or 20 ms: `boot`, `prepare`, `gap`,
-    /// `verify`, `check` (the last unmount), `end`, the phases by their name as `phase create`; after
-    /// the guest's end `image` (its disk laid out for the file system's own check). `make` is the guest that
-    /// made the disks, where it was another and ran for this trial; `age` is ageing on a device of this host.
+    /// Wall-clock time by stage, as the venue observes it every 10 or 20 ms: `boot`, `prepare`, `gap`,
+    /// `verify`, `check` (the last unmount), `end`, the phases by name, as `phase create`; after
+    /// the guest's end `image` (its disk copied for the file system's own check). `make` is a separate guest that
+    /// prepared the disks for this trial; `age` is ageing on a device of this host.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stages: BTreeMap<String, Nanos>,
     /// Bytes of the modelled disk that were stored.
@@ -449,7 +449,7 @@ pub struct Host {
     /// The log of the disk's requests, within the result folder (--keep-log).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
-    /// What is missing of that log, in a sentence.
+    /// A sentence on what is missing from that log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_note: Option<String>,
 }
@@ -458,38 +458,38 @@ fn is_empty(map: &Shared<BTreeMap<String, String>>) -> bool {
     map.is_empty()
 }
 
-/// What tells a trial from every other. Under one lab identity a plan and a seed have one result, however often
-/// they are run; on a host, and in a guest under KVM, each run is a trial of its own.
+/// The identity of a trial. Under one lab identity a plan and a seed have one result, however often
+/// they are run; on a host, and in a guest under KVM, each run is a separate trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity<'a> {
-    /// Of the plan and the seed: [`Trial::trial_id`].
+    /// Identity of plan and seed: [`Trial::trial_id`].
     pub trial_id: &'a str,
-    /// Its row, which that leaves out.
+    /// Label of its row, which `trial_id` leaves out.
     pub label: &'a str,
-    /// Of the lab.
+    /// Identity of the lab.
     pub lab_id: Option<&'a str>,
-    /// When it started ([`Host::started`]), where that makes it another; else empty.
+    /// Start of the trial ([`Host::started`]), if that makes it a separate one; else empty.
     pub started: &'a str,
 }
 
 impl Trial {
-    /// What tells it from every other.
+    /// The identity of the trial.
     pub fn identity(&self) -> Identity<'_> {
         Identity {
             trial_id: &self.trial_id,
             label: &self.plan.label,
             lab_id: self.lab_id.as_deref(),
-            started: if self.repeats_exactly() { "" } else { &self.host.started },
+            started: if self.is_bit_identical() { "" } else { &self.host.started },
         }
     }
 
-    /// The fsdyno that ran it: version and commit.
+    /// Version and commit of the fsdyno that ran it.
     pub fn program(&self) -> String {
         build::program(&self.version, self.host.build.as_ref())
     }
 
-    /// Whether another run of it gives the same digits: what runs by the clock of a host has no lab identity.
-    pub fn repeats_exactly(&self) -> bool {
+    /// Returns true if another run of it is bit-identical: a trial by the clock of a host has no lab identity.
+    pub fn is_bit_identical(&self) -> bool {
         self.lab_id.is_some()
     }
 }

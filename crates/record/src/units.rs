@@ -1,4 +1,4 @@
-//! Units as types: durations and sizes, how they are typed and how they are shown.
+//! Types for units: parsing and display of durations, sizes and counts.
 
 use std::fmt::{self, Write as _};
 use std::ops::{Add, AddAssign, Sub};
@@ -27,12 +27,12 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
-    /// Whether it is no time at all.
+    /// Returns true for zero.
     pub fn is_zero(&self) -> bool {
         self.0 == 0
     }
 
-    /// This instant less another, zero if the other is later.
+    /// This instant minus an earlier one; zero if the other is later.
     pub fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
@@ -88,7 +88,7 @@ impl fmt::Display for Nanos {
 }
 
 impl fmt::Display for Bytes {
-    /// The largest binary unit that leaves at least one, as `1.5 GiB`.
+    /// The largest binary unit that gives at least one: `1.5 GiB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut value = self.0 as f64;
         let mut unit = "B";
@@ -112,7 +112,7 @@ impl fmt::Display for Bytes {
 pub struct Count(pub u64);
 
 impl fmt::Display for Count {
-    /// In groups of three digits from five digits on: `4096`, `100,000,000`.
+    /// Groups of three digits, from five digits on: `4096`, `100,000,000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.to_string();
         if digits.len() < 5 {
@@ -133,15 +133,15 @@ pub fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Why a number could not be read.
+/// An error of parsing a number.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("'{}' is no number: write digits, such as 20000, 20k, 1.5M or 1_000_000 (k, M and G are powers of 1000)", short(.0))]
+#[error("'{}' is not a number: write digits, such as 20000, 20k, 1.5M or 1_000_000 (k, M and G are powers of 1000)", short(.0))]
 pub struct BadCount(pub String);
 
 impl std::str::FromStr for Count {
     type Err = BadCount;
 
-    /// `20000`, `20k`, `1.5M`, `1_000_000`: the suffix is a power of 1000, and what comes of it is whole.
+    /// `20000`, `20k`, `1.5M`, `1_000_000`: the suffix is a power of 1000, and the result must be whole.
     fn from_str(text: &str) -> Result<Count, BadCount> {
         let bad = || BadCount(text.to_string());
         let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -166,7 +166,7 @@ impl std::str::FromStr for Count {
     }
 }
 
-/// A number without the underscores between its digits; none where one stands elsewhere.
+/// Removes the underscores between digits; none if one stands elsewhere.
 fn without_underscores(number: &str) -> Option<String> {
     let bytes = number.as_bytes();
     let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
@@ -175,7 +175,7 @@ fn without_underscores(number: &str) -> Option<String> {
     fits.then(|| number.replace('_', ""))
 }
 
-/// Why a size could not be read.
+/// An error of parsing a size.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'{0}' is not a size: write a number with K, M, G or T (powers of 1024), such as 512M")]
 pub struct BadSize(pub String);
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!("1.5GiB".parse(), Ok(Bytes(1_610_612_736)));
         assert_eq!("4096".parse(), Ok(Bytes(4096)));
         for bad in ["", "-1", "12X", "1.0001K", "99999999999T", "NaN", "inf"] {
-            assert!(bad.parse::<Bytes>().is_err(), "{bad} was taken");
+            assert!(bad.parse::<Bytes>().is_err(), "{bad} was accepted");
         }
     }
 
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_keep_three_digits() {
+    fn durations_have_three_significant_digits() {
         assert_eq!(Nanos(999).to_string(), "999 ns");
         assert_eq!(Nanos(12_345).to_string(), "12.3 us");
         assert_eq!(Nanos(1_220_000_000).to_string(), "1.22 s");

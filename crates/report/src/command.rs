@@ -79,7 +79,7 @@ impl<'a> Group<'a> {
         let first = seeds().min().unwrap_or(0);
         let repeat = seeds().max().unwrap_or(0) - first + 1;
         let rule = trials().find_map(|trial| trial.repeats);
-        let number = rule.map_or(format!("--repeat {repeat}"), |rule| rule.typed());
+        let number = rule.map_or(format!("--repeat {repeat}"), |rule| rule.arguments());
         options.push(format!("--seed {first} {number}"));
         let indent = " \\\n    ";
         let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
@@ -96,7 +96,7 @@ impl<'a> Group<'a> {
 }
 
 fn file_system(trial: &Trial) -> Option<String> {
-    trial.plan.file_system_typed().map(|typed| option("fs", &typed))
+    trial.plan.filesystem_request().map(|typed| option("fs", &typed))
 }
 
 /// Every age, including `none` for fresh file systems, if there is any.
@@ -113,7 +113,7 @@ fn ages(trials: &[&Trial]) -> Vec<String> {
 /// The options that may be given several times, to run all of them: disks and kernels.
 fn axes(trial: &Trial) -> Vec<String> {
     let disk = trial.plan.disk_name().filter(|name| *name != DiskPlan::MEMORY);
-    let kernel = trial.plan.lab().map(LabPlan::kernel_typed);
+    let kernel = trial.plan.lab().map(LabPlan::kernel_request);
     let (disk, kernel) =
         (disk.map(|name| option("disk", name)), kernel.map(|it| option("kernel", it)));
     disk.into_iter().chain(kernel).collect()
@@ -177,7 +177,7 @@ fn in_lab(lab: &LabPlan, say: &mut impl FnMut(&str, Vec<String>)) {
         say("1 journal-size", some("journal-size", lab.journal_size.map(bytes)));
     }
     say("1 cacheable", some("cacheable", lab.cacheable.map(bytes)));
-    say("1 cpu", some("cpu", (!lab.cpu.is_usual()).then(|| lab.cpu.to_string())));
+    say("1 cpu", some("cpu", (!lab.cpu.is_default()).then(|| lab.cpu.to_string())));
     say("1 accel", some("accel", (!lab.accel.is_exact()).then(|| lab.accel.name().into())));
     say("1 boot", some("boot", (!lab.boot.is_cold()).then(|| lab.boot.name().into())));
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_record::bounded;
 use fsdyno_record::lines::{self, BadLine, FILE as RECORDS, Fault, ReadError};
-use fsdyno_record::shared::OfRecords;
+use fsdyno_record::shared::ValuePool;
 use fsdyno_record::{SCHEMA, Trial};
 
 use crate::compressed;
@@ -158,7 +158,7 @@ const DEPTH: usize = 3;
 /// torn line.
 pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded, LoadError> {
     let mut loaded = Loaded::default();
-    let mut of_records = OfRecords::default();
+    let mut pool = ValuePool::default();
     for path in paths {
         let path = path.as_ref();
         let file = if path.is_dir() { path.join(RECORDS) } else { path.to_path_buf() };
@@ -168,7 +168,7 @@ pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded
                 return Err(LoadError::Above { folder: path.into(), below });
             }
         }
-        let torn = read(&file, &mut loaded.trials, &mut of_records)?;
+        let torn = read(&file, &mut loaded.trials, &mut pool)?;
         loaded.ends.push(loaded.trials.len());
         loaded.torn = match (loaded.torn.take(), torn) {
             (Some(first), Some(second)) => return Err(LoadError::TwoTorn { first, second }),
@@ -181,12 +181,12 @@ pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded
 fn read(
     file: &Path,
     trials: &mut Vec<Trial>,
-    of_records: &mut OfRecords,
+    pool: &mut ValuePool,
 ) -> Result<Option<Torn>, LoadError> {
     let opened = compressed::open(file, &bounded::RECORDS);
     let source = opened.map_err(|error| LoadError::of(file, ReadError::Io(error)))?;
     let keep = |mut trial: Trial| {
-        of_records.share(&mut trial);
+        pool.share(&mut trial);
         Some(trial)
     };
     let lines: lines::Lines =

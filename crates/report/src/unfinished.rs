@@ -1,7 +1,7 @@
 //! Failed and skipped trials, as every output lists them.
 
 use fsdyno_record::Trial;
-use fsdyno_record::naming::Names;
+use fsdyno_record::naming::RowNames;
 use fsdyno_record::trial::Outcome;
 
 use crate::number::clean;
@@ -19,7 +19,7 @@ pub struct Unfinished {
 /// The failed and skipped trials; those of one row and one reason are listed once.
 pub fn unfinished(trials: &[Trial]) -> Vec<Unfinished> {
     let mut groups: Vec<(Outcome, String, &str, Vec<String>)> = Vec::new();
-    let names = Names::of(trials);
+    let names = RowNames::of(trials);
     for trial in trials.iter().filter(|trial| trial.outcome != Outcome::Ok) {
         let what = format!("{} on {}", names.workload(trial), names.row(trial));
         let reason = trial.reason.as_deref().unwrap_or("no reason was recorded").trim();

@@ -134,7 +134,7 @@ impl Write for Out {
             ));
         }
         let length = self.file.write(bytes)?;
-        self.hash.take(&bytes[..length]);
+        self.hash.update(&bytes[..length]);
         self.length += length as u64;
         Ok(length)
     }

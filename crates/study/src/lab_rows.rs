@@ -333,7 +333,7 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
     if let Some(kernel) = twice(&lab.kernels) {
         return Err(MatrixError::Wrong(format!("--kernel names {kernel} twice")));
     }
-    let of_virtual_time = !lab.boot.is_cold() || !lab.cpu.is_usual();
+    let of_virtual_time = !lab.boot.is_cold() || !lab.cpu.is_default();
     if of_virtual_time && !lab.accel.is_exact() {
         return Err(MatrixError::Wrong(format!(
             "--accel {} runs a guest on this host's CPU and in its time; --boot snapshot and --cpu are for \

@@ -252,7 +252,7 @@ fn counting(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
         let place = places.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
         let takes_over = |other: &usize| {
             let later = &trials[*other];
-            let repeats = trial.repeats_exactly() || later.repeats_exactly();
+            let repeats = trial.is_bit_identical() || later.is_bit_identical();
             // Of several failures the last one stays.
             (ok(later) || *other > at)
                 && same_slot(trial, later)

@@ -199,7 +199,7 @@ pub(crate) fn wait_for_report(
         // Poll for the end first: the mailbox is then complete if the child has ended.
         let ended = process.poll().map_err(VenueError::io("wait for the agent"))?;
         let progress = mailbox.progress();
-        stages.seen(&progress, begin.elapsed());
+        stages.observe(&progress, begin.elapsed());
         if progress.stage >= Stage::Running && first_op.is_none() {
             first_op = Some(begin.elapsed());
         }

@@ -58,7 +58,7 @@ pub fn prepare_disks(
     if !is_prepared(&job.plan) {
         return Ok(None);
     }
-    let text = text_of(job.to_make())?;
+    let text = text_of(job.preparation())?;
     guest.image(snapshot, machine, &text, cache, watch).map(Some).map_err(from_run)
 }
 

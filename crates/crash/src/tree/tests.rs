@@ -1,6 +1,6 @@
 use std::sync::LazyLock;
 
-use fsdyno_record::acks::{Acks, What};
+use fsdyno_record::acks::{Acks, PhaseEventKind};
 use fsdyno_workload::{Name, OpenFlags, Payload, Setting, Share, workloads};
 
 use super::*;
@@ -308,8 +308,8 @@ fn the_tree_of_ops_is_exact_at_every_moment_of_real_workloads() {
         for (index, phase) in work.phases().iter().enumerate() {
             let ranks = phase.threads.of(threads);
             clock += 1;
-            acks.marks.push(fsdyno_record::acks::Mark {
-                what: What::Begin,
+            acks.events.push(fsdyno_record::acks::PhaseEvent {
+                kind: PhaseEventKind::Begin,
                 phase: index,
                 at: Nanos(clock),
             });
@@ -325,8 +325,8 @@ fn the_tree_of_ops_is_exact_at_every_moment_of_real_workloads() {
             }
             acks.returned.push(returned);
             clock += 1;
-            acks.marks.push(fsdyno_record::acks::Mark {
-                what: What::Synced,
+            acks.events.push(fsdyno_record::acks::PhaseEvent {
+                kind: PhaseEventKind::Synced,
                 phase: index,
                 at: Nanos(clock),
             });

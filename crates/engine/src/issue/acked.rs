@@ -1,6 +1,6 @@
 //! Another issuer's calls, with a note of when each op came back.
 
-use fsdyno_record::acks::AckLine;
+use fsdyno_record::acks::RankAcks;
 use fsdyno_workload::Op;
 
 use crate::clock;
@@ -12,12 +12,12 @@ use crate::run::{Failure, Meter};
 #[derive(Debug)]
 pub struct Acked<I> {
     calls: I,
-    line: AckLine,
+    line: RankAcks,
 }
 
 impl<I> Acked<I> {
     /// The calls of `calls`, noted in `line`.
-    pub fn new(calls: I, line: AckLine) -> Acked<I> {
+    pub fn new(calls: I, line: RankAcks) -> Acked<I> {
         Acked { calls, line }
     }
 }

@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(parse("11k").unwrap_err(), "expected a whole number from 1 to 10,000");
         let error = parse("abc").unwrap_err();
         assert!(
-            error.starts_with("'abc' is no number: write digits, such as 20000, 20k"),
+            error.starts_with("'abc' is not a number: write digits, such as 20000, 20k"),
             "{error}"
         );
         assert!(error.ends_with("; expected a number from 1 to 10,000"), "{error}");

@@ -77,7 +77,7 @@ fn period(year: &str) -> Plan {
 
 fn rows(plans: &[Plan]) -> Vec<String> {
     let plans: Vec<Plan> = plans.iter().cloned().map(Plan::sealed).collect();
-    let names = Names::of(&plans);
+    let names = RowNames::of(&plans);
     plans.iter().map(|plan| names.row(plan)).collect()
 }
 
@@ -160,7 +160,7 @@ fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
             ["ext4, file system of 1 GiB", "ext4, file system of 2 GiB"],
         ),
         // The sysctls of a period go with it.
-        (plan(), period("2008"), ["ext4, of today", "ext4, as in 2008"]),
+        (plan(), period("2008"), ["ext4, current", "ext4, as in 2008"]),
         (period("2006"), period("2008"), ["ext4, as in 2006", "ext4, as in 2008"]),
         (plan(), in_lab(|lab| lab.kernel = "6.12".into()), ["ext4, 6.1", "ext4, 6.12"]),
         // Two builds of one release.
@@ -191,7 +191,7 @@ fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
         (plan(), with(|plan| plan.issuer = IssuerPlan::Null), ["ext4, sync", "ext4, null"]),
         (
             plan(),
-            with(|plan| plan.verify = VerifyMode::Names),
+            with(|plan| plan.verify = VerifyMode::RowNames),
             ["ext4, verify full", "ext4, verify names"],
         ),
         (plan(), aged("fill=80%"), ["ext4, fresh", "ext4, aged 80% churn 1"]),
@@ -241,7 +241,7 @@ fn a_host_is_told_by_the_kernel_that_its_trial_ran_under() {
     let plan = directory("/a").sealed();
     let under = |host_kernel| Subject { host_kernel, ..Subject::from(&plan) };
     let (old, new) = (under("6.1.0 #1 SMP"), under("6.12.3 #1 SMP"));
-    let names = Names::of([old, new]);
+    let names = RowNames::of([old, new]);
     assert_eq!([old, new].map(|it| names.row(it)), ["ext4, 6.1.0", "ext4, 6.12.3"]);
 }
 
@@ -249,7 +249,7 @@ fn a_host_is_told_by_the_kernel_that_its_trial_ran_under() {
 fn two_hosts_of_one_kernel_are_told_by_their_cpus_and_a_guests_cpu_is_its_labs() {
     let (here, guest) = (directory("/a").sealed(), in_lab(|_| {}).sealed());
     let on = |plan, host_cpu| Subject { host_cpu, ..Subject::from(plan) };
-    let names = |a, b| Names::of([a, b]).row(b);
+    let names = |a, b| RowNames::of([a, b]).row(b);
     assert_eq!(names(on(&here, "Epyc"), on(&here, "Xeon")), "ext4, Xeon");
     assert_eq!(names(on(&guest, "QEMU 7"), on(&guest, "QEMU 8")), "ext4");
 }
@@ -261,10 +261,10 @@ fn namesakes_of_other_plans_or_labs_get_the_start_of_what_differs() {
         lab.disk.spec = "another law".into();
     }
     let (one, other) = (plan().sealed(), other.sealed());
-    let names = Names::of([&one, &other]);
+    let names = RowNames::of([&one, &other]);
     assert_eq!(names.row(&one), format!("ext4, plan {}", &one.hash[..6]));
     let of = |lab_id| Subject { lab_id, ..Subject::from(&one) };
-    let names = Names::of([of(Some("abcdefghi")), of(Some("xyzxyzxyz")), of(None)]);
+    let names = RowNames::of([of(Some("abcdefghi")), of(Some("xyzxyzxyz")), of(None)]);
     assert_eq!(names.row(of(Some("xyzxyzxyz"))), "ext4, lab xyzxyz");
     assert_eq!(names.row(of(None)), "ext4");
 }
@@ -281,7 +281,7 @@ fn a_workload_is_told_by_its_parameters_and_an_input_by_its_bytes() {
         })
     };
     let named = |plans: [Plan; 2]| {
-        let names = Names::of(&plans);
+        let names = RowNames::of(&plans);
         plans.each_ref().map(|plan| names.workload(plan))
     };
     assert_eq!(named([files("10"), files("10")].map(Plan::sealed)), ["dirops", "dirops"]);
@@ -297,11 +297,11 @@ fn a_workload_is_told_by_its_parameters_and_an_input_by_its_bytes() {
 fn what_a_comparison_is_about_is_named_only_where_one_side_has_several() {
     let kernel = |kernel: &str| in_lab(|lab| lab.kernel = kernel.into()).sealed();
     let (old, new) = (kernel("6.1"), kernel("6.12"));
-    let names = Names::of_two([&old], [&new]);
+    let names = RowNames::of_comparison([&old], [&new]);
     assert_eq!([&old, &new].map(|plan| names.row(plan)), ["ext4", "ext4"]);
-    let names = Names::of_two([&old, &new], [&new]);
+    let names = RowNames::of_comparison([&old, &new], [&new]);
     assert_eq!([&old, &new].map(|plan| names.row(plan)), ["ext4, 6.1", "ext4, 6.12"]);
     let (hdd, ssd) = (plan().sealed(), in_lab(|lab| lab.disk.name = "ssd".into()).sealed());
-    let names = Names::of_two([&hdd], [&ssd]);
+    let names = RowNames::of_comparison([&hdd], [&ssd]);
     assert_eq!([&hdd, &ssd].map(|plan| names.row(plan)), ["ext4, hdd", "ext4, ssd"]);
 }

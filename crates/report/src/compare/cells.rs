@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::naming::{Names, Subject};
+use fsdyno_record::naming::{RowNames, Subject};
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Plan, Trial};
 use serde_json::Value;
@@ -179,7 +179,7 @@ fn name<'a>(base: &mut [Cell<'a>], new: &mut [Cell<'a>]) {
     fn subject<'a>(cell: &Cell<'a>) -> Subject<'a> {
         Subject { lab_id: cell.identity(), ..cell.trials[0].into() }
     }
-    let names = Names::of_two(base.iter().map(subject), new.iter().map(subject));
+    let names = RowNames::of_comparison(base.iter().map(subject), new.iter().map(subject));
     for cell in base.iter_mut().chain(new) {
         let subject = subject(cell);
         cell.name = clean(&format!("{} on {}", names.workload(subject), names.row(subject)));

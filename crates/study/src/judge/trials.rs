@@ -153,7 +153,7 @@ fn one_lab(cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
 
 /// Checks that two records of one trial in one lab are bit-identical; otherwise neither can be trusted.
 fn repeated(cell: &Cell, distinct: &[&Trial], all: &[&Trial]) -> Result<(), String> {
-    let exact = |trial: &&&Trial| trial.outcome == Outcome::Ok && trial.repeats_exactly();
+    let exact = |trial: &&&Trial| trial.outcome == Outcome::Ok && trial.is_bit_identical();
     for trial in all.iter().filter(exact) {
         let first = distinct.iter().find(|first| first.identity() == trial.identity());
         if first.is_some_and(|first| first.measured != trial.measured) {

@@ -308,15 +308,15 @@ fn several_periods_are_rows_of_one_table_and_the_present_may_be_one() {
     let periods = vec![None, Some("2004".to_string()), Some("2008".to_string())];
     let question = Question { periods, ..ask(&["dirops"], &["ext3", "xfs"]) };
     let cells = matrix(&question, &Place::Lab(lab())).unwrap();
-    let names = fsdyno_record::naming::Names::of(cells.iter().map(|cell| &cell.plan));
+    let names = fsdyno_record::naming::RowNames::of(cells.iter().map(|cell| &cell.plan));
     let rows: Vec<String> = cells.iter().map(|cell| names.row(&cell.plan)).collect();
     assert_eq!(
         rows,
         [
-            "ext3, of today",
+            "ext3, current",
             "ext3, as in 2004",
             "ext3, as in 2008",
-            "xfs, of today",
+            "xfs, current",
             "xfs, as in 2004",
             "xfs, as in 2008"
         ]

@@ -51,7 +51,7 @@ pub fn gap(values: &Values) -> GapKind {
 /// There is a source, and a size or no input; or the input is not an archive of messages.
 pub fn messages(values: &Values, setting: &Setting) -> Result<Messages, ParamError> {
     let size = values.number("size");
-    let source = &*quote::escaped(values.text("source"));
+    let source = &*quote::escape(values.text("source"));
     match (&setting.input, source, size) {
         (_, "none", size) => Ok(Messages::synthetic(size)),
         (_, _, Some(size)) => Err(ParamError::Conflict(format!(

@@ -290,7 +290,7 @@ fn quoted(text: &str) -> String {
 
 /// The name of a file, unabridged, for the user must find it.
 fn quoted_path(file: &str) -> String {
-    format!("'{}'", quote::escaped(file))
+    format!("'{}'", quote::escape(file))
 }
 
 /// Parses a number of PostMark: the digits at the front; anything after them is skipped.

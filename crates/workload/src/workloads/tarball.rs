@@ -175,7 +175,7 @@ fn packed(values: &Values, setting: &Setting) -> Result<Box<dyn Packed>, ParamEr
         let (directories, size) = (values.number("directories"), values.number("size"));
         return Ok(Box::new(GeneratedArchive::new(files, directories, size, seed)?));
     }
-    let archive = quote::escaped(named);
+    let archive = quote::escape(named);
     for param in PARAMS.iter().filter(|param| GENERATED.contains(&param.name)) {
         let value = values.text(param.name);
         if value != param.default {

@@ -81,7 +81,7 @@ fn cheapest(
         if !takes(&study.only, run) || study.variant.is_some_and(|it| it != variant) {
             continue;
         }
-        let repeats = |trial: &Trial| trial.outcome == Outcome::Ok && trial.repeats_exactly();
+        let repeats = |trial: &Trial| trial.outcome == Outcome::Ok && trial.is_bit_identical();
         for trial in result.trials.into_iter().filter(repeats) {
             if takes(&study.fs, &trial.plan.label) {
                 let (label, seed) = (&trial.plan.label, trial.seed);

@@ -117,7 +117,7 @@ pub fn pairs(
                 )));
             }
             (None, several) => {
-                let names = naming::Names::of(several.iter().map(|it| it.1));
+                let names = naming::RowNames::of(several.iter().map(|it| it.1));
                 let rows: Vec<String> = several.iter().map(|it| names.row(it.1)).collect();
                 return Err(Failure::wrong(format!(
                     "--against has several rows of {}, and not exactly one with the conditions of {}: {}; \
