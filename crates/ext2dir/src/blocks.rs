@@ -1,13 +1,13 @@
-//! The blocks of one directory, and what is noted of whoever looks at them.
+//! The blocks of one directory, with counts of their use.
 
-use crate::cost::Ledger;
+use crate::cost::WorkCounts;
 use crate::dirent;
 
 /// One block.
 #[derive(Clone, Debug)]
 struct Block {
     bytes: Vec<u8>,
-    /// Whether it is in the page cache; one that is not has to come from the device.
+    /// True if it is in the page cache; else it must be read from the device.
     cached: bool,
 }
 
@@ -16,11 +16,11 @@ struct Block {
 pub struct Blocks {
     size: usize,
     blocks: Vec<Block>,
-    /// What all looks at them came to.
-    pub ledger: Ledger,
-    /// Blocks that were not in the cache, in the order in which they were looked at.
+    /// Counts of all work on them.
+    pub counts: WorkCounts,
+    /// Blocks that were not in the cache, in order of lookup.
     pub missed: Vec<usize>,
-    /// Blocks that were changed.
+    /// Changed blocks.
     pub changed: Vec<usize>,
 }
 
@@ -28,10 +28,10 @@ impl Blocks {
     /// No blocks yet, of `size` bytes each.
     pub fn new(size: usize) -> Blocks {
         let (blocks, missed, changed) = Default::default();
-        Blocks { size, blocks, ledger: Ledger::default(), missed, changed }
+        Blocks { size, blocks, counts: WorkCounts::default(), missed, changed }
     }
 
-    /// The blocks of a new directory: one, with itself and its parent.
+    /// The blocks of a new directory: one, with "." and "..".
     pub fn of_new(size: usize, own: u32, parent: u32) -> Blocks {
         let mut blocks = Blocks::new(size);
         blocks.append();
@@ -42,19 +42,19 @@ impl Blocks {
         blocks
     }
 
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// How many there are.
+    /// Number of blocks.
     pub fn count(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Looks block `number` up; nothing for one that is not there.
-    pub fn look(&mut self, number: usize) -> &[u8] {
-        self.ledger.blocks += 1;
+    /// Looks up block `number`; empty if there is no such block.
+    pub fn lookup(&mut self, number: usize) -> &[u8] {
+        self.counts.blocks += 1;
         let Some(block) = self.blocks.get_mut(number) else { return &[] };
         if !block.cached {
             block.cached = true;
@@ -63,27 +63,27 @@ impl Blocks {
         &block.bytes
     }
 
-    /// Changes a block that has been looked up.
+    /// Changes a block after its lookup.
     pub fn change<T>(&mut self, number: usize, change: impl FnOnce(&mut [u8]) -> T) -> Option<T> {
         let block = self.blocks.get_mut(number)?;
-        self.ledger.dirtied += 1;
+        self.counts.dirtied += 1;
         self.changed.push(number);
         Some(change(&mut block.bytes))
     }
 
-    /// A new block at the end, empty and in the cache; its number.
+    /// Appends an empty block, in the cache; returns its number.
     pub fn append(&mut self) -> usize {
-        self.ledger.blocks += 1;
+        self.counts.blocks += 1;
         self.blocks.push(Block { bytes: dirent::empty(self.size), cached: true });
         self.blocks.len() - 1
     }
 
-    /// The bytes of a block, without a look that counts.
+    /// The bytes of a block, without counting a lookup.
     pub fn bytes(&self, number: usize) -> &[u8] {
         self.blocks.get(number).map_or(&[], |block| &block.bytes)
     }
 
-    /// Nothing is in the cache any more.
+    /// Drops all blocks from the cache.
     pub fn forget(&mut self) {
         self.blocks.iter_mut().for_each(|block| block.cached = false);
     }

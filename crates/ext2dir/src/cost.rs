@@ -1,24 +1,24 @@
-//! What was counted, and what it is taken to cost: the whole of the model's processor time.
+//! Counts of the model's work and their assumed costs: all of the model's processor time.
 //!
-//! One instruction is one nanosecond, as in the lab, which is about a CPU of 2001 to 2006. Nothing
+//! One instruction takes one nanosecond, as in the lab, which is about a CPU of 2001 to 2006. Nothing
 //! here was fitted to a published table.
 
 use fsdyno_record::Nanos;
 
-/// What a search and a change of a directory came to.
+/// Counts of the work of searching and changing a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ledger {
+pub struct WorkCounts {
     /// Entries whose name was compared.
     pub entries: u64,
-    /// Entries that were only measured or walked over: for room, for the entry before.
+    /// Entries that were only measured or passed: to find free space, or the preceding entry.
     pub measured: u64,
-    /// Blocks that were looked up in the cache.
+    /// Block lookups in the cache.
     pub blocks: u64,
-    /// Blocks changed (each change counts).
+    /// Changes of blocks.
     pub dirtied: u64,
     /// Hashes of names.
     pub hashes: u64,
-    /// Hashes in an index that were compared.
+    /// Comparisons of hashes in an index.
     pub probes: u64,
     /// Entries that were moved when a block was split.
     pub moved: u64,
@@ -29,10 +29,10 @@ pub struct Ledger {
 /// with ext2_match and an inline memcmp.
 pub const ENTRY: Nanos = Nanos(25);
 
-/// Measuring one entry: its need and its length. Estimate: some 10 instructions.
+/// Measuring one entry: its needed and its actual length. Estimate: some 10 instructions.
 pub const MEASURE: Nanos = Nanos(10);
 
-/// Looking a block up in the page cache, and giving it back (ext2_get_page, ext2_put_page). Estimate:
+/// Looking up a block in the page cache and releasing it (ext2_get_page, ext2_put_page). Estimate:
 /// some 150 instructions.
 pub const BLOCK: Nanos = Nanos(150);
 
@@ -45,15 +45,14 @@ pub const HASH: Nanos = Nanos(250);
 /// One comparison in an index. Estimate.
 pub const PROBE: Nanos = Nanos(8);
 
-/// Moving one entry at a split: its place in the order of hashes (some 8 comparisons), its copy.
+/// Moving one entry at a split: sorting it by hash (some 8 comparisons) and copying it.
 /// Estimate.
 pub const MOVE: Nanos = Nanos(100);
 
-/// What a call costs that searches nothing: the system call, the path, the dentry, the inode in memory.
-/// Measured in the lab on tmpfs, whose directories are not searched (this project's first
-/// experiments with the lab: create and close 19.3 us, stat 4.0, unlink 9.4; Linux 6.1, one
-/// instruction a nanosecond). How create and close share theirs is an estimate; mkdir and rmdir are
-/// taken as create and unlink, opening a directory as stat.
+/// Cost of a call apart from the search: the system call, the path, the dentry, the inode in memory.
+/// Measured in the lab on tmpfs, whose directories are not searched (create and close 19.3 us,
+/// stat 4.0, unlink 9.4; Linux 6.1, one instruction per nanosecond). The split between create and
+/// close is an estimate; mkdir and rmdir are taken as create and unlink, opening a directory as stat.
 pub const CREATE: Nanos = Nanos(17_300);
 /// See [`CREATE`].
 pub const CLOSE: Nanos = Nanos(2_000);
@@ -62,8 +61,8 @@ pub const STAT: Nanos = Nanos(4_000);
 /// See [`CREATE`].
 pub const UNLINK: Nanos = Nanos(9_400);
 
-impl Ledger {
-    /// The processor time of all this.
+impl WorkCounts {
+    /// The processor time of all counts.
     pub fn time(&self) -> Nanos {
         let each = [
             (self.entries, ENTRY),
@@ -77,8 +76,8 @@ impl Ledger {
         Nanos(each.iter().map(|(count, cost)| count * cost.0).sum())
     }
 
-    /// All of it by name, for the books of a phase.
-    pub fn books(&self) -> [(&'static str, u64); 7] {
+    /// The counts by name, as a phase records them.
+    pub fn by_name(&self) -> [(&'static str, u64); 7] {
         [
             ("entries examined", self.entries),
             ("entries measured", self.measured),
@@ -90,9 +89,9 @@ impl Ledger {
         ]
     }
 
-    /// What came since `then`.
-    pub fn since(&self, then: &Ledger) -> Ledger {
-        Ledger {
+    /// The difference to the earlier counts `then`.
+    pub fn since(&self, then: &WorkCounts) -> WorkCounts {
+        WorkCounts {
             entries: self.entries - then.entries,
             measured: self.measured - then.measured,
             blocks: self.blocks - then.blocks,

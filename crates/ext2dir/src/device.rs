@@ -1,4 +1,4 @@
-//! The disk below the model: its law, the clock, and who waits for it.
+//! The disk below the model: its timing model, the clock, and waiting for requests.
 
 use std::collections::BTreeMap;
 
@@ -6,42 +6,42 @@ use fsdyno_disk::{Action, Disk, DiskSpec, Partition, Request, SECTOR};
 use fsdyno_record::Nanos;
 use fsdyno_record::trial::Device as Counters;
 
-/// A disk and the time.
+/// A disk and a clock.
 pub struct Device {
     disk: Box<dyn Disk>,
     /// First sector of the volume.
     start: u64,
     /// Sectors of a block.
     sectors: u64,
-    /// Blocks that one request may have.
-    most: u64,
-    /// Now.
+    /// Maximum blocks of one request.
+    max_blocks: u64,
+    /// Current time.
     now: Nanos,
     next: u64,
-    /// Requests that are not done.
+    /// Requests in flight.
     in_flight: BTreeMap<u64, ()>,
 }
 
 impl Device {
-    /// A disk at rest, with a volume of blocks of `block_size` in `partition`.
+    /// An idle disk, with a volume of blocks of `block_size` in `partition`.
     pub fn new(spec: &DiskSpec, seed: u64, partition: Partition, block_size: u64) -> Device {
         Device {
             disk: fsdyno_disk::build(spec, seed),
             start: partition.start.0 / SECTOR,
             sectors: block_size / SECTOR,
-            most: (u64::from(spec.queue.max_sectors_kb) * 1024 / block_size).max(1),
+            max_blocks: (u64::from(spec.queue.max_sectors_kb) * 1024 / block_size).max(1),
             now: Nanos(0),
             next: 0,
             in_flight: BTreeMap::new(),
         }
     }
 
-    /// Now.
+    /// Current time.
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// The caller computes for so long.
+    /// Advances the clock by computing time of the caller.
     pub fn pass(&mut self, time: Nanos) {
         self.now += time;
     }
@@ -52,13 +52,13 @@ impl Device {
         self.wait(id);
     }
 
-    /// Hands in writes of these blocks, in ascending order, neighbours as one; the last of them.
+    /// Submits writes of these blocks, in ascending order, adjacent ones as one; returns the last request's id.
     pub fn write(&mut self, blocks: impl IntoIterator<Item = u64>) -> Option<u64> {
         let mut run: Option<(u64, u64)> = None;
         let mut last = None;
         for block in blocks {
             match &mut run {
-                Some((first, count)) if *first + *count == block && *count < self.most => {
+                Some((first, count)) if *first + *count == block && *count < self.max_blocks => {
                     *count += 1
                 }
                 other => {
@@ -81,13 +81,13 @@ impl Device {
         }
     }
 
-    /// Has the disk empty its own cache and waits for it.
+    /// Flushes the disk's own cache and waits for it.
     pub fn flush(&mut self) {
         let id = self.submit(Action::Flush, 0, 0);
         self.wait(id);
     }
 
-    /// What was done so far.
+    /// The requests completed so far.
     pub fn counters(&self) -> Counters {
         self.disk.counters()
     }
@@ -104,16 +104,16 @@ impl Device {
         id
     }
 
-    /// Takes note of what is done by now. What is due between two calls is told to the disk at its own
-    /// time, one after the other, as whoever serves it would.
+    /// Collects completions up to now. Events due between two calls are delivered to the disk at their own
+    /// times, one after the other, as its server would.
     fn settle(&mut self) {
         while let Some(due) = self.disk.next_due().filter(|due| *due <= self.now) {
-            self.take(due);
+            self.collect(due);
         }
-        self.take(self.now);
+        self.collect(self.now);
     }
 
-    fn take(&mut self, now: Nanos) {
+    fn collect(&mut self, now: Nanos) {
         while let Some(id) = self.disk.completed(now) {
             self.in_flight.remove(&id);
         }
@@ -123,10 +123,10 @@ impl Device {
     fn wait(&mut self, id: u64) {
         self.settle();
         while self.in_flight.contains_key(&id) {
-            // Something is in the disk, so it knows when to be asked again.
+            // A request is in flight, so the disk has a next event.
             let Some(due) = self.disk.next_due() else { break };
             self.now = self.now.max(due);
-            self.take(self.now);
+            self.collect(self.now);
         }
     }
 }

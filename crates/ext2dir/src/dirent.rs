@@ -1,4 +1,4 @@
-//! Directory entries as they lie in a block (ext2_dir_entry_2 of Linux, include/linux/ext2_fs.h):
+//! On-disk directory entries (ext2_dir_entry_2 of Linux, include/linux/ext2_fs.h):
 //! inode, length of the record, length of the name, file type, name. The records of a block fill it
 //! without a gap; one whose inode is 0 is free.
 
@@ -11,32 +11,32 @@ pub const FILE: u8 = 1;
 /// `file_type` of a directory.
 pub const DIRECTORY: u8 = 2;
 
-/// Bytes that a name needs: the head and the name, in fours (EXT2_DIR_REC_LEN).
+/// Bytes that a name needs: head and name, rounded up to a multiple of four (EXT2_DIR_REC_LEN).
 pub const fn record_length(name: usize) -> usize {
     (HEAD + name + 3) & !3
 }
 
-/// One entry of a block, read.
+/// A parsed entry of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its inode; 0 is free.
+    /// Inode number; 0 is free.
     pub inode: u32,
-    /// From its first byte to that of the next.
+    /// Length of the record, up to the next entry.
     pub record: usize,
-    /// Its kind.
+    /// File type.
     pub kind: u8,
-    /// Its name; of a free one what is left of it.
+    /// Name; of a free entry, its leftover bytes.
     pub name: &'a [u8],
 }
 
 impl Entry<'_> {
-    /// Bytes that it has to keep.
+    /// Bytes that it needs.
     pub fn needs(&self) -> usize {
         if self.inode == 0 { 0 } else { record_length(self.name.len()) }
     }
 }
 
-/// The entry at `offset`, which must be where one begins.
+/// Parses the entry at `offset`, which must be the start of one.
 #[inline]
 pub fn read(block: &[u8], offset: usize) -> Entry<'_> {
     let at = &block[offset..];
@@ -44,7 +44,7 @@ pub fn read(block: &[u8], offset: usize) -> Entry<'_> {
     let record = usize::from(u16::from_le_bytes([at[4], at[5]]));
     Entry {
         inode: u32::from_le_bytes([at[0], at[1], at[2], at[3]]),
-        // A length of nothing would never come to the end of the block.
+        // A length of zero would never reach the end of the block.
         record: record.max(HEAD),
         kind: at[7],
         name: &at[HEAD..HEAD + name],
@@ -71,34 +71,34 @@ pub fn empty(size: usize) -> Vec<u8> {
     block
 }
 
-/// What came of a look through one block.
+/// The result of a scan of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Looked {
-    /// Where the entry is, if it is there.
+pub struct BlockScan {
+    /// Offset of the entry, if found.
     pub at: Option<usize>,
     /// Entries that were examined.
     pub entries: u64,
 }
 
-/// Looks for a name in a block, as ext2_find_entry does: no entry that begins where the name has no
-/// room is examined.
-pub fn find(block: &[u8], name: &[u8]) -> Looked {
+/// Looks for a name in a block, as ext2_find_entry does: entries that start where the name does not
+/// fit are not examined.
+pub fn find(block: &[u8], name: &[u8]) -> BlockScan {
     let last = block.len().saturating_sub(record_length(name.len()));
     let (mut offset, mut entries) = (0, 0);
     while offset <= last {
         entries += 1;
         let entry = read(block, offset);
         if entry.inode != 0 && entry.name == name {
-            return Looked { at: Some(offset), entries };
+            return BlockScan { at: Some(offset), entries };
         }
         offset += entry.record;
     }
-    Looked { at: None, entries }
+    BlockScan { at: None, entries }
 }
 
-/// Looks for room for a name in a block: the first free entry that is long enough, or the first that
-/// has so much behind its own name (ext2_add_link).
-pub fn find_room(block: &[u8], name: &[u8]) -> Looked {
+/// Looks for free space for a name in a block: the first free entry that is long enough, or the first
+/// with enough space after its own name (ext2_add_link).
+pub fn find_space(block: &[u8], name: &[u8]) -> BlockScan {
     let needs = record_length(name.len());
     let last = block.len().saturating_sub(needs);
     let (mut offset, mut entries) = (0, 0);
@@ -106,14 +106,14 @@ pub fn find_room(block: &[u8], name: &[u8]) -> Looked {
         entries += 1;
         let entry = read(block, offset);
         if entry.record >= entry.needs() + needs {
-            return Looked { at: Some(offset), entries };
+            return BlockScan { at: Some(offset), entries };
         }
         offset += entry.record;
     }
-    Looked { at: None, entries }
+    BlockScan { at: None, entries }
 }
 
-/// Puts a name where [`find_room`] has found room: a used entry is shortened to what it needs.
+/// Inserts a name at the result of [`find_space`]: a used entry is shortened to the bytes it needs.
 pub fn insert(block: &mut [u8], offset: usize, inode: u32, kind: u8, name: &[u8]) {
     let old = read(block, offset);
     let (record, needs) = (old.record, old.needs());
@@ -123,8 +123,8 @@ pub fn insert(block: &mut [u8], offset: usize, inode: u32, kind: u8, name: &[u8]
     write(block, offset + needs, record - needs, inode, kind, name);
 }
 
-/// Removes the entry at `at`: it becomes part of the one before it, or free where it is the first of
-/// its block (ext2_delete_entry). The entries that were walked over to find the one before it.
+/// Removes the entry at `at`: it becomes part of the preceding one, or free if it is the first of
+/// its block (ext2_delete_entry). Returns the number of entries passed to find the preceding one.
 pub fn remove(block: &mut [u8], at: usize) -> u64 {
     let (mut offset, mut before, mut walked) = (0, None, 0);
     while offset < at {
@@ -140,7 +140,7 @@ pub fn remove(block: &mut [u8], at: usize) -> u64 {
     walked
 }
 
-/// Every entry of a block with where it begins, free ones too.
+/// All entries of a block with their offsets, including free ones.
 pub fn each(block: &[u8]) -> impl Iterator<Item = (usize, Entry<'_>)> {
     let mut offset = 0;
     std::iter::from_fn(move || {
@@ -161,21 +161,21 @@ mod tests {
     }
 
     #[test]
-    fn entries_fill_their_block_and_a_removed_one_is_the_room_of_the_one_before() {
+    fn entries_fill_their_block_and_a_removed_one_becomes_space_of_the_preceding_one() {
         let mut block = empty(64);
         for (inode, name) in [(11, "one"), (12, "three"), (13, "x")] {
-            let room = find_room(&block, name.as_bytes()).at.unwrap();
-            insert(&mut block, room, inode, FILE, name.as_bytes());
+            let space = find_space(&block, name.as_bytes()).at.unwrap();
+            insert(&mut block, space, inode, FILE, name.as_bytes());
         }
         assert_eq!(
             names(&block),
             [(12, b"one".to_vec()), (16, b"three".to_vec()), (36, b"x".to_vec())]
         );
         let at = find(&block, b"three");
-        assert_eq!(at, Looked { at: Some(12), entries: 2 });
+        assert_eq!(at, BlockScan { at: Some(12), entries: 2 });
         assert_eq!(remove(&mut block, 12), 1);
         assert_eq!(names(&block), [(28, b"one".to_vec()), (36, b"x".to_vec())]);
-        assert_eq!(find_room(&block, b"seven").at, Some(0), "the first with room");
+        assert_eq!(find_space(&block, b"seven").at, Some(0), "the first with enough space");
         assert_eq!(remove(&mut block, 0), 0);
         assert_eq!(read(&block, 0).record, 28, "free, and as long as it was");
         assert_eq!(find(&block, b"one").at, None, "a free entry is not found by its old name");

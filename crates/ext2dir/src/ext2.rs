@@ -1,10 +1,10 @@
-//! The file system of the model: paths, the caches of names and inodes, what is dirty and when it is
-//! written. Files are empty; only their names and inodes are there.
+//! The file system of the model: paths, the caches of names and inodes, dirty blocks and their
+//! write-back. Files are empty; the model has only their names and inodes.
 //!
-//! As in Linux 2.4: a name that was found stays known (dentry cache) until the unmount; a change
-//! dirties blocks in memory; kupdate looks every 5 s for what has been dirty for 30 s and writes it,
-//! in ascending order, while the caller goes on; memory is never short, so bdflush has nothing to do.
-//! An inode is put into its block of the table only when that is written, and the block is read first
+//! As in Linux 2.4: a name once found stays cached (dentry cache) until the unmount; a change
+//! dirties blocks in memory; every 5 s kupdate writes blocks that have been dirty for 30 s,
+//! in ascending order, while the caller continues; memory is never short, so bdflush has nothing to do.
+//! An inode is copied into its block of the table only when that is written; the block is read first
 //! if it is not in the cache.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -12,34 +12,34 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use fsdyno_record::Nanos;
 
 use crate::blocks::Blocks;
-use crate::cost::{self, Ledger};
+use crate::cost::{self, WorkCounts};
 use crate::device::Device;
 use crate::dirent;
 use crate::find::{self, FindEntry, Variant};
 use crate::volume::{Layout, NoSpace, ROOT, Volume};
 
-/// How often kupdate wakes, and how old dirty blocks have to be (bdf_prm of 2.4: 5 s and 30 s).
-const KUPDATE: Nanos = Nanos(5_000_000_000);
-const OLD: Nanos = Nanos(30_000_000_000);
+/// Interval of kupdate, and age at which it writes dirty blocks (bdf_prm of 2.4: 5 s and 30 s).
+const KUPDATE_INTERVAL: Nanos = Nanos(5_000_000_000);
+const DIRTY_EXPIRY: Nanos = Nanos(30_000_000_000);
 
-/// Links that an inode can have (EXT2_LINK_MAX).
-const MOST_LINKS: u16 = 32_000;
+/// Maximum links of an inode (EXT2_LINK_MAX).
+const MAX_LINKS: u16 = 32_000;
 
 /// A directory.
 pub struct Directory {
-    /// Its parent's inode.
+    /// Inode of the parent.
     pub parent: u32,
-    /// Its blocks.
+    /// Blocks of the directory.
     pub blocks: Blocks,
-    /// Where they lie on the volume.
-    pub places: Vec<u64>,
-    /// How it is searched.
+    /// Addresses of the blocks on the volume.
+    pub addresses: Vec<u64>,
+    /// Search algorithm.
     pub find: Box<dyn FindEntry>,
-    /// Links to it: its name, its own dot, one from each directory in it.
+    /// Links to it: its name, its own ".", and ".." of each subdirectory.
     pub links: u16,
 }
 
-/// Why a call failed, as the kernel says it.
+/// The error of a call, as the kernel returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// ENOENT.
@@ -74,7 +74,7 @@ impl From<find::Full> for Error {
 pub struct Ext2 {
     variant: &'static Variant,
     seed: [u32; 4],
-    /// Who has what.
+    /// Allocation of inodes and blocks.
     pub volume: Volume,
     /// Directories by inode.
     pub directories: BTreeMap<u32, Directory>,
@@ -83,23 +83,23 @@ pub struct Ext2 {
     device: Device,
     /// Processor time so far.
     pub cpu: Nanos,
-    /// What all searches came to so far.
-    pub ledger: Ledger,
-    /// Names that are known: directory and name → inode.
+    /// Counts of all searches so far.
+    pub counts: WorkCounts,
+    /// Dentry cache: directory and name → inode.
     names: HashMap<(u32, Vec<u8>), u32>,
     /// Inodes in memory.
     inodes: HashSet<u32>,
-    /// Blocks of bitmaps and inode tables in the cache.
+    /// Cached blocks of bitmaps and inode tables.
     cached: HashSet<u64>,
-    /// Dirty blocks, and since when.
+    /// Dirty blocks with the time of their first change.
     dirty: BTreeMap<u64, Nanos>,
-    /// When kupdate wakes next.
-    wakes: Nanos,
+    /// Next wake-up of kupdate.
+    next_wakeup: Nanos,
 }
 
 impl Ext2 {
-    /// A fresh volume, mounted, with nothing in the cache and nothing dirty; kupdate wakes at a moment
-    /// of its 5 s that `phase` says. `seed` is the directories' hash seed.
+    /// A fresh volume, mounted, with nothing cached and nothing dirty; `phase` sets kupdate's first
+    /// wake-up within its interval. `seed` is the directories' hash seed.
     pub fn new(
         variant: &'static Variant,
         layout: Layout,
@@ -115,19 +115,19 @@ impl Ext2 {
             files: BTreeSet::new(),
             device,
             cpu: Nanos(0),
-            ledger: Ledger::default(),
+            counts: WorkCounts::default(),
             names: HashMap::new(),
             inodes: HashSet::new(),
             cached: HashSet::new(),
             dirty: BTreeMap::new(),
-            wakes: Nanos(phase.0 % KUPDATE.0 + 1),
+            next_wakeup: Nanos(phase.0 % KUPDATE_INTERVAL.0 + 1),
         };
-        if let Ok(place) = ext2.volume.new_block(ROOT, None) {
-            ext2.put_directory(ROOT, ROOT, place);
+        if let Ok(address) = ext2.volume.new_block(ROOT, None) {
+            ext2.put_directory(ROOT, ROOT, address);
         }
         ext2.dirty.clear();
         ext2.forget();
-        ext2.ledger = Ledger::default();
+        ext2.counts = WorkCounts::default();
         ext2
     }
 
@@ -141,15 +141,15 @@ impl Ext2 {
         &self.device
     }
 
-    /// How its directories are searched.
+    /// The search algorithm of its directories.
     pub fn variant(&self) -> &'static Variant {
         self.variant
     }
 
-    fn put_directory(&mut self, inode: u32, parent: u32, place: u64) {
+    fn put_directory(&mut self, inode: u32, parent: u32, address: u64) {
         let blocks = Blocks::of_new(self.volume.layout.block_size as usize, inode, parent);
         let find = (self.variant.make)(self.seed);
-        let directory = Directory { parent, blocks, places: vec![place], find, links: 2 };
+        let directory = Directory { parent, blocks, addresses: vec![address], find, links: 2 };
         self.directories.insert(inode, directory);
     }
 
@@ -173,7 +173,7 @@ impl Ext2 {
         }
     }
 
-    /// A name in a directory: known, or searched for.
+    /// Looks up a name in the dentry cache, else searches the directory.
     fn lookup(&mut self, dir: u32, name: &[u8]) -> Result<Option<u32>, Error> {
         let key = (dir, name.to_vec());
         if let Some(inode) = self.names.get(&key) {
@@ -188,63 +188,67 @@ impl Ext2 {
 
     /// Searches a directory.
     fn search(&mut self, dir: u32, name: &[u8]) -> Result<Option<(u32, find::Found)>, Error> {
-        self.within(dir, |directory| {
+        self.with_directory(dir, |directory| {
             let found = directory.find.find(&mut directory.blocks, name)?;
             let entry = dirent::read(directory.blocks.bytes(found.block), found.offset);
             Some((entry.inode, found))
         })
     }
 
-    /// Works on a directory; what that came to is paid at once: processor time, then the blocks that
-    /// were not in the cache.
-    fn within<T>(&mut self, dir: u32, work: impl FnOnce(&mut Directory) -> T) -> Result<T, Error> {
+    /// Runs `work` on a directory and charges its cost at once: processor time, then the reads of blocks
+    /// that were not in the cache.
+    fn with_directory<T>(
+        &mut self,
+        dir: u32,
+        work: impl FnOnce(&mut Directory) -> T,
+    ) -> Result<T, Error> {
         let directory = self.directories.get_mut(&dir).ok_or(Error::NotDirectory)?;
-        let before = directory.blocks.ledger;
+        let before = directory.blocks.counts;
         let done = work(directory);
-        let spent = directory.blocks.ledger.since(&before);
+        let spent = directory.blocks.counts.since(&before);
         let missed = std::mem::take(&mut directory.blocks.missed);
         let changed = std::mem::take(&mut directory.blocks.changed);
-        let mut last = directory.places.last().copied();
-        while directory.places.len() < directory.blocks.count() {
-            let place = self.volume.new_block(dir, last)?;
-            directory.places.push(place);
-            last = Some(place);
+        let mut last = directory.addresses.last().copied();
+        while directory.addresses.len() < directory.blocks.count() {
+            let address = self.volume.new_block(dir, last)?;
+            directory.addresses.push(address);
+            last = Some(address);
         }
-        let place = |number: &usize| directory.places.get(*number).copied();
-        let missed: Vec<u64> = missed.iter().filter_map(place).collect();
-        let changed: BTreeSet<u64> = changed.iter().filter_map(place).collect();
+        let address = |number: &usize| directory.addresses.get(*number).copied();
+        let missed: Vec<u64> = missed.iter().filter_map(address).collect();
+        let changed: BTreeSet<u64> = changed.iter().filter_map(address).collect();
         self.spend(spent);
         missed.into_iter().for_each(|block| self.device.read(block));
-        changed.into_iter().for_each(|block| self.mark(block));
+        changed.into_iter().for_each(|block| self.mark_dirty(block));
         Ok(done)
     }
 
-    fn spend(&mut self, spent: Ledger) {
-        self.ledger.entries += spent.entries;
-        self.ledger.measured += spent.measured;
-        self.ledger.blocks += spent.blocks;
-        self.ledger.dirtied += spent.dirtied;
-        self.ledger.hashes += spent.hashes;
-        self.ledger.probes += spent.probes;
-        self.ledger.moved += spent.moved;
+    fn spend(&mut self, spent: WorkCounts) {
+        self.counts.entries += spent.entries;
+        self.counts.measured += spent.measured;
+        self.counts.blocks += spent.blocks;
+        self.counts.dirtied += spent.dirtied;
+        self.counts.hashes += spent.hashes;
+        self.counts.probes += spent.probes;
+        self.counts.moved += spent.moved;
         self.compute(spent.time());
     }
 
-    /// The caller computes; kupdate wakes meanwhile if it is time.
+    /// Advances the clock by computing time; kupdate runs meanwhile if due.
     pub fn compute(&mut self, time: Nanos) {
         self.cpu += time;
         self.device.pass(time);
-        while self.wakes <= self.device.now() {
-            let old = Nanos(self.wakes.0.saturating_sub(OLD.0));
+        while self.next_wakeup <= self.device.now() {
+            let old = Nanos(self.next_wakeup.0.saturating_sub(DIRTY_EXPIRY.0));
             let due = self.dirty.iter().filter(|(_, since)| **since <= old && old.0 > 0);
             let due: Vec<u64> = due.map(|(block, _)| *block).collect();
             self.write_back(&due);
-            self.wakes += KUPDATE;
+            self.next_wakeup += KUPDATE_INTERVAL;
         }
     }
 
-    /// Writes dirty blocks in ascending order; those of inode tables that are not in the cache are
-    /// read before.
+    /// Writes dirty blocks in ascending order; blocks of inode tables that are not in the cache are
+    /// read first.
     fn write_back(&mut self, blocks: &[u64]) {
         for block in blocks {
             if self.is_table(*block) && self.cached.insert(*block) {
@@ -256,47 +260,47 @@ impl Ext2 {
     }
 
     fn is_table(&self, block: u64) -> bool {
-        let (group, _) = self.volume.place(block);
+        let (group, _) = self.volume.group_and_index(block);
         let first = self.volume.layout.inode_table(group);
         (first..first + self.volume.layout.table_blocks()).contains(&block)
     }
 
-    fn mark(&mut self, block: u64) {
+    fn mark_dirty(&mut self, block: u64) {
         self.dirty.entry(block).or_insert(self.device.now());
     }
 
     /// Looks up a block of metadata, from the device if it is not in the cache.
     fn metadata(&mut self, block: u64) {
-        self.spend(Ledger { blocks: 1, ..Ledger::default() });
+        self.spend(WorkCounts { blocks: 1, ..WorkCounts::default() });
         if self.cached.insert(block) {
             self.device.read(block);
         }
     }
 
-    /// What taking or giving back an inode costs: its bitmap and its group's descriptor are changed,
-    /// and its own block will be.
+    /// Charges the allocation or release of an inode: changes its bitmap and its group's descriptor,
+    /// and dirties its own block.
     fn change_inode(&mut self, inode: u32) {
         let layout = self.volume.layout;
         let group = layout.group_of_inode(inode);
         let [bitmap, descriptor] = [layout.inode_bitmap(group), layout.block_of_descriptor(group)];
         self.metadata(bitmap);
-        self.spend(Ledger { dirtied: 3, ..Ledger::default() });
+        self.spend(WorkCounts { dirtied: 3, ..WorkCounts::default() });
         for block in [bitmap, descriptor, layout.first_block(), layout.block_of_inode(inode)] {
-            self.mark(block);
+            self.mark_dirty(block);
         }
     }
 
     fn change_block(&mut self, block: u64) {
         let layout = self.volume.layout;
-        let (group, _) = self.volume.place(block);
+        let (group, _) = self.volume.group_and_index(block);
         self.metadata(layout.block_bitmap(group));
         for block in [layout.block_bitmap(group), layout.block_of_descriptor(group)] {
-            self.mark(block);
+            self.mark_dirty(block);
         }
     }
 
     fn touch_inode(&mut self, inode: u32) {
-        self.mark(self.volume.layout.block_of_inode(inode));
+        self.mark_dirty(self.volume.layout.block_of_inode(inode));
     }
 
     /// open(2) with O_CREAT.
@@ -317,10 +321,10 @@ impl Ext2 {
 
     fn link(&mut self, dir: u32, name: &[u8], inode: u32, kind: u8) -> Result<(), Error> {
         self.change_inode(inode);
-        let before = self.directories.get(&dir).map_or(0, |it| it.places.len());
-        self.within(dir, |it| it.find.add(&mut it.blocks, inode, kind, name))??;
+        let before = self.directories.get(&dir).map_or(0, |it| it.addresses.len());
+        self.with_directory(dir, |it| it.find.add(&mut it.blocks, inode, kind, name))??;
         let new: Vec<u64> =
-            self.directories.get(&dir).map_or(Vec::new(), |it| it.places[before..].to_vec());
+            self.directories.get(&dir).map_or(Vec::new(), |it| it.addresses[before..].to_vec());
         new.into_iter().for_each(|block| self.change_block(block));
         self.touch_inode(dir);
         self.inodes.insert(inode);
@@ -339,21 +343,21 @@ impl Ext2 {
             return Err(Error::Exists);
         }
         let links = self.directories.get(&dir).map_or(0, |it| it.links);
-        if links >= MOST_LINKS {
+        if links >= MAX_LINKS {
             return Err(Error::Links);
         }
         let inode = self.volume.new_directory()?;
-        let place = self.volume.new_block(inode, None)?;
-        self.put_directory(inode, dir, place);
-        self.within(inode, |_| ())?;
-        self.mark(place);
-        self.change_block(place);
+        let address = self.volume.new_block(inode, None)?;
+        self.put_directory(inode, dir, address);
+        self.with_directory(inode, |_| ())?;
+        self.mark_dirty(address);
+        self.change_block(address);
         self.link(dir, name, inode, dirent::DIRECTORY)?;
         self.directories.entry(dir).and_modify(|it| it.links += 1);
         Ok(inode)
     }
 
-    /// unlink(2): the name is looked up, searched for again, and taken out.
+    /// unlink(2): looks up the name, searches for it again, and removes it.
     ///
     /// # Errors
     /// As unlink(2).
@@ -364,13 +368,13 @@ impl Ext2 {
         if self.directories.contains_key(&inode) {
             return Err(Error::IsDirectory);
         }
-        self.take_out(dir, name, inode)?;
+        self.remove_name(dir, name, inode)?;
         self.files.remove(&inode);
         self.volume.free_inode(inode, false);
         Ok(())
     }
 
-    /// rmdir(2): its blocks are searched for an entry.
+    /// rmdir(2): searches the directory's blocks for an entry.
     ///
     /// # Errors
     /// As rmdir(2).
@@ -378,9 +382,9 @@ impl Ext2 {
         self.compute(cost::UNLINK);
         let (dir, name) = self.parent(dir, path)?;
         let inode = self.lookup(dir, name)?.ok_or(Error::Missing)?;
-        let used = self.within(inode, |it| {
+        let used = self.with_directory(inode, |it| {
             (0..it.blocks.count()).any(|number| {
-                let block = it.blocks.look(number);
+                let block = it.blocks.lookup(number);
                 let used = dirent::each(block).filter(|(_, entry)| entry.inode != 0);
                 let used =
                     used.filter(|(_, entry)| entry.name != b"." && entry.name != b"..").count();
@@ -390,23 +394,23 @@ impl Ext2 {
         if used {
             return Err(Error::NotEmpty);
         }
-        self.take_out(dir, name, inode)?;
+        self.remove_name(dir, name, inode)?;
         self.directories.entry(dir).and_modify(|it| it.links -= 1);
-        let places = self.directories.remove(&inode).map_or(Vec::new(), |it| it.places);
-        for place in places {
-            self.dirty.remove(&place);
-            self.change_block(place);
-            self.volume.free_block(place);
+        let addresses = self.directories.remove(&inode).map_or(Vec::new(), |it| it.addresses);
+        for address in addresses {
+            self.dirty.remove(&address);
+            self.change_block(address);
+            self.volume.free_block(address);
         }
         self.volume.free_inode(inode, true);
         Ok(())
     }
 
-    /// Takes a name out of a directory, whose inode comes into memory for it.
-    fn take_out(&mut self, dir: u32, name: &[u8], inode: u32) -> Result<(), Error> {
-        self.need_inode(inode);
+    /// Removes a name from a directory, after loading its inode.
+    fn remove_name(&mut self, dir: u32, name: &[u8], inode: u32) -> Result<(), Error> {
+        self.load_inode(inode);
         let (_, found) = self.search(dir, name)?.ok_or(Error::Missing)?;
-        self.within(dir, |it| find::remove(&mut it.blocks, found))?;
+        self.with_directory(dir, |it| find::remove(&mut it.blocks, found))?;
         self.touch_inode(dir);
         self.change_inode(inode);
         self.names.remove(&(dir, name.to_vec()));
@@ -414,41 +418,41 @@ impl Ext2 {
         Ok(())
     }
 
-    fn need_inode(&mut self, inode: u32) {
+    fn load_inode(&mut self, inode: u32) {
         if self.inodes.insert(inode) {
             self.metadata(self.volume.layout.block_of_inode(inode));
         }
     }
 
-    /// stat(2), and open(2) of what is there.
+    /// stat(2), and open(2) of an existing file.
     ///
     /// # Errors
     /// As stat(2).
     pub fn stat(&mut self, dir: u32, path: &[u8]) -> Result<u32, Error> {
         self.compute(cost::STAT);
         let inode = self.path(dir, path)?;
-        self.need_inode(inode);
+        self.load_inode(inode);
         Ok(inode)
     }
 
-    /// Writes all that is dirty and waits for it.
+    /// Writes all dirty blocks and waits for them.
     pub fn sync(&mut self) {
         let blocks: Vec<u64> = self.dirty.keys().copied().collect();
         self.write_back(&blocks);
         self.device.drain();
     }
 
-    /// The disk's own cache is emptied.
+    /// Flushes the disk's own cache.
     pub fn flush_device(&mut self) {
         self.device.flush();
     }
 
-    /// Blocks that are dirty.
+    /// Number of dirty blocks.
     pub fn dirty_blocks(&self) -> u64 {
         self.dirty.len() as u64
     }
 
-    /// An unmount and a mount: nothing is known any more that is not on the disk.
+    /// Unmounts and mounts: drops all caches.
     pub fn remount(&mut self) {
         self.sync();
         self.forget();
@@ -458,7 +462,7 @@ impl Ext2 {
         for block in first..=first + layout.descriptor_blocks() {
             self.device.read(block);
         }
-        self.need_inode(ROOT);
+        self.load_inode(ROOT);
     }
 
     fn forget(&mut self) {

@@ -1,23 +1,23 @@
-//! The hash of a name by which an indexed directory is ordered: half-MD4, MD4 (RFC 1320) cut to three
-//! rounds of eight steps over 32 bytes at a time, as ext3 and ext4 have it (fs/ext3/hash.c). Proved
+//! Half-MD4, the hash by which an indexed directory is ordered: MD4 (RFC 1320) cut to three
+//! rounds of eight steps over 32 bytes at a time, as in ext3 and ext4 (fs/ext3/hash.c). Tested
 //! against `debugfs -R dx_hash` (tests/oracle.rs).
 
 /// Constants of the second and third round: the square roots of 2 and 3 (RFC 1320).
 const ROUNDS: [u32; 3] = [0, 0x5a82_7999, 0x6ed9_eba1];
 
-/// The order in which each round takes its words, and by how much it rotates.
+/// Word order and rotations of each round.
 const WORDS: [[usize; 8]; 3] =
     [[0, 1, 2, 3, 4, 5, 6, 7], [1, 3, 5, 7, 0, 2, 4, 6], [3, 7, 2, 6, 1, 5, 0, 4]];
 const TURNS: [[u32; 4]; 3] = [[3, 7, 11, 19], [3, 5, 9, 13], [3, 9, 11, 15]];
 
-/// What the state is without a seed (RFC 1320).
+/// The initial state without a seed (RFC 1320).
 const INITIAL: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
-/// The largest hash there is, less than which a directory's last hash has to be.
+/// The largest hash, which no name may have (EXT3_HTREE_EOF).
 const END: u32 = 0x7fff_ffff;
 
 /// The hash of a name under a directory's seed (all zero is none). Its lowest bit is 0: in an index
-/// that bit says that a hash goes on in another block.
+/// that bit marks a hash that continues in another block.
 pub fn half_md4(name: &[u8], seed: [u32; 4]) -> u32 {
     let mut state = if seed == [0; 4] { INITIAL } else { seed };
     let mut rest = name;
@@ -29,7 +29,7 @@ pub fn half_md4(name: &[u8], seed: [u32; 4]) -> u32 {
     if hash == END << 1 { (END - 1) << 1 } else { hash }
 }
 
-/// Eight words of the next 32 bytes, padded with the length of what is left. Bytes are taken as
+/// Eight words of the next 32 bytes, padded with the length of the rest. Bytes are taken as
 /// signed, as on the machines of 2001.
 fn words(text: &[u8]) -> [u32; 8] {
     let length = text.len() as u32;

@@ -1,5 +1,5 @@
-//! The model's volume as the bytes of a disk, for e2fsck and debugfs to judge; and the model's own
-//! check of its directories.
+//! Writes the model's volume as a disk image, for e2fsck and debugfs, and checks the model's
+//! directories.
 
 use std::collections::BTreeSet;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -17,7 +17,7 @@ const SIGNED_HASH: u32 = 0x1;
 /// `i_flags` of an indexed directory (EXT3_INDEX_FL).
 const INDEX_FLAG: u32 = 0x1000;
 
-/// A structure of little-endian fields at fixed places.
+/// A structure of little-endian fields at fixed offsets.
 struct Fields(Vec<u8>);
 
 impl Fields {
@@ -34,13 +34,13 @@ impl Fields {
     }
 }
 
-/// Writes the volume as an image; nothing is written where zeros are right.
+/// Writes the volume as an image; zeros are left as holes.
 ///
 /// # Errors
-/// What the writer reports.
+/// Errors of the writer.
 pub fn write(ext2: &Ext2, out: &mut (impl Write + Seek)) -> io::Result<()> {
     let layout = ext2.volume.layout;
-    // The blocks that tell where blocks lie are not in the model; here they have to be, and be taken.
+    // The model has no indirect blocks; the image needs them, so they are allocated here.
     let mut volume = ext2.volume.clone();
     let mut maps: Vec<(u64, Vec<u8>)> = Vec::new();
     let mut inodes: Vec<(u32, Vec<u8>)> = Vec::new();
@@ -72,8 +72,8 @@ pub fn write(ext2: &Ext2, out: &mut (impl Write + Seek)) -> io::Result<()> {
         put(layout.block_of_inode(*number), offset % layout.block_size, inode)?;
     }
     for directory in ext2.directories.values() {
-        for (number, place) in directory.places.iter().enumerate() {
-            put(*place, 0, directory.blocks.bytes(number))?;
+        for (number, address) in directory.addresses.iter().enumerate() {
+            put(*address, 0, directory.blocks.bytes(number))?;
         }
     }
     maps.iter().try_for_each(|(block, bytes)| put(*block, 0, bytes))
@@ -91,12 +91,12 @@ fn file_inode() -> Vec<u8> {
 fn superblock(ext2: &Ext2, volume: &Volume, group: u64) -> Vec<u8> {
     let layout = volume.layout;
     let inodes = layout.groups * layout.inodes_per_group();
-    let accounts = || (0..layout.groups).map(|group| volume.account(group));
+    let group_counts = || (0..layout.groups).map(|group| volume.group_counts(group));
     let mut fields = Fields::new(1024);
     fields.put32(0, inodes);
     fields.put32(4, layout.blocks());
-    fields.put32(12, accounts().map(|(blocks, _, _)| blocks).sum());
-    fields.put32(16, accounts().map(|(_, inodes, _)| inodes).sum());
+    fields.put32(12, group_counts().map(|(blocks, _, _)| blocks).sum());
+    fields.put32(16, group_counts().map(|(_, inodes, _)| inodes).sum());
     fields.put32(20, layout.first_block());
     let log = u64::from(layout.block_size.trailing_zeros()) - 10;
     fields.put32(24, log);
@@ -104,7 +104,7 @@ fn superblock(ext2: &Ext2, volume: &Volume, group: u64) -> Vec<u8> {
     fields.put32(32, layout.blocks_per_group());
     fields.put32(36, layout.blocks_per_group());
     fields.put32(40, layout.inodes_per_group());
-    fields.put16(54, 0xffff); // never checked by count of mounts
+    fields.put16(54, 0xffff); // no check by mount count
     fields.put16(56, 0xef53);
     fields.put16(58, 1); // clean
     fields.put16(60, 1); // errors: continue
@@ -128,7 +128,7 @@ fn descriptors(volume: &Volume) -> Vec<u8> {
     let mut fields = Fields::new(layout.groups * DESCRIPTOR);
     for group in 0..layout.groups {
         let at = (group * DESCRIPTOR) as usize;
-        let (blocks, inodes, directories) = volume.account(group);
+        let (blocks, inodes, directories) = volume.group_counts(group);
         fields.put32(at, layout.block_bitmap(group));
         fields.put32(at + 4, layout.inode_bitmap(group));
         fields.put32(at + 8, layout.inode_table(group));
@@ -140,8 +140,8 @@ fn descriptors(volume: &Volume) -> Vec<u8> {
     fields.0
 }
 
-/// A directory's inode, with the blocks that its map needs: twelve places in the inode, then one block
-/// of places, then a block of such blocks.
+/// A directory's inode, with its block map: twelve direct blocks, then an indirect
+/// block, then a double-indirect one.
 fn directory_inode(
     directory: &Directory,
     indirect: &mut Vec<(u64, Vec<u8>)>,
@@ -149,21 +149,21 @@ fn directory_inode(
     new_block: &mut dyn FnMut() -> io::Result<u64>,
 ) -> io::Result<Vec<u8>> {
     let mut fields = Fields::new(INODE);
-    let places = &directory.places;
+    let addresses = &directory.addresses;
     let each = (block_size / 4) as usize;
     let mut map_blocks = 0;
-    let mut map = |places: &[u64]| -> io::Result<u64> {
+    let mut map = |addresses: &[u64]| -> io::Result<u64> {
         let block = new_block()?;
         map_blocks += 1;
         let mut fields = Fields::new(block_size);
-        places.iter().enumerate().for_each(|(at, place)| fields.put32(4 * at, *place));
+        addresses.iter().enumerate().for_each(|(at, address)| fields.put32(4 * at, *address));
         indirect.push((block, fields.0));
         Ok(block)
     };
-    for (at, place) in places.iter().take(12).enumerate() {
-        fields.put32(40 + 4 * at, *place);
+    for (at, address) in addresses.iter().take(12).enumerate() {
+        fields.put32(40 + 4 * at, *address);
     }
-    let rest = places.get(12..).unwrap_or_default();
+    let rest = addresses.get(12..).unwrap_or_default();
     if !rest.is_empty() {
         fields.put32(40 + 48, map(&rest[..rest.len().min(each)])?);
     }
@@ -173,15 +173,15 @@ fn directory_inode(
         fields.put32(40 + 52, map(&maps)?);
     }
     fields.put16(0, 0o040_755);
-    fields.put32(4, places.len() as u64 * block_size);
+    fields.put32(4, addresses.len() as u64 * block_size);
     fields.put16(26, u64::from(directory.links));
-    fields.put32(28, (places.len() as u64 + map_blocks) * block_size / 512);
+    fields.put32(28, (addresses.len() as u64 + map_blocks) * block_size / 512);
     fields.put32(32, if directory.find.has_index() { INDEX_FLAG.into() } else { 0 });
     Ok(fields.0)
 }
 
-/// What is wrong with the model's directories, in sentences: records fill their blocks, names are there
-/// once, inodes exist, every name is found where it lies by its own search.
+/// Checks the model's directories and returns the faults, in sentences: records fill their blocks, names are
+/// unique, inodes exist, and the search finds every name.
 pub fn check(ext2: &Ext2) -> Vec<String> {
     let mut problems = Vec::new();
     for (inode, directory) in &ext2.directories {
@@ -198,10 +198,13 @@ pub fn check(ext2: &Ext2) -> Vec<String> {
                 let known = ext2.files.contains(&entry.inode)
                     || ext2.directories.contains_key(&entry.inode);
                 if entry.inode != 0 && !known {
-                    problems.push(format!("directory {inode}: entry of no inode {}", entry.inode));
+                    problems.push(format!(
+                        "directory {inode}: entry of the missing inode {}",
+                        entry.inode
+                    ));
                 }
                 if entry.inode != 0 && !names.insert(entry.name.to_vec()) {
-                    problems.push(format!("directory {inode}: a name is there twice"));
+                    problems.push(format!("directory {inode}: a name occurs twice"));
                 }
             }
             if end != bytes.len() {
@@ -210,8 +213,8 @@ pub fn check(ext2: &Ext2) -> Vec<String> {
         }
         let mut blocks = directory.blocks.clone();
         let mut find = (ext2.variant().make)(ext2.seed());
-        // What the search remembers is rebuilt as a mount would: only whether there is an index.
-        find.mounted(directory.find.has_index());
+        // The search starts as after a mount: it knows only whether an index exists.
+        find.on_mount(directory.find.has_index());
         let dots = |name: &[u8]| matches!(name, b"." | b"..");
         for name in names.iter().filter(|name| !dots(name)) {
             if find.find(&mut blocks, name).is_none() {

@@ -1,11 +1,11 @@
-//! Ext2 directories as they were before and in 2001: a model in this program, on a modelled disk.
+//! A model of ext2 directories before and in 2001, in this program, on a modelled disk.
 //!
-//! No kernel that runs today searches a directory as ext2 of 2001 did. Here is that search, three
-//! times, on entries as they lie on disk ([`dirent`]): from the first block (`classic`), from where
-//! the last search ended (`cached`), and through an index of hashes (`indexed`), one file each below
-//! `find/`. What is counted is exact; processor time is those counts times stated costs ([`cost`]),
-//! and the device's is the disk's law. Nothing here makes a system call, so equal plans and seeds
-//! give equal digits on any machine. What is assumed is in docs/classic-ext2.md.
+//! No current kernel searches a directory as ext2 of 2001 did. This crate implements that search in three
+//! variants, on entries in their on-disk format ([`dirent`]): from the first block (`classic`), from where
+//! the last search ended (`cached`), and through an index of hashes (`indexed`), one file each in
+//! `find/`. Counts are exact; processor time is those counts times stated costs ([`cost`]),
+//! and device time comes from the disk model. Nothing here makes a system call, so equal plans and seeds
+//! give bit-identical results on any machine. docs/classic-ext2.md states the assumptions.
 
 pub mod blocks;
 pub mod cost;

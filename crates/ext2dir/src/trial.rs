@@ -1,4 +1,4 @@
-//! One trial in the model: the workload's own ops, phase by phase, in the model's time.
+//! Runs a trial in the model: the workload's ops, phase by phase, in the model's time.
 
 use std::collections::BTreeMap;
 
@@ -20,51 +20,49 @@ use crate::find::{self, Variant};
 use crate::image;
 use crate::volume::{Layout, ROOT};
 
-/// What the model is, in the words of the conditions.
-pub const WHAT_IT_IS: &str = "a model in this program, no kernel: directories and inodes of ext2 as in \
+/// Description of the model, for the notes of a record.
+pub const DESCRIPTION: &str = "a model in this program, no kernel: directories and inodes of ext2 as in \
      2001, without file data; counts are exact, processor time is counts times stated costs, most of \
      them estimates (docs/classic-ext2.md)";
 
-/// Raised whenever a digit of the model changes; a test holds the digits of this one.
+/// Revision of the model, raised whenever a result changes; a test checks the results of this one.
 pub const REVISION: u32 = 1;
 
-/// kupdate's moment is drawn from the seed.
+/// Name of the draw of kupdate's phase.
 const PHASE: &str = "kupdate";
 
-/// What a trial needs beside its job.
+/// The setting of a trial, in addition to its job.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
-    /// How directories are searched.
+    /// Search algorithm of directories.
     pub variant: &'static Variant,
     /// The disk.
     pub disk: &'a DiskSpec,
     /// The volume on it.
     pub partition: Partition,
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block_size: u64,
 }
 
-/// Whether the model has all that a workload does.
+/// Checks that the model supports all ops of a workload.
 ///
 /// # Errors
-/// The first op that it has not, and in which phase.
+/// The first unsupported op, with its phase.
 pub fn can_run(workload: &dyn Workload) -> Result<(), String> {
     if workload.prefill().is_some() {
-        return Err(
-            "its first phase finds what was made before, and the model makes nothing".into()
-        );
+        return Err("its first phase needs existing files, which the model does not make".into());
     }
     for (index, phase) in workload.phases().iter().enumerate() {
         if workload.limit(index).is_some() {
             return Err(format!(
-                "phase {} ends by time, and the model by its work only",
+                "phase {} ends by time; the model supports only phases that end by work",
                 phase.name
             ));
         }
         let mut ops = workload.ops(index, Share::WHOLE);
         let mut op = Op::default();
         while ops.next(&mut op) {
-            if let Some(what) = lacks(&op) {
+            if let Some(what) = unsupported(&op) {
                 return Err(format!("its phase {} {what}", phase.name));
             }
         }
@@ -72,10 +70,10 @@ pub fn can_run(workload: &dyn Workload) -> Result<(), String> {
     Ok(())
 }
 
-/// What an op has that the model lacks.
-fn lacks(op: &Op) -> Option<String> {
+/// Describes why the model does not support an op, if so.
+fn unsupported(op: &Op) -> Option<String> {
     if op.think.0 | op.compute.0 | op.due.0 != 0 {
-        return Some("has callers that think".into());
+        return Some("has think time".into());
     }
     match op.call {
         Call::Mkdir { .. }
@@ -97,10 +95,10 @@ fn lacks(op: &Op) -> Option<String> {
     }
 }
 
-/// Runs a job. `watch` is told how many ops of which phase are done, every few thousand; it says
-/// whether to go on.
+/// Runs a job. Every 1024 ops `watch` receives the phase and the ops done; it returns false to
+/// stop.
 ///
-/// None where it was told to stop.
+/// Returns none if stopped.
 pub fn run(
     job: &Job,
     workload: &dyn Workload,
@@ -138,7 +136,7 @@ pub fn run(
         .into(),
         partition_start: Some(partition.start),
         device_size: Some(Bytes(layout.blocks() * block_size)),
-        notes: vec![format!("{} is {WHAT_IT_IS}", variant.name)],
+        notes: vec![format!("{} is {DESCRIPTION}", variant.name)],
         ..Conditions::default()
     };
     let outcome = if reason.is_none() { Outcome::Ok } else { Outcome::Failed };
@@ -155,7 +153,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// False where it was told to stop.
+    /// Returns false if stopped.
     fn run(
         &mut self,
         workload: &dyn Workload,
@@ -177,7 +175,7 @@ impl Trial {
         let output = problems.clone();
         self.measured.check = Some(CheckReport { argv, exit: None, clean, output });
         match problems.first() {
-            Some(first) => Err(format!("the model's directories are not in order: {first}")),
+            Some(first) => Err(format!("the model's directories are inconsistent: {first}")),
             None => Ok(true),
         }
     }
@@ -211,7 +209,7 @@ impl Trial {
     ) -> Result<bool, String> {
         let mut recorder = Recorder::new();
         let (started, cpu) = (self.now(), self.ext2.cpu);
-        let (ledger, device) = (self.ext2.ledger, self.ext2.device().counters());
+        let (counts, device) = (self.ext2.counts, self.ext2.device().counters());
         let mut ops = workload.ops(index, Share::WHOLE);
         let (mut op, mut last) = (Op::default(), started);
         while ops.next(&mut op) {
@@ -226,10 +224,10 @@ impl Trial {
                 return Ok(false);
             }
         }
-        let made = recorder.counts();
-        let right: BTreeMap<OpKind, u64> = workload.counts(index, 1);
-        if made != right {
-            return Err(format!("phase {}: made {made:?} where there are {right:?}", spec.name));
+        let counted = recorder.counts();
+        let expected: BTreeMap<OpKind, u64> = workload.counts(index, 1);
+        if counted != expected {
+            return Err(format!("phase {}: counted {counted:?}, expected {expected:?}", spec.name));
         }
         let returned = self.now();
         let dirty = self.ext2.dirty_blocks() * self.ext2.volume.layout.block_size;
@@ -238,8 +236,8 @@ impl Trial {
         self.ext2.flush_device();
         let durable = self.now();
         let cpu = self.ext2.cpu - cpu;
-        let counted = self.ext2.ledger.since(&ledger).books();
-        let books = counted.iter().filter(|(_, n)| *n > 0);
+        let counts = self.ext2.counts.since(&counts).by_name();
+        let books = counts.iter().filter(|(_, n)| *n > 0);
         self.measured.phases.push(Phase {
             name: spec.name.to_string(),
             returned_ns: returned.since(started),
@@ -259,7 +257,7 @@ impl Trial {
     }
 
     fn space_used(&self) -> u64 {
-        let blocks: usize = self.ext2.directories.values().map(|it| it.places.len()).sum();
+        let blocks: usize = self.ext2.directories.values().map(|it| it.addresses.len()).sum();
         blocks as u64 * self.ext2.volume.layout.block_size
     }
 
@@ -299,7 +297,7 @@ impl Trial {
             }
             Call::Unlink { .. } => ext2.unlink(dir, name),
             Call::Rmdir { .. } => ext2.rmdir(dir, name),
-            _ => return Err(lacks(op).unwrap_or_default()),
+            _ => return Err(unsupported(op).unwrap_or_default()),
         };
         match (op.expect, answer) {
             (Expect::Success, Ok(()))
@@ -309,14 +307,14 @@ impl Trial {
         }
     }
 
-    /// Every entry of every directory, compared with what must be there.
+    /// Compares every entry of every directory with the expected tree.
     fn verify(&mut self, tree: &dyn Tree) -> Result<(), String> {
         let report: &mut VerifyReport = &mut self.measured.verify;
         let (mut files, mut directories) = (0, 0);
         let mut todo: Vec<(u32, Vec<u8>)> = vec![(ROOT, Vec::new())];
         while let Some((inode, path)) = todo.pop() {
             let directory = self.ext2.directories.get(&inode);
-            let directory = directory.ok_or("a directory's inode is none")?;
+            let directory = directory.ok_or("a directory's inode is missing")?;
             for number in 0..directory.blocks.count() {
                 for (_, entry) in dirent::each(directory.blocks.bytes(number)) {
                     if entry.inode == 0 || entry.name == b"." || entry.name == b".." {
@@ -332,7 +330,10 @@ impl Trial {
                         None => false,
                     };
                     if !right {
-                        return Err(format!("verify: {} is wrong", String::from_utf8_lossy(&path)));
+                        return Err(format!(
+                            "verify: {} is not expected",
+                            String::from_utf8_lossy(&path)
+                        ));
                     }
                     if is_directory {
                         directories += 1;
@@ -347,7 +348,7 @@ impl Trial {
         report.directories += directories;
         if (files, directories) != (tree.files(), tree.directories()) {
             return Err(format!(
-                "verify: {files} files and {directories} directories where {} and {} must be",
+                "verify: found {files} files and {directories} directories, expected {} and {}",
                 tree.files(),
                 tree.directories()
             ));
@@ -356,7 +357,7 @@ impl Trial {
     }
 }
 
-/// What a device did since then.
+/// The counters of a device since `then`.
 fn since(
     now: fsdyno_record::trial::Device,
     then: fsdyno_record::trial::Device,
@@ -377,5 +378,5 @@ fn since(
 
 /// The variant of a plan's file system.
 pub fn variant(kind: &str) -> Option<&'static Variant> {
-    find::named(kind)
+    find::by_name(kind)
 }

@@ -1,18 +1,18 @@
-//! Where things lie: block groups with their bitmaps and inode tables, as mke2fs of 2001 laid them
-//! out, and who gets which inode and block, as ext2 of 2001 gave them.
+//! Layout and allocation: block groups with their bitmaps and inode tables, as mke2fs of 2001 laid them
+//! out, and the allocation of inodes and blocks, as in ext2 of 2001.
 //!
 //! Every group begins with a copy of superblock and descriptors (no sparse_super). There is an inode
 //! for each 4 KiB, and inodes have 128 bytes: mke2fs's defaults then [MEM].
 
 use std::collections::BTreeSet;
 
-/// Bytes of an inode.
+/// Size of an inode in bytes.
 pub const INODE: u64 = 128;
 
-/// Bytes of a group's descriptor.
+/// Size of a group's descriptor in bytes.
 pub const DESCRIPTOR: u64 = 32;
 
-/// Bytes of a volume for each of its inodes.
+/// Bytes of a volume per inode.
 const BYTES_PER_INODE: u64 = 4096;
 
 /// The first inode that is not reserved.
@@ -21,28 +21,28 @@ pub const FIRST_INODE: u32 = 11;
 /// The root's inode.
 pub const ROOT: u32 = 2;
 
-/// There is no inode or block left.
+/// No free inode or block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSpace;
 
 /// The fixed numbers of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Bytes of a block: 1024, 2048 or 4096.
+    /// Block size in bytes: 1024, 2048 or 4096.
     pub block_size: u64,
     /// Groups, all of full size.
     pub groups: u64,
 }
 
 impl Layout {
-    /// The layout of a volume of so many bytes; what is left of a last group is not used.
+    /// The layout of a volume of `bytes`; a partial last group is not used.
     pub fn new(block_size: u64, bytes: u64) -> Layout {
         let group = block_size * 8 * block_size;
         let first = if block_size == 1024 { block_size } else { 0 };
         Layout { block_size, groups: (bytes.saturating_sub(first) / group).max(1) }
     }
 
-    /// The block in which the superblock lies.
+    /// The block of the superblock.
     pub fn first_block(&self) -> u64 {
         u64::from(self.block_size == 1024)
     }
@@ -57,7 +57,7 @@ impl Layout {
         self.blocks_per_group() * self.block_size / BYTES_PER_INODE
     }
 
-    /// Blocks of all groups, and the boot block where there is one.
+    /// Blocks of all groups and of the boot block, if any.
     pub fn blocks(&self) -> u64 {
         self.first_block() + self.groups * self.blocks_per_group()
     }
@@ -67,7 +67,7 @@ impl Layout {
         self.first_block() + group * self.blocks_per_group()
     }
 
-    /// Blocks that all descriptors take.
+    /// Blocks of all descriptors.
     pub fn descriptor_blocks(&self) -> u64 {
         (self.groups * DESCRIPTOR).div_ceil(self.block_size)
     }
@@ -102,68 +102,68 @@ impl Layout {
         u64::from(inode - 1) / self.inodes_per_group()
     }
 
-    /// The block that an inode lies in.
+    /// The block of an inode.
     pub fn block_of_inode(&self, inode: u32) -> u64 {
         let index = u64::from(inode - 1) % self.inodes_per_group();
         self.inode_table(self.group_of_inode(inode)) + index * INODE / self.block_size
     }
 
-    /// The block in which a group's descriptor lies, the first copy.
+    /// The block of a group's descriptor, first copy.
     pub fn block_of_descriptor(&self, group: u64) -> u64 {
         self.first_block() + 1 + group * DESCRIPTOR / self.block_size
     }
 }
 
-/// What is free of one kind in one group: below the mark all is taken but what was given back.
+/// Free inodes or blocks of one group: all from `next_unused` on, and the released ones below it.
 #[derive(Clone, Debug, Default)]
-struct Free {
-    mark: u64,
-    back: BTreeSet<u64>,
+struct FreeSet {
+    next_unused: u64,
+    released: BTreeSet<u64>,
     size: u64,
 }
 
-impl Free {
+impl FreeSet {
     fn left(&self) -> u64 {
-        self.size - self.mark + self.back.len() as u64
+        self.size - self.next_unused + self.released.len() as u64
     }
 
-    /// The first that is free from `goal` on, else the first of all.
+    /// Takes the first free one from `goal` on, else the first of all.
     fn take(&mut self, goal: u64) -> Option<u64> {
-        if let Some(first) = self.back.range(goal.min(self.mark)..).next().copied() {
-            self.back.remove(&first);
+        if let Some(first) = self.released.range(goal.min(self.next_unused)..).next().copied() {
+            self.released.remove(&first);
             return Some(first);
         }
-        if self.mark < self.size {
-            self.mark += 1;
-            return Some(self.mark - 1);
+        if self.next_unused < self.size {
+            self.next_unused += 1;
+            return Some(self.next_unused - 1);
         }
-        self.back.pop_first()
+        self.released.pop_first()
     }
 
-    fn give_back(&mut self, one: u64) {
-        self.back.insert(one);
+    fn release(&mut self, one: u64) {
+        self.released.insert(one);
     }
 }
 
 #[derive(Clone, Debug)]
 struct Group {
-    inodes: Free,
-    blocks: Free,
+    inodes: FreeSet,
+    blocks: FreeSet,
     directories: u64,
 }
 
-/// Who has what.
+/// The allocation of inodes and blocks of a volume.
 #[derive(Clone, Debug)]
 pub struct Volume {
-    /// Where things lie.
+    /// The layout.
     pub layout: Layout,
     groups: Vec<Group>,
 }
 
 impl Volume {
-    /// A volume as mke2fs left it, but for its root's block.
+    /// A volume as made by mke2fs, except for the root's block.
     pub fn new(layout: Layout) -> Volume {
-        let free = |mark, size| Free { mark, size, ..Free::default() };
+        let free = |next_unused, size| FreeSet { next_unused, size, ..FreeSet::default() };
         let group = |number: u64| Group {
             inodes: free(
                 if number == 0 { u64::from(FIRST_INODE) - 1 } else { 0 },
@@ -175,8 +175,8 @@ impl Volume {
         Volume { layout, groups: (0..layout.groups).map(group).collect() }
     }
 
-    /// An inode for a directory: in the group with the most free blocks of those with at least the
-    /// mean of free inodes (ext2_new_inode before Orlov).
+    /// Allocates an inode for a directory: in the group with the most free blocks among those with at least the
+    /// mean number of free inodes (ext2_new_inode before Orlov).
     ///
     /// # Errors
     /// [`NoSpace`].
@@ -196,7 +196,7 @@ impl Volume {
         self.take_inode(group).ok_or(NoSpace)
     }
 
-    /// An inode for a file: in its directory's group, else in the next one that has any.
+    /// Allocates an inode for a file: in its directory's group, else in the next one with a free inode.
     ///
     /// # Errors
     /// [`NoSpace`].
@@ -211,17 +211,17 @@ impl Volume {
         Some((group as u64 * self.layout.inodes_per_group() + index + 1) as u32)
     }
 
-    /// Gives an inode back.
+    /// Frees an inode.
     pub fn free_inode(&mut self, inode: u32, directory: bool) {
         let group = self.layout.group_of_inode(inode);
         let index = u64::from(inode - 1) % self.layout.inodes_per_group();
         if let Some(group) = self.groups.get_mut(group as usize) {
-            group.inodes.give_back(index);
+            group.inodes.release(index);
             group.directories -= u64::from(directory);
         }
     }
 
-    /// A block for an inode, behind `last` where there is one.
+    /// Allocates a block for an inode, after `last` if given.
     ///
     /// # Errors
     /// [`NoSpace`].
@@ -246,33 +246,33 @@ impl Volume {
         Err(NoSpace)
     }
 
-    /// Gives a block back.
+    /// Frees a block.
     pub fn free_block(&mut self, block: u64) {
-        let (group, index) = self.place(block);
+        let (group, index) = self.group_and_index(block);
         if let Some(group) = self.groups.get_mut(group as usize) {
-            group.blocks.give_back(index);
+            group.blocks.release(index);
         }
     }
 
-    /// The group of a block, and its number there.
-    pub fn place(&self, block: u64) -> (u64, u64) {
+    /// The group of a block, and its index in the group.
+    pub fn group_and_index(&self, block: u64) -> (u64, u64) {
         let block = block - self.layout.first_block();
         (block / self.layout.blocks_per_group(), block % self.layout.blocks_per_group())
     }
 
-    /// Of a group: free blocks, free inodes, directories.
-    pub fn account(&self, group: u64) -> (u64, u64, u64) {
+    /// The free blocks, free inodes and directories of a group.
+    pub fn group_counts(&self, group: u64) -> (u64, u64, u64) {
         self.groups.get(group as usize).map_or((0, 0, 0), |group| {
             (group.blocks.left(), group.inodes.left(), group.directories)
         })
     }
 
-    /// The bits of a group's bitmap of blocks, or of inodes: what is taken, and all behind its end.
+    /// A group's bitmap of blocks or of inodes; bits beyond its end are set.
     pub fn bitmap(&self, group: u64, inodes: bool) -> Vec<u8> {
         let mut bits = vec![0; self.layout.block_size as usize];
         let Some(group) = self.groups.get(group as usize) else { return bits };
         let free = if inodes { &group.inodes } else { &group.blocks };
-        let taken = (0..free.mark).filter(|at| !free.back.contains(at));
+        let taken = (0..free.next_unused).filter(|at| !free.released.contains(at));
         for at in taken.chain(free.size..8 * self.layout.block_size) {
             bits[at as usize / 8] |= 1 << (at % 8);
         }

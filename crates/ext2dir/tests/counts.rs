@@ -1,4 +1,4 @@
-//! What is counted, against formulas; and what it comes to in time.
+//! Tests the model's counts against formulas, and its times against stored ones.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -8,7 +8,7 @@ use common::{dirops, filled, name, phase, volume};
 use fsdyno_ext2dir::ext2::Ext2;
 use fsdyno_ext2dir::trial::REVISION;
 
-/// Entries of 16 bytes that fit beside "." and ".." into the first block of 4 KiB, and into the others.
+/// Entries of 16 bytes that fit into the first block of 4 KiB after "." and "..", and into the others.
 const FIRST: u64 = 254;
 const OTHER: u64 = 256;
 
@@ -25,9 +25,9 @@ const GOLDEN: (u32, [(Times, Times); 3]) = (
 );
 
 fn entries(ext2: &mut Ext2, work: impl FnOnce(&mut Ext2)) -> u64 {
-    let before = ext2.ledger.entries;
+    let before = ext2.counts.entries;
     work(ext2);
-    ext2.ledger.entries - before
+    ext2.counts.entries - before
 }
 
 #[test]
@@ -36,16 +36,16 @@ fn a_classic_create_of_n_files_examines_n_squared_entries_by_formula() {
         for n in [1, 254, 255, 2000] {
             let mut ext2 = volume(variant, 4096, 128);
             let dir = filled(&mut ext2, 0);
-            let seen = entries(&mut ext2, |ext2| {
+            let examined = entries(&mut ext2, |ext2| {
                 for number in 0..n {
                     ext2.create(dir, name(number).as_bytes(), false).unwrap();
                 }
             });
-            // File i finds 2 + i entries there, and all of them are seen twice: to learn that the name is
-            // not there, and to find room; a new block has one free entry more.
+            // For file i there are 2 + i entries, and all are examined twice: to learn that the name is
+            // new, and to find space; a new block adds one free entry.
             let n = u64::from(n);
             let new_blocks = n.saturating_sub(FIRST).div_ceil(OTHER);
-            assert_eq!(seen, n * (n - 1) + 4 * n + new_blocks, "{variant}, {n} files");
+            assert_eq!(examined, n * (n - 1) + 4 * n + new_blocks, "{variant}, {n} files");
         }
     }
 }
@@ -56,16 +56,16 @@ fn a_classic_forward_delete_passes_an_empty_block_by_one_entry() {
     let mut ext2 = volume("classic-ext2", 4096, 128);
     let dir = filled(&mut ext2, n as u32);
     ext2.remount();
-    let seen = entries(&mut ext2, |ext2| {
+    let examined = entries(&mut ext2, |ext2| {
         (0..n as u32).for_each(|number| ext2.unlink(dir, name(number).as_bytes()).unwrap());
     });
-    // The lookup and the unlink's own search see the same: "." and ".." (or less) of the first block, one
+    // The lookup and the unlink's own search examine the same: "." and ".." (or less) of the first block, one
     // free entry of each block passed, the free one before it, itself.
     let one = |i: u64| match i.checked_sub(FIRST) {
         None => 3,
         Some(rest) => 2 + (rest / OTHER) + if rest % OTHER == 0 { 1 } else { 2 },
     };
-    assert_eq!(seen, (0..n).map(|i| 2 * one(i)).sum::<u64>());
+    assert_eq!(examined, (0..n).map(|i| 2 * one(i)).sum::<u64>());
 }
 
 #[test]
@@ -93,22 +93,22 @@ fn a_cached_forward_delete_is_linear_and_a_classic_reverse_one_is_not() {
 }
 
 #[test]
-fn an_indexed_create_looks_at_one_block_of_entries_however_many_there_are() {
+fn an_indexed_create_examines_one_block_of_entries_for_any_number_of_files() {
     let each = |n: u32| {
         let mut ext2 = volume("indexed-ext2", 4096, 128);
-        let seen = entries(&mut ext2, |ext2| {
+        let examined = entries(&mut ext2, |ext2| {
             filled(ext2, n);
         });
-        (seen as f64 / f64::from(n), ext2.ledger.blocks as f64 / f64::from(n))
+        (examined as f64 / f64::from(n), ext2.counts.blocks as f64 / f64::from(n))
     };
     let ((few, few_blocks), (many, many_blocks)) = (each(5_000), each(20_000));
-    // Two looks through a block that is between half full and full.
+    // Two scans of a block that is between half full and full.
     assert!(few > 2.0 * 128.0 * 0.9 && few < 2.0 * 256.0, "{few}");
     assert!(many / few < 1.1 && many_blocks / few_blocks < 1.1, "{few} {many}");
 }
 
 #[test]
-fn a_trial_is_the_same_to_the_last_digit_and_another_seed_is_another() {
+fn a_trial_is_bit_identical_and_another_seed_differs() {
     let one = dirops("indexed-ext2", "ide-2001", &[("files", "2000")], 1);
     assert_eq!(one, dirops("indexed-ext2", "ide-2001", &[("files", "2000")], 1));
     assert_ne!(one.measured, dirops("indexed-ext2", "ide-2001", &[("files", "2000")], 2).measured);
@@ -119,9 +119,9 @@ fn a_trial_is_the_same_to_the_last_digit_and_another_seed_is_another() {
     assert!(device.reads > 0 && device.writes > 0 && device.flushes == 1, "{device:?}");
 }
 
-/// Whoever changes a digit of the model, or of the law of its disk, raises its revision.
+/// A change of any result of the model, or of its disk's model, requires a new revision.
 #[test]
-fn the_digits_of_this_revision_are_held() {
+fn the_results_of_this_revision_do_not_change() {
     let times = |variant: &str| {
         let report = dirops(variant, "ide-2001", &[("files", "2000")], 1);
         let of = |name: &str| {

@@ -1,4 +1,4 @@
-//! What the model leaves on a disk, judged by e2fsprogs.
+//! Checks the model's disk images with e2fsprogs.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -13,7 +13,7 @@ use fsdyno_ext2dir::hash::half_md4;
 use fsdyno_ext2dir::image;
 use fsdyno_ext2dir::volume::ROOT;
 
-/// The output of a tool of e2fsprogs; none where it is not installed.
+/// The output of a tool of e2fsprogs; none if it is not installed.
 fn tool(argv: &[&str]) -> Option<(i32, String)> {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let ran = Command::new(argv[0]).args(&argv[1..]).env("PATH", path).output();
@@ -25,8 +25,8 @@ fn tool(argv: &[&str]) -> Option<(i32, String)> {
     Some((ran.status.code().unwrap_or(-1), text.into_owned()))
 }
 
-/// Has e2fsck judge the volume, and debugfs read `d`: the names there must be `right`.
-fn judge(ext2: &Ext2, right: &[String]) {
+/// Checks the volume with e2fsck and the names in `d` with debugfs.
+fn check(ext2: &Ext2, expected: &[String]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     image::write(ext2, &mut std::fs::File::create(&path).unwrap()).unwrap();
@@ -38,15 +38,15 @@ fn judge(ext2: &Ext2, right: &[String]) {
     let mut names: Vec<String> = text
         .lines()
         .map(|line| line.split('/').collect::<Vec<_>>())
-        // A free entry, of inode 0, is listed with what is left of its name.
+        // A free entry, of inode 0, is listed with the rest of its name.
         .filter(|parts| parts.len() > 5 && parts[1] != "0" && !matches!(parts[5], "." | ".."))
         .map(|parts| parts[5].to_string())
         .collect();
     names.sort_unstable();
-    assert!(names == right, "{} names where {} must be", names.len(), right.len());
+    assert!(names == expected, "found {} names, expected {}", names.len(), expected.len());
 }
 
-/// As debugfs lists an index: its depth and the number of blocks of entries.
+/// The depth of an index and its number of blocks of entries, from debugfs.
 fn htree(path: &Path) -> Option<(u32, usize)> {
     let (_, text) = tool(&["debugfs", "-R", "htree_dump /d", path.to_str().unwrap()])?;
     let depth = text.lines().find_map(|line| line.trim().strip_prefix("Indirect levels: "));
@@ -55,38 +55,38 @@ fn htree(path: &Path) -> Option<(u32, usize)> {
 }
 
 #[test]
-fn what_each_variant_creates_is_a_directory_for_e2fsprogs() {
+fn e2fsprogs_accepts_the_directories_of_each_variant() {
     for variant in ["classic-ext2", "cached-ext2", "indexed-ext2"] {
         for (block_size, mib, files) in [(4096, 128, 10_000), (4096, 128, 3), (1024, 64, 12_000)] {
             let mut ext2 = volume(variant, block_size, mib);
             filled(&mut ext2, files);
-            let right: Vec<String> = (0..files).map(name).collect();
-            judge(&ext2, &right);
+            let expected: Vec<String> = (0..files).map(name).collect();
+            check(&ext2, &expected);
         }
     }
 }
 
 #[test]
-fn what_is_left_after_deletions_and_new_names_is_one_too() {
+fn e2fsprogs_accepts_a_directory_after_deletions_and_new_names() {
     for variant in ["classic-ext2", "cached-ext2", "indexed-ext2"] {
         let mut ext2 = volume(variant, 1024, 32);
         let dir = filled(&mut ext2, 3000);
         for number in (0..3000).filter(|number| number % 3 != 1).rev() {
             ext2.unlink(dir, name(number).as_bytes()).unwrap();
         }
-        let mut right: Vec<String> = (0..3000).filter(|n| n % 3 == 1).map(name).collect();
-        judge(&ext2, &right);
+        let mut expected: Vec<String> = (0..3000).filter(|n| n % 3 == 1).map(name).collect();
+        check(&ext2, &expected);
         for number in 0..500 {
             let long = format!("a longer name than before {number}");
             ext2.create(dir, long.as_bytes(), true).unwrap();
-            right.push(long);
+            expected.push(long);
         }
         ext2.mkdir(dir, b"sub").unwrap();
-        right.push("sub".into());
+        expected.push("sub".into());
         ext2.mkdir(ROOT, b"gone").unwrap();
         ext2.rmdir(ROOT, b"gone").unwrap();
-        right.sort_unstable();
-        judge(&ext2, &right);
+        expected.sort_unstable();
+        check(&ext2, &expected);
     }
 }
 
@@ -103,8 +103,8 @@ fn an_index_grows_to_two_levels_and_debugfs_reads_it() {
         let nodes = ext2.directories[&dir].blocks.count() - leaves;
         assert!((3..=12).contains(&nodes), "{nodes} blocks of index, {leaves} of entries");
     }
-    let right: Vec<String> = (0..20_000).map(name).collect();
-    judge(&ext2, &right);
+    let expected: Vec<String> = (0..20_000).map(name).collect();
+    check(&ext2, &expected);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn half_md4_is_that_of_debugfs() {
     let long = "n".repeat(255);
     let names =
         ["f", "f0000001", "exactly four and so on 32 bytes.", "Ünïcödé", long.as_str(), "abc"];
-    // The same words, as debugfs takes a seed: a UUID, byte by byte.
+    // The same words in debugfs's form of a seed: a UUID, byte by byte.
     let seeds = [
         ([0u32; 4], ""),
         (

@@ -79,7 +79,7 @@ pub const TODAY: &str = "today";
 
 /// Returns a hint for a kind that only a model has.
 fn in_model(spec: &Spec) -> &'static str {
-    match fsdyno_ext2dir::find::named(&spec.kind) {
+    match fsdyno_ext2dir::find::by_name(&spec.kind) {
         Some(_) => "; it is a model: use --on model",
         None => "",
     }

@@ -60,7 +60,7 @@ pub fn model_rows(question: &Question, place: &ModelPlace) -> Result<Vec<Row>, M
 /// Checks the options of a model and returns its block size.
 fn block_size(text: &str, spec: &Spec) -> Result<u32, MatrixError> {
     let wrong = |error: String| Err(MatrixError::Spec { spec: text.to_string(), error });
-    if find::named(&spec.kind).is_none() {
+    if find::by_name(&spec.kind).is_none() {
         let names = find::ALL.iter().map(|variant| variant.name);
         let hint = suggest::hint(&spec.kind, names);
         return wrong(format!("there is no model '{}'; {hint}", spec.kind));

@@ -1,11 +1,11 @@
 //! Ext2 of 2.4.13: a search begins at the block where the last one found its entry
-//! (i_dir_start_lookup). One that finds nothing leaves the place as it was; adding a name does not use
+//! (i_dir_start_lookup). A search that finds nothing leaves that block unchanged; adding a name does not use
 //! it.
 
 use super::{FindEntry, Found, Full, Variant, add_anywhere, scan};
 use crate::blocks::Blocks;
 
-/// The row of the table.
+/// The variant.
 pub const VARIANT: Variant = Variant {
     name: "cached-ext2",
     about: "ext2 of Linux 2.4.13: a search begins at the block where the last one found its entry",
@@ -13,7 +13,7 @@ pub const VARIANT: Variant = Variant {
     index: false,
 };
 
-/// Remembers one block.
+/// The cached start of the search.
 #[derive(Clone, Copy, Debug)]
 struct Cached {
     start: usize,
@@ -31,7 +31,7 @@ impl FindEntry for Cached {
         Ok(())
     }
 
-    /// The place is in the inode in memory only.
+    /// Resets the start, which is stored in the in-memory inode only.
     fn forget(&mut self) {
         self.start = 0;
     }

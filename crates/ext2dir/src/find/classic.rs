@@ -3,7 +3,7 @@
 use super::{FindEntry, Found, Full, Variant, add_anywhere, scan};
 use crate::blocks::Blocks;
 
-/// The row of the table.
+/// The variant.
 pub const VARIANT: Variant = Variant {
     name: "classic-ext2",
     about: "ext2 before 2001: every search begins at the directory's first block",
@@ -11,7 +11,7 @@ pub const VARIANT: Variant = Variant {
     index: false,
 };
 
-/// Remembers nothing.
+/// A search without state.
 #[derive(Clone, Copy, Debug)]
 struct Classic;
 

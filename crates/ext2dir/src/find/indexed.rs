@@ -1,14 +1,14 @@
-//! Phillips's index (HTree), as it came into ext3: a directory of one block is searched as before;
+//! Phillips's index (HTree), as merged into ext3: a directory of one block is searched linearly;
 //! when that is full, its first block becomes the root of an index of hashes, one or two levels above
 //! blocks of entries. A full block is split at its middle hash, by number of entries. Blocks are never
-//! joined again.
+//! merged.
 
 use super::{FindEntry, Found, Full, Variant, add_to, scan};
 use crate::blocks::Blocks;
 use crate::dirent;
 use crate::hash::half_md4;
 
-/// The row of the table.
+/// The variant.
 pub const VARIANT: Variant = Variant {
     name: "indexed-ext2",
     about: "ext2 with Phillips's index of hashes (HTree, half-MD4) for directories above one block",
@@ -19,26 +19,26 @@ pub const VARIANT: Variant = Variant {
 /// Number of half-MD4 in a root (DX_HASH_HALF_MD4).
 const HALF_MD4: u8 = 1;
 
-/// Where a root keeps how many levels of nodes are below it (dx_root_info.indirect_levels).
+/// Offset, in a root, of the number of levels of nodes below it (dx_root_info.indirect_levels).
 const LEVELS: usize = 30;
 
-/// Where the entries of a root begin, behind "." and ".." and the root's own information.
+/// Offset of a root's entries, after ".", ".." and the root's own information.
 const IN_ROOT: usize = 32;
 
-/// Where those of another node begin, behind one free directory entry.
+/// Offset of another node's entries, after one free directory entry.
 const IN_NODE: usize = 8;
 
-/// An index entry: a hash and a block. Of the first one of a node the hash is the least of all, and
-/// its place holds limit and count.
+/// Size of an index entry: a hash and a block. The hash of a node's first entry is implicitly zero;
+/// its field holds limit and count.
 const ENTRY: usize = 8;
 
 struct Indexed {
     seed: [u32; 4],
-    /// Whether the directory has its index yet.
+    /// True once the directory has an index.
     index: bool,
 }
 
-/// A node of the index on the way to a block, and which of its entries leads there.
+/// A node of the index on the path to a block, and the index of its entry on that path.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     block: usize,
@@ -77,7 +77,7 @@ impl Frame {
         count >= limit
     }
 
-    /// A block behind the entry that led here (dx_insert_block).
+    /// Inserts a block after the current entry (dx_insert_block).
     fn insert(&self, blocks: &mut Blocks, hash: u32, block: usize) {
         blocks.change(self.block, |bytes| {
             let (limit, count) = self.limit_and_count(bytes);
@@ -92,15 +92,15 @@ impl Frame {
 
 impl Indexed {
     fn hash(&self, blocks: &mut Blocks, name: &[u8]) -> u32 {
-        blocks.ledger.hashes += 1;
+        blocks.counts.hashes += 1;
         half_md4(name, self.seed)
     }
 
-    /// The nodes from the root to the one that leads to the block of a hash (dx_probe).
+    /// The nodes on the path from the root to the block of a hash (dx_probe).
     fn probe(&self, blocks: &mut Blocks, hash: u32) -> Vec<Frame> {
         let mut frames = Vec::with_capacity(2);
         let mut frame = Frame { block: 0, entries: IN_ROOT, at: 0 };
-        let mut levels = blocks.look(0).get(LEVELS).copied().unwrap_or(0);
+        let mut levels = blocks.lookup(0).get(LEVELS).copied().unwrap_or(0);
         loop {
             let bytes = blocks.bytes(frame.block);
             let (_, count) = frame.limit_and_count(bytes);
@@ -112,20 +112,20 @@ impl Indexed {
             }
             frame.at = low - 1;
             let below = frame.below(bytes, frame.at);
-            blocks.ledger.probes += probes;
+            blocks.counts.probes += probes;
             frames.push(frame);
             if levels == 0 {
                 return frames;
             }
             levels -= 1;
-            blocks.look(below);
+            blocks.lookup(below);
             frame = Frame { block: below, entries: IN_NODE, at: 0 };
         }
     }
 
-    /// Whether the entries of one hash go on in the next block; the frames then lead there
+    /// Advances the frames to the next block if the entries of a hash continue there; returns true if so
     /// (ext3_htree_next_block).
-    fn goes_on(&self, blocks: &mut Blocks, frames: &mut [Frame], hash: u32) -> bool {
+    fn advance(&self, blocks: &mut Blocks, frames: &mut [Frame], hash: u32) -> bool {
         let more = |frame: &Frame, blocks: &Blocks| {
             frame.at + 1 < frame.limit_and_count(blocks.bytes(frame.block)).1
         };
@@ -140,7 +140,7 @@ impl Indexed {
         for at in level + 1..frames.len() {
             let above = frames[at - 1];
             let block = above.below(blocks.bytes(above.block), above.at);
-            blocks.look(block);
+            blocks.lookup(block);
             frames[at] = Frame { block, entries: IN_NODE, at: 0 };
         }
         true
@@ -150,14 +150,14 @@ impl Indexed {
         frames.last().map_or(0, |last| last.below(blocks.bytes(last.block), last.at))
     }
 
-    /// The only block is full: its entries move to a second one, and it becomes the root
+    /// Moves the entries of the only block, which is full, to a second one, and makes it the root
     /// (make_indexed_dir).
     fn make_root(&mut self, blocks: &mut Blocks) {
         let size = blocks.size();
         let parent = dirent::read(blocks.bytes(0), 12).inode;
         let old: Vec<Used> = entries(blocks.bytes(0)).skip(2).collect();
         let leaf = blocks.append();
-        blocks.ledger.moved += old.len() as u64;
+        blocks.counts.moved += old.len() as u64;
         blocks.change(leaf, |bytes| fill(bytes, &old));
         blocks.change(0, |bytes| {
             bytes[12..].fill(0);
@@ -170,18 +170,18 @@ impl Indexed {
         self.index = true;
     }
 
-    /// Splits a full block of entries; the one of the two in which a name of this hash belongs
+    /// Splits a full block of entries; returns the one of the two to which a name of this hash belongs
     /// (do_split).
     fn split(&self, blocks: &mut Blocks, frame: Frame, leaf: usize, hash: u32) -> usize {
         let mut all: Vec<(u32, Used)> = Vec::new();
         for entry in entries(blocks.bytes(leaf)) {
             all.push((half_md4(&entry.2, self.seed), entry));
         }
-        blocks.ledger.hashes += all.len() as u64;
+        blocks.counts.hashes += all.len() as u64;
         all.sort_by_key(|(hash, _)| *hash);
         let middle = all.len() / 2;
         let from = all.get(middle).map_or(hash, |(hash, _)| *hash);
-        // Where the middle falls between two of one hash, its lowest bit says so.
+        // If the middle falls between two entries of one hash, its lowest bit marks that.
         let continued = middle > 0 && all[middle - 1].0 == from;
         let (low, high): (Vec<_>, Vec<_>) = {
             let high = all.split_off(middle);
@@ -190,7 +190,7 @@ impl Indexed {
                 high.into_iter().map(|(_, e)| e).collect(),
             )
         };
-        blocks.ledger.moved += (low.len() + high.len()) as u64;
+        blocks.counts.moved += (low.len() + high.len()) as u64;
         let new = blocks.append();
         blocks.change(leaf, |bytes| fill(bytes, &low));
         blocks.change(new, |bytes| fill(bytes, &high));
@@ -198,8 +198,8 @@ impl Indexed {
         if hash >= from { new } else { leaf }
     }
 
-    /// Makes room for one more block in the lowest node on the way to a hash (ext3_dx_add_entry).
-    fn make_room(&self, blocks: &mut Blocks, frames: &[Frame]) -> Result<(), Full> {
+    /// Makes space for one more block in the lowest node on the path to a hash (ext3_dx_add_entry).
+    fn make_space(&self, blocks: &mut Blocks, frames: &[Frame]) -> Result<(), Full> {
         let (Some(root), Some(last)) = (frames.first(), frames.last()) else { return Err(Full) };
         if !last.is_full(blocks) {
             return Ok(());
@@ -208,7 +208,7 @@ impl Indexed {
         let limit = (size - IN_NODE) / ENTRY;
         let node = |block| Frame { block, entries: IN_NODE, at: 0 };
         if frames.len() == 1 {
-            // A level more: all entries of the root go to a node of their own.
+            // Adds a level: all entries of the root move to a new node.
             let new = blocks.append();
             let (_, count) = root.limit_and_count(blocks.bytes(0));
             let old = blocks.bytes(0)[IN_ROOT..IN_ROOT + ENTRY * count].to_vec();
@@ -253,7 +253,7 @@ fn entries(block: &[u8]) -> impl Iterator<Item = Used> + '_ {
     used.map(|(_, entry)| (entry.inode, entry.kind, entry.name.to_vec()))
 }
 
-/// Fills a block with entries, each as short as can be, the last to the end.
+/// Fills a block with entries, each as short as possible, the last up to the end.
 fn fill(block: &mut [u8], entries: &[Used]) {
     let size = block.len();
     block.fill(0);
@@ -276,12 +276,12 @@ impl FindEntry for Indexed {
         let mut frames = self.probe(blocks, hash);
         loop {
             let block = self.leaf(blocks, &frames);
-            let looked = dirent::find(blocks.look(block), name);
-            blocks.ledger.entries += looked.entries;
-            if let Some(offset) = looked.at {
+            let scan = dirent::find(blocks.lookup(block), name);
+            blocks.counts.entries += scan.entries;
+            if let Some(offset) = scan.at {
                 return Some(Found { block, offset });
             }
-            if !self.goes_on(blocks, &mut frames, hash) {
+            if !self.advance(blocks, &mut frames, hash) {
                 return None;
             }
         }
@@ -301,7 +301,7 @@ impl FindEntry for Indexed {
             if add_to(blocks, leaf, inode, kind, name) {
                 return Ok(());
             }
-            self.make_room(blocks, &frames)?;
+            self.make_space(blocks, &frames)?;
             let frames = self.probe(blocks, hash);
             let Some(frame) = frames.last() else { return Err(Full) };
             let half = self.split(blocks, *frame, leaf, hash);
@@ -311,7 +311,7 @@ impl FindEntry for Indexed {
         }
     }
 
-    fn mounted(&mut self, index: bool) {
+    fn on_mount(&mut self, index: bool) {
         self.index = index;
     }
 

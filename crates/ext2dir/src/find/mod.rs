@@ -1,4 +1,4 @@
-//! How an entry is found: the three ways of 2001, one file each.
+//! The three search algorithms of 2001, one file each.
 
 pub mod cached;
 pub mod classic;
@@ -7,80 +7,80 @@ pub mod indexed;
 use crate::blocks::Blocks;
 use crate::dirent;
 
-/// Where an entry is.
+/// The position of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The block, by its number in the directory.
     pub block: usize,
-    /// Its first byte there.
+    /// Offset of its first byte in the block.
     pub offset: usize,
 }
 
-/// A directory has no room for one more index block.
+/// The index of a directory is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// One way to find and to add entries; a directory has one of its own.
+/// An algorithm to find and add entries, with the state of one directory.
 pub trait FindEntry: Send {
     /// Looks for a name.
     fn find(&mut self, blocks: &mut Blocks, name: &[u8]) -> Option<Found>;
 
-    /// Adds a name that is not there.
+    /// Adds a new name.
     ///
     /// # Errors
-    /// [`Full`], where an index can hold no more.
+    /// [`Full`] if the index is full.
     fn add(&mut self, blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) -> Result<(), Full>;
 
-    /// What is not on the disk is forgotten, as an unmount does.
+    /// Drops state that is not on the disk, as an unmount does.
     fn forget(&mut self) {}
 
-    /// The directory comes from the disk, with an index or without.
-    fn mounted(&mut self, _index: bool) {}
+    /// Initializes the state from the disk, with or without an index.
+    fn on_mount(&mut self, _index: bool) {}
 
-    /// Whether the directory has an index on disk.
+    /// Returns true if the directory has an index on disk.
     fn has_index(&self) -> bool {
         false
     }
 }
 
-/// One of the three, as `--fs` names it.
+/// A variant of the model, as named by `--fs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// Description in a sentence.
     pub about: &'static str,
-    /// A new directory's.
+    /// Makes the search state of a new directory.
     pub make: fn(seed: [u32; 4]) -> Box<dyn FindEntry>,
-    /// Whether directories may have an index (dir_index).
+    /// True if directories may have an index (dir_index).
     pub index: bool,
 }
 
-/// All three, in the order of the table of 2001.
+/// All variants, in the order of the table of 2001.
 pub const ALL: &[Variant] = &[classic::VARIANT, cached::VARIANT, indexed::VARIANT];
 
-/// The variant of this name.
-pub fn named(name: &str) -> Option<&'static Variant> {
+/// The variant with this name.
+pub fn by_name(name: &str) -> Option<&'static Variant> {
     ALL.iter().find(|variant| variant.name == name)
 }
 
-/// Looks through all blocks from `start` on, past the last one to the first.
+/// Scans all blocks from `start` on, wrapping around at the last one.
 fn scan(blocks: &mut Blocks, start: usize, name: &[u8]) -> Option<Found> {
     let count = blocks.count();
     let start = if start < count { start } else { 0 };
     for step in 0..count {
         let block = (start + step) % count;
-        let looked = dirent::find(blocks.look(block), name);
-        blocks.ledger.entries += looked.entries;
-        if let Some(offset) = looked.at {
+        let scan = dirent::find(blocks.lookup(block), name);
+        blocks.counts.entries += scan.entries;
+        if let Some(offset) = scan.at {
             return Some(Found { block, offset });
         }
     }
     None
 }
 
-/// Puts a name into the first room that there is, from the first block on; each entry on the way is
-/// compared too, lest the name be there (ext2_add_link).
+/// Puts a name into the first free space, from the first block on; each entry passed is
+/// also compared, in case the name exists (ext2_add_link).
 fn add_anywhere(blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) {
     let mut block = 0;
     loop {
@@ -94,20 +94,20 @@ fn add_anywhere(blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) {
     }
 }
 
-/// Puts a name into a block; whether it had room.
+/// Puts a name into a block; returns false if it lacks space.
 fn add_to(blocks: &mut Blocks, block: usize, inode: u32, kind: u8, name: &[u8]) -> bool {
-    let room = dirent::find_room(blocks.look(block), name);
-    blocks.ledger.entries += room.entries;
-    blocks.ledger.measured += room.entries;
-    let Some(offset) = room.at else { return false };
+    let space = dirent::find_space(blocks.lookup(block), name);
+    blocks.counts.entries += space.entries;
+    blocks.counts.measured += space.entries;
+    let Some(offset) = space.at else { return false };
     blocks.change(block, |bytes| dirent::insert(bytes, offset, inode, kind, name));
     true
 }
 
-/// Removes an entry that has been found.
+/// Removes a found entry.
 pub fn remove(blocks: &mut Blocks, found: Found) {
-    let walked = blocks.change(found.block, |bytes| dirent::remove(bytes, found.offset));
-    blocks.ledger.measured += walked.unwrap_or(0);
+    let passed = blocks.change(found.block, |bytes| dirent::remove(bytes, found.offset));
+    blocks.counts.measured += passed.unwrap_or(0);
 }
 
 #[cfg(test)]

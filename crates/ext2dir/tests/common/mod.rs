@@ -1,4 +1,4 @@
-//! What the tests of the model share: a volume, and runs of dirops on it.
+//! Helpers of the model's tests: a volume, and runs of dirops on it.
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
@@ -19,16 +19,16 @@ pub fn disk(name: &str) -> DiskSpec {
     fsdyno_disk::catalog::get(name).unwrap()
 }
 
-/// A fresh volume of so many MiB.
+/// A fresh volume of `mib` MiB.
 pub fn volume(variant: &str, block_size: u64, mib: u64) -> Ext2 {
     let spec = disk("instant");
     let partition = partition::place(&spec, Some(Bytes(mib << 20)), 1).unwrap();
     let device = Device::new(&spec, 1, partition, block_size);
-    let variant = find::named(variant).unwrap();
+    let variant = find::by_name(variant).unwrap();
     Ext2::new(variant, Layout::new(block_size, mib << 20), [7, 11, 13, 17], device, Nanos(0))
 }
 
-/// A directory `d` with `n` files in it; its inode.
+/// Makes a directory `d` with `n` files; returns its inode.
 pub fn filled(ext2: &mut Ext2, n: u32) -> u32 {
     let dir = ext2.mkdir(ROOT, b"d").unwrap();
     for number in 0..n {
@@ -71,7 +71,7 @@ pub fn dirops(variant: &str, disk_name: &str, sets: &[(&str, &str)], seed: u64) 
         task: Default::default(),
     };
     let partition = partition::place(&spec, Some(Bytes(1 << 30)), seed).unwrap();
-    let variant = find::named(variant).unwrap();
+    let variant = find::by_name(variant).unwrap();
     let setting = Setting { variant, disk: &spec, partition, block_size: 4096 };
     trial::run(&job, workload.as_ref(), setting, &mut |_, _| true).unwrap()
 }

@@ -126,7 +126,7 @@ fn kernel(name: &str) -> Result<(String, Value), Failure> {
 }
 
 fn filesystem(name: &str) -> Result<(String, Value), Failure> {
-    if let Some(variant) = fsdyno_ext2dir::find::named(name) {
+    if let Some(variant) = fsdyno_ext2dir::find::by_name(name) {
         return Ok(show_model::model(variant));
     }
     let kind = fsdyno_filesystem::catalog::get(name).map_err(|error| {

@@ -1,7 +1,7 @@
 //! `fsdyno show filesystem` for the models in this program.
 
 use fsdyno_ext2dir::Variant;
-use fsdyno_ext2dir::trial::{REVISION, WHAT_IT_IS};
+use fsdyno_ext2dir::trial::{DESCRIPTION, REVISION};
 use serde_json::{Value, json};
 
 use crate::output;
@@ -11,7 +11,7 @@ pub fn model(variant: &Variant) -> (String, Value) {
     let sizes = fsdyno_study::MODEL_BLOCK_SIZES;
     let run = format!("fsdyno run dirops --on model --fs {}", variant.name);
     let mut text = format!("{}: {}\n\n", variant.name, variant.about);
-    text.push_str(&output::wrapped(&format!("It is {WHAT_IT_IS}.")));
+    text.push_str(&output::wrapped(&format!("It is {DESCRIPTION}.")));
     text.push('\n');
     let taken = sizes.map(|size| size.to_string()).join(", ");
     text.push_str(&output::columns(&[
@@ -22,7 +22,7 @@ pub fn model(variant: &Variant) -> (String, Value) {
         vec!["revision".into(), REVISION.to_string()],
     ]));
     let value = json!({
-        "name": variant.name, "about": variant.about, "model": true, "what_it_is": WHAT_IT_IS,
+        "name": variant.name, "about": variant.about, "model": true, "what_it_is": DESCRIPTION,
         "run": run, "block_sizes": sizes, "index": variant.index, "longest_name": 255,
         "revision": REVISION,
     });
