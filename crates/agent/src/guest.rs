@@ -102,7 +102,7 @@ fn trial(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> AgentReport {
 
 fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentReport> {
     if let Ok(loops) = fs::read_to_string(layout::PLANTED) {
-        fsdyno_engine::planted::plant(loops.parse().map_err(io::Error::other)?);
+        fsdyno_engine::planted::set_loops(loops.parse().map_err(io::Error::other)?);
     }
     // Before there is anything that it would hold.
     let runs = job.task != Task::Make;

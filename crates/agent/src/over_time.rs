@@ -81,7 +81,7 @@ pub fn series(
 /// One of the values at the end of each interval: as it was seen, where it was not seen any more as it was
 /// before, and at last what it is at the end.
 fn values(gauge: &Gauge<3>, at: usize, intervals: usize, first: u64, last: u64) -> Vec<u64> {
-    let mut values: Vec<u64> = gauge.seen().iter().map(|seen| seen[at]).collect();
+    let mut values: Vec<u64> = gauge.samples().iter().map(|seen| seen[at]).collect();
     values.truncate(intervals - 1);
     let known = values.last().copied().unwrap_or(first);
     values.resize(intervals - 1, known);

@@ -157,7 +157,7 @@ fn serve(line: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Resu
         watch(line, began, &mut gauge, &mut look)?;
         take(line)?;
         let mut words = vec![gauge.interval().0, written_before];
-        words.extend(gauge.seen().iter().flatten());
+        words.extend(gauge.samples().iter().flatten());
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         send(line, &bytes)?;
     }
@@ -176,13 +176,13 @@ fn watch(
         let start = Some(began.load(Ordering::Acquire)).filter(|start| *start > 0).map(Nanos);
         let now = clock::now();
         if let Some(start) = start
-            && now.since(start) >= gauge.next()
+            && now.since(start) >= gauge.next_sample()
         {
-            gauge.see(now.since(start), look.now());
+            gauge.add(now.since(start), look.now());
             continue;
         }
         let until = match start {
-            Some(start) => start + gauge.next(),
+            Some(start) => start + gauge.next_sample(),
             None => {
                 let intervals = now.since(ready).0 / gauge.interval().0;
                 ready + Nanos((intervals + 1) * gauge.interval().0)
@@ -321,7 +321,7 @@ mod tests {
             sampler.begin(start);
             clock::sleep_until(start + Nanos(10_000_000 * intervals));
             let samples = sampler.end().unwrap();
-            let (looks, passed) = (samples.gauge.seen().len(), clock::now().since(start).0);
+            let (looks, passed) = (samples.gauge.samples().len(), clock::now().since(start).0);
             assert!(looks as u64 <= passed / SHORTEST_SAMPLED.0, "{looks} in {passed} ns");
             // In a second it came to its turn once, however busy the machine is.
             assert!(looks > 0 || intervals < 100);

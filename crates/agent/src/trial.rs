@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use fsdyno_engine::issue::uring;
-use fsdyno_engine::{Crew, OwnCost, PhaseError, calibrate, clock, run_acked};
+use fsdyno_engine::{EngineCost, PhaseError, PhaseRun, calibrate, clock, run_with_acks};
 use fsdyno_record::acks::{AckLog, PhaseEventKind};
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
 use fsdyno_record::plan::{IssuerPlan, Task, VerifyMode};
@@ -408,7 +408,7 @@ impl Trial<'_> {
         workload: &dyn Workload,
         index: usize,
         spec: &PhaseSpec,
-        engine_cost: OwnCost,
+        engine_cost: EngineCost,
         runs_on: bool,
     ) -> Result<Phase, String> {
         let mut instruments = self.target.instruments();
@@ -424,21 +424,21 @@ impl Trial<'_> {
         }
         let sampler = self.sampler.as_ref().filter(|_| written_at.is_some());
         let plan = &self.job.plan;
-        let crew = Crew {
+        let phase_run = PhaseRun {
             work: workload,
             phase: index,
             threads: spec.threads,
-            asked: plan.threads,
+            requested: plan.threads,
             issuer: plan.issuer,
             root: self.target.root(),
             device: self.device.as_ref().map(|(device, _)| device.as_c_str()),
             contents: &self.contents,
         };
-        let together = machine::at_once(crew.threads());
+        let together = machine::at_once(phase_run.threads());
         let mut account_before = None;
         self.add_event(PhaseEventKind::Begin, index);
-        let done = run_acked(
-            &crew,
+        let done = run_with_acks(
+            &phase_run,
             self.acks.as_ref(),
             &mut || {
                 account_before = Some(Account::open(&instruments));
@@ -497,7 +497,7 @@ impl Trial<'_> {
             kernel_cpu_ns: spent.kernel,
             limit_ns: workload.limit(index),
             unit: workload.unit(index).map(String::from),
-            think_ns: outcome.thought,
+            think_ns: outcome.think_time,
             ops: recorder.ops(),
             books: books.into_iter().map(|(name, n)| (name.to_string(), n)).collect(),
             bytes_written: outcome.bytes_written,

@@ -10,7 +10,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use fsdyno_engine::{Crew, run_threads};
+use fsdyno_engine::{PhaseRun, run_threads};
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_workload::workloads::{self, Kind};
 use fsdyno_workload::{Contents, Setting, Workload};
@@ -74,18 +74,18 @@ fn an_op(work: &dyn Workload, contents: &Arc<Contents>) -> Option<f64> {
     let root = std::fs::File::open("/").unwrap();
     let (mut ops, mut time) = (0, 0);
     for (phase, spec) in work.phases().iter().enumerate() {
-        let crew = Crew {
+        let phase_run = PhaseRun {
             work,
             phase,
             threads: spec.threads,
-            asked: 1,
+            requested: 1,
             issuer: IssuerPlan::Null,
             root: root.as_fd(),
             device: None,
             contents,
         };
         let mut before = 0;
-        let done = run_threads(&crew, &mut || before = cpu(), &|_| {}).unwrap();
+        let done = run_threads(&phase_run, &mut || before = cpu(), &|_| {}).unwrap();
         time += cpu() - before;
         ops += done.outcome.ops;
     }

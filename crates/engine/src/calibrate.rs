@@ -1,4 +1,4 @@
-//! What the engine itself costs: the whole loop with an issuer that makes no call.
+//! Calibration of the engine's own cost: the whole loop with an issuer that makes no call.
 
 use fsdyno_record::Nanos;
 use fsdyno_workload::{Call, DirSlot, Op, OpSource};
@@ -9,41 +9,41 @@ use crate::run::run_phase;
 
 /// Ops of one round.
 const OPS: u64 = 16_384;
-/// Rounds; the fastest counts, for whatever else runs only adds.
+/// Number of rounds; the fastest counts, since other activity only adds time.
 const ROUNDS: u32 = 5;
 
-/// The engine's own time for a number of ops.
+/// The engine's own time, as measured for a number of ops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OwnCost {
+pub struct EngineCost {
     ops: u64,
     elapsed: Nanos,
 }
 
-impl OwnCost {
-    /// The engine's own time in `ops` ops: clock, name, histogram, loop.
+impl EngineCost {
+    /// The engine's own time for `ops` ops: clock, name, histogram, loop.
     pub fn of(&self, ops: u64) -> Nanos {
         Nanos((u128::from(self.elapsed.0) * u128::from(ops) / u128::from(self.ops.max(1))) as u64)
     }
 }
 
-/// Measures the engine's own cost where it runs; takes about a million instructions a round.
-pub fn calibrate() -> OwnCost {
+/// Measures the engine's own cost on this machine; takes about a million instructions per round.
+pub fn calibrate() -> EngineCost {
     let mut recorder = Recorder::new();
     let elapsed = (0..ROUNDS)
         .filter_map(|_| {
-            run_phase(&mut Names { next: 0 }, &mut Null, &mut recorder, &mut |_| {}).ok()
+            run_phase(&mut NamedOps { next: 0 }, &mut Null, &mut recorder, &mut |_| {}).ok()
         })
         .map(|outcome| outcome.returned.since(outcome.started))
         .min();
-    OwnCost { ops: OPS, elapsed: elapsed.unwrap_or_default() }
+    EngineCost { ops: OPS, elapsed: elapsed.unwrap_or_default() }
 }
 
-/// Ops with a name each, as a workload makes them.
-struct Names {
+/// Ops with distinct names, as of a workload.
+struct NamedOps {
     next: u64,
 }
 
-impl OpSource for Names {
+impl OpSource for NamedOps {
     fn next(&mut self, op: &mut Op) -> bool {
         if self.next == 0 {
             op.name.push(b"f");

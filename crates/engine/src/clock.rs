@@ -1,8 +1,8 @@
-//! CLOCK_MONOTONIC through the vDSO: the clock that all others here are set by.
+//! CLOCK_MONOTONIC through the vDSO, the reference of all other clocks here.
 
 use fsdyno_record::Nanos;
 
-/// Now. One call without entering the kernel, 70 to 80 instructions.
+/// The current time. One call without entering the kernel, 70 to 80 instructions.
 #[inline]
 pub fn now() -> Nanos {
     let mut time = std::mem::MaybeUninit::<libc::timespec>::uninit();
@@ -15,11 +15,11 @@ pub fn now() -> Nanos {
     Nanos((time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64))
 }
 
-/// How long one sleeps at most before looking whether all are to stop: what a person at Ctrl-C or
-/// after a failure waits without wondering. Shorter sleeps stay one call.
+/// Maximum sleep before checking whether to stop: an acceptable delay after Ctrl-C or
+/// a failure. Shorter sleeps are one call.
 pub const LONGEST_SLEEP: Nanos = Nanos(1_000_000_000);
 
-/// Sleeps until the clock says `until`, whatever signals come.
+/// Sleeps until `until`, despite signals.
 #[cold]
 pub fn sleep_until(until: Nanos) {
     let time = libc::timespec {
@@ -28,7 +28,7 @@ pub fn sleep_until(until: Nanos) {
     };
     let mut interrupted = true;
     while interrupted {
-        // SAFETY: `time` is a valid timespec, and no remainder is asked for with an absolute time.
+        // SAFETY: `time` is a valid timespec, and an absolute sleep writes no remainder.
         let answer = unsafe {
             libc::clock_nanosleep(
                 libc::CLOCK_MONOTONIC,
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sleep_ends_no_earlier_than_it_says() {
+    fn a_sleep_does_not_end_early() {
         let until = now() + Nanos(2_000_000);
         sleep_until(until);
         assert!(now() >= until);

@@ -1,4 +1,4 @@
-//! Error numbers with their names, for messages that an administrator knows how to read.
+//! Error numbers with their names, for messages.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use std::fmt;
 pub struct Errno(pub i32);
 
 impl Errno {
-    /// What the last failed call of this thread left.
+    /// The error of this thread's last failed call.
     pub fn last() -> Errno {
         Errno::of(&std::io::Error::last_os_error())
     }
 
-    /// That of an error of the standard library; EIO for one that has none.
+    /// The number of an error of the standard library; EIO if it has none.
     pub fn of(error: &std::io::Error) -> Errno {
         Errno(error.raw_os_error().unwrap_or(libc::EIO))
     }
 
-    /// Its name in errno.h; none for those that no file system returns.
+    /// The name in errno.h; none for numbers that no file system returns.
     pub fn name(self) -> Option<&'static str> {
         NAMES.iter().find(|(number, _)| *number == self.0).map(|(_, name)| *name)
     }
 
-    /// What a user can do about it, where that can be said.
+    /// A remedy for the user, if known.
     pub fn hint(self) -> Option<&'static str> {
         match self.0 {
             libc::ENOSPC => Some("use a larger medium, or fewer or smaller files"),
@@ -51,7 +51,7 @@ macro_rules! names {
     ($($name:ident)+) => { &[$((libc::$name, stringify!($name))),+] };
 }
 
-/// What file system calls return.
+/// Errors that file system calls return.
 const NAMES: &[(i32, &str)] = names!(
     EPERM ENOENT EINTR EIO ENXIO E2BIG EBADF EAGAIN ENOMEM EACCES EFAULT EBUSY EEXIST EXDEV ENODEV
     ENOTDIR EISDIR EINVAL ENFILE EMFILE ETXTBSY EFBIG ENOSPC ESPIPE EROFS EMLINK ERANGE
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_what_and_its_name() {
+    fn an_error_shows_its_text_and_its_name() {
         assert_eq!(Errno(libc::ENOSPC).to_string(), "No space left on device (ENOSPC)");
         assert_eq!(Errno(libc::EUCLEAN).name(), Some("EUCLEAN"));
         assert!(Errno(9999).to_string().ends_with("(error 9999)"));

@@ -1,10 +1,10 @@
-//! System calls by their own instruction, for those that a phase makes by the million.
+//! Inline system calls, for those that a phase makes by the million.
 //!
-//! Each answers as the kernel does, with the negative error number. Nothing stands between the return
-//! of the call and the reading of the clock: in a loop in C that reading added 10 ns to a fstatat of
-//! libc's and 7 ns to one made like this (290 ns on a tmpfs, Intel Xeon), 1 % of the call. And libc's
-//! openat, write and close are points at which a thread can be cancelled; in a program of many threads
-//! they see to that before and after each call.
+//! Each returns the kernel's result, with the negative error number. No code runs between the return
+//! of the call and the reading of the clock: in a loop in C that reading added 10 ns to libc's fstatat
+//! and 7 ns to one made like this (290 ns on a tmpfs, Intel Xeon), 1 % of the call. And libc's
+//! openat, write and close are cancellation points; in a multi-threaded program
+//! they check for cancellation before and after each call.
 
 use std::ffi::{c_char, c_int};
 use std::os::fd::RawFd;
@@ -17,13 +17,13 @@ use std::os::fd::RawFd;
 #[inline(always)]
 unsafe fn call(number: i64, arguments: [usize; 4]) -> i64 {
     let [one, two, three, four] = arguments;
-    let answer;
+    let result;
     // SAFETY: this is the kernel's calling convention on x86-64 (syscall(2)): it changes rax, rcx and
-    // r11 and uses no stack of ours. That the call itself is sound, the caller has promised.
+    // r11 and uses no stack of ours. The caller guarantees that the call itself is sound.
     unsafe {
         std::arch::asm!(
             "syscall",
-            inlateout("rax") number => answer,
+            inlateout("rax") number => result,
             in("rdi") one,
             in("rsi") two,
             in("rdx") three,
@@ -33,10 +33,10 @@ unsafe fn call(number: i64, arguments: [usize; 4]) -> i64 {
             options(nostack, preserves_flags),
         );
     }
-    answer
+    result
 }
 
-/// The same through libc where no instruction is written down here.
+/// A call of up to four arguments, through libc on other architectures.
 ///
 /// # Safety
 /// What the kernel does with the arguments must be sound.
@@ -44,10 +44,10 @@ unsafe fn call(number: i64, arguments: [usize; 4]) -> i64 {
 #[inline]
 unsafe fn call(number: i64, arguments: [usize; 4]) -> i64 {
     let [one, two, three, four] = arguments;
-    // SAFETY: the caller has promised that the call is sound.
+    // SAFETY: the caller guarantees that the call is sound.
     match unsafe { libc::syscall(number, one, two, three, four) } {
         -1 => -i64::from(crate::errno::Errno::last().0),
-        answer => answer,
+        result => result,
     }
 }
 
@@ -64,10 +64,10 @@ pub unsafe fn openat(dir: RawFd, name: *const c_char, flags: c_int, mode: u32) -
 /// close(2).
 ///
 /// # Safety
-/// The descriptor is the caller's own, and nobody uses it any more.
+/// The caller owns the descriptor, which is no longer used.
 #[inline(always)]
 pub unsafe fn close(fd: RawFd) -> i64 {
-    // SAFETY: it is given up, as the caller has promised.
+    // SAFETY: the caller guarantees that it is no longer used.
     unsafe { call(libc::SYS_close, [fd as usize, 0, 0, 0]) }
 }
 
@@ -120,11 +120,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_the_kernels_own() {
+    fn a_result_is_that_of_the_kernel() {
         let gone = c"no such file here";
         let mut status = std::mem::MaybeUninit::uninit();
-        // SAFETY: names that end in NUL, a status to write to, and descriptors that nobody has.
-        let answers = unsafe {
+        // SAFETY: names that end in NUL, a status to write to, and unused descriptors.
+        let results = unsafe {
             [
                 openat(libc::AT_FDCWD, gone.as_ptr(), libc::O_RDONLY, 0),
                 fstatat(libc::AT_FDCWD, gone.as_ptr(), status.as_mut_ptr(), 0),
@@ -134,13 +134,13 @@ mod tests {
                 write(-1, b"x"),
             ]
         };
-        let right =
+        let expected =
             [libc::ENOENT, libc::ENOENT, libc::ENOENT, libc::ENOENT, libc::EBADF, libc::EBADF];
-        assert_eq!(answers, right.map(|errno| -i64::from(errno)));
+        assert_eq!(results, expected.map(|errno| -i64::from(errno)));
     }
 
     #[test]
-    fn a_status_is_the_one_that_libc_gives() {
+    fn a_status_is_that_of_libc() {
         let status = |through: fn(*mut libc::stat) -> i64| {
             let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
             assert_eq!(through(status.as_mut_ptr()), 0);

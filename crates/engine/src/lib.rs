@@ -1,10 +1,9 @@
-//! Issue ops, time them, record latencies: the only place that loops over system calls.
+//! Issues ops, times them and records latencies: the only code that loops over system calls.
 //!
 //! The hot path is [`run_phase`]: a generator rewrites one op in place, an issuer makes the call, a
-//! meter reads the clock once and counts the latency. Nothing in it allocates. A phase of many threads
-//! is [`run_threads`].
+//! meter reads the clock once and records the latency. Nothing in it allocates. [`run_threads`] runs a
+//! phase of many threads.
 
-pub mod board;
 pub mod calibrate;
 pub mod clock;
 pub mod errno;
@@ -13,6 +12,7 @@ mod kernel;
 pub mod limit;
 pub mod op_clock;
 pub mod planted;
+pub mod progress;
 pub mod recorder;
 pub mod run;
 pub mod scan;
@@ -22,12 +22,12 @@ pub mod tree;
 pub mod verify;
 pub mod verify_device;
 
-pub use calibrate::{OwnCost, calibrate};
+pub use calibrate::{EngineCost, calibrate};
 pub use errno::Errno;
 pub use issue::Issuer;
 pub use recorder::Recorder;
 pub use run::{Cause, Failure, Meter, Outcome, run_phase, run_rank};
-pub use threads::{Crew, PhaseError, run_acked, run_threads};
+pub use threads::{PhaseError, PhaseRun, run_threads, run_with_acks};
 pub use timeline::{Gauge, Timeline};
 pub use verify::verify;
 pub use verify_device::verify_device;

@@ -1,47 +1,47 @@
-//! Phases that somebody else ends: a source is asked to finish when the time is up, or when another
+//! Sources that finish early: after a time limit, or when another
 //! rank has ended.
 
 use fsdyno_record::Nanos;
 use fsdyno_workload::{Op, OpSource};
 
-use crate::board::Board;
 use crate::op_clock::OpClock;
+use crate::progress::PhaseProgress;
 
-/// The source of a phase, as it is where the phase ends by itself.
-pub fn limited<'a>(
+/// Adds a time limit to a source, if the phase has one.
+pub fn with_time_limit<'a>(
     source: Box<dyn OpSource + Send + 'a>,
     limit: Option<Nanos>,
 ) -> Box<dyn OpSource + Send + 'a> {
     match limit {
-        Some(limit) => Box::new(Limited { source, limit, running: None, asked: false }),
+        Some(limit) => Box::new(TimeLimited { source, limit, running: None, finishing: false }),
         None => source,
     }
 }
 
-/// The source of `rank` in a phase that ends with `last`; as it is where the phase does not, and for that
-/// rank itself.
-pub fn until<'a>(
+/// Makes the source of `rank` finish when rank `last` has ended, if the phase ends so and `rank` is another
+/// rank.
+pub fn until_rank_ends<'a>(
     source: Box<dyn OpSource + Send + 'a>,
-    board: &'a Board,
+    progress: &'a PhaseProgress,
     rank: u32,
     last: Option<u32>,
 ) -> Box<dyn OpSource + Send + 'a> {
     match last.filter(|last| *last != rank) {
-        Some(last) => Box::new(Until { source, board, last, asked: false }),
+        Some(last) => Box::new(RankLimited { source, progress, last, finishing: false }),
         None => source,
     }
 }
 
-/// Reads the clock before each op, which other phases are spared; the time begins with the first.
-struct Limited<'a> {
+/// A source with a time limit, which starts at the first op; only it reads the clock before each op.
+struct TimeLimited<'a> {
     source: Box<dyn OpSource + Send + 'a>,
     limit: Nanos,
-    /// The clock, and when the time is up.
+    /// The clock and the deadline.
     running: Option<(OpClock, Nanos)>,
-    asked: bool,
+    finishing: bool,
 }
 
-impl Limited<'_> {
+impl TimeLimited<'_> {
     fn is_up(&mut self) -> bool {
         let limit = self.limit;
         let (clock, end) = self.running.get_or_insert_with(|| {
@@ -53,16 +53,16 @@ impl Limited<'_> {
     }
 }
 
-impl OpSource for Limited<'_> {
+impl OpSource for TimeLimited<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        if !self.asked && self.is_up() {
+        if !self.finishing && self.is_up() {
             self.finish();
         }
         self.source.next(op)
     }
 
     fn finish(&mut self) {
-        self.asked = true;
+        self.finishing = true;
         self.source.finish();
     }
 
@@ -79,24 +79,24 @@ impl OpSource for Limited<'_> {
     }
 }
 
-/// Looks before each op whether another rank has ended, which other phases are spared.
-struct Until<'a> {
+/// A source that finishes when another rank has ended; only it checks for that before each op.
+struct RankLimited<'a> {
     source: Box<dyn OpSource + Send + 'a>,
-    board: &'a Board,
+    progress: &'a PhaseProgress,
     last: u32,
-    asked: bool,
+    finishing: bool,
 }
 
-impl OpSource for Until<'_> {
+impl OpSource for RankLimited<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        if !self.asked && self.board.has_ended(self.last) {
+        if !self.finishing && self.progress.has_ended(self.last) {
             self.finish();
         }
         self.source.next(op)
     }
 
     fn finish(&mut self) {
-        self.asked = true;
+        self.finishing = true;
         self.source.finish();
     }
 

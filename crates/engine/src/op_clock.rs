@@ -1,15 +1,15 @@
-//! The clock of the hot path: the processor's counter, scaled to CLOCK_MONOTONIC and set by it.
+//! The clock of the hot path: the time-stamp counter, scaled and synchronized to CLOCK_MONOTONIC.
 //!
 //! clock_gettime(2) through the vDSO takes 70 to 80 instructions, half of all that the engine would
-//! add to a call; reading the counter takes ten. It is read only where the kernel itself takes its
+//! add to a call; reading the counter takes ten. It is read only if the kernel itself takes its
 //! time from it (clocksource `tsc`: constant, never stopping, the same on every processor), because
-//! there CLOCK_MONOTONIC is that counter times a factor. Elsewhere the kernel is asked each time.
+//! then CLOCK_MONOTONIC is that counter times a factor. Otherwise each reading calls clock_gettime(2).
 //!
-//! How wrong it may be: the factor is measured against CLOCK_MONOTONIC once over [`CALIBRATION`],
-//! with about 50 ns of doubt at both ends, 5 in 100,000, and again over every [`WINDOW`] ticks (some
-//! 0.1 to 0.3 s), where the reading is the kernel's own and the doubt a part in a million. So a
-//! latency is off by that part of itself, but the one in which a window ends, which also takes what
-//! was off before it: some microseconds in the first, none to speak of later. What takes longer than
+//! Error: the factor is measured against CLOCK_MONOTONIC once over [`CALIBRATION`],
+//! with about 50 ns of uncertainty at both ends, 5 in 100,000, and again over every [`WINDOW`] ticks (some
+//! 0.1 to 0.3 s), where the reading is the kernel's own and the uncertainty one part in a million. A
+//! latency has that relative error, except the one in which a window ends, which also takes the
+//! error accumulated before it: some microseconds in the first, negligible later. A latency longer than
 //! a window is timed by the kernel. If the factor is off by more than [`TOLERANCE`], or the counter
 //! has jumped, it is not read again in that phase.
 
@@ -19,34 +19,34 @@ use fsdyno_record::Nanos;
 
 use crate::clock;
 
-/// For how long the counter is compared with CLOCK_MONOTONIC, once in a process.
+/// Duration of the comparison of the counter with CLOCK_MONOTONIC, once per process.
 const CALIBRATION: Nanos = Nanos(2_000_000);
 
-/// How many ticks pass before the clock is set again; their product with a factor of
+/// Ticks between two synchronizations; their product with a factor of
 /// [`FRACTION`] bits fits 64 bits.
 const WINDOW: u64 = 1 << 28;
 
-/// Bits behind the point of a factor, which is in nanoseconds a tick.
+/// Fractional bits of a factor, which is in nanoseconds per tick.
 const FRACTION: u32 = 32;
 
-/// The largest factor, of a counter of 250 MHz; no slower one is worth reading.
-const LARGEST: u64 = 4 << FRACTION;
+/// Maximum factor, of a counter of 250 MHz; slower ones are too coarse.
+const MAX_FACTOR: u64 = 4 << FRACTION;
 
-/// By what part a window's factor may differ from the one measured: the kernel slews its clock by at
-/// most 1/2000 (adjtimex(2), MAXFREQ), and the rest is doubt.
+/// Reciprocal of the allowed relative change of a window's factor: the kernel slews its clock by at
+/// most 1/2000 (adjtimex(2), MAXFREQ); the rest is uncertainty.
 const TOLERANCE: u64 = 1000;
 
-/// A clock that runs with CLOCK_MONOTONIC.
+/// A clock that follows CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub struct OpClock {
-    /// Nanoseconds a tick; zero where the kernel is to be asked.
+    /// Nanoseconds per tick; zero to use the kernel's clock.
     factor: u64,
-    /// [`WINDOW`], and zero with the factor, so that one comparison sees to both.
+    /// [`WINDOW`], or zero if the factor is zero, so that one comparison covers both.
     window: u64,
     set: Pair,
 }
 
-/// The same moment by both clocks.
+/// A simultaneous reading of both clocks.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     ticks: u64,
@@ -54,10 +54,10 @@ struct Pair {
 }
 
 impl OpClock {
-    /// A clock that has just been set. The first of a process takes 2 ms.
+    /// A synchronized clock. The first of a process takes 2 ms.
     pub fn start() -> OpClock {
         static FACTOR: OnceLock<u64> = OnceLock::new();
-        let factor = *FACTOR.get_or_init(|| if kernel_reads_it() { calibrate() } else { 0 });
+        let factor = *FACTOR.get_or_init(|| if kernel_uses_tsc() { calibrate() } else { 0 });
         OpClock::with(factor, Pair::read())
     }
 
@@ -65,33 +65,33 @@ impl OpClock {
         OpClock { factor, window: if factor == 0 { 0 } else { WINDOW }, set }
     }
 
-    /// Now.
+    /// The current time.
     #[inline]
     pub fn now(&mut self) -> Nanos {
         let passed = ticks().wrapping_sub(self.set.ticks);
         if passed >= self.window {
-            return self.ask();
+            return self.synchronize();
         }
         Nanos(self.set.time.0 + ((passed * self.factor) >> FRACTION))
     }
 
-    /// Takes the kernel's time, and no longer trusts a counter that has gone another way.
+    /// Takes the kernel's time, and stops using a counter that has drifted from it.
     #[cold]
     #[inline(never)]
-    fn ask(&mut self) -> Nanos {
+    fn synchronize(&mut self) -> Nanos {
         if self.factor == 0 {
             return clock::now();
         }
         let set = Pair::read();
-        let seen = factor(self.set, set);
-        let close = seen.abs_diff(self.factor) <= self.factor / TOLERANCE;
-        *self = OpClock::with(if close { seen } else { 0 }, set);
+        let measured = factor(self.set, set);
+        let close = measured.abs_diff(self.factor) <= self.factor / TOLERANCE;
+        *self = OpClock::with(if close { measured } else { 0 }, set);
         set.time
     }
 }
 
 impl Pair {
-    /// Reads both, thrice, and takes the reading that was disturbed least.
+    /// Reads both three times and takes the reading with the shortest gap.
     fn read() -> Pair {
         let mut best = Pair { ticks: 0, time: Nanos(0) };
         let mut shortest = u64::MAX;
@@ -108,11 +108,11 @@ impl Pair {
     }
 }
 
-/// Nanoseconds a tick; zero for what no counter would show.
+/// Nanoseconds per tick; zero if implausible.
 fn factor(from: Pair, to: Pair) -> u64 {
     let ticks = u128::from(to.ticks.wrapping_sub(from.ticks).max(1));
     let factor = (u128::from(to.time.since(from.time).0) << FRACTION) / ticks;
-    u64::try_from(factor).ok().filter(|factor| *factor <= LARGEST).unwrap_or(0)
+    u64::try_from(factor).ok().filter(|factor| *factor <= MAX_FACTOR).unwrap_or(0)
 }
 
 fn calibrate() -> u64 {
@@ -123,29 +123,29 @@ fn calibrate() -> u64 {
     factor(from, Pair::read())
 }
 
-/// Whether the kernel takes its own time from the counter: as `tsc`, or in the first second after
-/// boot as `tsc-early`, when its factor may still change a little.
+/// Returns true if the kernel takes its own time from the counter: as `tsc`, or in the first second after
+/// boot as `tsc-early`, when its factor may still change slightly.
 #[cfg(target_arch = "x86_64")]
-fn kernel_reads_it() -> bool {
+fn kernel_uses_tsc() -> bool {
     let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     std::fs::read(source).is_ok_and(|name| [&b"tsc"[..], b"tsc-early"].contains(&name.trim_ascii()))
 }
 
-/// The counter, without a fence. The processor may read it before what stands in front of it has
-/// ended, but only within its window of some hundred instructions that it reorders, which is less
-/// than the doubt above; and both ends of a latency are read in the same way. Where that would show,
-/// in the order of two readings with a call between them, a test looks. A fence would cost each op
+/// The counter, without a fence. The processor may read it before preceding instructions have
+/// completed, but only within its reorder window of some hundred instructions, which is less
+/// than the uncertainty above; and both ends of a latency are read in the same way. A test checks
+/// the order of two readings with a call between them. A fence would cost each op
 /// as much again as the reading.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn ticks() -> u64 {
-    // SAFETY: rdtsc reads a counter that every x86-64 processor has; it is only forbidden where the
+    // SAFETY: rdtsc reads a counter that every x86-64 processor has; it is only forbidden if the
     // vDSO's clock is too (prctl(2), PR_SET_TSC).
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn kernel_reads_it() -> bool {
+fn kernel_uses_tsc() -> bool {
     false
 }
 
@@ -160,12 +160,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_what_the_monotonic_clock_says() {
+    fn it_agrees_with_the_monotonic_clock() {
         let mut op_clock = OpClock::start();
         let mut compare = || {
             let (before, now, after) = (clock::now(), op_clock.now(), clock::now());
-            let doubt = Nanos(WINDOW / TOLERANCE);
-            assert!(now + doubt >= before && now <= after + doubt, "{before:?} {now:?} {after:?}");
+            let tolerance = Nanos(WINDOW / TOLERANCE);
+            assert!(
+                now + tolerance >= before && now <= after + tolerance,
+                "{before:?} {now:?} {after:?}"
+            );
         };
         compare();
         clock::sleep_until(clock::now() + Nanos(5_000_000));
@@ -190,7 +193,7 @@ mod tests {
     #[test]
     fn a_counter_that_jumps_or_runs_at_another_rate_is_not_read_again() {
         let set = Pair { ticks: ticks().wrapping_sub(WINDOW + 1), time: Nanos(0) };
-        for factor in [1, 1 << FRACTION, LARGEST] {
+        for factor in [1, 1 << FRACTION, MAX_FACTOR] {
             let mut op_clock = OpClock::with(factor, set);
             let before = clock::now();
             assert!(op_clock.now() >= before, "the kernel's time");
@@ -199,11 +202,11 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_is_nanoseconds_a_tick_and_zero_if_impossible() {
+    fn a_factor_is_nanoseconds_per_tick_and_zero_if_implausible() {
         let pair = |ticks, time| Pair { ticks, time: Nanos(time) };
         assert_eq!(factor(pair(u64::MAX, 5), pair(1999, 1005)), 1 << 31, "2 GHz, over the edge");
         assert_eq!(factor(pair(0, 0), pair(0, u64::MAX)), 0);
         assert_eq!(factor(pair(7, 9), pair(7, 9)), 0);
-        assert!(WINDOW.checked_mul(LARGEST).is_some(), "a window fits");
+        assert!(WINDOW.checked_mul(MAX_FACTOR).is_some(), "a window fits");
     }
 }

@@ -1,4 +1,4 @@
-//! Latencies by kind of op, and ops by time.
+//! Records latencies by kind of op, and ops over time.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::timeline::Timeline;
 
 const KINDS: usize = OpKind::ALL.len();
 
-/// One histogram for each kind of op, 30 KiB each from its first use on, and when ops came back.
+/// One histogram for each kind of op, 30 KiB each from its first use on, and a timeline of ops.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     histograms: [Histogram; KINDS],
@@ -24,7 +24,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Nothing recorded yet.
+    /// An empty recorder.
     pub fn new() -> Recorder {
         Recorder {
             histograms: std::array::from_fn(|_| Histogram::new()),
@@ -38,7 +38,7 @@ impl Recorder {
         self.histograms[kind as usize].record(latency.0);
     }
 
-    /// Adds what another thread has counted.
+    /// Adds the counts of another thread.
     pub fn merge(&mut self, other: &Recorder) {
         for (mine, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
             mine.merge(theirs);
@@ -46,13 +46,13 @@ impl Recorder {
         self.timeline.merge(&other.timeline);
     }
 
-    /// Forgets everything, for the next phase.
+    /// Clears everything, for the next phase.
     pub fn clear(&mut self) {
         self.histograms.iter_mut().for_each(Histogram::clear);
         self.timeline.clear();
     }
 
-    /// When ops came back.
+    /// Ops over time.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
     }
@@ -61,12 +61,12 @@ impl Recorder {
         &mut self.timeline
     }
 
-    /// How many ops of each kind there were, without their latencies.
+    /// The number of ops of each kind.
     pub fn counts(&self) -> BTreeMap<OpKind, u64> {
         self.used().map(|(kind, histogram)| (kind, histogram.count())).collect()
     }
 
-    /// What was recorded, by kind; kinds without an op are left out.
+    /// Counts and latencies by kind, without kinds that have no op.
     pub fn ops(&self) -> BTreeMap<OpKind, OpStats> {
         self.used().map(|(kind, histogram)| (kind, stats(histogram))).collect()
     }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_has_its_own_account() {
+    fn each_kind_is_recorded_separately() {
         let mut recorder = Recorder::new();
         recorder.record(OpKind::Create, Nanos(100));
         recorder.record(OpKind::Create, Nanos(300));

@@ -1,44 +1,44 @@
-//! The loop: take an op, make its call, read the clock, count.
+//! The loop: takes an op, makes its call, reads the clock, counts.
 //!
-//! The clock is read once an op: the end of one is the start of the next. So a latency holds, beside
-//! the call, the generator's work for it and the engine's own (together 70 to 100 instructions, as
+//! The clock is read once per op: the end of one is the start of the next. So a latency includes
+//! the generator's work for the call and the engine's own (together 70 to 100 instructions, as
 //! crates/agent/tests/instructions.rs counts them); and the latencies of a phase add up to its time.
-//! Before an op its caller may wait for another thread, sleep or compute; that is no part of a latency.
-//! An op with a due time waits for it, and its latency is counted from then, however late it is issued.
+//! Before an op its caller may wait for another thread, sleep or compute; that is not part of a latency.
+//! An op with a due time waits for it, and its latency starts then, however late it is issued.
 
 use std::fmt;
 
 use fsdyno_record::{Bytes, Nanos, OpKind};
 use fsdyno_workload::{After, Expect, Op, OpSource};
 
-use crate::board::{Board, Halt, Line};
 use crate::clock;
 use crate::errno::Errno;
 use crate::issue::Issuer;
 use crate::op_clock::OpClock;
+use crate::progress::{Halt, PhaseProgress, RankProgress};
 use crate::recorder::Recorder;
 
-/// What a phase came to.
+/// The result of a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// When the first op began, by CLOCK_MONOTONIC as [`OpClock`] follows it.
+    /// Start of the first op, by [`OpClock`].
     pub started: Nanos,
-    /// When the last call came back, by the same clock.
+    /// Return of the last call, by the same clock.
     pub returned: Nanos,
-    /// How many ops there were.
+    /// Number of ops.
     pub ops: u64,
-    /// Bytes that write calls took.
+    /// Bytes that write calls accepted.
     pub bytes_written: Bytes,
-    /// Bytes that read calls gave.
+    /// Bytes that read calls returned.
     pub bytes_read: Bytes,
-    /// Time that the caller slept or computed between its ops, by the workload's own doing.
-    pub thought: Nanos,
-    /// How many trees were removed by an op that only the file system could expand.
+    /// Think time: time that the workload slept or computed between ops.
+    pub think_time: Nanos,
+    /// Number of trees removed by an expanded op.
     pub removals: u64,
 }
 
 impl Outcome {
-    /// What two threads of one phase came to: from the first start to the last return.
+    /// Combines the outcomes of two threads: from the first start to the last return.
     pub fn and(self, other: Outcome) -> Outcome {
         Outcome {
             started: self.started.min(other.started),
@@ -46,35 +46,35 @@ impl Outcome {
             ops: self.ops + other.ops,
             bytes_written: self.bytes_written + other.bytes_written,
             bytes_read: self.bytes_read + other.bytes_read,
-            thought: self.thought + other.thought,
+            think_time: self.think_time + other.think_time,
             removals: self.removals + other.removals,
         }
     }
 }
 
-/// An op that did not end as its workload says.
+/// An op with another result than its workload expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What was called.
+    /// The kind of op.
     pub op: OpKind,
-    /// On what, below the trial's root.
+    /// Its path below the trial's root.
     pub path: String,
-    /// How it ended instead.
+    /// The cause.
     pub cause: Cause,
-    /// How many ops of the phase were done before it, by all threads.
+    /// Number of ops of the phase completed before it, by all threads.
     pub done: u64,
 }
 
-/// Why an op failed.
+/// The cause of a failed op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The kernel says so.
+    /// The kernel returned an error.
     Errno(Errno),
-    /// It succeeded, but the workload says that it fails.
+    /// It succeeded, but the workload expects it to fail.
     Succeeded,
-    /// What it had to wait for never came.
+    /// The op that it waited for can never return.
     Never(After),
-    /// It was never made, because another thread had failed.
+    /// It was not issued, because another thread failed.
     Stopped,
 }
 
@@ -94,7 +94,7 @@ impl From<Halt> for Cause {
 }
 
 impl Failure {
-    /// What a user can do about it, where that can be said.
+    /// A remedy for the user, if known.
     pub fn hint(&self) -> Option<&'static str> {
         match self.cause {
             Cause::Errno(errno) => errno.hint(),
@@ -109,11 +109,11 @@ impl fmt::Display for Failure {
         write!(f, "{} {}: ", self.op, self.path)?;
         match self.cause {
             Cause::Errno(errno) => write!(f, "{errno}")?,
-            Cause::Succeeded => write!(f, "succeeded, though the workload says that it fails")?,
+            Cause::Succeeded => write!(f, "succeeded, though the workload expects it to fail")?,
             Cause::Never(After { thread, ops }) => {
-                write!(f, "waits for op {ops} of thread {thread}, which never comes,")?;
+                write!(f, "waits for op {ops} of thread {thread}, which can never return,")?;
             }
-            Cause::Stopped => write!(f, "not made, because another thread has failed,")?,
+            Cause::Stopped => write!(f, "not issued, because another thread failed,")?,
         }
         write!(f, " after {} ops", self.done)
     }
@@ -121,94 +121,94 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Times the calls of a phase and counts them; an issuer that expands an op into many calls tells
-/// it of each.
+/// Times and counts the calls of a phase; an issuer that expands an op into many calls reports
+/// each of them to it.
 pub struct Meter<'a> {
     recorder: &'a mut Recorder,
-    beat: &'a mut dyn FnMut(u64),
-    board: &'a Board,
-    line: &'a Line,
+    tick: &'a mut dyn FnMut(u64),
+    progress: &'a PhaseProgress,
+    rank_progress: &'a RankProgress,
     rank: u32,
-    /// The ranks that this meter counts for: the first, and how many.
+    /// The ranks that this meter counts for: the first, and their number.
     ranks: (u32, u32),
     clock: OpClock,
     started: Nanos,
     last: Nanos,
-    /// When the interval ends that ops are counted in, and how many of the ranks' ops the timeline has.
-    edge: Nanos,
+    /// End of the current interval, and number of the ranks' ops that the timeline already has.
+    interval_end: Nanos,
     timed: u64,
     ops: u64,
     bytes_written: u64,
     bytes_read: u64,
-    thought: Nanos,
+    think_time: Nanos,
     removals: u64,
 }
 
 impl<'a> Meter<'a> {
-    /// A meter that starts now, for so many ranks, of which `rank` is the first.
+    /// Starts a meter for `ranks` ranks from `rank` on.
     pub(crate) fn start(
-        board: &'a Board,
+        progress: &'a PhaseProgress,
         rank: u32,
         ranks: u32,
         recorder: &'a mut Recorder,
-        beat: &'a mut dyn FnMut(u64),
+        tick: &'a mut dyn FnMut(u64),
     ) -> Meter<'a> {
         let mut clock = OpClock::start();
         let started = clock.now();
         recorder.timeline_mut().begin(started);
-        let edge = recorder.timeline_mut().edge(started);
+        let interval_end = recorder.timeline_mut().interval_end(started);
         Meter {
             recorder,
-            beat,
-            board,
-            line: board.line(rank),
+            tick,
+            progress,
+            rank_progress: progress.rank(rank),
             rank,
             ranks: (rank, ranks),
             clock,
             started,
             last: started,
-            edge,
-            timed: board.done_by(rank, ranks),
+            interval_end,
+            timed: progress.done_by(rank, ranks),
             ops: 0,
             bytes_written: 0,
             bytes_read: 0,
-            thought: Nanos(0),
+            think_time: Nanos(0),
             removals: 0,
         }
     }
 
-    /// A call of this kind has just come back; false where another thread has failed and this one
-    /// is to stop.
+    /// Counts a call of this kind that has just returned; returns false if this thread must stop because
+    /// another has failed.
     #[inline(always)]
     pub fn returned(&mut self, kind: OpKind) -> bool {
         let latency = self.read();
         self.count(kind, latency)
     }
 
-    /// The latency of the call that has just come back, before anything else is done.
+    /// Reads the clock right after a call and returns the call's latency.
     #[inline(always)]
     fn read(&mut self) -> Nanos {
         let now = self.clock.now();
         let latency = now.since(self.last);
         self.last = now;
-        if now >= self.edge {
-            self.turn(now);
+        if now >= self.interval_end {
+            self.end_interval(now);
         }
         latency
     }
 
-    /// An interval has ended before the call came back that is counted next: those before it were in it.
+    /// Ends an interval: the calls counted so far belong to it, the call that is counted next does not.
     #[cold]
     #[inline(never)]
-    fn turn(&mut self, now: Nanos) {
-        self.keep_time();
-        self.edge = self.recorder.timeline_mut().edge(now);
+    fn end_interval(&mut self, now: Nanos) {
+        self.count_interval();
+        self.interval_end = self.recorder.timeline_mut().interval_end(now);
     }
 
-    /// Counts in their interval what came back since it began.
-    fn keep_time(&mut self) {
-        let done = self.board.done_by(self.ranks.0, self.ranks.1);
-        let last = Nanos(self.edge.0.saturating_sub(1));
+    /// Adds the ops of the current interval to the timeline.
+    fn count_interval(&mut self) {
+        let done = self.progress.done_by(self.ranks.0, self.ranks.1);
+        let last = Nanos(self.interval_end.0.saturating_sub(1));
         self.recorder.timeline_mut().add(last, done - self.timed);
         self.timed = done;
     }
@@ -217,50 +217,50 @@ impl<'a> Meter<'a> {
     #[inline(always)]
     fn count(&mut self, kind: OpKind, latency: Nanos) -> bool {
         self.recorder.record(kind, latency);
-        self.line.returned() || self.board.ring(self.rank, self.beat)
+        self.rank_progress.returned() || self.progress.on_alarm(self.rank, self.tick)
     }
 
-    /// A call of `rank` that was submitted at `since` has come back at `now`; as
+    /// Counts a call of `rank` that was submitted at `since` and returned at `now`; as
     /// [`Meter::returned`].
     pub(crate) fn completed(&mut self, rank: u32, kind: OpKind, since: Nanos, now: Nanos) -> bool {
-        if now >= self.edge {
-            self.turn(now);
+        if now >= self.interval_end {
+            self.end_interval(now);
         }
         self.recorder.record(kind, now.since(since));
-        self.turn_to(rank);
-        self.line.returned() || self.board.ring(rank, self.beat)
+        self.switch_rank(rank);
+        self.rank_progress.returned() || self.progress.on_alarm(rank, self.tick)
     }
 
-    /// What follows belongs to `rank`.
-    pub(crate) fn turn_to(&mut self, rank: u32) {
+    /// Switches to `rank`, to which the following calls belong.
+    pub(crate) fn switch_rank(&mut self, rank: u32) {
         self.rank = rank;
-        self.line = self.board.line(rank);
+        self.rank_progress = self.progress.rank(rank);
     }
 
-    /// Now, by the meter's clock; a call that is timed by [`Meter::returned`] begins here.
+    /// Reads the meter's clock; a call that is timed by [`Meter::returned`] starts here.
     pub(crate) fn now(&mut self) -> Nanos {
         self.last = self.clock.now();
         self.last
     }
 
-    /// How many calls have come back, to all threads.
+    /// Number of calls that have returned, of all threads.
     pub fn done(&self) -> u64 {
-        self.board.done()
+        self.progress.done()
     }
 
-    /// Whether another thread has failed.
+    /// Returns true if another thread has failed.
     pub fn stopped(&self) -> bool {
-        self.board.stopped()
+        self.progress.stopped()
     }
 
-    /// The removal of a tree begins.
-    pub(crate) fn removes(&mut self) {
+    /// Counts the removal of a tree.
+    pub(crate) fn add_removal(&mut self) {
         self.removals += 1;
     }
 
-    /// A call has moved bytes.
+    /// Adds the bytes that a call read or wrote.
     #[inline]
-    pub fn moved(&mut self, kind: OpKind, bytes: i64) {
+    pub fn add_bytes(&mut self, kind: OpKind, bytes: i64) {
         match kind {
             OpKind::Write | OpKind::Append => self.bytes_written += bytes as u64,
             OpKind::Read => self.bytes_read += bytes as u64,
@@ -268,23 +268,23 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Processor time between two calls of an expanded op, by the workload's own doing; no part of a
+    /// Computes between two calls of an expanded op, as the workload requests; not part of a
     /// latency.
     #[inline]
-    pub fn work(&mut self, time: Nanos) {
+    pub fn compute_between(&mut self, time: Nanos) {
         if !time.is_zero() {
             let from = self.last;
             self.compute(time);
-            self.thought += self.last.since(from);
+            self.think_time += self.last.since(from);
         }
     }
 
-    /// What comes before a call: waiting for another thread, then sleeping and computing.
+    /// Waits for another thread before a call, then sleeps and computes.
     #[cold]
     #[inline(never)]
     fn pause(&mut self, op: &Op, thinks: bool) -> Result<(), Halt> {
         if op.after.ops != 0 {
-            self.board.wait(&[op.after])?;
+            self.progress.wait(&[op.after])?;
             self.now();
         }
         if !thinks {
@@ -295,23 +295,23 @@ impl<'a> Meter<'a> {
             self.sleep_until(from + op.think)?;
         }
         self.compute(op.compute);
-        if self.ahead(op.due).0 != 0 {
+        if self.time_until(op.due).0 != 0 {
             self.sleep_until(self.started + op.due)?;
         }
-        self.thought += self.last.since(from);
-        self.count_from(op.due);
+        self.think_time += self.last.since(from);
+        self.start_latency(op.due);
         Ok(())
     }
 
-    /// How long it is until an op is due, by the last reading of the clock.
-    pub(crate) fn ahead(&self, due: Nanos) -> Nanos {
+    /// Time until an op is due, by the last reading of the clock.
+    pub(crate) fn time_until(&self, due: Nanos) -> Nanos {
         (self.started + due).since(self.last)
     }
 
-    /// Sleeps from the last reading of the clock on; a long sleep ends early where all are to stop.
+    /// Sleeps from the last reading of the clock on; a long sleep ends early if all must stop.
     fn sleep_until(&mut self, until: Nanos) -> Result<(), Halt> {
-        while until.since(self.last) > clock::LONGEST_SLEEP {
-            clock::sleep_until(self.last + clock::LONGEST_SLEEP);
+        while until.since(self.last) > clock::MAX_SLEEP {
+            clock::sleep_until(self.last + clock::MAX_SLEEP);
             self.now();
             if self.stopped() {
                 return Err(Halt::Stopped);
@@ -322,68 +322,68 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// The latency of an op with a due time is counted from then, however late it is.
-    pub(crate) fn count_from(&mut self, due: Nanos) {
+    /// Starts the latency of an op with a due time at that time, however late it is.
+    pub(crate) fn start_latency(&mut self, due: Nanos) {
         self.last = self.since(due, self.last);
     }
 
-    /// Since when the latency of an op is counted that is issued at `now`.
+    /// Start of the latency of an op that is issued at `now`.
     pub(crate) fn since(&self, due: Nanos, now: Nanos) -> Nanos {
         if due.0 == 0 { now } else { self.started + due }
     }
 
-    /// Burns processor time from the last reading of the clock on, until all are to stop.
+    /// Spins from the last reading of the clock on, until the time is over or all must stop.
     #[cold]
     #[inline(never)]
     fn compute(&mut self, time: Nanos) {
         let end = self.last + time;
         while self.last < end && !self.stopped() {
-            toil();
+            spin();
             self.now();
         }
     }
 
-    /// The caller has slept for so long, by its own measure, and computes now.
-    pub(crate) fn thought(&mut self, slept: Nanos, compute: Nanos) {
+    /// Adds a sleep of the caller, measured by the caller, then computes.
+    pub(crate) fn add_think_time(&mut self, slept: Nanos, compute: Nanos) {
         let from = self.now();
         self.compute(compute);
-        self.thought += slept + self.last.since(from);
+        self.think_time += slept + self.last.since(from);
     }
 
-    /// The rank that this meter counts for has no more ops.
+    /// Ends the rank that this meter counts for.
     pub(crate) fn end(&mut self) {
-        self.ops += self.board.end(self.rank, self.beat);
+        self.ops += self.progress.end(self.rank, self.tick);
     }
 
-    /// What it all came to; the ranks have ended.
+    /// The outcome, after the ranks have ended.
     pub(crate) fn outcome(&mut self) -> Outcome {
-        self.keep_time();
+        self.count_interval();
         Outcome {
             started: self.started,
             returned: self.last,
             ops: self.ops,
             bytes_written: Bytes(self.bytes_written),
             bytes_read: Bytes(self.bytes_read),
-            thought: self.thought,
+            think_time: self.think_time,
             removals: self.removals,
         }
     }
 
-    /// The answer of a call that moved bytes, failed, or should have failed: whether it is what the
-    /// workload says.
-    pub(crate) fn judge(&mut self, answer: i64, kind: OpKind, op: &Op) -> Result<(), Cause> {
-        let right = match op.expect {
-            Expect::Success => answer >= 0,
-            Expect::Missing => answer == -i64::from(libc::ENOENT),
-            Expect::Exists => answer == -i64::from(libc::EEXIST),
+    /// Checks the result of a call that moved bytes, failed, or should have failed against the
+    /// workload's expectation.
+    pub(crate) fn check_result(&mut self, result: i64, kind: OpKind, op: &Op) -> Result<(), Cause> {
+        let expected = match op.expect {
+            Expect::Success => result >= 0,
+            Expect::Missing => result == -i64::from(libc::ENOENT),
+            Expect::Exists => result == -i64::from(libc::EEXIST),
         };
-        if right {
-            if answer > 0 {
-                self.moved(kind, answer);
+        if expected {
+            if result > 0 {
+                self.add_bytes(kind, result);
             }
             return Ok(());
         }
-        Err(if answer < 0 { Errno(-answer as i32).into() } else { Cause::Succeeded })
+        Err(if result < 0 { Errno(-result as i32).into() } else { Cause::Succeeded })
     }
 
     /// The failure of an op.
@@ -393,24 +393,24 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// A few hundred instructions that keep a processor busy between two readings of the clock, so that computing ends up to
-/// so much late. `pause` is not among them: for each of it QEMU leaves the translated code, which made computing some
-/// ten times as dear for the host (docs/lab.md).
+/// Spins for a few hundred instructions between two readings of the clock; computing ends late by up to
+/// that much. It avoids `pause`: for each one QEMU leaves the translated code, which made computing some
+/// ten times as expensive for the host (docs/lab.md).
 #[inline(never)]
-fn toil() {
+fn spin() {
     for step in 0..100_u32 {
         std::hint::black_box(step);
     }
 }
 
-/// What an op is called in a message; one that is expanded by its first call.
+/// The kind of an op for a message; for an expanded op that of its first call.
 fn name_of(op: &Op) -> OpKind {
     op.call.kind().unwrap_or(OpKind::Open)
 }
 
-/// Whether the source knows how to go on after an op that failed.
+/// Returns true if the source can continue after an op that failed.
 #[cold]
-fn goes_on(source: &mut dyn OpSource, cause: Cause) -> bool {
+fn can_continue(source: &mut dyn OpSource, cause: Cause) -> bool {
     match cause {
         Cause::Errno(Errno(libc::ENOSPC)) => source.full(),
         Cause::Errno(Errno(libc::EOPNOTSUPP)) => source.unsupported(),
@@ -418,37 +418,37 @@ fn goes_on(source: &mut dyn OpSource, cause: Cause) -> bool {
     }
 }
 
-/// Issues the ops of `source` until there are no more, one after the other, alone.
+/// Issues all ops of `source`, one after the other, in a single rank.
 ///
-/// `beat` is called with the number of ops done, every 256 ops and once at the end. Handed an issuer
-/// by its own type, not as a trait object, the loop is compiled for it and costs a little less.
+/// `tick` is called with the number of ops done, every 256 ops and once at the end. With an issuer of a
+/// concrete type, not a trait object, the loop is compiled for it and costs slightly less.
 ///
 /// # Errors
-/// The first op that does not end as its workload says.
+/// The first op with another result than its workload expects.
 pub fn run_phase<I: Issuer + ?Sized>(
     source: &mut dyn OpSource,
     issuer: &mut I,
     recorder: &mut Recorder,
-    beat: &mut dyn FnMut(u64),
+    tick: &mut dyn FnMut(u64),
 ) -> Result<Outcome, Failure> {
-    run_rank(&Board::new(1, 1), 0, source, issuer, recorder, beat)
+    run_rank(&PhaseProgress::new(1, 1), 0, source, issuer, recorder, tick)
 }
 
-/// [`run_phase`] as one of several ranks, each in a thread of its own, that know of each other by
-/// `board`.
+/// Runs [`run_phase`] as one of several ranks, each in a thread of its own, which share
+/// `progress`.
 ///
 /// # Errors
-/// The first op that does not end as its workload says; that another thread has failed.
+/// The first op with another result than its workload expects; the failure of another thread.
 pub fn run_rank<I: Issuer + ?Sized>(
-    board: &Board,
+    progress: &PhaseProgress,
     rank: u32,
     source: &mut dyn OpSource,
     issuer: &mut I,
     recorder: &mut Recorder,
-    beat: &mut dyn FnMut(u64),
+    tick: &mut dyn FnMut(u64),
 ) -> Result<Outcome, Failure> {
     let mut op = Op::default();
-    let mut meter = Meter::start(board, rank, 1, recorder, beat);
+    let mut meter = Meter::start(progress, rank, 1, recorder, tick);
     let thinks = issuer.thinks();
     while source.next(&mut op) {
         if op.think.0 | op.compute.0 | op.due.0 | op.after.ops != 0
@@ -460,12 +460,12 @@ pub fn run_rank<I: Issuer + ?Sized>(
             issuer.expand(&op, &mut meter)?;
             continue;
         };
-        let answer = issuer.issue(&op);
+        let result = issuer.issue(&op);
         let latency = meter.read();
-        if (answer != 0 || op.expect != Expect::Success)
-            && let Err(cause) = meter.judge(answer, kind, &op)
+        if (result != 0 || op.expect != Expect::Success)
+            && let Err(cause) = meter.check_result(result, kind, &op)
         {
-            if goes_on(source, cause) {
+            if can_continue(source, cause) {
                 meter.now();
                 continue;
             }

@@ -1,9 +1,9 @@
-//! Reading directories with getdents64(2), and removing trees in an order only they know.
+//! Reads directories with getdents64(2), and removes trees in directory order.
 //!
-//! The removal makes the calls that the work needs: openat, getdents64, unlinkat of each name,
+//! The removal makes only the calls that the work needs: openat, getdents64, unlinkat of each name,
 //! close, unlinkat(AT_REMOVEDIR) for every directory. GNU rm 9.1 opens each directory twice (once
-//! to see whether it is empty, for its question to the user) and asks for a few fstat more; these
-//! are left out. Sorting is done between two calls, and its time is in the latency of the next.
+//! to see whether it is empty, for its question to the user) and makes a few more fstat calls; these
+//! are omitted. Names are sorted between two calls, and the time counts to the latency of the next.
 
 use std::ffi::{CStr, CString, c_int};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -18,14 +18,14 @@ use crate::run::{Cause, Failure, Meter};
 /// Size of the buffer for getdents64(2): that of glibc's readdir(3), hence of rm's and ls's.
 const BUFFER: usize = 32 << 10;
 
-/// What getdents64(2) says an entry is.
+/// The kind of an entry, from getdents64(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A directory.
     Directory,
     /// Anything else.
     Other,
-    /// The file system does not say.
+    /// Not reported by the file system.
     Unknown,
 }
 
@@ -34,7 +34,7 @@ pub enum EntryKind {
 pub struct Entry<'a> {
     /// Inode number.
     pub inode: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
     /// Its name.
     pub name: &'a CStr,
@@ -43,16 +43,16 @@ pub struct Entry<'a> {
 /// An open directory and the names last read from it.
 pub struct Directory {
     fd: OwnedFd,
-    /// As long as what was read.
+    /// The bytes read.
     buffer: Vec<u8>,
     at: usize,
 }
 
 impl Directory {
-    /// Opens a directory, with `flags` beside the usual ones.
+    /// Opens a directory, with additional `flags`.
     ///
     /// # Errors
-    /// What openat(2) says.
+    /// The error of openat(2).
     pub fn open(parent: RawFd, name: &CStr, flags: c_int) -> Result<Directory, Errno> {
         let flags = flags | libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         // SAFETY: the name ends in NUL and lives as long as the call.
@@ -60,7 +60,7 @@ impl Directory {
         if fd < 0 {
             return Err(Errno::last());
         }
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and owned by no one else.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Directory { fd, buffer: Vec::with_capacity(BUFFER), at: 0 })
     }
@@ -73,7 +73,7 @@ impl Directory {
     /// Reads the next names; false at the end.
     ///
     /// # Errors
-    /// What getdents64(2) says.
+    /// The error of getdents64(2).
     pub fn fill(&mut self) -> Result<bool, Errno> {
         // SAFETY: the buffer is valid for writing its capacity.
         let got = unsafe {
@@ -83,15 +83,15 @@ impl Directory {
         if got < 0 {
             return Err(Errno::last());
         }
-        // SAFETY: the kernel has written so many bytes, which are at most the capacity.
+        // SAFETY: the kernel has written that many bytes, which are at most the capacity.
         unsafe { self.buffer.set_len(got as usize) };
         self.at = 0;
         Ok(got > 0)
     }
 
-    /// The next name among those read, without `.` and `..`.
+    /// The next entry among those read, without `.` and `..`.
     pub fn entry(&mut self) -> Option<Entry<'_>> {
-        // The loop finds where the entry lies, and only then is it borrowed.
+        // The loop finds the entry's range; only then is it borrowed.
         let (from, to) = loop {
             let from = self.at;
             let header = self.buffer.get(from..)?.get(..NAME_AT)?;
@@ -114,10 +114,10 @@ impl Directory {
     }
 }
 
-/// Where the name lies in a linux_dirent64: behind d_ino (8), d_off (8), d_reclen (2), d_type (1).
+/// Offset of the name in a linux_dirent64: after d_ino (8), d_off (8), d_reclen (2), d_type (1).
 const NAME_AT: usize = 19;
 
-/// Reads the directory `name` to its end: open, getdents64 until nothing comes, close.
+/// Reads the directory `name` to its end: open, getdents64 until the end, close.
 ///
 /// # Errors
 /// The first call that fails.
@@ -133,8 +133,8 @@ pub fn scan(
     walk.close(directory)
 }
 
-/// Reads directory `name` of `parent` to its end and asks for the status of each file as it comes;
-/// with `read` each file is read too, in calls of so many bytes.
+/// Reads directory `name` of `parent` to its end and calls stat on each file in turn;
+/// with `read` it also reads each file, in calls of that many bytes.
 ///
 /// # Errors
 /// The first call that fails.
@@ -160,8 +160,8 @@ pub fn stat_each(
     walk.close(directory)
 }
 
-/// Removes the tree `name` below `parent`; `path` is its path below the trial's root. Where it is
-/// `synced` each directory is synced after each file that is removed from it.
+/// Removes the tree `name` below `parent`; `path` is its path below the trial's root. If
+/// `synced`, each directory is synced after each file that is removed from it.
 ///
 /// # Errors
 /// The first call that fails.
@@ -173,12 +173,12 @@ pub fn remove_tree(
     synced: bool,
     meter: &mut Meter<'_>,
 ) -> Result<(), Failure> {
-    meter.removes();
+    meter.add_removal();
     Walk { meter, path, order, synced }.remove(parent, name)
 }
 
-/// The names of one directory, where they have to be sorted.
-type Names = Vec<(u64, EntryKind, CString)>;
+/// The names of one directory, for sorting.
+type NameList = Vec<(u64, EntryKind, CString)>;
 
 struct Walk<'a, 'm> {
     meter: &'a mut Meter<'m>,
@@ -202,7 +202,7 @@ impl Walk<'_, '_> {
         Err(Failure { op, path, cause: cause.into(), done: self.meter.done() })
     }
 
-    /// A call has come back; here is where a failure of another thread ends the work of this one.
+    /// Counts a returned call; fails if another thread has failed.
     #[inline]
     fn returned(&mut self, op: OpKind, name: Option<&CStr>) -> Result<(), Failure> {
         match self.meter.returned(op) {
@@ -232,7 +232,7 @@ impl Walk<'_, '_> {
         if fd < 0 {
             return self.fail(OpKind::Open, Some(name), Errno::last());
         }
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and owned by no one else.
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
         self.returned(OpKind::Open, Some(name))?;
         loop {
@@ -242,7 +242,7 @@ impl Walk<'_, '_> {
             if got < 0 {
                 return self.fail(OpKind::Read, Some(name), Errno::last());
             }
-            self.meter.moved(OpKind::Read, got as i64);
+            self.meter.add_bytes(OpKind::Read, got as i64);
             self.returned(OpKind::Read, Some(name))?;
             if got == 0 {
                 break;
@@ -262,12 +262,12 @@ impl Walk<'_, '_> {
         loop {
             let removed = self.empty(parent, name)?;
             // SAFETY: the name ends in NUL and lives as long as the call.
-            let answer = unsafe { libc::unlinkat(parent, name.as_ptr(), libc::AT_REMOVEDIR) };
-            if answer == 0 {
+            let result = unsafe { libc::unlinkat(parent, name.as_ptr(), libc::AT_REMOVEDIR) };
+            if result == 0 {
                 return self.returned(OpKind::Rmdir, None);
             }
             let errno = Errno::last();
-            // A file system may skip names while others are removed; then there is more to do.
+            // A file system may skip names while others are removed; then another pass is needed.
             if errno != Errno(libc::ENOTEMPTY) || removed == 0 {
                 return self.fail(OpKind::Rmdir, None, errno);
             }
@@ -275,7 +275,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Removes what is in the directory at `self.path`; how many names it removed.
+    /// Empties the directory at `self.path`; returns the number of names removed.
     fn empty(&mut self, parent: RawFd, name: &CStr) -> Result<u64, Failure> {
         let mut directory = self.open(parent, name)?;
         let mut removed = 0;
@@ -288,7 +288,7 @@ impl Walk<'_, '_> {
                 }
             }
         } else {
-            let mut names = Names::new();
+            let mut names = NameList::new();
             while self.fill(&mut directory)? {
                 while let Some(entry) = directory.entry() {
                     names.push((entry.inode, entry.kind, entry.name.to_owned()));
@@ -340,14 +340,14 @@ impl Walk<'_, '_> {
         self.returned(OpKind::Fsync, None)
     }
 
-    /// Asks what the directory does not say, as rm has to as well.
+    /// Calls stat for a kind that the directory does not report, as rm does.
     fn is_directory(&mut self, dir: RawFd, name: &CStr) -> Result<bool, Failure> {
         let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
         // SAFETY: the name ends in NUL, `status` is valid for writing one stat.
-        let answer = unsafe {
+        let result = unsafe {
             libc::fstatat(dir, name.as_ptr(), status.as_mut_ptr(), libc::AT_SYMLINK_NOFOLLOW)
         };
-        if answer != 0 {
+        if result != 0 {
             return self.fail(OpKind::Stat, Some(name), Errno::last());
         }
         self.returned(OpKind::Stat, Some(name))?;

@@ -1,7 +1,7 @@
-//! A phase in the hands of many threads: they start together, and one failure stops them all.
+//! Runs a phase in many threads: they start together, and one failure stops them all.
 //!
-//! Each thread has its own generator, issuer and recorder and shares nothing with the others but the
-//! [`Board`]. A phase of one thread runs in the caller's own.
+//! Each thread has its own generator, issuer and recorder and shares only the
+//! [`PhaseProgress`] with the others. A phase of one thread runs in the caller's own.
 
 use std::ffi::CStr;
 use std::io;
@@ -13,7 +13,6 @@ use fsdyno_record::acks::AckLog;
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_workload::{Contents, OpSource, Share, Threads, Workload};
 
-use crate::board::Board;
 use crate::clock;
 use crate::errno::Errno;
 use crate::issue::acked::Acked;
@@ -21,47 +20,48 @@ use crate::issue::null::Null;
 use crate::issue::raw::Raw;
 use crate::issue::sync::Sync as SyncIssuer;
 use crate::issue::uring::Uring;
-use crate::limit::{limited, until};
+use crate::limit::{until_rank_ends, with_time_limit};
+use crate::progress::PhaseProgress;
 use crate::recorder::Recorder;
 use crate::run::{Cause, Failure, Outcome, run_rank};
 
-/// Who does a phase, and how.
+/// Everything needed to run one phase.
 #[derive(Clone, Copy)]
-pub struct Crew<'a> {
+pub struct PhaseRun<'a> {
     /// The workload.
     pub work: &'a dyn Workload,
-    /// Which of its phases.
+    /// Index of the phase.
     pub phase: usize,
-    /// How many threads the phase takes.
+    /// Number of threads that the phase takes.
     pub threads: Threads,
-    /// How many threads are asked for.
-    pub asked: u32,
-    /// How they issue ops.
+    /// Requested number of threads.
+    pub requested: u32,
+    /// The way to issue ops.
     pub issuer: IssuerPlan,
     /// The trial's own directory.
     pub root: BorrowedFd<'a>,
-    /// The device that stands for every file, where there is no file system.
+    /// The device that replaces every file, if there is no file system.
     pub device: Option<&'a CStr>,
-    /// What is written.
+    /// The data to write.
     pub contents: &'a Arc<Contents>,
 }
 
-/// Why a phase came to nothing.
+/// An error of running a phase.
 #[derive(Debug, thiserror::Error)]
 pub enum PhaseError {
-    /// An op did not end as its workload says.
+    /// An op had another result than its workload expects.
     #[error(transparent)]
     Op(#[from] Failure),
-    /// The phase could not begin.
-    #[error("{0}: {text}", text = said(.1))]
+    /// The phase could not start.
+    #[error("{0}: {text}", text = with_name(.1))]
     Start(&'static str, io::Error),
-    /// A thread has panicked, which is a bug.
-    #[error("a thread of the phase ended in panic; this is a bug of fsdyno")]
+    /// A thread panicked, which is a bug.
+    #[error("a thread of the phase panicked; this is a bug of fsdyno")]
     Panic,
 }
 
 impl PhaseError {
-    /// What a user can do about it, where that can be said.
+    /// A remedy for the user, if known.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             PhaseError::Op(failure) => failure.hint(),
@@ -73,28 +73,28 @@ impl PhaseError {
     }
 }
 
-/// An error of the system with its name, as of an op.
-fn said(error: &io::Error) -> String {
+/// A system error with its name, as for an op.
+fn with_name(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(errno) => Errno(errno).to_string(),
         None => error.to_string(),
     }
 }
 
-/// What a phase came to, and the hands that did it: closing what they hold is not part of it.
-pub struct Done {
+/// The result of a phase, with its issuers: closing their files is not part of the phase.
+pub struct PhaseResult {
     /// From the first start to the last return.
     pub outcome: Outcome,
-    /// What each rank's source says that it has done.
+    /// The amount of work that each rank's source reports.
     pub done: Vec<u64>,
-    hands: Vec<Hand>,
+    issuers: Vec<AnyIssuer>,
     recorders: Vec<Recorder>,
 }
 
-impl Done {
-    /// The latencies that all threads counted.
+impl PhaseResult {
+    /// Merges the latencies of all threads.
     pub fn into_recorder(self) -> Recorder {
-        drop(self.hands);
+        drop(self.issuers);
         let mut recorders = self.recorders.into_iter();
         let mut all = recorders.next().unwrap_or_default();
         recorders.for_each(|more| all.merge(&more));
@@ -102,20 +102,20 @@ impl Done {
     }
 }
 
-impl Crew<'_> {
-    /// How many OS threads there will be.
+impl PhaseRun<'_> {
+    /// Number of OS threads.
     pub fn threads(&self) -> u32 {
-        self.threads.of(self.asked)
+        self.threads.of(self.requested)
     }
 
-    /// Into how many shares the phase is split: one for each op in flight.
+    /// Number of shares of the phase: one for each op in flight.
     pub fn ranks(&self) -> u32 {
-        self.threads.of(self.asked.saturating_mul(self.issuer.depth()))
+        self.threads.of(self.requested.saturating_mul(self.issuer.depth()))
     }
 }
 
-/// What one thread issues with.
-enum Hand {
+/// The issuer of one thread.
+enum AnyIssuer {
     Sync(Box<SyncIssuer>),
     Acked(Box<Acked<SyncIssuer>>),
     Uring(Box<Uring>),
@@ -123,179 +123,181 @@ enum Hand {
     Null(Null),
 }
 
-impl Hand {
-    fn new(crew: &Crew<'_>, ranks: u32) -> Result<Hand, PhaseError> {
-        let root = || crew.root.try_clone_to_owned();
-        let opened = |error| PhaseError::Start("open the trial's directory again", error);
-        Ok(match crew.issuer {
-            IssuerPlan::Null => Hand::Null(Null),
+impl AnyIssuer {
+    fn new(phase_run: &PhaseRun<'_>, ranks: u32) -> Result<AnyIssuer, PhaseError> {
+        let root = || phase_run.root.try_clone_to_owned();
+        let opened = |error| PhaseError::Start("reopen the trial's directory", error);
+        Ok(match phase_run.issuer {
+            IssuerPlan::Null => AnyIssuer::Null(Null),
             IssuerPlan::Sync => {
                 let root = root().map_err(opened)?;
-                let files = SyncIssuer::new(root, Arc::clone(crew.contents));
-                match crew.device {
-                    Some(device) => Hand::Raw(Box::new(Raw::new(files, device.to_owned()))),
-                    None => Hand::Sync(Box::new(files)),
+                let files = SyncIssuer::new(root, Arc::clone(phase_run.contents));
+                match phase_run.device {
+                    Some(device) => AnyIssuer::Raw(Box::new(Raw::new(files, device.to_owned()))),
+                    None => AnyIssuer::Sync(Box::new(files)),
                 }
             }
             IssuerPlan::IoUring { .. } => {
                 let roots: io::Result<Vec<OwnedFd>> = (0..ranks).map(|_| root()).collect();
-                let ring = Uring::new(roots.map_err(opened)?, crew.contents);
-                Hand::Uring(Box::new(ring.map_err(|e| PhaseError::Start("io_uring", e))?))
+                let ring = Uring::new(roots.map_err(opened)?, phase_run.contents);
+                AnyIssuer::Uring(Box::new(ring.map_err(|e| PhaseError::Start("io_uring", e))?))
             }
         })
     }
 
-    /// The same, noting when each op comes back; only of calls that a thread makes one by one.
-    fn acked(self, rank: u32, phase: usize, acks: Option<&AckLog>) -> Hand {
+    /// Adds a log of the return time of each op; only for blocking calls.
+    fn with_acks(self, rank: u32, phase: usize, acks: Option<&AckLog>) -> AnyIssuer {
         match (self, acks.and_then(|acks| acks.rank(rank))) {
-            (Hand::Sync(calls), Some(line)) => {
-                line.phase(phase);
-                Hand::Acked(Box::new(Acked::new(*calls, line)))
+            (AnyIssuer::Sync(calls), Some(rank_acks)) => {
+                rank_acks.phase(phase);
+                AnyIssuer::Acked(Box::new(Acked::new(*calls, rank_acks)))
             }
             (other, _) => other,
         }
     }
 
-    /// The hot loops, each compiled for its issuer.
+    /// Runs the hot loop, compiled for each issuer.
     fn run(
         &mut self,
-        board: &Board,
+        progress: &PhaseProgress,
         first: u32,
         sources: &mut [Box<dyn OpSource + Send + '_>],
         recorder: &mut Recorder,
-        beat: &mut dyn FnMut(u64),
+        tick: &mut dyn FnMut(u64),
     ) -> Result<Outcome, Failure> {
         let one = sources.first_mut().map(|source| source.as_mut() as &mut dyn OpSource);
         match (self, one) {
-            (Hand::Sync(issuer), Some(source)) => {
-                run_rank(board, first, source, issuer.as_mut(), recorder, beat)
+            (AnyIssuer::Sync(issuer), Some(source)) => {
+                run_rank(progress, first, source, issuer.as_mut(), recorder, tick)
             }
-            (Hand::Acked(issuer), Some(source)) => {
-                run_rank(board, first, source, issuer.as_mut(), recorder, beat)
+            (AnyIssuer::Acked(issuer), Some(source)) => {
+                run_rank(progress, first, source, issuer.as_mut(), recorder, tick)
             }
-            (Hand::Raw(issuer), Some(source)) => {
-                run_rank(board, first, source, issuer.as_mut(), recorder, beat)
+            (AnyIssuer::Raw(issuer), Some(source)) => {
+                run_rank(progress, first, source, issuer.as_mut(), recorder, tick)
             }
-            (Hand::Null(issuer), Some(source)) => {
-                run_rank(board, first, source, issuer, recorder, beat)
+            (AnyIssuer::Null(issuer), Some(source)) => {
+                run_rank(progress, first, source, issuer, recorder, tick)
             }
-            (Hand::Uring(ring), Some(_)) => ring.run(board, first, sources, recorder, beat),
+            (AnyIssuer::Uring(ring), Some(_)) => ring.run(progress, first, sources, recorder, tick),
             (_, None) => Ok(Outcome::default()),
         }
     }
 }
 
-/// Runs a phase to its end. `ready` is called when all threads stand at the start, before the first
-/// op; `beat` with the number of ops done by all of them.
+/// Runs a phase to its end. `ready` is called when all threads are about to start, before the first
+/// op; `tick` with the number of ops done by all of them.
 ///
 /// # Errors
-/// The first op, of whatever thread, that does not end as its workload says; that it cannot begin.
+/// The first op of any thread with another result than its workload expects; a phase that cannot start.
 pub fn run_threads(
-    crew: &Crew<'_>,
+    phase_run: &PhaseRun<'_>,
     ready: &mut dyn FnMut(),
-    beat: &(dyn Fn(u64) + Sync),
-) -> Result<Done, PhaseError> {
-    run_acked(crew, None, ready, beat)
+    tick: &(dyn Fn(u64) + Sync),
+) -> Result<PhaseResult, PhaseError> {
+    run_with_acks(phase_run, None, ready, tick)
 }
 
-/// [`run_threads`], noting in `acks` when each op of [`IssuerPlan::Sync`] comes back.
+/// Runs [`run_threads`] and logs the return time of each op of [`IssuerPlan::Sync`] in `acks`.
 ///
 /// # Errors
 /// As [`run_threads`].
-pub fn run_acked(
-    crew: &Crew<'_>,
+pub fn run_with_acks(
+    phase_run: &PhaseRun<'_>,
     acks: Option<&AckLog>,
     ready: &mut dyn FnMut(),
-    beat: &(dyn Fn(u64) + Sync),
-) -> Result<Done, PhaseError> {
-    let (threads, ranks) = (crew.threads(), crew.ranks());
-    let board = Board::new(ranks, threads);
+    tick: &(dyn Fn(u64) + Sync),
+) -> Result<PhaseResult, PhaseError> {
+    let (threads, ranks) = (phase_run.threads(), phase_run.ranks());
+    let progress = PhaseProgress::new(ranks, threads);
     let each = ranks / threads;
-    let mut places = Vec::new();
+    let mut workers = Vec::new();
     for thread in 0..threads {
         let first = thread * each;
         let share = |rank| {
-            let source = crew.work.ops(crew.phase, Share { rank, ranks });
-            let source = limited(source, crew.work.limit(crew.phase));
-            until(source, &board, rank, crew.work.ends_with(crew.phase))
+            let source = phase_run.work.ops(phase_run.phase, Share { rank, ranks });
+            let source = with_time_limit(source, phase_run.work.limit(phase_run.phase));
+            until_rank_ends(source, &progress, rank, phase_run.work.ends_with(phase_run.phase))
         };
-        places.push(Place {
+        workers.push(Worker {
             first,
-            hand: Hand::new(crew, each)?.acked(first, crew.phase, acks),
+            issuer: AnyIssuer::new(phase_run, each)?.with_acks(first, phase_run.phase, acks),
             sources: (first..first + each).map(share).collect(),
             recorder: Recorder::new(),
         });
     }
-    let outcome = match places.as_mut_slice() {
+    let outcome = match workers.as_mut_slice() {
         [only] => {
             ready();
-            only.run(&board, clock::now(), beat)?
+            only.run(&progress, clock::now(), tick)?
         }
-        places => together(places, &board, ready, beat)?,
+        workers => run_together(workers, &progress, ready, tick)?,
     };
-    let done = places.iter().flat_map(|place| &place.sources).map(|source| source.done()).collect();
-    let (hands, recorders) = places.into_iter().map(|place| (place.hand, place.recorder)).unzip();
-    Ok(Done { outcome, done, hands, recorders })
+    let done =
+        workers.iter().flat_map(|worker| &worker.sources).map(|source| source.done()).collect();
+    let (issuers, recorders) =
+        workers.into_iter().map(|worker| (worker.issuer, worker.recorder)).unzip();
+    Ok(PhaseResult { outcome, done, issuers, recorders })
 }
 
-/// What one thread needs.
-struct Place<'a> {
+/// The state of one thread.
+struct Worker<'a> {
     first: u32,
-    hand: Hand,
+    issuer: AnyIssuer,
     sources: Vec<Box<dyn OpSource + Send + 'a>>,
     recorder: Recorder,
 }
 
-impl Place<'_> {
-    /// Runs its part of a phase, whose intervals are counted from `start` for all threads.
+impl Worker<'_> {
+    /// Runs its part of a phase, whose intervals start at `start` for all threads.
     fn run(
         &mut self,
-        board: &Board,
+        progress: &PhaseProgress,
         start: Nanos,
-        beat: &(dyn Fn(u64) + Sync),
+        tick: &(dyn Fn(u64) + Sync),
     ) -> Result<Outcome, Failure> {
-        let Place { first, hand, sources, recorder } = self;
+        let Worker { first, issuer, sources, recorder } = self;
         recorder.timeline_mut().begin(start);
-        hand.run(board, *first, sources, recorder, &mut |done| beat(done))
+        issuer.run(progress, *first, sources, recorder, &mut |done| tick(done))
     }
 }
 
-/// Stops the others if its thread ends before it has said that all went well.
-struct Watch<'a> {
-    board: &'a Board,
-    well: bool,
+/// Stops the other threads if its thread ends without success.
+struct StopUnlessOk<'a> {
+    progress: &'a PhaseProgress,
+    ok: bool,
 }
 
-impl Drop for Watch<'_> {
+impl Drop for StopUnlessOk<'_> {
     fn drop(&mut self) {
-        if self.well {
-            self.board.leave();
+        if self.ok {
+            self.progress.leave();
         } else {
-            self.board.stop();
+            self.progress.stop();
         }
     }
 }
 
-fn together(
-    places: &mut [Place<'_>],
-    board: &Board,
+fn run_together(
+    workers: &mut [Worker<'_>],
+    progress: &PhaseProgress,
     ready: &mut dyn FnMut(),
-    beat: &(dyn Fn(u64) + Sync),
+    tick: &(dyn Fn(u64) + Sync),
 ) -> Result<Outcome, PhaseError> {
-    let (gate, count) = (&Gate::default(), places.len());
-    let work = move |place: &mut Place<'_>| {
-        let mut watch = Watch { board, well: false };
+    let (gate, count) = (&Gate::default(), workers.len());
+    let work = move |worker: &mut Worker<'_>| {
+        let mut guard = StopUnlessOk { progress, ok: false };
         let Some(start) = gate.arrive() else { return Ok(Outcome::default()) };
-        let outcome = place.run(board, start, beat);
-        watch.well = outcome.is_ok();
+        let outcome = worker.run(progress, start, tick);
+        guard.ok = outcome.is_ok();
         outcome
     };
     std::thread::scope(|scope| {
-        // Whatever ends this early, a panic too, the scope waits for all threads.
-        let _sent_home = SentHome(gate);
+        // The scope waits for all threads, even after an error or a panic.
+        let _release = ReleaseOnDrop(gate);
         let mut threads = Vec::new();
-        for place in places {
-            let started = std::thread::Builder::new().spawn_scoped(scope, move || work(place));
+        for worker in workers {
+            let started = std::thread::Builder::new().spawn_scoped(scope, move || work(worker));
             threads.push(started.map_err(|error| PhaseError::Start("start a thread", error))?);
         }
         gate.wait_for(count);
@@ -305,7 +307,7 @@ fn together(
     })
 }
 
-/// Where all threads wait until all are there; then they start together, or not at all.
+/// A barrier at which all threads arrive; then they start together, or not at all.
 #[derive(Default)]
 struct Gate {
     state: Mutex<GateState>,
@@ -315,7 +317,7 @@ struct Gate {
 #[derive(Default)]
 struct GateState {
     arrived: usize,
-    /// Whether they were let go, and when if it was to start.
+    /// Set when opened; holds the start time, or none if they must not start.
     open: Option<Option<Nanos>>,
 }
 
@@ -324,7 +326,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A thread is there; since when it may start, if it is to.
+    /// Arrives at the gate and waits; returns the start time, or none if the thread must not start.
     fn arrive(&self) -> Option<Nanos> {
         let mut state = self.lock();
         state.arrived += 1;
@@ -337,7 +339,7 @@ impl Gate {
         }
     }
 
-    /// Waits until so many threads are there.
+    /// Waits until `count` threads have arrived.
     fn wait_for(&self, count: usize) {
         let mut state = self.lock();
         while state.arrived < count {
@@ -345,23 +347,23 @@ impl Gate {
         }
     }
 
-    /// Lets all go, to start now or not at all; only the first word counts.
+    /// Opens the gate, to start or not; only the first call counts.
     fn open(&self, start: Option<Nanos>) {
         self.lock().open.get_or_insert(start);
         self.changed.notify_all();
     }
 }
 
-/// Sends home who still waits at the gate when its owner goes.
-struct SentHome<'a>(&'a Gate);
+/// Opens the gate without a start when dropped, so that no thread waits forever.
+struct ReleaseOnDrop<'a>(&'a Gate);
 
-impl Drop for SentHome<'_> {
+impl Drop for ReleaseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.open(None);
     }
 }
 
-/// The sum of all outcomes, or the failure that stopped the others.
+/// Combines all outcomes, or returns the failure that stopped the others.
 fn sum(
     ended: impl Iterator<Item = Option<Result<Outcome, Failure>>>,
 ) -> Result<Outcome, PhaseError> {

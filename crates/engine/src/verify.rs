@@ -1,4 +1,4 @@
-//! Reads back what is on disk and compares it with what the workload says must be there.
+//! Reads files back and compares them with the workload's expectation.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -15,36 +15,36 @@ use crate::clock;
 use crate::errno::Errno;
 use crate::scan::Directory;
 
-/// How many differences are told in full.
-const EXAMPLES: usize = 10;
+/// Maximum number of differences reported in full.
+const MAX_EXAMPLES: usize = 10;
 
-/// Of how many files one is read with [`VerifyMode::Sampled`].
+/// With [`VerifyMode::Sampled`], one file in this many is read.
 const SAMPLE: u64 = 64;
 
-/// Walks everything below `root` and compares it with `tree`: kinds, sizes, bytes (as `mode` says),
-/// and the totals, so that nothing lost and nothing extra can hide. `seed` picks the sample; `beat`
-/// is told with every entry how many were seen, as a sign of life.
+/// Walks everything below `root` and compares it with `tree`: kinds, sizes, bytes (depending on `mode`),
+/// and the totals, so that every lost or extra file is found. `seed` selects the sample; `tick`
+/// receives the number of entries seen, as a sign of progress.
 ///
 /// It needs the memory of one directory's buffer for each level of the tree, and 8 bytes for each
-/// name of the directories that are open, so that no name that comes twice can stand for one that is
-/// lost. Access times are left alone where the caller may ask for that.
+/// name of the open directories, so that a duplicate name cannot hide a lost
+/// one. Access times are not changed if the caller has the right to prevent that.
 ///
 /// # Errors
-/// Where the root itself cannot be read; all that goes wrong below it is a difference.
+/// An error of reading the root itself; errors below it are differences.
 pub fn verify(
     root: BorrowedFd<'_>,
     tree: &dyn Tree,
     contents: &Contents,
     mode: VerifyMode,
     seed: u64,
-    beat: &mut dyn FnMut(u64),
+    tick: &mut dyn FnMut(u64),
 ) -> io::Result<VerifyReport> {
     let started = clock::now();
     let mut walk = Walk {
         tree,
         contents,
         seed,
-        beat,
+        tick,
         report: VerifyReport { mode, ..VerifyReport::default() },
         path: Vec::new(),
         buffer: vec![0; LONGEST_SLICE],
@@ -64,38 +64,38 @@ struct Walk<'a> {
     tree: &'a dyn Tree,
     contents: &'a Contents,
     seed: u64,
-    beat: &'a mut dyn FnMut(u64),
+    tick: &'a mut dyn FnMut(u64),
     report: VerifyReport,
-    /// Path of what is looked at, below the root.
+    /// Current path below the root.
     path: Vec<u8>,
     buffer: Vec<u8>,
-    /// Files that must be there and whose name is.
+    /// Expected files whose name was found.
     files: u64,
-    /// Directories that must be there and whose name is.
+    /// Expected directories whose name was found.
     directories: u64,
-    /// Group of hard links → the inode of the first of them that was seen.
+    /// Group of hard links → the inode of the first one found.
     groups: HashMap<u64, u64>,
 }
 
 impl Walk<'_> {
     fn problem(&mut self, what: &str) {
         let path = String::from_utf8_lossy(&self.path).into_owned();
-        self.tell(1, format!("{path}: {what}"));
+        self.add_problems(1, format!("{path}: {what}"));
     }
 
-    fn tell(&mut self, count: u64, sentence: String) {
+    fn add_problems(&mut self, count: u64, sentence: String) {
         self.report.problems += count;
-        if self.report.examples.len() < EXAMPLES {
+        if self.report.examples.len() < MAX_EXAMPLES {
             self.report.examples.push(sentence);
         }
     }
 
     fn directory(&mut self, mut directory: Directory) {
-        let mut names = Names::default();
+        let mut names = NameHashes::default();
         loop {
             match directory.fill() {
                 Ok(true) => {}
-                Ok(false) => return self.unique(names),
+                Ok(false) => return self.check_duplicates(names),
                 Err(errno) => return self.problem(&format!("cannot be read: {errno}")),
             }
             let fd = directory.fd();
@@ -112,19 +112,22 @@ impl Walk<'_> {
         }
     }
 
-    /// A file system that is broken may give a name twice and another not at all, and the totals
-    /// would still be right.
-    fn unique(&mut self, names: Names) {
-        let twice = names.twice();
-        if twice > 0 {
+    /// Reports duplicate names: a broken file system may return a name twice and lose another, with
+    /// correct totals.
+    fn check_duplicates(&mut self, names: NameHashes) {
+        let duplicates = names.duplicates();
+        if duplicates > 0 {
             let path = String::from_utf8_lossy(&self.path).into_owned();
-            self.tell(twice, format!("{path}/: {twice} names come more than once"));
+            self.add_problems(
+                duplicates,
+                format!("{path}/: {duplicates} names occur more than once"),
+            );
         }
     }
 
     fn entry(&mut self, parent: RawFd, name: &CStr) {
         let expected = self.tree.lookup(&self.path);
-        (self.beat)(self.report.files + self.report.directories);
+        (self.tick)(self.report.files + self.report.directories);
         let status = match status(parent, name) {
             Ok(status) => status,
             Err(errno) => return self.problem(&format!("has no status: {errno}")),
@@ -165,16 +168,16 @@ impl Walk<'_> {
         }
     }
 
-    /// Mode, time and links, where the workload says them; a file of which it says none has one.
+    /// Checks mode, time and links, if the workload specifies them; by default a file has one link.
     fn attributes(&mut self, expected: Expected, status: &libc::stat) {
         let mode = status.st_mode & 0o7777;
-        if expected.mode.is_some_and(|right| right != mode) {
-            let right = expected.mode.unwrap_or_default();
-            self.problem(&format!("has mode {mode:o}, not {right:o}"));
+        if expected.mode.is_some_and(|wanted| wanted != mode) {
+            let wanted = expected.mode.unwrap_or_default();
+            self.problem(&format!("has mode {mode:o}, not {wanted:o}"));
         }
-        if expected.mtime.is_some_and(|right| right != status.st_mtime) {
-            let (found, right) = (status.st_mtime, expected.mtime.unwrap_or_default());
-            self.problem(&format!("was modified at {found}, not {right}, in seconds since 1970"));
+        if expected.mtime.is_some_and(|wanted| wanted != status.st_mtime) {
+            let (found, wanted) = (status.st_mtime, expected.mtime.unwrap_or_default());
+            self.problem(&format!("was modified at {found}, not {wanted}, in seconds since 1970"));
         }
         if let Some(Links { group, count }) = expected.links {
             if count != status.st_nlink {
@@ -184,7 +187,7 @@ impl Walk<'_> {
                 self.problem("is not the same file as its other links");
             }
         } else if status.st_mode & libc::S_IFMT == libc::S_IFREG && status.st_nlink != 1 {
-            // Two names that a broken file system gave one inode may well hold the right bytes.
+            // If a broken file system gives two names one inode, the bytes may still be right.
             self.problem(&format!("has {} links, not 1", status.st_nlink));
         }
     }
@@ -199,11 +202,11 @@ impl Walk<'_> {
             return self.problem(&format!("cannot be read: {}", Errno::last()));
         }
         let found = &found[..length as usize];
-        let right = self.tree.target(&self.path);
-        if right.as_deref() != Some(found) {
+        let wanted = self.tree.target(&self.path);
+        if wanted.as_deref() != Some(found) {
             let show = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-            let right = right.as_deref().map_or_else(|| "what is known".to_string(), show);
-            self.problem(&format!("points to {}, not {right}", show(found)));
+            let wanted = wanted.as_deref().map_or_else(|| "the expected target".to_string(), show);
+            self.problem(&format!("points to {}, not {wanted}", show(found)));
         }
     }
 
@@ -211,11 +214,11 @@ impl Walk<'_> {
         &mut self,
         parent: RawFd,
         name: &CStr,
-        (size, right): (u64, u64),
+        (size, wanted): (u64, u64),
         payload: Option<Payload>,
     ) {
-        if size != right {
-            self.problem(&format!("is {size} bytes long, not {right}"));
+        if size != wanted {
+            self.problem(&format!("is {size} bytes long, not {wanted}"));
         } else if size > 0 && self.is_read() {
             match self.compare(parent, name, size, payload) {
                 Ok(None) => {}
@@ -225,7 +228,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether the bytes of the file at the current path are compared.
+    /// Returns true if the bytes of the file at the current path are compared.
     fn is_read(&self) -> bool {
         match self.report.mode {
             VerifyMode::Full => true,
@@ -238,7 +241,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The first place at which the file differs from its payload (from its pieces without one), if
+    /// Offset of the first difference between the file and its payload (or its pieces), if
     /// any.
     fn compare(
         &mut self,
@@ -275,7 +278,7 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// The first place in the buffer, which holds the file from `offset` on, that differs.
+    /// Offset of the first difference in the buffer, which holds the file from `offset` on.
     fn pieces_differ(&self, offset: u64, length: usize) -> Option<u64> {
         let mut at = 0;
         while at < length {
@@ -292,30 +295,30 @@ impl Walk<'_> {
         None
     }
 
-    /// What is lost is known by number only: the tree can be asked for a path, not for all of them.
+    /// Compares the totals: lost files are known only by number, since the tree cannot list its paths.
     fn totals(&mut self) {
-        let accounts = [
+        let totals = [
             ("files", self.files, self.tree.files()),
             ("directories", self.directories, self.tree.directories()),
         ];
-        for (what, found, right) in accounts {
-            if found < right {
-                let sentence = format!("{} of {right} {what} are lost", right - found);
-                self.tell(right - found, sentence);
-            } else if found > right {
-                let sentence = format!("{found} {what} were seen where {right} must be");
-                self.tell(found - right, sentence);
+        for (what, found, wanted) in totals {
+            if found < wanted {
+                let sentence = format!("{} of {wanted} {what} are missing", wanted - found);
+                self.add_problems(wanted - found, sentence);
+            } else if found > wanted {
+                let sentence = format!("found {found} {what}, expected {wanted}");
+                self.add_problems(found - wanted, sentence);
             }
         }
     }
 }
 
-/// The names of one directory, each as a hash of 64 bits: of 10^7 names two would have the same by
+/// The names of one directory, as hashes of 64 bits: among 10^7 names two would collide by
 /// chance once in 370,000 directories.
 #[derive(Debug, Default)]
-struct Names(Vec<u64>);
+struct NameHashes(Vec<u64>);
 
-impl Names {
+impl NameHashes {
     fn add(&mut self, name: &[u8]) {
         let words = name.chunks(8).map(|part| {
             let mut word = [0; 8];
@@ -325,8 +328,8 @@ impl Names {
         self.0.push(words.fold(name.len() as u64, |hash, word| mix(hash ^ word)));
     }
 
-    /// How many names were there before.
-    fn twice(mut self) -> u64 {
+    /// Number of names that occur more than once.
+    fn duplicates(mut self) -> u64 {
         self.0.sort_unstable();
         self.0.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64
     }
@@ -352,17 +355,17 @@ fn expected_name(expected: ExpectedKind) -> &'static str {
 fn status(parent: RawFd, name: &CStr) -> Result<libc::stat, Errno> {
     let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the name ends in NUL, `status` is valid for writing one stat.
-    let answer = unsafe {
+    let result = unsafe {
         libc::fstatat(parent, name.as_ptr(), status.as_mut_ptr(), libc::AT_SYMLINK_NOFOLLOW)
     };
-    if answer != 0 {
+    if result != 0 {
         return Err(Errno::last());
     }
     // SAFETY: zeroed before, and filled by the call; every pattern of bits is a stat.
     Ok(unsafe { status.assume_init() })
 }
 
-/// Opens without touching the access time, which only the owner and root may ask for.
+/// Opens without changing the access time, if permitted (owner and root only).
 fn open_directory(parent: RawFd, name: &CStr) -> Result<Directory, Errno> {
     match Directory::open(parent, name, libc::O_NOATIME) {
         Err(Errno(libc::EPERM)) => Directory::open(parent, name, 0),
@@ -376,7 +379,7 @@ fn open(parent: RawFd, name: &CStr, flags: libc::c_int) -> Result<OwnedFd, Errno
         // SAFETY: the name ends in NUL and lives as long as the call.
         let fd = unsafe { libc::openat(parent, name.as_ptr(), flags) };
         if fd >= 0 {
-            // SAFETY: the descriptor is new and nobody else's.
+            // SAFETY: the descriptor is new and owned by no one else.
             return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
         }
         last = Errno::last();
@@ -392,17 +395,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_comes_more_than_once_is_counted_however_far_apart() {
-        let mut names = Names::default();
+    fn duplicate_names_are_counted_however_far_apart() {
+        let mut names = NameHashes::default();
         for number in 0..20_000 {
             names.add(format!("f{number:07}").as_bytes());
         }
         names.add(b"f");
         names.add(b"f\xff");
-        assert_eq!(Names(names.0.clone()).twice(), 0);
+        assert_eq!(NameHashes(names.0.clone()).duplicates(), 0);
         names.add(b"f0000000");
         names.add(b"f0019999");
         names.add(b"f0019999");
-        assert_eq!(names.twice(), 3);
+        assert_eq!(names.duplicates(), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! Reads a device back where it stood for a file, and compares it with what the workload says.
+//! Reads back a device that replaced a file, and compares it with the workload's expectation.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,11 +10,11 @@ use fsdyno_workload::{Contents, ExpectedKind, Tree};
 
 use crate::clock;
 
-/// Compares the first bytes of `device` with the file at `path` of `tree`; a file that is gone leaves
-/// nothing to compare. One file is no sample: [`VerifyMode::Sampled`] compares it as a whole.
+/// Compares the first bytes of `device` with the file at `path` of `tree`; nothing is compared for a
+/// deleted file. [`VerifyMode::Sampled`] compares the one file as a whole.
 ///
 /// # Errors
-/// Where the device cannot be read.
+/// An error of reading the device.
 pub fn verify_device(
     mut device: File,
     tree: &dyn Tree,

@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use fsdyno_engine::{
-    Cause, Crew, Errno, Failure, Issuer, Meter, Recorder, run_phase, run_threads, verify,
+    Cause, Errno, Failure, Issuer, Meter, PhaseRun, Recorder, run_phase, run_threads, verify,
 };
 use fsdyno_record::plan::{IssuerPlan, VerifyMode};
 use fsdyno_record::{Nanos, OpKind};
@@ -36,17 +36,17 @@ fn run(set: &[(&str, &str)], threads: u32, issuer: IssuerPlan) -> (Nanos, u64) {
     let directory = root(folder.path());
     let mut last = (Nanos(0), 0);
     for (phase, spec) in work.phases().iter().enumerate() {
-        let crew = Crew {
+        let phase_run = PhaseRun {
             work: work.as_ref(),
             phase,
             threads: spec.threads,
-            asked: threads,
+            requested: threads,
             issuer,
             root: directory.as_fd(),
             device: None,
             contents: &contents,
         };
-        let done = run_threads(&crew, &mut || {}, &|_| {}).unwrap();
+        let done = run_threads(&phase_run, &mut || {}, &|_| {}).unwrap();
         let (outcome, shares) = (done.outcome, done.done.clone());
         let mut counts = done.into_recorder().counts();
         counts.remove(&OpKind::Readdir);
@@ -150,7 +150,7 @@ fn what_waits_for_a_slow_op_is_as_late_as_its_caller_finds_it() {
     assert!(took(OpKind::Unlink) < Nanos(30_000_000), "{:?}", took(OpKind::Unlink));
     assert!(outcome.returned.since(outcome.started) >= Nanos(100_000_000));
     assert!(took(OpKind::Symlink) < Nanos(90_000_000), "not counted while it was waited for");
-    assert!(outcome.thought > Nanos(0), "the wait is no work");
+    assert!(outcome.think_time > Nanos(0), "the wait is no work");
 }
 
 /// A file system without fallocate; everything else succeeds.

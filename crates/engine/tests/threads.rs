@@ -8,11 +8,11 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fsdyno_engine::board::Board;
 use fsdyno_engine::issue::sync::Sync;
+use fsdyno_engine::progress::PhaseProgress;
 use fsdyno_engine::threads::Done;
 use fsdyno_engine::{
-    Cause, Crew, Errno, Failure, Issuer, Meter, PhaseError, Recorder, run_rank, run_threads,
+    Cause, Errno, Failure, Issuer, Meter, PhaseError, PhaseRun, Recorder, run_rank, run_threads,
 };
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_record::{Nanos, OpKind};
@@ -84,7 +84,7 @@ fn an_op_waits_for_what_it_needs_and_the_wait_is_in_no_latency() {
     let done = run_script(&script, folder.path()).unwrap();
     let outcome = done.outcome;
     let elapsed = outcome.returned.since(outcome.started);
-    assert!(elapsed >= late && outcome.thought >= late, "{outcome:?}");
+    assert!(elapsed >= late && outcome.think_time >= late, "{outcome:?}");
     // However slow the machine is, the second thread did not count the time in which the first slept.
     let stats = &done.into_recorder().ops()[&OpKind::Stat];
     assert!(stats.total_ns <= Nanos(elapsed.0 - late.0 / 2), "{:?} of {elapsed:?}", stats.total_ns);
@@ -93,7 +93,7 @@ fn an_op_waits_for_what_it_needs_and_the_wait_is_in_no_latency() {
 #[test]
 fn two_threads_pass_the_ball_a_thousand_times() {
     // Each op of one needs the op before it of the other. A wake-up may be missed for once, which the
-    // safety net of the board mends; where waking does not work, the net has to mend most.
+    // safety net of the progress mends; where waking does not work, the net has to mend most.
     let folder = tempfile::tempdir().unwrap();
     let rounds = 1000u64;
     let name = |thread: u32| if thread == 0 { ("a", "b") } else { ("b", "a") };
@@ -107,19 +107,19 @@ fn two_threads_pass_the_ball_a_thousand_times() {
         (0..rounds).map(rename).collect()
     };
     std::fs::write(folder.path().join("a"), b"").unwrap();
-    let (board, script) = (Board::new(2, 2), Script(vec![side(0), side(1)]));
+    let (progress, script) = (PhaseProgress::new(2, 2), Script(vec![side(0), side(1)]));
     let play = |rank: u32| {
         let mut issuer = Sync::new(root(folder.path()), contents());
         let mut source = script.ops(0, Share { rank, ranks: 2 });
         let (source, mut recorder) = (source.as_mut(), Recorder::new());
-        run_rank(&board, rank, source, &mut issuer, &mut recorder, &mut |_| {}).unwrap().ops
+        run_rank(&progress, rank, source, &mut issuer, &mut recorder, &mut |_| {}).unwrap().ops
     };
     let ops = std::thread::scope(|scope| {
         let other = scope.spawn(|| play(1));
         play(0) + other.join().unwrap()
     });
     assert_eq!(ops, 2 * rounds);
-    assert!(board.missed() <= rounds / 50, "{} wake-ups were missed", board.missed());
+    assert!(progress.missed() <= rounds / 50, "{} wake-ups were missed", progress.missed());
     assert!(folder.path().join("a").exists() && !folder.path().join("b").exists());
 }
 
@@ -208,14 +208,14 @@ fn a_sleep_that_is_cut_is_no_shorter() {
         let done = run(&Script(vec![vec![late], vec![due]]), 0, 1, issuer, folder.path()).unwrap();
         // Both have slept, the second one a little less, for it is due from the start of the phase.
         let outcome = done.outcome;
-        assert!(outcome.thought >= Nanos(think.0 + think.0 / 2), "{outcome:?}");
+        assert!(outcome.think_time >= Nanos(think.0 + think.0 / 2), "{outcome:?}");
         assert!(outcome.returned.since(outcome.started) >= think, "{outcome:?}");
     }
 }
 
 #[test]
 fn an_expanded_op_sees_a_stop_after_the_call_that_it_is_in() {
-    // The stop comes with the first beat, in the 256th call: a status, a read of the second of two
+    // The stop comes with the first tick, in the 256th call: a status, a read of the second of two
     // for each file, and the close of a directory.
     let (read, order) = (Some(100), RemoveOrder::Readdir);
     for (call, kind) in [
@@ -232,12 +232,12 @@ fn an_expanded_op_sees_a_stop_after_the_call_that_it_is_in() {
                 _ => std::fs::write(at.join(format!("{number}")), b"x").unwrap(),
             }
         }
-        let (board, mut recorder) = (Board::new(1, 1), Recorder::new());
+        let (progress, mut recorder) = (PhaseProgress::new(1, 1), Recorder::new());
         let mut issuer = Sync::new(root(folder.path()), contents());
         let script = Script(vec![vec![op(call, "d")]]);
         let mut source = script.ops(0, Share { rank: 0, ranks: 1 });
-        let beat = &mut |_| board.stop();
-        let ended = run_rank(&board, 0, source.as_mut(), &mut issuer, &mut recorder, beat);
+        let tick = &mut |_| progress.stop();
+        let ended = run_rank(&progress, 0, source.as_mut(), &mut issuer, &mut recorder, tick);
         let failure = ended.unwrap_err();
         assert_eq!((failure.cause, failure.op, failure.done), (Cause::Stopped, kind, 256));
     }
@@ -260,17 +260,17 @@ fn a_panic_at_the_start_leaves_no_thread_at_the_gate() {
             let folder = tempfile::tempdir().unwrap();
             let (root, contents) = (root(folder.path()), contents());
             let work = Script(vec![vec![stat(".")]; 3]);
-            let crew = Crew {
+            let phase_run = PhaseRun {
                 work: &work,
                 phase: 0,
                 threads: work.threads(),
-                asked: 3,
+                requested: 3,
                 issuer: IssuerPlan::Sync,
                 root: root.as_fd(),
                 device: None,
                 contents: &contents,
             };
-            run_threads(&crew, &mut || panic!("on purpose"), &|_| {}).is_ok()
+            run_threads(&phase_run, &mut || panic!("on purpose"), &|_| {}).is_ok()
         })
     });
     assert!(panicked.is_err());
@@ -281,21 +281,21 @@ fn the_beat_tells_the_sum_of_all_threads() {
     let work = build("dirops", &[("files", "5000")]);
     let folder = tempfile::tempdir().unwrap();
     let (root, contents, most) = (root(folder.path()), contents(), AtomicU64::new(0));
-    let crew = Crew {
+    let phase_run = PhaseRun {
         work: work.as_ref(),
         phase: 0,
         threads: Threads::Any,
-        asked: 4,
+        requested: 4,
         issuer: IssuerPlan::Sync,
         root: root.as_fd(),
         device: None,
         contents: &contents,
     };
     let mut ready = 0;
-    let beat = |done| {
+    let tick = |done| {
         most.fetch_max(done, Ordering::Relaxed);
     };
-    let done = run_threads(&crew, &mut || ready += 1, &beat).unwrap();
+    let done = run_threads(&phase_run, &mut || ready += 1, &tick).unwrap();
     assert_eq!(most.load(Ordering::Relaxed), done.outcome.ops);
     assert_eq!(ready, 1);
 }
@@ -326,7 +326,7 @@ impl Issuer for Faulty {
 fn injected(errno: i32) -> Failure {
     let folder = tempfile::tempdir().unwrap();
     let work = build("dirops", &[("files", "2000")]);
-    let board = Board::new(2, 2);
+    let progress = PhaseProgress::new(2, 2);
     let work: &dyn Workload = work.as_ref();
     let rank = |rank: u32, at: u64| {
         let issuer = Sync::new(root(folder.path()), contents());
@@ -334,9 +334,9 @@ fn injected(errno: i32) -> Failure {
         let mut source: Box<dyn OpSource + Send> = work.ops(0, Share { rank, ranks: 2 });
         let mut recorder = Recorder::new();
         let ended =
-            run_rank(&board, rank, source.as_mut(), &mut issuer, &mut recorder, &mut |_| {});
+            run_rank(&progress, rank, source.as_mut(), &mut issuer, &mut recorder, &mut |_| {});
         if ended.is_err() {
-            board.stop();
+            progress.stop();
         }
         ended
     };

@@ -175,8 +175,8 @@ fn the_time_that_compression_would_take_is_in_the_phase_and_in_no_latency() {
     let (outcome, recorder) = one(folder.path(), call, "in", "archive.tar");
     let outcome = outcome.unwrap();
     let records = fs::metadata(folder.path().join("archive.tar")).unwrap().len() / 10_240;
-    assert!(outcome.thought >= Nanos(records * each.0), "{:?}", outcome.thought);
+    assert!(outcome.think_time >= Nanos(records * each.0), "{:?}", outcome.think_time);
     let latencies: u64 = recorder.ops().values().map(|stats| stats.total_ns.0).sum();
     let phase = outcome.returned.since(outcome.started);
-    assert!(latencies <= phase.0 - outcome.thought.0, "{latencies} ns of {phase:?}");
+    assert!(latencies <= phase.0 - outcome.think_time.0, "{latencies} ns of {phase:?}");
 }

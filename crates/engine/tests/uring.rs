@@ -172,13 +172,13 @@ fn thinking_sleeps_without_holding_up_and_is_in_no_latency() {
     ops[1].compute = think;
     let done = issue(folder.path(), ops).unwrap();
     let outcome = done.outcome;
-    assert!(outcome.thought >= Nanos(2 * think.0), "{outcome:?}");
-    assert!(outcome.returned.since(outcome.started) >= outcome.thought);
+    assert!(outcome.think_time >= Nanos(2 * think.0), "{outcome:?}");
+    assert!(outcome.returned.since(outcome.started) >= outcome.think_time);
     // What was slept and computed, however long it took, is in neither latency.
     let elapsed = outcome.returned.since(outcome.started);
     let ops = done.into_recorder().ops();
     let calls = ops[&OpKind::Create].total_ns + ops[&OpKind::Close].total_ns;
-    assert!(calls + outcome.thought <= elapsed, "{calls:?} {outcome:?}");
+    assert!(calls + outcome.think_time <= elapsed, "{calls:?} {outcome:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fsdyno_engine::issue::sync::Sync;
-use fsdyno_engine::{Crew, Recorder, run_phase, run_threads};
+use fsdyno_engine::{PhaseRun, Recorder, run_phase, run_threads};
 use fsdyno_record::OpKind;
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_workload::{
@@ -106,19 +106,19 @@ impl Side {
     #[allow(dead_code, reason = "the lab has one processor")]
     pub fn together(&mut self, at: usize, threads: u32) -> Result<u64, Box<dyn Error>> {
         let root = File::open(&self.folder)?;
-        let crew = |phase| Crew {
+        let phase_run = |phase| PhaseRun {
             work: &self.work,
             phase,
             threads: Threads::Any,
-            asked: threads,
+            requested: threads,
             issuer: IssuerPlan::Sync,
             root: root.as_fd(),
             device: None,
             contents: &self.contents,
         };
-        let outcome = run_threads(&crew(at), &mut || {}, &|_| {})?.outcome;
+        let outcome = run_threads(&phase_run(at), &mut || {}, &|_| {})?.outcome;
         if PHASES[at] == "write" {
-            run_threads(&crew(CLEAR), &mut || {}, &|_| {})?;
+            run_threads(&phase_run(CLEAR), &mut || {}, &|_| {})?;
         }
         self.remove_empty(at)?;
         Ok(outcome.returned.since(outcome.started).0)

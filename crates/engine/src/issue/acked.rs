@@ -1,4 +1,4 @@
-//! Another issuer's calls, with a note of when each op came back.
+//! An issuer that logs the return time of each op of another issuer.
 
 use fsdyno_record::acks::RankAcks;
 use fsdyno_workload::Op;
@@ -7,32 +7,32 @@ use crate::clock;
 use crate::issue::Issuer;
 use crate::run::{Failure, Meter};
 
-/// Makes calls by another issuer. The note takes some hundred instructions after each op, which are
-/// part of its latency; it is for trials that are looked into and not for those that are compared.
+/// Wraps another issuer. Logging takes some hundred instructions after each op, which are
+/// part of its latency; it is for crash tests, not for trials that are compared.
 #[derive(Debug)]
 pub struct Acked<I> {
     calls: I,
-    line: RankAcks,
+    acks: RankAcks,
 }
 
 impl<I> Acked<I> {
-    /// The calls of `calls`, noted in `line`.
-    pub fn new(calls: I, line: RankAcks) -> Acked<I> {
-        Acked { calls, line }
+    /// An issuer that logs the calls of `calls` in `acks`.
+    pub fn new(calls: I, acks: RankAcks) -> Acked<I> {
+        Acked { calls, acks }
     }
 }
 
 impl<I: Issuer> Issuer for Acked<I> {
     fn issue(&mut self, op: &Op) -> i64 {
-        let answer = self.calls.issue(op);
-        self.line.returned(clock::now());
-        answer
+        let result = self.calls.issue(op);
+        self.acks.returned(clock::now());
+        result
     }
 
-    /// One op of the generator is one note, whatever it expands to.
+    /// Logs one return per op of the generator, whatever it expands to.
     fn expand(&mut self, op: &Op, meter: &mut Meter<'_>) -> Result<(), Failure> {
         self.calls.expand(op, meter)?;
-        self.line.returned(clock::now());
+        self.acks.returned(clock::now());
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! One rank of a ring: its op as an entry of io_uring(7), and what the answer means.
+//! One rank of a ring: its op as an entry of io_uring(7), and the meaning of its result.
 
 use std::ffi::CStr;
 use std::io;
@@ -12,39 +12,38 @@ use fsdyno_workload::{Call, Contents, DirSlot, Op, Payload};
 use io_uring::types::{Fd, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 
-use crate::board::Halt;
-use crate::clock::LONGEST_SLEEP;
+use crate::clock::MAX_SLEEP;
 use crate::issue::Issuer;
-use crate::issue::sync::{Sync, text};
+use crate::issue::sync::{Sync, as_ptr};
+use crate::progress::Halt;
 use crate::run::{Failure, Meter};
 
-/// The offset that means the file's own, as write(2) uses it.
-const OWN_OFFSET: u64 = u64::MAX;
+/// The offset that stands for the file position, as with write(2).
+const FILE_POSITION: u64 = u64::MAX;
 
-/// Which of the younger opcodes the kernel has.
+/// The newer opcodes that the kernel supports.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Able {
+pub struct NewOpcodes {
     rename_unlink: bool,
     mkdir_link: bool,
     set_xattr: bool,
     truncate: bool,
 }
 
-impl Able {
-    /// What the kernel behind a ring can do.
+impl NewOpcodes {
+    /// Probes the kernel of a ring.
     ///
     /// # Errors
-    /// It lacks what came with Linux 5.6, without which too little would go through the ring.
-    pub fn of(ring: &IoUring) -> io::Result<Able> {
+    /// The kernel is older than Linux 5.6, so that too few calls could use the ring.
+    pub fn of(ring: &IoUring) -> io::Result<NewOpcodes> {
         let mut probe = Probe::new();
         let probed = ring.submitter().register_probe(&mut probe);
         if probed.is_err() || !probe.is_supported(opcode::OpenAt::CODE) {
-            let text =
-                "this kernel's io_uring is too old (Linux 5.6 it must be); use --issuer sync";
+            let text = "this kernel's io_uring is too old (it needs Linux 5.6); use --issuer sync";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         let has = |codes: &[u8]| codes.iter().all(|code| probe.is_supported(*code));
-        Ok(Able {
+        Ok(NewOpcodes {
             rename_unlink: has(&[opcode::RenameAt::CODE, opcode::UnlinkAt::CODE]),
             mkdir_link: has(&[
                 opcode::MkDirAt::CODE,
@@ -57,48 +56,48 @@ impl Able {
     }
 }
 
-/// What a lane does next.
+/// The next step of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Ask the source for an op.
+pub enum LaneStep {
+    /// Get an op from the source.
     Generate,
-    /// Wait for another rank, if the op has to.
+    /// Wait for another rank, if the op needs it.
     Wait,
-    /// Think.
+    /// Spend think time.
     Think,
-    /// Wake up from thinking.
+    /// Wake up from a sleep.
     Slept,
     /// Make the call.
     Call,
 }
 
-/// One rank.
+/// A rank with one op in flight.
 pub struct Lane {
-    /// Holds what the rank has open, and makes the calls that have no opcode.
+    /// Holds the rank's open files, and makes the calls that have no opcode.
     pub own: Sync,
-    /// The op that it is at.
+    /// The current op.
     pub op: Op,
-    /// What comes next.
-    pub step: Step,
-    /// When the op was submitted.
+    /// The next step.
+    pub step: LaneStep,
+    /// Time of the op's submission.
     pub since: Nanos,
-    /// How much of a write has been taken.
-    pub taken: u32,
+    /// Bytes of a write that were accepted so far.
+    pub written: u32,
     status: Box<libc::statx>,
     pause: Timespec,
-    /// When a sleep ends that is cut into several; zero for all others.
+    /// End of a sleep that is split into several; else zero.
     wake: Nanos,
 }
 
 impl Lane {
-    /// A rank with nothing open but the trial's root.
+    /// A rank with only the trial's root open.
     pub fn new(root: OwnedFd, contents: &Arc<Contents>) -> Lane {
         Lane {
             own: Sync::new(root, Arc::clone(contents)),
             op: Op::default(),
-            step: Step::Generate,
+            step: LaneStep::Generate,
             since: Nanos(0),
-            taken: 0,
+            written: 0,
             // SAFETY: statx is plain numbers, for which all zeroes are valid.
             status: Box::new(unsafe { std::mem::zeroed() }),
             pause: Timespec::new(),
@@ -106,7 +105,7 @@ impl Lane {
         }
     }
 
-    /// How long it is to sleep from `now` on before its op, which is due so far ahead.
+    /// Duration of the sleep from `now` on before the op, which is due in `ahead`.
     pub fn pause(&mut self, now: Nanos, ahead: Nanos) -> Nanos {
         match std::mem::take(&mut self.wake) {
             Nanos(0) => self.op.think.max(ahead),
@@ -114,30 +113,30 @@ impl Lane {
         }
     }
 
-    /// Begins to sleep, at most as long as a thread does before it looks whether all are to stop; for
-    /// how long, as the kernel wants it.
+    /// Starts a sleep of at most [`MAX_SLEEP`], after which the thread checks whether to stop; returns
+    /// its duration as the kernel's type.
     pub fn sleep(&mut self, now: Nanos, pause: Nanos) -> *const Timespec {
-        self.step = Step::Slept;
-        if pause > LONGEST_SLEEP {
+        self.step = LaneStep::Slept;
+        if pause > MAX_SLEEP {
             self.wake = now + pause;
         }
-        self.pause = Duration::from_nanos(pause.min(LONGEST_SLEEP).0).into();
+        self.pause = Duration::from_nanos(pause.min(MAX_SLEEP).0).into();
         &raw const self.pause
     }
 
-    /// A sleep has ended; whether it was the last before the call.
-    pub fn wakes(&mut self, now: Nanos) -> bool {
+    /// Ends a sleep; returns true if it was the last before the call.
+    pub fn wake_up(&mut self, now: Nanos) -> bool {
         let last = self.wake <= now;
-        self.step = if last { Step::Call } else { Step::Think };
+        self.step = if last { LaneStep::Call } else { LaneStep::Think };
         if last {
             self.wake = Nanos(0);
         }
         last
     }
 
-    /// The call as an entry; none where the kernel has no opcode for it.
-    pub fn entry(&mut self, able: Able, contents: &Contents) -> Option<squeue::Entry> {
-        let name = text(&self.op.name);
+    /// The call as an entry; none if the kernel has no opcode for it.
+    pub fn entry(&mut self, opcodes: NewOpcodes, contents: &Contents) -> Option<squeue::Entry> {
+        let name = as_ptr(&self.op.name);
         Some(match self.op.call {
             Call::Create { dir, flags, mode, .. } => {
                 let flags = self.own.flags(flags) | libc::O_CREAT | libc::O_CLOEXEC;
@@ -168,37 +167,37 @@ impl Lane {
                 self.write(contents)?
             }
             Call::Read { .. } | Call::ReadAt { .. } => self.read()?,
-            _ => return self.younger(able, contents),
+            _ => return self.newer_entry(opcodes, contents),
         })
     }
 
-    /// Opcodes that came after Linux 5.6.
-    fn younger(&self, able: Able, contents: &Contents) -> Option<squeue::Entry> {
-        let (name, other) = (text(&self.op.name), text(&self.op.other));
+    /// The call as an entry with an opcode newer than Linux 5.6.
+    fn newer_entry(&self, opcodes: NewOpcodes, contents: &Contents) -> Option<squeue::Entry> {
+        let (name, other) = (as_ptr(&self.op.name), as_ptr(&self.op.other));
         let dir = |slot| Fd(self.own.dir(slot));
         Some(match self.op.call {
-            Call::Rename { dir: from, to } if able.rename_unlink => {
+            Call::Rename { dir: from, to } if opcodes.rename_unlink => {
                 opcode::RenameAt::new(dir(from), name, dir(to), other).build()
             }
-            Call::Unlink { dir: from } if able.rename_unlink => {
+            Call::Unlink { dir: from } if opcodes.rename_unlink => {
                 opcode::UnlinkAt::new(dir(from), name).build()
             }
-            Call::Rmdir { dir: from } if able.rename_unlink => {
+            Call::Rmdir { dir: from } if opcodes.rename_unlink => {
                 opcode::UnlinkAt::new(dir(from), name).flags(libc::AT_REMOVEDIR).build()
             }
-            Call::Mkdir { dir: at, mode } if able.mkdir_link => {
+            Call::Mkdir { dir: at, mode } if opcodes.mkdir_link => {
                 opcode::MkDirAt::new(dir(at), name).mode(mode).build()
             }
-            Call::Link { dir: from, to } if able.mkdir_link => {
+            Call::Link { dir: from, to } if opcodes.mkdir_link => {
                 opcode::LinkAt::new(dir(from), name, dir(to), other).build()
             }
-            Call::Symlink { dir: at } if able.mkdir_link => {
+            Call::Symlink { dir: at } if opcodes.mkdir_link => {
                 opcode::SymlinkAt::new(dir(at), other, name).build()
             }
-            Call::Truncate { file, length } if able.truncate => {
+            Call::Truncate { file, length } if opcodes.truncate => {
                 opcode::Ftruncate::new(Fd(self.own.file(file)), length).build()
             }
-            Call::Setxattr { file, length } if able.set_xattr => {
+            Call::Setxattr { file, length } if opcodes.set_xattr => {
                 const NAME: &CStr = c"user.fsdyno";
                 let value = contents.slice(Payload { id: 0, offset: 0, length });
                 let (at, length) = (value.as_ptr().cast(), value.len() as u32);
@@ -217,108 +216,109 @@ impl Lane {
             .build()
     }
 
-    /// What is left of a write.
+    /// The rest of a write as an entry.
     fn write(&self, contents: &Contents) -> Option<squeue::Entry> {
         let (file, payload, offset) = match self.op.call {
             Call::Write { file, payload } | Call::Append { file, payload } => {
-                (file, payload, OWN_OFFSET)
+                (file, payload, FILE_POSITION)
             }
             Call::WriteAt { file, offset, payload } => {
-                (file, payload, offset + u64::from(self.taken))
+                (file, payload, offset + u64::from(self.written))
             }
             _ => return None,
         };
-        let bytes = contents.slice(Contents::rest(payload, self.taken));
+        let bytes = contents.slice(Contents::rest(payload, self.written));
         let (file, at, length) = (Fd(self.own.file(file)), bytes.as_ptr(), bytes.len() as u32);
         Some(opcode::Write::new(file, at, length).offset(offset).build())
     }
 
     fn read(&mut self) -> Option<squeue::Entry> {
         let (file, length, offset) = match self.op.call {
-            Call::Read { file, length } => (file, length, OWN_OFFSET),
+            Call::Read { file, length } => (file, length, FILE_POSITION),
             Call::ReadAt { file, offset, length } => (file, length, offset),
             _ => return None,
         };
         let length = length.min(LONGEST_SLICE as u32);
-        let (file, at) = (Fd(self.own.file(file)), self.own.room(length as usize).as_mut_ptr());
+        let (file, at) =
+            (Fd(self.own.file(file)), self.own.read_buffer(length as usize).as_mut_ptr());
         Some(opcode::Read::new(file, at, length).offset(offset).build())
     }
 
-    /// Takes the answer to a part of a write; whether there is more to write.
-    pub fn goes_on(&mut self, answer: i32) -> bool {
+    /// Adds the result of a part of a write; returns true if more remains to write.
+    pub fn continues_write(&mut self, result: i32) -> bool {
         match self.op.call {
             Call::Write { payload, .. }
             | Call::Append { payload, .. }
             | Call::WriteAt { payload, .. }
-                if answer > 0 =>
+                if result > 0 =>
             {
-                self.taken += answer as u32;
-                self.taken < payload.length
+                self.written += result as u32;
+                self.written < payload.length
             }
             _ => false,
         }
     }
 
-    /// The op is done: keeps what it opened, and has its answer judged and counted.
+    /// Completes the op: stores what it opened, checks its result and counts it.
     ///
     /// # Errors
-    /// The answer is not what the workload says; that another thread has failed.
+    /// A result that the workload does not expect; the failure of another thread.
     pub fn completed(
         &mut self,
-        answer: i32,
+        result: i32,
         rank: u32,
         now: Nanos,
         meter: &mut Meter<'_>,
     ) -> Result<(), Failure> {
-        let answer = self.meaning(answer);
-        self.step = Step::Generate;
+        let result = self.apply_result(result);
+        self.step = LaneStep::Generate;
         let Some(kind) = self.op.call.kind() else { return Ok(()) };
-        let judged = meter.judge(answer, kind, &self.op);
-        judged.map_err(|cause| meter.failure(&self.op, self.own.path_of(&self.op), cause))?;
+        let checked = meter.check_result(result, kind, &self.op);
+        checked.map_err(|cause| meter.failure(&self.op, self.own.path_of(&self.op), cause))?;
         if meter.completed(rank, kind, self.since, now) {
             return Ok(());
         }
         Err(meter.failure(&self.op, self.own.path_of(&self.op), Halt::Stopped))
     }
 
-    /// Takes an answer that nobody judges any more: what it opened is kept, to be closed in the end.
-    pub fn settle(&mut self, answer: i32) {
-        if self.step == Step::Call {
-            self.meaning(answer);
+    /// Takes a result after a failure, without checking it: an opened file is stored, to be closed in the end.
+    pub fn settle(&mut self, result: i32) {
+        if self.step == LaneStep::Call {
+            self.apply_result(result);
         }
     }
 
-    /// The answer as [`Issuer::issue`] gives it. What was opened is kept in its slot; a slot that was
-    /// closed is given up only here, so that what is never handed in stays its own.
-    fn meaning(&mut self, answer: i32) -> i64 {
+    /// Converts the result to that of [`Issuer::issue`]. Stores an opened file in its slot; a closed slot is
+    /// released only here, so that it keeps its file if the close is never submitted.
+    fn apply_result(&mut self, result: i32) -> i64 {
         match self.op.call {
-            Call::Create { file, .. } | Call::Open { file, .. } if answer >= 0 => {
-                self.own.keep_file(file, answer);
+            Call::Create { file, .. } | Call::Open { file, .. } if result >= 0 => {
+                self.own.set_file(file, result);
                 0
             }
-            Call::OpenDir { dir, slot } if answer >= 0 => {
-                self.own.keep_dir(dir, &self.op.name, slot, answer);
+            Call::OpenDir { dir, slot } if result >= 0 => {
+                self.own.set_dir(dir, &self.op.name, slot, result);
                 0
             }
             Call::Write { payload, .. }
             | Call::Append { payload, .. }
             | Call::WriteAt { payload, .. }
-                if answer >= 0 =>
+                if result >= 0 =>
             {
-                match self.taken == payload.length {
-                    true => i64::from(self.taken),
+                match self.written == payload.length {
+                    true => i64::from(self.written),
                     false => -i64::from(libc::ENOSPC),
                 }
             }
             Call::Close { file } => {
-                self.own.give_up_file(file);
-                i64::from(answer)
+                self.own.release_file(file);
+                i64::from(result)
             }
             Call::CloseDir { slot } if slot != DirSlot::ROOT => {
-                self.own.give_up_dir(slot);
-                i64::from(answer)
+                self.own.release_dir(slot);
+                i64::from(result)
             }
-            _ => i64::from(answer),
+            _ => i64::from(result),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a call is made: the seam between the loop and the system.
+//! The issuers, which make the calls of ops.
 
 use fsdyno_workload::Op;
 
@@ -11,25 +11,25 @@ pub mod raw;
 pub mod sync;
 pub mod uring;
 
-/// Makes calls. One implementation is one way to reach the kernel, or none.
+/// An issuer of calls: one way to reach the kernel, or none.
 pub trait Issuer {
-    /// Makes the call of `op` and answers as the kernel does: the negative error number, or the
+    /// Makes the call of `op` and returns the kernel's result: the negative error number, or the
     /// bytes moved, or zero for a call that moves none.
     fn issue(&mut self, op: &Op) -> i64;
 
-    /// Makes the many calls of an op that only the file system can tell the parts of (a scan, the
-    /// removal of a tree) and tells the meter of each.
+    /// Makes all calls of an op whose calls depend on the file system (a scan, the
+    /// removal of a tree) and reports each to the meter.
     ///
     /// # Errors
     /// The first call that fails.
     fn expand(&mut self, op: &Op, meter: &mut Meter<'_>) -> Result<(), Failure>;
 
-    /// Whether callers sleep and compute before their ops, as the workload says.
+    /// Returns true if think time is spent, as the workload requests.
     fn thinks(&self) -> bool {
         true
     }
 
-    /// The path of an op below the trial's root, for messages.
+    /// The path of an op, relative to the trial's root, for messages.
     fn path_of(&self, op: &Op) -> String {
         op.name.display()
     }

@@ -1,12 +1,12 @@
-//! No calls at all: what is left is the cost of the instrument.
+//! An issuer that makes no calls: what remains is the instrument overhead.
 
 use fsdyno_workload::{Expect, Op};
 
 use crate::issue::Issuer;
 use crate::run::{Failure, Meter};
 
-/// Answers every call as its workload says, without making it. What only a file system could expand
-/// comes to nothing.
+/// Returns the result that the workload expects, without making the call. An op that only a file system
+/// could expand makes no calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Null;
 
@@ -23,7 +23,7 @@ impl Issuer for Null {
         Ok(())
     }
 
-    /// What callers do between their calls is not the instrument's cost.
+    /// Think time is not part of the instrument overhead.
     fn thinks(&self) -> bool {
         false
     }

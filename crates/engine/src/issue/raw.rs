@@ -1,4 +1,4 @@
-//! A device in place of a file: every file that is opened is the device, and none can be made or
+//! An issuer that replaces every file by a device, which can be opened but not created or
 //! removed.
 
 use std::ffi::CString;
@@ -10,21 +10,21 @@ use crate::issue::sync::Sync;
 use crate::kernel;
 use crate::run::{Failure, Meter};
 
-/// Issues calls on a device as [`Sync`] does on files.
+/// Issues calls on a device like [`Sync`] on files.
 pub struct Raw {
     files: Sync,
     device: CString,
 }
 
 impl Raw {
-    /// Calls on `device`; what is not on a file goes to `files`.
+    /// An issuer of calls on `device`; calls that are not on a file go to `files`.
     pub fn new(files: Sync, device: CString) -> Raw {
         Raw { files, device }
     }
 }
 
 impl Issuer for Raw {
-    /// O_CREAT, O_EXCL and O_TRUNC mean nothing on a device, nor does unlink(2): its bytes stay.
+    /// Ignores O_CREAT, O_EXCL, O_TRUNC and unlink(2): a device keeps its bytes.
     fn issue(&mut self, op: &Op) -> i64 {
         let slot = match op.call {
             Call::Create { file, .. } | Call::Open { file, .. } => file,
@@ -37,7 +37,7 @@ impl Issuer for Raw {
         if fd < 0 {
             return fd;
         }
-        self.files.keep_file(slot, fd as i32);
+        self.files.set_file(slot, fd as i32);
         0
     }
 

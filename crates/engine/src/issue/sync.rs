@@ -1,4 +1,4 @@
-//! One system call after the other, straight through libc, relative to open directories.
+//! Blocking system calls, one after the other, relative to open directories.
 
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
@@ -15,14 +15,14 @@ use crate::scan;
 use crate::tree::{self, Calls, Place};
 use crate::{kernel, planted};
 
-/// A slot that nothing is open in; the kernel answers EBADF.
+/// An empty slot; the kernel returns EBADF.
 const CLOSED: RawFd = -1;
 
-/// A status on cache lines of its own: across one more it costs the kernel half a nanosecond.
+/// A status on its own cache lines: crossing one more costs the kernel half a nanosecond.
 #[repr(align(64))]
 struct Status(MaybeUninit<libc::stat>);
 
-/// Issues every call at once and waits for its answer.
+/// Issues each call and waits for its result.
 pub struct Sync {
     /// Keeps slot 0 open.
     _root: OwnedFd,
@@ -31,17 +31,17 @@ pub struct Sync {
     files: Vec<RawFd>,
     /// Name of each open directory, for messages.
     dir_names: Vec<String>,
-    /// Where reads go; as long as the longest of them so far.
+    /// Buffer of reads, as long as the longest read so far.
     buffer: Vec<u8>,
     owner: (libc::uid_t, libc::gid_t),
-    /// The last flags of an open and what they are for the kernel: a workload uses few.
+    /// The last flags of an open and their kernel values: a workload uses few.
     flags: (OpenFlags, c_int),
-    /// Where the kernel writes what nobody reads; here and not on the stack of the loop.
+    /// Target of results that are not used; here and not on the stack of the loop.
     status: Box<Status>,
 }
 
 impl Sync {
-    /// Issues calls below `root`, the trial's own directory.
+    /// An issuer of calls below `root`, the trial's own directory.
     pub fn new(root: OwnedFd, contents: Arc<Contents>) -> Sync {
         // SAFETY: these two calls take nothing and cannot fail.
         let owner = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -125,16 +125,16 @@ impl Sync {
     fn open_dir(&mut self, dir: DirSlot, op: &Op, slot: DirSlot) -> i64 {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
         // SAFETY: the name ends in NUL and lives as long as the call.
-        let fd = unsafe { libc::openat(self.dir(dir), text(&op.name), flags) };
+        let fd = unsafe { libc::openat(self.dir(dir), as_ptr(&op.name), flags) };
         if fd < 0 {
             return failed();
         }
-        self.keep_dir(dir, &op.name, slot, fd);
+        self.set_dir(dir, &op.name, slot, fd);
         0
     }
 
-    /// Puts a directory that has been opened into its slot.
-    pub(super) fn keep_dir(&mut self, dir: DirSlot, name: &Name, slot: DirSlot, fd: RawFd) {
+    /// Stores an opened directory in its slot.
+    pub(super) fn set_dir(&mut self, dir: DirSlot, name: &Name, slot: DirSlot, fd: RawFd) {
         let path = self.path_below(dir, name);
         let slot = slot.0 as usize;
         put(&mut self.dirs, slot, fd);
@@ -142,46 +142,46 @@ impl Sync {
         self.dir_names[slot] = path;
     }
 
-    /// Puts a file that has been opened into its slot.
-    pub(super) fn keep_file(&mut self, slot: FileSlot, fd: RawFd) {
+    /// Stores an opened file in its slot.
+    pub(super) fn set_file(&mut self, slot: FileSlot, fd: RawFd) {
         put(&mut self.files, slot.0 as usize, fd);
     }
 
-    /// Empties a slot whose file is to be closed by the caller.
-    pub(super) fn give_up_file(&mut self, slot: FileSlot) -> RawFd {
+    /// Empties a slot; the caller closes the file.
+    pub(super) fn release_file(&mut self, slot: FileSlot) -> RawFd {
         self.files.get_mut(slot.0 as usize).map_or(CLOSED, |fd| std::mem::replace(fd, CLOSED))
     }
 
-    /// Empties a slot whose directory is to be closed by the caller.
-    pub(super) fn give_up_dir(&mut self, slot: DirSlot) -> RawFd {
+    /// Empties a slot; the caller closes the directory.
+    pub(super) fn release_dir(&mut self, slot: DirSlot) -> RawFd {
         self.dirs.get_mut(slot.0 as usize).map_or(CLOSED, |fd| std::mem::replace(fd, CLOSED))
     }
 
-    /// The first `length` bytes of where reads go.
-    pub(super) fn room(&mut self, length: usize) -> &mut [u8] {
+    /// The first `length` bytes of the read buffer.
+    pub(super) fn read_buffer(&mut self, length: usize) -> &mut [u8] {
         if self.buffer.len() < length {
             self.buffer.resize(length, 0);
         }
         &mut self.buffer[..length]
     }
 
-    /// Writes all of it.
+    /// Writes the whole payload.
     #[inline(always)]
     fn write(&self, file: FileSlot, payload: Payload) -> i64 {
         let taken = kernel::write(self.file(file), self.contents.slice(payload));
-        // An error is negative, and as a number without a sign larger than any length.
+        // An error is negative, and as an unsigned number larger than any length.
         if taken as u64 >= u64::from(payload.length) {
             taken
         } else {
-            self.write_on(file, payload, taken as u32)
+            self.continue_write(file, payload, taken as u32)
         }
     }
 
-    /// A write that takes less than it was given is continued until it is done or fails, as every
-    /// program that cares does; payloads above 1 MiB take several calls so.
+    /// Continues a short write until it is complete or fails;
+    /// payloads above 1 MiB take several calls.
     #[cold]
     #[inline(never)]
-    fn write_on(&self, file: FileSlot, payload: Payload, mut done: u32) -> i64 {
+    fn continue_write(&self, file: FileSlot, payload: Payload, mut done: u32) -> i64 {
         let fd = self.file(file);
         loop {
             match kernel::write(fd, self.contents.slice(Contents::rest(payload, done))) {
@@ -254,14 +254,14 @@ impl Sync {
         }
     }
 
-    /// All the other calls.
+    /// Issues all other calls.
     #[inline(never)]
     fn issue_other(&mut self, op: &Op) -> i64 {
-        let (name, other) = (text(&op.name), text(&op.other));
+        let (name, other) = (as_ptr(&op.name), as_ptr(&op.other));
         let (uid, gid) = self.owner;
         const NOFOLLOW: c_int = libc::AT_SYMLINK_NOFOLLOW;
         // SAFETY: names end in NUL; names, times and status live as long as the calls.
-        let answer = unsafe {
+        let result = unsafe {
             match op.call {
                 Call::OpenDir { dir, slot } => return self.open_dir(dir, op, slot),
                 Call::CloseDir { slot: DirSlot::ROOT } => return -i64::from(libc::EBADF),
@@ -298,13 +298,13 @@ impl Sync {
                 _ => return -i64::from(libc::EOPNOTSUPP),
             }
         };
-        done(answer)
+        done(result)
     }
 }
 
 impl Issuer for Sync {
-    /// The calls that workloads are made of stand in the loop itself; each is so short that it needs
-    /// no stack. All the others are out of line, so that none pays for theirs.
+    /// Inlines the frequent calls into the loop; each is so short that it needs
+    /// no stack. All others are out of line, so that the frequent calls do not pay for their stack.
     #[inline]
     fn issue(&mut self, op: &Op) -> i64 {
         match op.call {
@@ -388,7 +388,7 @@ impl Issuer for Sync {
 }
 
 impl Drop for Sync {
-    /// Closes what a phase that failed has left open.
+    /// Closes files that a failed phase left open.
     fn drop(&mut self) {
         for fd in self.dirs.iter().skip(1).chain(&self.files).filter(|fd| **fd != CLOSED) {
             // SAFETY: the slots own their descriptors and are never used again.
@@ -403,11 +403,11 @@ fn take_and_close(slots: &mut [RawFd], slot: u16) -> i64 {
         Some(place) => std::mem::replace(place, CLOSED),
         None => CLOSED,
     };
-    // SAFETY: the slot owned this descriptor and has just given it up.
+    // SAFETY: the slot owned this descriptor and has just released it.
     unsafe { kernel::close(fd) }
 }
 
-/// Puts a descriptor into a slot that is new or in use; what was there is closed.
+/// Puts a descriptor into a new or used slot and closes the previous one.
 #[cold]
 fn put(slots: &mut Vec<RawFd>, slot: usize, fd: RawFd) {
     if slots.len() <= slot {
@@ -415,13 +415,13 @@ fn put(slots: &mut Vec<RawFd>, slot: usize, fd: RawFd) {
     }
     let before = std::mem::replace(&mut slots[slot], fd);
     if before != CLOSED {
-        // SAFETY: the slot owned it and has just given it up.
+        // SAFETY: the slot owned it and has just released it.
         unsafe { libc::close(before) };
     }
 }
 
 #[inline]
-pub(super) fn text(name: &Name) -> *const libc::c_char {
+pub(super) fn as_ptr(name: &Name) -> *const libc::c_char {
     name.as_ptr().cast()
 }
 
@@ -430,13 +430,13 @@ fn failed() -> i64 {
     -i64::from(Errno::last().0)
 }
 
-/// The answer of a call that gives zero or -1.
+/// The result of a call that returns zero or -1.
 #[inline]
 fn done(result: c_int) -> i64 {
     if result < 0 { failed() } else { 0 }
 }
 
-/// The access time left alone, the modification time in whole seconds.
+/// Leaves the access time unchanged and sets the modification time in whole seconds.
 fn times(mtime: i64) -> [libc::timespec; 2] {
     let omit = libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_OMIT };
     [omit, libc::timespec { tv_sec: mtime as libc::time_t, tv_nsec: 0 }]

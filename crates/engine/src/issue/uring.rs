@@ -1,16 +1,16 @@
-//! Calls through io_uring(7): a thread has many ranks in hand, each with one op in flight.
+//! Calls through io_uring(7): a thread runs many ranks, each with one op in flight.
 //!
-//! The phase is split as if each of the thread's ranks were a thread of its own. Whatever ranks are
-//! ready go in with one io_uring_enter(2), and the latency of an op is the time from that call until
-//! the thread finds its completion. stat and fstat are the opcode of statx(2).
+//! The phase is split as if each of the thread's ranks were a separate thread. All ready ranks
+//! are submitted with one io_uring_enter(2), and the latency of an op is the time from that call until
+//! the thread finds its completion. stat and fstat use the opcode of statx(2).
 //!
-//! For getdents, chmod, chown, utimens and syncfs there is no opcode, nor in older kernels for some
-//! others (ftruncate before 6.9, fsetxattr before 5.19, mkdir, link and symlink before 5.15, rename
-//! and unlink before 5.11): those are made by the thread itself as `sync` makes them, one after the
-//! other, while the ring goes on. So is what is expanded (Scan, RemoveTree, CopyTree and their like).
+//! getdents, chmod, chown, utimens and syncfs have no opcode, nor do some others in older kernels
+//! (ftruncate before 6.9, fsetxattr before 5.19, mkdir, link and symlink before 5.15, rename
+//! and unlink before 5.11): the thread makes these calls itself, like `sync`, one after the
+//! other, while the ring continues. The same holds for expanded ops (Scan, RemoveTree, CopyTree and similar).
 //!
-//! A rank that waits for one of another thread looks again whenever an op of its own thread has
-//! completed; only where none is in flight does the thread sleep for it.
+//! A rank that waits for one of another thread checks again whenever an op of its own thread has
+//! completed; the thread sleeps only if none is in flight.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,10 +21,10 @@ use fsdyno_record::Nanos;
 use fsdyno_workload::{After, Contents, OpSource};
 use io_uring::{IoUring, opcode, squeue};
 
-use crate::board::{Board, Halt};
 use crate::errno::Errno;
 use crate::issue::Issuer;
-use crate::issue::lane::{Able, Lane, Step};
+use crate::issue::lane::{Lane, LaneStep, NewOpcodes};
+use crate::progress::{Halt, PhaseProgress};
 use crate::recorder::Recorder;
 use crate::run::{Cause, Failure, Meter, Outcome};
 
@@ -34,30 +34,30 @@ const GETEVENTS: u32 = 1;
 /// A ring and the ranks that issue through it.
 pub struct Uring {
     ring: IoUring,
-    able: Able,
+    opcodes: NewOpcodes,
     contents: Arc<Contents>,
-    /// One for each rank; they stay where they are, for the kernel is given their addresses.
+    /// One for each rank; they never move, since the kernel has their addresses.
     lanes: Vec<Lane>,
-    /// Entries in the queue that the kernel has not taken yet.
+    /// Entries in the queue that are not yet submitted.
     queued: usize,
-    /// Entries that the kernel has and has not answered; it may still write to their lanes.
-    flying: usize,
+    /// Submitted entries without a completion; the kernel may still write to their lanes.
+    in_flight: usize,
 }
 
-/// What lives for one phase.
-struct Round<'a> {
+/// The state of one phase.
+struct PhaseState<'a> {
     meter: Meter<'a>,
-    board: &'a Board,
+    progress: &'a PhaseProgress,
     /// The rank of lane 0.
     first: u32,
-    /// Lanes that have something to do.
+    /// Lanes that are ready to advance.
     ready: VecDeque<usize>,
     /// Lanes that wait for another rank.
     waiting: Vec<usize>,
-    /// Lanes whose op goes in with the next call.
+    /// Lanes whose op is submitted with the next call.
     new: Vec<usize>,
-    /// What has completed, by lane.
-    answers: Vec<(usize, i32)>,
+    /// Results of completions, by lane.
+    results: Vec<(usize, i32)>,
 }
 
 /// The sources of a thread's ranks, in the order of its lanes.
@@ -67,263 +67,267 @@ impl Uring {
     /// A ring for as many ranks as there are roots, each the trial's own directory.
     ///
     /// # Errors
-    /// Why there is no io_uring here, and what to do.
+    /// The reason why io_uring is not available, with a remedy.
     pub fn new(roots: Vec<OwnedFd>, contents: &Arc<Contents>) -> io::Result<Uring> {
         let entries = (roots.len() as u32).next_power_of_two();
-        let ring = IoUring::new(entries).map_err(why_not)?;
-        let able = Able::of(&ring)?;
+        let ring = IoUring::new(entries).map_err(explain)?;
+        let opcodes = NewOpcodes::of(&ring)?;
         let lanes = roots.into_iter().map(|root| Lane::new(root, contents)).collect();
-        Ok(Uring { ring, able, contents: Arc::clone(contents), lanes, queued: 0, flying: 0 })
+        Ok(Uring { ring, opcodes, contents: Arc::clone(contents), lanes, queued: 0, in_flight: 0 })
     }
 
-    /// Issues the ops of all sources until there are no more; the first belongs to rank `first`.
+    /// Issues all ops of all sources; the first source belongs to rank `first`.
     ///
     /// # Errors
-    /// The first op that does not end as its workload says; that another thread has failed. What was
-    /// queued and not handed in then never is, so that the ring is of no more use.
+    /// The first op with another result than its workload expects; the failure of another thread. Queued
+    /// entries are then never submitted, so that the ring cannot be used again.
     pub fn run(
         &mut self,
-        board: &Board,
+        progress: &PhaseProgress,
         first: u32,
         sources: &mut Sources<'_>,
         recorder: &mut Recorder,
-        beat: &mut dyn FnMut(u64),
+        tick: &mut dyn FnMut(u64),
     ) -> Result<Outcome, Failure> {
         let lanes = self.lanes.len().min(sources.len());
-        let meter = Meter::start(board, first, lanes as u32, recorder, beat);
+        let meter = Meter::start(progress, first, lanes as u32, recorder, tick);
         let ready = (0..lanes).collect();
-        let (waiting, new, answers) = (Vec::new(), Vec::new(), Vec::new());
-        let mut round = Round { meter, board, first, ready, waiting, new, answers };
-        let ended = self.rounds(&mut round, sources);
+        let (waiting, new, results) = (Vec::new(), Vec::new(), Vec::new());
+        let mut state = PhaseState { meter, progress, first, ready, waiting, new, results };
+        let ended = self.run_all(&mut state, sources);
         if ended.is_err() {
-            // The others need not wait for what the kernel still has.
-            board.stop();
+            // The other threads need not wait for the entries in flight.
+            progress.stop();
         }
         self.drain();
-        ended.map(|()| round.meter.outcome())
+        ended.map(|()| state.meter.outcome())
     }
 
-    fn rounds(&mut self, round: &mut Round<'_>, sources: &mut Sources<'_>) -> Result<(), Failure> {
+    fn run_all(
+        &mut self,
+        state: &mut PhaseState<'_>,
+        sources: &mut Sources<'_>,
+    ) -> Result<(), Failure> {
         loop {
-            for _ in 0..round.ready.len() {
-                if let Some(at) = round.ready.pop_front() {
-                    self.advance(round, at, sources[at].as_mut())?;
+            for _ in 0..state.ready.len() {
+                if let Some(at) = state.ready.pop_front() {
+                    self.advance(state, at, sources[at].as_mut())?;
                 }
             }
-            if self.queued + self.flying > 0 {
-                self.enter(round)?;
-                self.reap(round)?;
-            } else if round.ready.is_empty() {
-                if round.waiting.is_empty() {
+            if self.queued + self.in_flight > 0 {
+                self.enter(state)?;
+                self.reap(state)?;
+            } else if state.ready.is_empty() {
+                if state.waiting.is_empty() {
                     return Ok(());
                 }
-                self.wait(round)?;
+                self.wait(state)?;
             }
-            self.look_again(round);
+            self.wake_waiting(state);
         }
     }
 
-    /// Lanes that wait for what has come meanwhile are ready. Each is asked once: what it waits for
-    /// may come between two looks.
-    fn look_again(&self, round: &mut Round<'_>) {
-        let Round { board, waiting, ready, .. } = round;
+    /// Makes lanes ready whose condition is now met. Each is checked once, since the condition
+    /// may become true between two checks.
+    fn wake_waiting(&self, state: &mut PhaseState<'_>) {
+        let PhaseState { progress, waiting, ready, .. } = state;
         waiting.retain(|at| {
-            let come = board.reached(self.lanes[*at].op.after);
-            if come {
+            let reached = progress.reached(self.lanes[*at].op.after);
+            if reached {
                 ready.push_back(*at);
             }
-            !come
+            !reached
         });
     }
 
-    /// Nothing is in flight and all lanes wait: so does the thread.
-    fn wait(&self, round: &mut Round<'_>) -> Result<(), Failure> {
-        let points: Vec<After> = round.waiting.iter().map(|at| self.lanes[*at].op.after).collect();
-        round.board.wait(&points).map_err(|halt| {
-            let never =
+    /// Waits with the whole thread, when nothing is in flight and all lanes wait.
+    fn wait(&self, state: &mut PhaseState<'_>) -> Result<(), Failure> {
+        let points: Vec<After> = state.waiting.iter().map(|at| self.lanes[*at].op.after).collect();
+        state.progress.wait(&points).map_err(|halt| {
+            let unreachable =
                 |at: &&usize| matches!(halt, Halt::Never(p) if p == self.lanes[**at].op.after);
-            let at = round.waiting.iter().find(never).or(round.waiting.first());
+            let at = state.waiting.iter().find(unreachable).or(state.waiting.first());
             let lane = &self.lanes[at.copied().unwrap_or(0)];
-            round.meter.failure(&lane.op, lane.own.path_of(&lane.op), halt)
+            state.meter.failure(&lane.op, lane.own.path_of(&lane.op), halt)
         })
     }
 
-    /// Takes one lane as far as it can go without the kernel.
+    /// Advances one lane up to its next call or wait.
     fn advance(
         &mut self,
-        round: &mut Round<'_>,
+        state: &mut PhaseState<'_>,
         at: usize,
         source: &mut dyn OpSource,
     ) -> Result<(), Failure> {
         let lane = &mut self.lanes[at];
-        if lane.step == Step::Generate {
+        if lane.step == LaneStep::Generate {
             if !source.next(&mut lane.op) {
-                round.meter.turn_to(round.first + at as u32);
-                round.meter.end();
+                state.meter.switch_rank(state.first + at as u32);
+                state.meter.end();
                 return Ok(());
             }
-            lane.taken = 0;
-            lane.step = Step::Wait;
+            lane.written = 0;
+            lane.step = LaneStep::Wait;
         }
-        if lane.step == Step::Wait {
-            if lane.op.after.ops != 0 && !round.board.reached(lane.op.after) {
-                round.waiting.push(at);
+        if lane.step == LaneStep::Wait {
+            if lane.op.after.ops != 0 && !state.progress.reached(lane.op.after) {
+                state.waiting.push(at);
                 return Ok(());
             }
-            lane.step = Step::Think;
+            lane.step = LaneStep::Think;
         }
-        if lane.step == Step::Think {
+        if lane.step == LaneStep::Think {
             let now = match lane.op.think.0 | lane.op.due.0 {
                 0 => Nanos(0),
-                _ => round.meter.now(),
+                _ => state.meter.now(),
             };
-            let pause = lane.pause(now, round.meter.ahead(lane.op.due));
+            let pause = lane.pause(now, state.meter.time_until(lane.op.due));
             if !pause.is_zero() {
                 let sleep = opcode::Timeout::new(lane.sleep(now, pause)).build();
-                return self.submit(round, at, sleep);
+                return self.submit(state, at, sleep);
             }
             if lane.op.compute.0 != 0 {
-                round.meter.thought(Nanos(0), lane.op.compute);
+                state.meter.add_think_time(Nanos(0), lane.op.compute);
             }
-            lane.step = Step::Call;
+            lane.step = LaneStep::Call;
         }
-        match lane.entry(self.able, &self.contents) {
-            Some(entry) => self.submit(round, at, entry),
-            None => self.call(round, at),
+        match lane.entry(self.opcodes, &self.contents) {
+            Some(entry) => self.submit(state, at, entry),
+            None => self.call(state, at),
         }
     }
 
-    /// A call that the thread makes itself.
-    fn call(&mut self, round: &mut Round<'_>, at: usize) -> Result<(), Failure> {
+    /// Makes a call in the thread itself.
+    fn call(&mut self, state: &mut PhaseState<'_>, at: usize) -> Result<(), Failure> {
         let Lane { own, op, step, .. } = &mut self.lanes[at];
-        let meter = &mut round.meter;
-        meter.turn_to(round.first + at as u32);
+        let meter = &mut state.meter;
+        meter.switch_rank(state.first + at as u32);
         meter.now();
-        meter.count_from(op.due);
-        *step = Step::Generate;
-        round.ready.push_back(at);
+        meter.start_latency(op.due);
+        *step = LaneStep::Generate;
+        state.ready.push_back(at);
         let Some(kind) = op.call.kind() else { return own.expand(op, meter) };
-        let answer = own.issue(op);
-        let judged = meter.judge(answer, kind, op);
-        judged.map_err(|cause| meter.failure(op, own.path_of(op), cause))?;
+        let result = own.issue(op);
+        let checked = meter.check_result(result, kind, op);
+        checked.map_err(|cause| meter.failure(op, own.path_of(op), cause))?;
         if meter.returned(kind) {
             return Ok(());
         }
         Err(meter.failure(op, own.path_of(op), Halt::Stopped))
     }
 
-    /// Puts an entry into the queue; it goes in with the next [`Uring::enter`].
+    /// Puts an entry into the queue; the next [`Uring::enter`] submits it.
     fn submit(
         &mut self,
-        round: &mut Round<'_>,
+        state: &mut PhaseState<'_>,
         at: usize,
         entry: squeue::Entry,
     ) -> Result<(), Failure> {
         // The rest of a write belongs to the latency of its beginning.
-        if self.lanes[at].taken == 0 {
-            round.new.push(at);
+        if self.lanes[at].written == 0 {
+            state.new.push(at);
         }
-        // SAFETY: names, buffers, status and time live in the lane or in the contents, which stay
-        // where they are until the kernel has answered (see `drain`).
+        // SAFETY: names, buffers, status and time live in the lane or in the contents, which do not
+        // move until the entry completes (see `drain`).
         let pushed = unsafe { self.ring.submission().push(&entry.user_data(at as u64)) };
-        // There is room for one entry of each lane.
-        pushed.map_err(|_| self.failed(round, at, Errno(libc::EBUSY)))?;
+        // The queue holds one entry of each lane.
+        pushed.map_err(|_| self.failed(state, at, Errno(libc::EBUSY)))?;
         self.queued += 1;
         Ok(())
     }
 
-    /// Hands in what is new and waits for a completion, unless there is other work.
-    fn enter(&mut self, round: &mut Round<'_>) -> Result<(), Failure> {
-        let since = round.meter.now();
-        let first = round.new.first().copied().unwrap_or(0);
-        for at in round.new.drain(..) {
+    /// Submits new entries and waits for a completion, unless there is other work.
+    fn enter(&mut self, state: &mut PhaseState<'_>) -> Result<(), Failure> {
+        let since = state.meter.now();
+        let first = state.new.first().copied().unwrap_or(0);
+        for at in state.new.drain(..) {
             let lane = &mut self.lanes[at];
             lane.since = match lane.step {
-                Step::Call => round.meter.since(lane.op.due, since),
+                LaneStep::Call => state.meter.since(lane.op.due, since),
                 _ => since,
             };
         }
-        let wanted = usize::from(round.ready.is_empty());
+        let wanted = usize::from(state.ready.is_empty());
         match self.ring.submit_and_wait(wanted) {
             Ok(taken) => {
                 self.queued -= taken.min(self.queued);
-                self.flying += taken;
+                self.in_flight += taken;
                 Ok(())
             }
-            // It has taken nothing, and is asked again once what has completed is out of its way.
-            Err(error) if passes(&error) && round.board.stopped() => {
-                Err(self.failed(round, first, Halt::Stopped))
+            // Nothing was submitted; the next call follows after the completions are reaped.
+            Err(error) if is_transient(&error) && state.progress.stopped() => {
+                Err(self.failed(state, first, Halt::Stopped))
             }
-            Err(error) if passes(&error) => Ok(()),
-            Err(error) => Err(self.failed(round, first, Errno::of(&error))),
+            Err(error) if is_transient(&error) => Ok(()),
+            Err(error) => Err(self.failed(state, first, Errno::of(&error))),
         }
     }
 
-    /// Takes what has completed. All of it is accounted for, though one fails: what was opened has to
-    /// be closed, and who waits for the kernel must know what it still has.
-    fn reap(&mut self, round: &mut Round<'_>) -> Result<(), Failure> {
-        let mut answers = std::mem::take(&mut round.answers);
+    /// Reaps all completions, even after one fails: opened files must
+    /// be closed, and `drain` needs the exact number in flight.
+    fn reap(&mut self, state: &mut PhaseState<'_>) -> Result<(), Failure> {
+        let mut results = std::mem::take(&mut state.results);
         let completions = self.ring.completion();
-        answers.extend(completions.map(|entry| (entry.user_data() as usize, entry.result())));
-        self.flying -= answers.len().min(self.flying);
-        let now = round.meter.now();
+        results.extend(completions.map(|entry| (entry.user_data() as usize, entry.result())));
+        self.in_flight -= results.len().min(self.in_flight);
+        let now = state.meter.now();
         let mut ended = Ok(());
-        for (at, answer) in answers.drain(..) {
+        for (at, result) in results.drain(..) {
             match ended {
-                Ok(()) => ended = self.answered(round, at, answer, now),
-                Err(_) => self.lanes[at].settle(answer),
+                Ok(()) => ended = self.handle_completion(state, at, result, now),
+                Err(_) => self.lanes[at].settle(result),
             }
         }
-        round.answers = answers;
+        state.results = results;
         ended
     }
 
-    /// The kernel has answered a lane: it wakes up, writes on, or has done its op.
-    fn answered(
+    /// Handles a completion: the lane wakes up, continues its write, or completes its op.
+    fn handle_completion(
         &mut self,
-        round: &mut Round<'_>,
+        state: &mut PhaseState<'_>,
         at: usize,
-        answer: i32,
+        result: i32,
         now: Nanos,
     ) -> Result<(), Failure> {
         let lane = &mut self.lanes[at];
-        round.ready.push_back(at);
-        if lane.step == Step::Slept {
+        state.ready.push_back(at);
+        if lane.step == LaneStep::Slept {
             let slept = now.since(lane.since);
-            if lane.wakes(now) {
-                round.meter.thought(slept, lane.op.compute);
+            if lane.wake_up(now) {
+                state.meter.add_think_time(slept, lane.op.compute);
             } else {
-                round.meter.thought(slept, Nanos(0));
+                state.meter.add_think_time(slept, Nanos(0));
             }
-            return match round.board.stopped() {
-                true => Err(self.failed(round, at, Halt::Stopped)),
+            return match state.progress.stopped() {
+                true => Err(self.failed(state, at, Halt::Stopped)),
                 false => Ok(()),
             };
         }
-        if lane.goes_on(answer) {
+        if lane.continues_write(result) {
             return Ok(());
         }
-        lane.completed(answer, round.first + at as u32, now, &mut round.meter)
+        lane.completed(result, state.first + at as u32, now, &mut state.meter)
     }
 
-    fn failed(&self, round: &Round<'_>, at: usize, cause: impl Into<Cause>) -> Failure {
+    fn failed(&self, state: &PhaseState<'_>, at: usize, cause: impl Into<Cause>) -> Failure {
         let lane = &self.lanes[at];
-        round.meter.failure(&lane.op, lane.own.path_of(&lane.op), cause)
+        state.meter.failure(&lane.op, lane.own.path_of(&lane.op), cause)
     }
 
-    /// Waits until the kernel has nothing any more that could write to a lane, and hands in nothing.
+    /// Waits until no entry is in flight that could write to a lane; submits nothing.
     fn drain(&mut self) {
-        while self.flying > 0 {
+        while self.in_flight > 0 {
             let submitter = self.ring.submitter();
             // SAFETY: nothing is submitted, and there is no argument.
             let waited = unsafe { submitter.enter::<libc::sigset_t>(0, 1, GETEVENTS, None) };
-            if waited.is_err_and(|error| !passes(&error)) {
-                // Nothing can be known any more; memory that the kernel may use is never freed.
+            if waited.is_err_and(|error| !is_transient(&error)) {
+                // The state is unknown; memory that the kernel may use is never freed.
                 std::mem::forget(std::mem::take(&mut self.lanes));
                 return;
             }
             for entry in self.ring.completion() {
-                self.flying -= 1;
+                self.in_flight -= 1;
                 if let Some(lane) = self.lanes.get_mut(entry.user_data() as usize) {
                     lane.settle(entry.result());
                 }
@@ -333,41 +337,41 @@ impl Uring {
 }
 
 impl Drop for Uring {
-    /// What the kernel may still write to is not freed before it has answered.
+    /// Frees memory that the kernel may write to only after all completions.
     fn drop(&mut self) {
         self.drain();
     }
 }
 
-/// Whether io_uring_enter(2) is to be asked again: a signal came, or there is no room until more
-/// answers are taken.
-fn passes(error: &io::Error) -> bool {
+/// Returns true if io_uring_enter(2) must be repeated: after a signal, or when the queue is full until
+/// completions are reaped.
+fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN))
 }
 
-/// Why a ring cannot be had, for people.
-fn why_not(error: io::Error) -> io::Error {
+/// Explains why a ring cannot be created.
+fn explain(error: io::Error) -> io::Error {
     let text = match error.raw_os_error() {
-        Some(libc::ENOSYS) => "this kernel has none (Linux has it since 5.1)".to_string(),
+        Some(libc::ENOSYS) => "this kernel does not support it (it needs Linux 5.1)".to_string(),
         Some(libc::EPERM) => {
             let sysctl = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
             match sysctl.as_deref().map(str::trim) {
-                Ok("1" | "2") => "it is switched off here (sysctl kernel.io_uring_disabled)",
-                _ => "it is forbidden here, as by the seccomp filter of a container",
+                Ok("1" | "2") => "it is disabled (sysctl kernel.io_uring_disabled)",
+                _ => "it is forbidden, for example by the seccomp filter of a container",
             }
             .to_string()
         }
-        Some(libc::ENOMEM) => "it may lock no more memory (ulimit -l)".to_string(),
-        // What has no cure of its own keeps its number, and so its name and hint.
+        Some(libc::ENOMEM) => "the limit of locked memory is reached (ulimit -l)".to_string(),
+        // Other errors keep their number, and so their name and hint.
         _ => return error,
     };
     io::Error::new(error.kind(), format!("{text}; use --issuer sync"))
 }
 
-/// Whether io_uring can be used here, found before any work.
+/// Checks, before any work, that io_uring is available.
 ///
 /// # Errors
-/// Why not, and what to do.
+/// The reason why it is not, with a remedy.
 pub fn probe() -> io::Result<()> {
-    Able::of(&IoUring::new(1).map_err(why_not)?).map(drop)
+    NewOpcodes::of(&IoUring::new(1).map_err(explain)?).map(drop)
 }

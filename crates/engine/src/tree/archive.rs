@@ -1,4 +1,4 @@
-//! Packing a tree into an archive and unpacking it, as GNU tar does.
+//! Packs a tree into an archive and unpacks it, like GNU tar.
 
 use std::os::fd::OwnedFd;
 
@@ -6,27 +6,27 @@ use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::RECORD;
 
 use crate::run::Failure;
-use crate::tree::calls::{Attributes, Calls, NEW, Place};
+use crate::tree::calls::{Attributes, Calls, NEW, TreePath};
 use crate::tree::ustar::{BLOCK, Header};
 
 const READ: i32 = libc::O_RDONLY | libc::O_NOFOLLOW;
 const LONG: usize = RECORD as usize;
 
-/// Packs the tree `from` into the new file `archive`, in which its members are called as the path of
-/// `from` says; before each record `compute` passes, as if it were compressed.
+/// Packs the tree `from` into the new file `archive`, with member names from the path of
+/// `from`; computes for `compute` before each record, as if it were compressed.
 ///
 /// # Errors
 /// The first call that fails; EOPNOTSUPP for what is neither file nor directory.
 pub fn pack(
     calls: &mut Calls<'_, '_>,
-    mut from: Place,
-    archive: Place,
+    mut from: TreePath,
+    archive: TreePath,
     compute: Nanos,
 ) -> Result<(), Failure> {
     let file = calls.open(OpKind::Create, &archive, NEW, 0o644)?;
     let mut records = Records { file, archive, record: Vec::with_capacity(LONG), compute };
     member(calls, &mut from, &mut records, &mut [0; LONG])?;
-    // Two blocks of zeros end an archive, and its last record is filled up with them.
+    // Two blocks of zeros end an archive, and zeros fill its last record.
     records.push(calls, &[0; 2 * BLOCK])?;
     let missing = (LONG - records.record.len()) % LONG;
     records.push(calls, &[0; LONG][..missing])?;
@@ -34,10 +34,10 @@ pub fn pack(
     Ok(())
 }
 
-/// The archive that is written.
+/// The archive being written.
 struct Records {
     file: OwnedFd,
-    archive: Place,
+    archive: TreePath,
     record: Vec<u8>,
     compute: Nanos,
 }
@@ -59,10 +59,10 @@ impl Records {
     }
 }
 
-/// Packs one file or directory with all that is below it.
+/// Packs one file or directory recursively.
 fn member(
     calls: &mut Calls<'_, '_>,
-    from: &mut Place,
+    from: &mut TreePath,
     records: &mut Records,
     buffer: &mut [u8; LONG],
 ) -> Result<(), Failure> {
@@ -90,7 +90,7 @@ fn member(
 
 fn file(
     calls: &mut Calls<'_, '_>,
-    from: &Place,
+    from: &TreePath,
     (header, size): (&[u8; BLOCK], u64),
     records: &mut Records,
     buffer: &mut [u8; LONG],
@@ -102,7 +102,7 @@ fn file(
         let most = left.min(RECORD) as usize;
         let got = calls.read(&file, from, &mut buffer[..most])?;
         if got == 0 {
-            // The file has become shorter since its header was made.
+            // The file has become shorter since its header was written.
             return calls.fail(OpKind::Read, from, libc::EBADMSG);
         }
         left -= got as u64;
@@ -114,15 +114,15 @@ fn file(
     Ok(())
 }
 
-/// Unpacks the file `archive` below the directory `to`; after each record that is read `compute`
-/// passes, as if it were expanded.
+/// Unpacks the file `archive` below the directory `to`; computes for `compute` after each record,
+/// as if it were decompressed.
 ///
 /// # Errors
-/// The first call that fails; EBADMSG on a read means that the archive is none.
+/// The first call that fails; EBADMSG on a read means that the file is not an archive.
 pub fn unpack(
     calls: &mut Calls<'_, '_>,
-    archive: Place,
-    to: Place,
+    archive: TreePath,
+    to: TreePath,
     compute: Nanos,
 ) -> Result<(), Failure> {
     let file = calls.open(OpKind::Open, &archive, READ, 0)?;
@@ -132,18 +132,18 @@ pub fn unpack(
     Ok(())
 }
 
-/// The archive that is read.
+/// The archive being read.
 struct Source {
     file: OwnedFd,
-    archive: Place,
+    archive: TreePath,
     record: Vec<u8>,
-    /// How much of the record is used up.
+    /// Bytes of the record used so far.
     at: usize,
     compute: Nanos,
 }
 
 impl Source {
-    /// The next blocks that hold `most` bytes, or those of them that the record has.
+    /// The next blocks that hold `most` bytes, or as many as the record still has.
     fn blocks(&mut self, calls: &mut Calls<'_, '_>, most: usize) -> Result<&[u8], Failure> {
         if self.at == LONG {
             if calls.read(&self.file, &self.archive, &mut self.record)? != LONG {
@@ -158,25 +158,25 @@ impl Source {
     }
 }
 
-/// A directory that was unpacked, by the length of its path; its time and mode wait until all that is
-/// below it is there.
+/// An unpacked directory, by the length of its path; its time and mode are set after
+/// its contents.
 type Waiting = Vec<(usize, Attributes)>;
 
-fn members(calls: &mut Calls<'_, '_>, source: &mut Source, to: Place) -> Result<(), Failure> {
+fn members(calls: &mut Calls<'_, '_>, source: &mut Source, to: TreePath) -> Result<(), Failure> {
     let mut waiting = Waiting::new();
     let mut last = to.clone();
     let mut buffer = Vec::with_capacity(LONG);
     loop {
         let block = source.blocks(calls, BLOCK)?;
         if block.iter().all(|byte| *byte == 0) {
-            return settle(calls, &mut waiting, &mut last, b"");
+            return set_finished(calls, &mut waiting, &mut last, b"");
         }
         let Some((header, path)) = Header::read(block) else {
             return calls.fail(OpKind::Read, &source.archive, libc::EBADMSG);
         };
         let mut next = to.clone();
         next.descend(path.as_bytes());
-        settle(calls, &mut waiting, &mut last, next.path.as_bytes())?;
+        set_finished(calls, &mut waiting, &mut last, next.path.as_bytes())?;
         let attributes = Attributes { mode: header.mode, mtime: header.mtime };
         if header.directory {
             calls.make_directory(&next)?;
@@ -191,12 +191,12 @@ fn members(calls: &mut Calls<'_, '_>, source: &mut Source, to: Place) -> Result<
     }
 }
 
-/// Gives time and mode to those directories that `next` does not lie in. Those that wait lie in each
-/// other and all are parts of the path `last`.
-fn settle(
+/// Sets time and mode of waiting directories that do not contain `next`. They are nested
+/// and all are prefixes of the path `last`.
+fn set_finished(
     calls: &mut Calls<'_, '_>,
     waiting: &mut Waiting,
-    last: &mut Place,
+    last: &mut TreePath,
     next: &[u8],
 ) -> Result<(), Failure> {
     while let Some((length, attributes)) = waiting.pop() {
@@ -215,7 +215,7 @@ fn settle(
 fn data(
     calls: &mut Calls<'_, '_>,
     source: &mut Source,
-    (file, place): (&OwnedFd, &Place),
+    (file, path): (&OwnedFd, &TreePath),
     size: u64,
     buffer: &mut Vec<u8>,
 ) -> Result<(), Failure> {
@@ -228,7 +228,7 @@ fn data(
             let blocks = source.blocks(calls, missing)?;
             buffer.extend_from_slice(&blocks[..blocks.len().min(missing)]);
         }
-        calls.write(file, place, buffer)?;
+        calls.write(file, path, buffer)?;
         left -= chunk as u64;
     }
     Ok(())

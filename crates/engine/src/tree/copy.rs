@@ -1,23 +1,27 @@
-//! Copying a tree with its modes and times, as `cp -a` does.
+//! Copies a tree with its modes and times, like `cp -a`.
 
 use fsdyno_record::OpKind;
 use fsdyno_workload::COPY_BUFFER;
 
 use crate::run::Failure;
-use crate::tree::calls::{Attributes, Calls, NEW, Place};
+use crate::tree::calls::{Attributes, Calls, NEW, TreePath};
 
-/// Copies `from`, a directory or a file, to `to`, which is not there yet.
+/// Copies `from`, a directory or a file, to `to`, which must not exist.
 ///
 /// # Errors
 /// The first call that fails; EOPNOTSUPP for what is neither file nor directory.
-pub fn copy(calls: &mut Calls<'_, '_>, mut from: Place, mut to: Place) -> Result<(), Failure> {
+pub fn copy(
+    calls: &mut Calls<'_, '_>,
+    mut from: TreePath,
+    mut to: TreePath,
+) -> Result<(), Failure> {
     tree(calls, &mut from, &mut to, &mut vec![0; COPY_BUFFER as usize])
 }
 
 fn tree(
     calls: &mut Calls<'_, '_>,
-    from: &mut Place,
-    to: &mut Place,
+    from: &mut TreePath,
+    to: &mut TreePath,
     buffer: &mut [u8],
 ) -> Result<(), Failure> {
     let status = calls.stat(from)?;
@@ -38,8 +42,8 @@ fn tree(
 
 fn file(
     calls: &mut Calls<'_, '_>,
-    from: &Place,
-    to: &Place,
+    from: &TreePath,
+    to: &TreePath,
     attributes: Attributes,
     buffer: &mut [u8],
 ) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! The header of a member of an archive (POSIX.1-1988 ustar): one block, numbers in octal text.
+//! The header of an archive member (POSIX.1-1988 ustar): one block, numbers in octal text.
 
 use std::ops::Range;
 
@@ -17,10 +17,10 @@ const CHECKSUM: Range<usize> = 148..156;
 const KIND: usize = 156;
 const MAGIC: Range<usize> = 257..265;
 
-/// What a header says beside the name.
+/// The contents of a header, except the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// A directory, else a regular file.
+    /// True for a directory, false for a regular file.
     pub directory: bool,
     /// Permission bits.
     pub mode: u32,
@@ -31,8 +31,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// The block of this header and `path`, which must fit into the field for the name; none where
-    /// something does not fit.
+    /// The block of this header and `path`, which must fit into the field for the name; none if
+    /// a value does not fit.
     pub fn block(&self, path: &[u8]) -> Option<[u8; BLOCK]> {
         let mut block = [0; BLOCK];
         // The name of a directory ends in a slash.
@@ -55,7 +55,7 @@ impl Header {
         Some(block)
     }
 
-    /// The header in a block and its path, without the slash of a directory; none where it is none.
+    /// Parses the header in a block and its path, without the slash of a directory; none if invalid.
     pub fn read(block: &[u8]) -> Option<(Header, Name)> {
         let block: &[u8; BLOCK] = block.try_into().ok()?;
         let right = block[MAGIC] == *b"ustar\x0000" && read(&block[CHECKSUM])? == checksum(block);
@@ -77,7 +77,7 @@ impl Header {
     }
 }
 
-/// Octal digits, filled up with zeros, and a NUL.
+/// Writes octal digits, padded with zeros, and a NUL.
 fn write(field: &mut [u8], mut number: u64) -> Option<()> {
     let (_, digits) = field.split_last_mut()?;
     for digit in digits.iter_mut().rev() {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_is_read_back_and_a_wrong_one_is_none() {
+    fn a_header_is_read_back_and_an_invalid_one_is_refused() {
         let header = Header { directory: false, mode: 0o644, mtime: 1_158_710_400, size: 4711 };
         let block = header.block(b"in/tree0/f1").unwrap();
         let (found, path) = Header::read(&block).unwrap();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_has_no_header() {
+    fn a_value_that_does_not_fit_has_no_header() {
         let header = Header { directory: true, mode: 0o755, mtime: 0, size: 0 };
         assert!(header.block(&[b'x'; 99]).is_some());
         assert!(header.block(&[b'x'; 100]).is_none());

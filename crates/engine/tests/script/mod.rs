@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use fsdyno_engine::threads::Done;
-use fsdyno_engine::{Crew, PhaseError, run_threads, verify};
+use fsdyno_engine::{PhaseError, PhaseRun, run_threads, verify};
 use fsdyno_record::plan::{IssuerPlan, VerifyMode};
 use fsdyno_record::trial::VerifyReport;
 use fsdyno_workload::workload::{Needs, OpCounts, PhaseSpec, Tree};
@@ -161,17 +161,17 @@ pub fn run(
     path: &Path,
 ) -> Result<Done, PhaseError> {
     let (root, contents) = (root(path), contents());
-    let crew = Crew {
+    let phase_run = PhaseRun {
         work,
         phase,
         threads: work.phases()[phase].threads,
-        asked: threads,
+        requested: threads,
         issuer: issuer.parse::<IssuerPlan>().unwrap(),
         root: root.as_fd(),
         device: None,
         contents: &contents,
     };
-    run_threads(&crew, &mut || {}, &|_| {})
+    run_threads(&phase_run, &mut || {}, &|_| {})
 }
 
 /// Runs all phases of a workload; each must make its exact counts and leave its tree.

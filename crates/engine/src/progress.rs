@@ -1,0 +1,333 @@
+//! Per-rank progress of a phase, for waits between ranks, the progress bar, and stopping all ranks after
+//! a failure.
+//!
+//! A rank only stores its count after each op and compares it with its alarm, two instructions on a
+//! cache line of its own. The alarm is the next tick, or the lowest count that another rank waits
+//! for; only a rank that reaches its alarm takes the lock and wakes the others. The stored count may
+//! still be on its way to memory when the alarm is read, so a rank can miss an alarm that
+//! is being set: it then sees it an op later, and a waiting thread checks again after [`SAFETY_NET`].
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fsdyno_workload::After;
+
+/// Ops of a rank between two ticks.
+pub const TICK: u64 = 256;
+
+/// Maximum sleep of a waiting thread before it checks its condition again.
+const SAFETY_NET: Duration = Duration::from_millis(100);
+
+/// The reason why a rank cannot continue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// Another thread has failed.
+    Stopped,
+    /// The op that it waits for can never return.
+    Never(After),
+}
+
+/// Progress of all ranks of a phase, shared by its threads.
+pub struct PhaseProgress {
+    ranks: Box<[RankProgress]>,
+    /// Ops of all ranks, as of their last ticks.
+    reported: AtomicU64,
+    stopped: AtomicBool,
+    missed: AtomicU64,
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+/// Progress of one rank, on cache lines of its own (two, since processors fetch them in pairs).
+#[repr(align(128))]
+#[derive(Default)]
+pub(crate) struct RankProgress {
+    done: AtomicU64,
+    alarm: AtomicU64,
+    ended: AtomicBool,
+}
+
+/// State of the waiting threads.
+struct Waiting {
+    /// Number of threads that neither wait nor have ended.
+    running: u32,
+    /// The ops waited for.
+    points: Vec<After>,
+}
+
+impl RankProgress {
+    /// Counts one op; returns false if the alarm is reached.
+    #[inline(always)]
+    pub(crate) fn returned(&self) -> bool {
+        // No other thread stores here, so no locked instruction is needed.
+        let done = self.done.load(Ordering::Relaxed) + 1;
+        self.done.store(done, Ordering::Release);
+        done < self.alarm.load(Ordering::Relaxed)
+    }
+
+    fn done(&self) -> u64 {
+        self.done.load(Ordering::Acquire)
+    }
+}
+
+impl PhaseProgress {
+    /// Progress of `ranks` ranks that run in `threads` threads.
+    pub fn new(ranks: u32, threads: u32) -> PhaseProgress {
+        let rank = |_| RankProgress { alarm: AtomicU64::new(TICK), ..RankProgress::default() };
+        PhaseProgress {
+            ranks: (0..ranks.max(1)).map(rank).collect(),
+            reported: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            missed: AtomicU64::new(0),
+            waiting: Mutex::new(Waiting { running: threads, points: Vec::new() }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The progress of a rank, which must be below the number given to [`PhaseProgress::new`].
+    pub(crate) fn rank(&self, rank: u32) -> &RankProgress {
+        &self.ranks[rank as usize]
+    }
+
+    /// Ops so far of `ranks` ranks from `first` on.
+    pub(crate) fn done_by(&self, first: u32, ranks: u32) -> u64 {
+        let ranks = first as usize..(first + ranks) as usize;
+        self.ranks.get(ranks).unwrap_or_default().iter().map(RankProgress::done).sum()
+    }
+
+    /// Ops of all ranks so far.
+    pub fn done(&self) -> u64 {
+        self.ranks.iter().map(RankProgress::done).sum()
+    }
+
+    /// Returns true if that many ops of that rank have returned.
+    pub fn reached(&self, point: After) -> bool {
+        let progress = self.ranks.get(point.thread as usize);
+        progress.is_some_and(|progress| progress.done() >= point.ops)
+    }
+
+    /// Returns true if a rank has no more ops, or does not exist.
+    pub(crate) fn has_ended(&self, rank: u32) -> bool {
+        let progress = self.ranks.get(rank as usize);
+        progress.is_none_or(|progress| progress.ended.load(Ordering::Acquire))
+    }
+
+    /// Returns true if all ranks must stop.
+    pub fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Number of waits that ended by [`SAFETY_NET`], not by a rank at its alarm.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+
+    /// Handles a reached alarm: wakes waiting threads, sets the next alarm, and ticks if due.
+    /// Returns false if all ranks must stop.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn on_alarm(&self, rank: u32, tick: &mut dyn FnMut(u64)) -> bool {
+        let progress = self.rank(rank);
+        let done = progress.done();
+        if done % TICK == 0 {
+            tick(self.reported.fetch_add(TICK, Ordering::Relaxed) + TICK);
+        }
+        let waiting = self.lock();
+        if self.stopped() {
+            return false;
+        }
+        let ahead = waiting.points.iter().filter(|at| at.thread == rank && at.ops > done);
+        let next_tick = (done / TICK + 1) * TICK;
+        let alarm = ahead.map(|at| at.ops).fold(next_tick, u64::min);
+        progress.alarm.store(alarm, Ordering::Relaxed);
+        // Waking is a system call even if no thread sleeps.
+        let come = waiting.points.iter().any(|at| at.thread == rank && at.ops <= done);
+        drop(waiting);
+        if come {
+            self.changed.notify_all();
+        }
+        true
+    }
+
+    /// Sleeps until one of the points is reached.
+    ///
+    /// # Errors
+    /// Another thread has failed, or none of the points can be reached.
+    pub fn wait(&self, points: &[After]) -> Result<(), Halt> {
+        if points.iter().any(|point| self.reached(*point)) {
+            return Ok(());
+        }
+        let mut waiting = self.lock();
+        waiting.running -= 1;
+        waiting.points.extend_from_slice(points);
+        let mut netted = false;
+        let ended = loop {
+            if self.stopped() {
+                break Err(Halt::Stopped);
+            }
+            self.set_alarms(points);
+            if points.iter().any(|point| self.reached(*point)) {
+                self.missed.fetch_add(u64::from(netted), Ordering::Relaxed);
+                break Ok(());
+            }
+            if let Some(never) = self.unreachable(points, &waiting) {
+                break Err(Halt::Never(never));
+            }
+            let woken = self.changed.wait_timeout(waiting, SAFETY_NET);
+            let (locked, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
+            (waiting, netted) = (locked, timeout.timed_out());
+        };
+        waiting.running += 1;
+        for point in points {
+            if let Some(at) = waiting.points.iter().position(|other| other == point) {
+                waiting.points.swap_remove(at);
+            }
+        }
+        ended
+    }
+
+    fn set_alarms(&self, points: &[After]) {
+        for point in points {
+            if let Some(progress) = self.ranks.get(point.thread as usize) {
+                progress.alarm.fetch_min(point.ops, Ordering::Relaxed);
+            }
+        }
+        // The alarms must be in memory before the counts are checked once more.
+        fence(Ordering::SeqCst);
+    }
+
+    /// A point that can no longer be reached, if any: its rank has ended before it, or
+    /// all threads wait.
+    fn unreachable(&self, points: &[After], waiting: &Waiting) -> Option<After> {
+        let over = |point: &&After| {
+            let progress = self.ranks.get(point.thread as usize);
+            progress.is_none_or(|progress| {
+                progress.ended.load(Ordering::Acquire) && progress.done() < point.ops
+            })
+        };
+        let stuck =
+            || waiting.running == 0 && !waiting.points.iter().any(|point| self.reached(*point));
+        points.iter().find(over).or_else(|| points.first().filter(|_| stuck())).copied()
+    }
+
+    /// Marks a rank as ended; returns its number of ops.
+    pub(crate) fn end(&self, rank: u32, tick: &mut dyn FnMut(u64)) -> u64 {
+        let progress = self.rank(rank);
+        let done = progress.done();
+        let rest = done % TICK;
+        progress.ended.store(true, Ordering::Release);
+        tick(self.reported.fetch_add(rest, Ordering::Relaxed) + rest);
+        self.wake();
+        done
+    }
+
+    /// Wakes waiting threads; the lock excludes one that is about to sleep.
+    fn wake(&self) {
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Marks a thread as ended.
+    pub(crate) fn leave(&self) {
+        self.lock().running -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Stops all threads: each finds its alarm reached after its next op.
+    pub fn stop(&self) {
+        let waiting = self.lock();
+        self.stopped.store(true, Ordering::Relaxed);
+        for progress in &self.ranks {
+            progress.alarm.store(0, Ordering::Relaxed);
+        }
+        drop(waiting);
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(progress: &PhaseProgress, rank: u32) -> bool {
+        progress.rank(rank).returned() || progress.on_alarm(rank, &mut |_| {})
+    }
+
+    #[test]
+    fn a_waiting_thread_is_woken_when_the_count_is_reached_and_not_before() {
+        let progress = PhaseProgress::new(2, 2);
+        let point = After { thread: 0, ops: 300 };
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                progress.wait(&[point]).unwrap();
+                progress.done()
+            });
+            for _ in 0..300 {
+                assert!(step(&progress, 0));
+            }
+            assert!(waiter.join().unwrap() >= 300);
+        });
+        assert!(progress.reached(point) && !progress.reached(After { thread: 0, ops: 301 }));
+    }
+
+    #[test]
+    fn waiting_for_a_rank_that_has_ended_or_does_not_exist_is_an_error() {
+        let progress = PhaseProgress::new(2, 2);
+        step(&progress, 0);
+        progress.end(0, &mut |_| {});
+        progress.leave();
+        let never = After { thread: 0, ops: 2 };
+        assert_eq!(progress.wait(&[never]), Err(Halt::Never(never)));
+        let missing = After { thread: 7, ops: 1 };
+        assert_eq!(progress.wait(&[missing]), Err(Halt::Never(missing)));
+        assert_eq!(progress.wait(&[After { thread: 0, ops: 1 }]), Ok(()));
+    }
+
+    #[test]
+    fn a_deadlock_of_two_waiting_ranks_is_detected() {
+        let progress = PhaseProgress::new(2, 2);
+        let wait = |thread| progress.wait(&[After { thread, ops: 1 }]);
+        let halts = std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let halt = wait(0);
+                progress.stop();
+                halt
+            });
+            let mine = wait(1);
+            progress.stop();
+            [mine, other.join().unwrap()]
+        });
+        assert!(halts.iter().all(Result::is_err), "{halts:?}");
+        assert!(halts.iter().any(|halt| matches!(halt, Err(Halt::Never(_)))), "{halts:?}");
+    }
+
+    #[test]
+    fn a_stop_reaches_waiting_and_working_threads() {
+        let progress = PhaseProgress::new(3, 3);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| progress.wait(&[After { thread: 0, ops: 1 }]));
+            progress.stop();
+            assert_eq!(waiter.join().unwrap(), Err(Halt::Stopped));
+        });
+        assert!(!step(&progress, 1));
+    }
+
+    #[test]
+    fn ticks_report_the_ops_of_all_ranks() {
+        let progress = PhaseProgress::new(2, 2);
+        let mut reported = Vec::new();
+        for rank in [0, 1] {
+            for _ in 0..300 {
+                let _ = progress.rank(rank).returned()
+                    || progress.on_alarm(rank, &mut |done| reported.push(done));
+            }
+            progress.end(rank, &mut |done| reported.push(done));
+        }
+        assert_eq!(reported, [256, 300, 556, 600]);
+    }
+}
