@@ -1,21 +1,21 @@
 //! The engine against bench/bare.c, a bare loop of the same calls, on a tmpfs.
 //!
 //! `cargo bench -p fsdyno-engine` builds the loop with cc. A figure is the median over the rounds of
-//! the ratio of the two rates of one round, with its 95 % interval; rounds are short and many, for on
-//! a shared machine no long one is undisturbed.
+//! the ratio of the two rates of one round, with its 95 % interval; rounds are short and many, since on
+//! a shared machine every long one is disturbed.
 //!
-//! With one thread the loop is loaded into this process and the two sides take turns phase by phase,
-//! a millisecond apart, with so few files that they stay in the processor's second cache: what the
-//! kernel waits for memory differs from run to run by more than what is measured here, and any of it
-//! would hide what the engine adds. With two threads they are programs in turn.
+//! With one thread the loop is loaded into this process and the two sides alternate phase by phase,
+//! a millisecond apart, with so few files that they stay in the processor's second-level cache: the
+//! kernel's memory stalls vary from run to run by more than the difference measured here, and
+//! would hide the engine's cost. With two threads they are programs run in turn.
 //!
 //! It also prints the memory of the engine at 10^4 and 10^6 files. Nothing here passes or fails a
-//! test; bench/all.sh sums up what was promised.
+//! test; bench/all.sh compares the results with the promised limits.
 
-#![allow(clippy::unwrap_used, reason = "a bench tells its mistakes by stopping")]
+#![allow(clippy::unwrap_used, reason = "a bench reports errors by panicking")]
 
 mod calls;
-#[allow(dead_code, reason = "not each bench uses all of it")]
+#[allow(dead_code, reason = "not every bench uses all of it")]
 mod ratio;
 
 use std::ffi::{CString, c_int, c_longlong, c_uint};
@@ -40,7 +40,7 @@ const FILES_TOGETHER: u64 = 20_000;
 const ROUNDS: usize = 1001;
 const ROUNDS_TOGETHER: usize = 61;
 
-/// At least this part of the bare loop's rate is promised.
+/// Promised minimum ratio to the bare loop's rate.
 const PROMISED: f64 = 0.97;
 
 fn main() {
@@ -68,7 +68,7 @@ fn engine(folder: &str, files: &str, threads: &str) {
     }
 }
 
-/// Runs a workload and prints the most memory there was, in KiB.
+/// Runs a workload and prints its peak memory, in KiB.
 fn memory(folder: &str, workload: &str, set: &[&str]) {
     let kind = workloads::find(workload).unwrap();
     let set: Vec<(&str, &str)> = set.iter().filter_map(|word| word.split_once('=')).collect();
@@ -105,7 +105,7 @@ fn compare() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Both sides in this process, phase by phase; who goes first changes from round to round.
+/// Runs both sides in this process, phase by phase; the order alternates from round to round.
 fn one_thread(folder: &Path) {
     let [at_bare, at_engine] = ["by-bare", "by-engine"].map(|name| folder.join(name));
     for side in [&at_bare, &at_engine] {
@@ -116,8 +116,8 @@ fn one_thread(folder: &Path) {
     let rounds = ratio::rounds(ROUNDS);
     println!("one thread, {FILES} files, {rounds} rounds, {}", folder.display());
     let mut pairs = vec![Vec::new(); PHASES.len()];
-    // The first round only warms up. In each, a phase that leaves all as it was runs twice, and the
-    // second time counts: then names and status of its own files are in the caches, not those of the
+    // The first round only warms up. In each, a read-only phase runs twice, and the
+    // second run counts: then names and status of its own files are in the caches, not those of the
     // other side.
     for round in 0..=rounds {
         for (at, pairs) in pairs.iter_mut().enumerate() {
@@ -143,11 +143,11 @@ fn one_thread(folder: &Path) {
         }
     }
     for (phase, pairs) in PHASES.iter().zip(pairs) {
-        tell(phase, FILES, "", &pairs);
+        print_ratio(phase, FILES, "", &pairs);
     }
 }
 
-/// Two programs in turn.
+/// Runs two programs in turn.
 fn two_threads(folder: &Path) {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         println!("two threads: skipped, there is one processor");
@@ -166,12 +166,12 @@ fn two_threads(folder: &Path) {
     for phase in PHASES {
         let pairs: Vec<(f64, f64)> =
             pairs.iter().map(|(bare, engine)| (of(phase, bare), of(phase, engine))).collect();
-        tell(phase, FILES_TOGETHER, ", two threads", &pairs);
+        print_ratio(phase, FILES_TOGETHER, ", two threads", &pairs);
     }
 }
 
-/// Prints what came of the nanoseconds of the bare loop and of the engine.
-fn tell(phase: &str, files: u64, how: &str, pairs: &[(f64, f64)]) {
+/// Prints the results from the nanoseconds of the bare loop and of the engine.
+fn print_ratio(phase: &str, files: u64, how: &str, pairs: &[(f64, f64)]) {
     let ns = pairs.iter().map(|(bare, _)| bare / files as f64).collect();
     println!("{phase:8} bare loop {:6.0} ns a file", ratio::median(ns).0);
     let rates = pairs.iter().map(|(bare, engine)| bare / engine).collect();
@@ -179,14 +179,14 @@ fn tell(phase: &str, files: u64, how: &str, pairs: &[(f64, f64)]) {
     ratio::report(&name, rates, ratio::Promise::AtLeast(PROMISED));
 }
 
-/// bare_phase of bench/bare.c: the open directory, how many files, which phase.
+/// bare_phase of bench/bare.c: the open directory, the number of files, the phase.
 type Phase = unsafe extern "C" fn(c_int, c_uint, c_uint) -> c_longlong;
 
 /// The bare loop as a library in this process.
 struct Bare {
     phase: Phase,
-    /// Made afresh wherever the engine makes its own: the kernel finds names in one that has long been
-    /// there sooner.
+    /// Recreated whenever the engine recreates its own: the kernel finds names in an older directory
+    /// faster.
     folder: PathBuf,
     open: Option<std::fs::File>,
 }
@@ -213,7 +213,7 @@ impl Bare {
             std::fs::create_dir(&self.folder).unwrap();
             std::fs::File::open(&self.folder).unwrap()
         });
-        // SAFETY: an open directory and a phase that there is; it ends the process if a call fails.
+        // SAFETY: an open directory and a valid phase; it ends the process if a call fails.
         let ns = unsafe { (self.phase)(open.as_raw_fd(), FILES as c_uint, at as c_uint) };
         if matches!(PHASES[at], "unlink" | "write") {
             self.open = None;

@@ -1,14 +1,14 @@
 //! Full verification against a plain read of the same files, on a tmpfs with a warm cache.
 //!
 //! The plain reader walks the directory and opens, reads and closes every file in the same order,
-//! and looks at no byte. Both run in turn in one process; a figure is the median over the rounds of
+//! without comparing bytes. Both run in turn in one process; a figure is the median over the rounds of
 //! the ratio of the two times of one round, with its 95 % interval.
 
-#![allow(clippy::unwrap_used, reason = "a bench tells its mistakes by stopping")]
+#![allow(clippy::unwrap_used, reason = "a bench reports errors by panicking")]
 
-#[allow(dead_code, reason = "not each bench uses all of it")]
+#[allow(dead_code, reason = "not every bench uses all of it")]
 mod calls;
-#[allow(dead_code, reason = "not each bench uses all of it")]
+#[allow(dead_code, reason = "not every bench uses all of it")]
 mod ratio;
 
 use std::ffi::CStr;
@@ -25,7 +25,7 @@ use fsdyno_workload::{Contents, Share};
 const FILES: u64 = 100_000;
 const ROUNDS: usize = 15;
 
-/// What is promised: at most this many times the plain read.
+/// Promised maximum ratio to the time of the plain read.
 const PROMISED: f64 = 2.0;
 
 fn main() {
@@ -73,7 +73,7 @@ fn main() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Reads every file of a directory to its end; how many files and bytes there were.
+/// Reads every file of a directory to its end; returns the number of files and bytes.
 fn read_all(parent: RawFd, name: &CStr, buffer: &mut [u8]) -> (u64, u64) {
     let mut directory = Directory::open(parent, name, 0).unwrap();
     let (mut files, mut bytes) = (0, 0);
@@ -81,7 +81,7 @@ fn read_all(parent: RawFd, name: &CStr, buffer: &mut [u8]) -> (u64, u64) {
         let fd = directory.fd();
         while let Some(entry) = directory.entry() {
             files += 1;
-            // SAFETY: the name ends in NUL; the descriptor is new and nobody else's.
+            // SAFETY: the name ends in NUL; the descriptor is new and owned by no one else.
             let file = unsafe {
                 let file = libc::openat(fd, entry.name.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
                 assert!(file >= 0);

@@ -1,11 +1,11 @@
-//! What each workload's generator and the engine's loop cost together: CPU time an op without calls.
+//! Cost of each workload's generator and the engine's loop: CPU time per op without calls.
 //!
-//! `cargo bench -p fsdyno-engine --bench null` runs every workload of the table with its own
-//! parameters, only smaller, through the null issuer. The workloads take turns, and a figure is the
-//! median over the rounds, so that what disturbs a shared machine disturbs all alike. It is CPU time
-//! of the process, hence right for workloads of many threads too. Promised are at most 100 ns.
+//! `cargo bench -p fsdyno-engine --bench null` runs every workload with its default
+//! parameters, only smaller, with the null issuer. The workloads take turns, and a figure is the
+//! median over the rounds, so that disturbances of a shared machine affect all alike. It is CPU time
+//! of the process, hence also right for workloads of many threads. The promised maximum is 100 ns.
 
-#![allow(clippy::unwrap_used, reason = "a bench tells its mistakes by stopping")]
+#![allow(clippy::unwrap_used, reason = "a bench reports errors by panicking")]
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use fsdyno_workload::{Contents, Setting, Workload};
 
 const ROUNDS: usize = 15;
 
-/// What makes a workload small enough for many rounds; the others are small by themselves.
+/// Parameters that make a workload small enough for many rounds; the others are small by default.
 const SMALLER: &[(&str, &str, &str)] = &[
     ("dirops", "files", "20000"),
     ("tarball", "files", "20000"),
@@ -29,7 +29,7 @@ const SMALLER: &[(&str, &str, &str)] = &[
     ("postmark", "transactions", "10000"),
 ];
 
-/// What is promised.
+/// Promised maximum.
 const LIMIT: f64 = 100.0;
 
 fn main() {
@@ -46,7 +46,7 @@ fn main() {
             times.extend(an_op(work.as_ref(), &contents));
         }
     }
-    println!("{:14} {:>10} {:>10} {:>10}", "CPU ns an op", "median", "least", "most");
+    println!("{:14} {:>10} {:>10} {:>10}", "CPU ns/op", "median", "least", "most");
     for (kind, _, times) in &mut rows {
         times.sort_by(f64::total_cmp);
         match times.as_slice() {
@@ -61,7 +61,7 @@ fn main() {
     }
 }
 
-/// The workload with its own parameters, smaller where it can be.
+/// The workload with its default parameters, smaller if possible.
 fn build(kind: &Kind) -> Result<Box<dyn Workload>, String> {
     let mine = SMALLER.iter().filter(|(name, ..)| *name == kind.name);
     let set: Vec<(&str, &str)> = mine.map(|(_, key, value)| (*key, *value)).collect();
@@ -69,7 +69,7 @@ fn build(kind: &Kind) -> Result<Box<dyn Workload>, String> {
     kind.build(&params, &Setting::seed(1)).map_err(|error| error.to_string())
 }
 
-/// CPU nanoseconds an op over all phases; none where nothing is issued.
+/// CPU nanoseconds per op over all phases; none if no op is issued.
 fn an_op(work: &dyn Workload, contents: &Arc<Contents>) -> Option<f64> {
     let root = std::fs::File::open("/").unwrap();
     let (mut ops, mut time) = (0, 0);

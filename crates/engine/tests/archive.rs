@@ -1,4 +1,4 @@
-//! An archive that GNU tar made, unpacked by the engine and by GNU tar itself: the trees are equal.
+//! Unpacks an archive of GNU tar with the engine and with GNU tar itself: the trees must be equal.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -15,7 +15,7 @@ use fsdyno_engine::{Recorder, run_phase, verify};
 use fsdyno_record::plan::VerifyMode;
 use fsdyno_workload::{Contents, Input, Setting, Share, workloads};
 
-/// A tree with something of everything, no time of which is now.
+/// A tree with every kind of file, all with old times.
 fn make(root: &Path) {
     fs::create_dir_all(root.join("d/deep/deeper")).unwrap();
     fs::create_dir(root.join("private")).unwrap();
@@ -44,7 +44,7 @@ fn make(root: &Path) {
     assert!(Command::new("sh").args(["-c", touch]).current_dir(root).status().unwrap().success());
 }
 
-/// What is to be equal of one path: mode, seconds, links, size or target, contents.
+/// The compared properties of one path: mode, seconds, links, size or target, contents.
 type Seen = (u32, i64, u64, Vec<u8>);
 
 fn look(root: &Path, below: &Path, seen: &mut BTreeMap<String, Seen>) {
@@ -74,7 +74,7 @@ fn tree(root: &Path) -> BTreeMap<String, Seen> {
 }
 
 #[test]
-fn the_engine_leaves_what_gnu_tar_leaves() {
+fn the_engine_makes_the_same_tree_as_gnu_tar() {
     let version = Command::new("tar").arg("--version").output();
     let gnu = version.is_ok_and(|output| output.stdout.starts_with(b"tar (GNU tar)"));
     // SAFETY: takes nothing and cannot fail.
@@ -108,7 +108,7 @@ fn the_engine_leaves_what_gnu_tar_leaves() {
     }
 }
 
-/// Extracts, verifies every byte, and leaves it there.
+/// Extracts the archive, verifies every byte, and leaves the tree.
 fn unpack(folder: &Path, bytes: &[u8]) {
     let input = Some(Input::new(bytes.to_vec()));
     let kind = workloads::find("tarball").unwrap();

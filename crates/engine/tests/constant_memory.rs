@@ -1,7 +1,7 @@
-//! However many files a workload of a closed form has, the instrument's memory is the same.
+//! The instrument's memory does not depend on the number of files of a workload with a closed form.
 //!
-//! Each workload runs in a child of its own, whose peak memory is asked of the kernel at the end: all
-//! its ops are generated and counted, and each path that is made is looked up as the verifier does.
+//! Each workload runs in its own child, whose peak memory the kernel reports at the end: all
+//! its ops are generated and counted, and each created path is looked up as by the verifier.
 //! With a million files always, with a hundred million if FSDYNO_TEST=full.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
@@ -15,11 +15,11 @@ use fsdyno_workload::workload::Tree;
 use fsdyno_workload::{Call, DirSlot, ExpectedKind, Op, Share};
 use script::build;
 
-/// A workload with what makes it of a million files at least, and of a hundred million.
+/// A workload with the parameters for at least a million files, and for a hundred million.
 type Closed =
     (&'static str, &'static [(&'static str, &'static str)], [(&'static str, &'static str); 2]);
 
-/// The workloads of a closed form.
+/// The workloads with a closed form.
 const CLOSED: &[Closed] = &[
     (
         "dirops",
@@ -32,10 +32,10 @@ const CLOSED: &[Closed] = &[
     ("many-files", &[("widths", "100/100")], [("files", "100"), ("files", "10000")]),
 ];
 
-/// Most memory that the child may ever have had, in KiB.
+/// Maximum peak memory of the child, in KiB.
 const LIMIT: u64 = 64 << 10;
 
-/// What tells the child its work.
+/// The environment variable that names the child's workload.
 const TASK: &str = "FSDYNO_MEMORY_TASK";
 
 #[test]
@@ -48,11 +48,11 @@ fn a_workload_of_a_closed_form_takes_no_more_memory_for_more_files() {
                 .env(TASK, format!("{name} {size}"))
                 .output()
                 .unwrap();
-            let said = String::from_utf8_lossy(&child.stdout).into_owned();
+            let text = String::from_utf8_lossy(&child.stdout).into_owned();
             let errors = String::from_utf8_lossy(&child.stderr);
-            assert!(child.status.success(), "{name} {key}={value}: {said}{errors}");
+            assert!(child.status.success(), "{name} {key}={value}: {text}{errors}");
             let figure = |what: &str| -> u64 {
-                let rest = said.split_once(what).unwrap().1;
+                let rest = text.split_once(what).unwrap().1;
                 rest.split_whitespace().next().unwrap().parse().unwrap()
             };
             let (files, memory) = (figure("\nfiles "), figure("\nmemory "));
@@ -93,13 +93,13 @@ fn the_child() {
     println!("\nfiles {files}\nmemory {}", peak.trim().trim_end_matches(" kB"));
 }
 
-/// Makes no calls, and looks up in the tree whatever is made.
+/// Makes no calls, and looks up every created path in the tree.
 struct LookUp<'a> {
     tree: Box<dyn Tree + 'a>,
     /// Paths of the open directories.
     dirs: Vec<Vec<u8>>,
     made: u64,
-    /// Whether there was something that only a file system can expand.
+    /// True if an op was expanded.
     expanded: bool,
 }
 

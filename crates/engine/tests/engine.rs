@@ -1,4 +1,4 @@
-//! The engine on a real directory: every call once, what verification finds, what failures say.
+//! Tests the engine on a real directory: every call, the findings of verification, the texts of failures.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -125,7 +125,7 @@ fn every_call_does_what_its_name_says() {
     assert_eq!(recorder.ops().values().map(|stats| stats.count).sum::<u64>(), outcome.ops);
     let time: u64 = recorder.ops().values().map(|stats| stats.total_ns.0).sum();
     assert_eq!(time, outcome.returned.since(outcome.started).0, "latencies add up to the phase");
-    assert_eq!(recorder.ops().len(), OpKind::ALL.len(), "every kind was there");
+    assert_eq!(recorder.ops().len(), OpKind::ALL.len(), "every kind occurs");
 
     let file = folder.path().join("d/a");
     assert_eq!(fs::read(&file).unwrap(), contents().slice(payload(0, 6000)));
@@ -149,7 +149,7 @@ fn a_write_above_one_mebibyte_is_written_whole() {
 }
 
 #[test]
-fn a_failure_says_what_where_why_and_when() {
+fn a_failure_names_the_op_the_path_the_cause_and_the_op_count() {
     let folder = tempfile::tempdir().unwrap();
     let mut ops = create("x").to_vec();
     ops.push(op(Call::Unlink { dir: ROOT }, "no/f00017"));
@@ -175,7 +175,7 @@ fn a_failure_below_an_open_directory_gives_the_whole_path() {
 
 #[test]
 fn a_full_device_is_named_and_has_a_hint() {
-    // Every write to /dev/full fails with ENOSPC, whatever file system is below.
+    // Every write to /dev/full fails with ENOSPC, on any file system.
     let payload = Payload { id: 0, offset: 0, length: 100 };
     let ops = vec![
         op(Call::Open { dir: ROOT, file: FILE, flags: WRITE }, "full"),
@@ -187,7 +187,7 @@ fn a_full_device_is_named_and_has_a_hint() {
 }
 
 #[test]
-fn a_call_that_must_fail_and_does_not_is_a_failure_too() {
+fn a_call_that_succeeds_unexpectedly_is_a_failure_too() {
     let folder = tempfile::tempdir().unwrap();
     let mkdir = |expect| Op { expect, ..op(Call::Mkdir { dir: ROOT, mode: 0o755 }, "d") };
     let ops = vec![mkdir(Expect::Success), mkdir(Expect::Exists), mkdir(Expect::Missing)];
@@ -198,11 +198,11 @@ fn a_call_that_must_fail_and_does_not_is_a_failure_too() {
     );
     let ops = vec![Op { expect: Expect::Exists, ..create("new")[0].clone() }];
     let failure = issue(folder.path(), ops).0.unwrap_err();
-    assert!(failure.to_string().contains("though the workload says that it fails"));
+    assert!(failure.to_string().contains("though the workload expects it to fail"));
 }
 
 #[test]
-fn a_slot_that_nothing_is_open_in_is_a_bad_descriptor() {
+fn an_empty_slot_is_a_bad_descriptor() {
     let folder = tempfile::tempdir().unwrap();
     for call in [
         Call::Close { file: FileSlot(60_000) },
@@ -216,7 +216,7 @@ fn a_slot_that_nothing_is_open_in_is_a_bad_descriptor() {
 }
 
 #[test]
-fn a_phase_that_failed_leaves_no_descriptor_open() {
+fn a_failed_phase_leaves_no_descriptor_open() {
     let folder = tempfile::tempdir().unwrap();
     let open = || {
         let links = fs::read_dir("/proc/self/fd").unwrap();
@@ -234,7 +234,7 @@ fn a_phase_that_failed_leaves_no_descriptor_open() {
 }
 
 #[test]
-fn thinking_is_in_the_phase_and_not_in_the_latency() {
+fn think_time_counts_to_the_phase_and_not_to_a_latency() {
     let folder = tempfile::tempdir().unwrap();
     let think = Nanos(20_000_000);
     let ops = vec![Op { think, ..create("f")[0].clone() }];
@@ -274,7 +274,7 @@ fn verified(path: &Path, work: &dyn Workload, phase: usize, mode: VerifyMode) ->
         .unwrap()
 }
 
-/// What was recorded of the kinds that the workload counts.
+/// The recorded counts of the kinds that the workload counts.
 fn counted(work: &dyn Workload, phase: usize, recorder: &Recorder) -> bool {
     let counts = recorder.counts();
     work.counts(phase, 1).iter().all(|(kind, count)| counts.get(kind) == Some(count))
@@ -311,7 +311,7 @@ fn every_workload_runs_for_real_with_its_exact_counts_and_leaves_its_tree() {
 }
 
 #[test]
-fn without_calls_the_null_issuer_makes_the_same_account() {
+fn the_null_issuer_counts_the_same_ops_without_calls() {
     let work = build("tarball", &[("files", "200"), ("order", "random")]);
     for phase in 0..2 {
         assert!(counted(work.as_ref(), phase, &run(work.as_ref(), phase, &mut Null)));
@@ -328,7 +328,7 @@ fn a_directory_of_many_blocks_is_removed_whole() {
     }
     let call = Call::RemoveTree { dir: ROOT, order: RemoveOrder::Readdir };
     let (outcome, recorder) = issue(folder.path(), vec![op(call, "t")]);
-    assert_eq!(outcome.unwrap().removals, 1, "the books allow for what only it can know");
+    assert_eq!(outcome.unwrap().removals, 1, "the expected counts allow for unpredictable calls");
     assert_eq!(recorder.counts()[&OpKind::Unlink], 5000);
     assert_eq!(recorder.counts()[&OpKind::Rmdir], 4);
     assert!(recorder.counts()[&OpKind::Readdir] > 5);
@@ -352,14 +352,14 @@ fn a_removal_that_is_synced_syncs_the_directory_after_each_file() {
 }
 
 #[test]
-fn a_tree_that_is_not_there_cannot_be_removed() {
+fn a_missing_tree_cannot_be_removed() {
     let folder = tempfile::tempdir().unwrap();
     let call = Call::RemoveTree { dir: ROOT, order: RemoveOrder::Name };
     let failure = issue(folder.path(), vec![op(call, "t")]).0.unwrap_err();
     assert_eq!(failure.to_string(), "open t: No such file or directory (ENOENT) after 0 ops");
 }
 
-/// Extracts 100 files, spoils something, and gives the sentences of the verifier.
+/// Extracts 100 files, spoils them, and returns the verifier's findings.
 fn spoiled(mode: VerifyMode, spoil: impl Fn(&Path)) -> (u64, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let work = build("tarball", &[("files", "100"), ("directories", "2"), ("size", "5000")]);
@@ -370,7 +370,7 @@ fn spoiled(mode: VerifyMode, spoil: impl Fn(&Path)) -> (u64, Vec<String>) {
     (report.problems, report.examples)
 }
 
-/// Gives a file other bytes and its old time of modification, which a verifier looks at too.
+/// Replaces a file's bytes and restores its modification time, which the verifier checks too.
 fn overwrite(path: &Path, bytes: &[u8]) {
     let modified = fs::metadata(path).unwrap().modified().unwrap();
     fs::write(path, bytes).unwrap();
@@ -378,12 +378,12 @@ fn overwrite(path: &Path, bytes: &[u8]) {
 }
 
 #[test]
-fn whatever_is_wrong_on_disk_is_found_and_told() {
+fn every_fault_on_disk_is_found_and_reported() {
     let full = |spoil: fn(&Path)| spoiled(VerifyMode::Full, spoil);
     assert_eq!(full(|_| {}), (0, vec![]));
     assert_eq!(
         full(|at| fs::remove_file(at.join("t/d0/f07")).unwrap()),
-        (1, vec!["1 of 100 files are lost".into()])
+        (1, vec!["1 of 100 files are missing".into()])
     );
     assert_eq!(
         full(|at| fs::write(at.join("t/extra"), b"").unwrap()),
@@ -391,7 +391,7 @@ fn whatever_is_wrong_on_disk_is_found_and_told() {
     );
     assert_eq!(
         full(|at| fs::rename(at.join("t/d0/f07"), at.join("t/d1/f07")).unwrap()),
-        (2, vec!["t/d1/f07: should not be there".into(), "1 of 100 files are lost".into()])
+        (2, vec!["t/d1/f07: should not be there".into(), "1 of 100 files are missing".into()])
     );
     assert_eq!(
         full(|at| {
@@ -405,7 +405,7 @@ fn whatever_is_wrong_on_disk_is_found_and_told() {
         full(|at| overwrite(&at.join("t/d0/f00"), b"short")),
         (1, vec!["t/d0/f00: is 5 bytes long, not 5000".into()])
     );
-    // Its mode and its time are not those of the file either.
+    // Its mode and its time also differ from those of the file.
     let (problems, examples) = full(|at| {
         fs::remove_file(at.join("t/d0/f00")).unwrap();
         fs::create_dir(at.join("t/d0/f00")).unwrap();
@@ -430,7 +430,7 @@ fn whatever_is_wrong_on_disk_is_found_and_told() {
 }
 
 #[test]
-fn names_looks_at_no_byte_and_a_sample_at_some() {
+fn names_mode_reads_no_byte_and_sampled_mode_some() {
     let spoil = |at: &Path| {
         for number in 0..50 {
             overwrite(&at.join(format!("t/d0/f{number:02}")), &[0; 5000]);
@@ -447,7 +447,7 @@ fn names_looks_at_no_byte_and_a_sample_at_some() {
 }
 
 #[test]
-fn many_problems_are_counted_and_ten_are_told() {
+fn many_problems_are_counted_and_ten_are_reported() {
     let (problems, examples) = spoiled(VerifyMode::Full, |at| {
         for number in 0..30 {
             fs::write(at.join(format!("t/d0/x{number}")), b"").unwrap();
@@ -457,7 +457,7 @@ fn many_problems_are_counted_and_ten_are_told() {
 }
 
 #[test]
-fn a_folder_that_may_not_be_written_says_so() {
+fn a_read_only_folder_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o555)).unwrap();
     if fs::write(folder.path().join("probe"), b"").is_ok() {

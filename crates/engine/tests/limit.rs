@@ -1,4 +1,4 @@
-//! Phases that end when their time is up, and ops with a due time, on a real directory.
+//! Tests phases with a time limit, and ops with a due time, on a real directory.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -28,8 +28,8 @@ fn root(path: &Path) -> OwnedFd {
     File::open(path).unwrap().into()
 }
 
-/// Runs both phases, checks counts and tree of what was done, and hands back how long churn took and
-/// how many operations there were.
+/// Runs both phases, checks their counts and tree, and returns the duration of churn and its
+/// number of operations.
 fn run(set: &[(&str, &str)], threads: u32, issuer: IssuerPlan) -> (Nanos, u64) {
     let folder = tempfile::tempdir().unwrap();
     let (work, contents) = (build(set), Arc::new(Contents::new(5)));
@@ -64,19 +64,19 @@ fn run(set: &[(&str, &str)], threads: u32, issuer: IssuerPlan) -> (Nanos, u64) {
 }
 
 #[test]
-fn a_phase_with_a_limit_ends_in_time_and_its_books_and_tree_are_exact() {
+fn a_phase_with_a_limit_ends_in_time_and_its_counts_and_tree_are_exact() {
     for threads in [1, 3] {
         let set = [("files", "300"), ("seconds", "1"), ("fsync", "2")];
         let (elapsed, operations) = run(&set, threads, IssuerPlan::Sync);
         assert!(elapsed >= Nanos(1_000_000_000), "{elapsed:?}");
-        // Without the limit it would go on for hours; the machine may be busy for a while.
+        // Without the limit it would run for hours; the machine may be busy for a while.
         assert!(elapsed < Nanos(120_000_000_000), "{elapsed:?}");
         assert!(operations > 0, "{operations}");
     }
 }
 
 #[test]
-fn without_a_limit_all_operations_are_done_by_however_many_threads() {
+fn without_a_limit_any_number_of_threads_does_all_operations() {
     for threads in [1, 2, 5] {
         let (_, operations) = run(&[("files", "200"), ("ops", "999")], threads, IssuerPlan::Sync);
         assert_eq!(operations, 999);
@@ -84,7 +84,7 @@ fn without_a_limit_all_operations_are_done_by_however_many_threads() {
 }
 
 #[test]
-fn a_rate_is_kept_by_all_threads_together() {
+fn all_threads_together_have_the_requested_rate() {
     for (threads, issuer) in [(1, IssuerPlan::Sync), (3, IssuerPlan::Sync)] {
         let set = [("files", "200"), ("ops", "201"), ("rate", "1000"), ("size", "100")];
         let (elapsed, operations) = run(&set, threads, issuer);
@@ -94,7 +94,7 @@ fn a_rate_is_kept_by_all_threads_together() {
 }
 
 #[test]
-fn io_uring_keeps_limit_and_rate_too() {
+fn io_uring_observes_limit_and_rate_too() {
     if let Err(error) = fsdyno_engine::issue::uring::probe() {
         eprintln!("skipped: {error}");
         return;
@@ -107,7 +107,7 @@ fn io_uring_keeps_limit_and_rate_too() {
     assert!(elapsed >= Nanos(200_000_000), "{elapsed:?}");
 }
 
-/// Answers at once, but the first call takes 50 ms.
+/// Returns at once, except that the first call takes 50 ms.
 struct SlowFirst(bool);
 
 impl Issuer for SlowFirst {
@@ -132,7 +132,7 @@ impl OpSource for List {
 }
 
 #[test]
-fn what_waits_for_a_slow_op_is_as_late_as_its_caller_finds_it() {
+fn the_latency_of_a_due_op_includes_its_wait_for_a_slow_op() {
     let at = |due, call| Op { call, due: Nanos(due), ..Op::default() };
     let stat = Call::Stat { dir: DirSlot::ROOT };
     let ops = vec![
@@ -146,11 +146,11 @@ fn what_waits_for_a_slow_op_is_as_late_as_its_caller_finds_it() {
     let outcome = run_phase(source, &mut SlowFirst(true), &mut recorder, &mut |_| {}).unwrap();
     let took = |kind| recorder.ops()[&kind].total_ns;
     assert!(took(OpKind::Stat) >= Nanos(40_000_000), "due after 10 ms, issued after 50");
-    // What follows without a due time is counted from the return of the op before.
+    // The latency of an op without a due time starts at the return of the previous op.
     assert!(took(OpKind::Unlink) < Nanos(30_000_000), "{:?}", took(OpKind::Unlink));
     assert!(outcome.returned.since(outcome.started) >= Nanos(100_000_000));
-    assert!(took(OpKind::Symlink) < Nanos(90_000_000), "not counted while it was waited for");
-    assert!(outcome.think_time > Nanos(0), "the wait is no work");
+    assert!(took(OpKind::Symlink) < Nanos(90_000_000), "the wait is not counted");
+    assert!(outcome.think_time > Nanos(0), "the wait is think time");
 }
 
 /// A file system without fallocate; everything else succeeds.
@@ -171,7 +171,7 @@ impl Issuer for NoFallocate {
 }
 
 #[test]
-fn what_knows_another_way_goes_on_where_a_call_is_unknown_and_the_rest_fails() {
+fn a_source_with_a_fallback_continues_after_an_unsupported_call_and_others_fail() {
     let kind = workloads::find("bigfile").unwrap();
     let build =
         |set: &[(&str, &str)]| kind.build(&kind.resolve(set).unwrap(), &Setting::seed(5)).unwrap();

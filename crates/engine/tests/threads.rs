@@ -1,4 +1,4 @@
-//! Phases of many threads on a real directory: who waits for whom, what one failure does to all.
+//! Tests phases of many threads on a real directory: waits between threads, and the effect of a failure.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -69,31 +69,31 @@ fn more_threads_than_files_do_no_harm() {
 }
 
 #[test]
-fn a_phase_of_one_thread_stays_one_whatever_is_asked() {
+fn a_phase_of_one_thread_stays_one_whatever_is_requested() {
     prove("tarball", &[("files", "50"), ("order", "random")], 8, "sync");
 }
 
 #[test]
-fn an_op_waits_for_what_it_needs_and_the_wait_is_in_no_latency() {
+fn an_op_waits_for_another_and_the_wait_is_in_no_latency() {
     let folder = tempfile::tempdir().unwrap();
     let late = Nanos(200_000_000);
     let mut first = create("a").to_vec();
     first[0].think = late;
-    // The name is there only after the first op of the other thread.
+    // The name exists only after the first op of the other thread.
     let script = Script(vec![first, vec![after(0, 1, stat("a"))]]);
     let done = run_script(&script, folder.path()).unwrap();
     let outcome = done.outcome;
     let elapsed = outcome.returned.since(outcome.started);
     assert!(elapsed >= late && outcome.think_time >= late, "{outcome:?}");
-    // However slow the machine is, the second thread did not count the time in which the first slept.
+    // Even on a slow machine, the second thread does not count the sleep of the first.
     let stats = &done.into_recorder().ops()[&OpKind::Stat];
     assert!(stats.total_ns <= Nanos(elapsed.0 - late.0 / 2), "{:?} of {elapsed:?}", stats.total_ns);
 }
 
 #[test]
-fn two_threads_pass_the_ball_a_thousand_times() {
-    // Each op of one needs the op before it of the other. A wake-up may be missed for once, which the
-    // safety net of the progress mends; where waking does not work, the net has to mend most.
+fn two_threads_wait_for_each_other_a_thousand_times() {
+    // Each op of one needs the preceding op of the other. A wake-up may be missed occasionally, which the
+    // safety net repairs; if waking did not work, the net would have to repair most.
     let folder = tempfile::tempdir().unwrap();
     let rounds = 1000u64;
     let name = |thread: u32| if thread == 0 { ("a", "b") } else { ("b", "a") };
@@ -124,7 +124,7 @@ fn two_threads_pass_the_ball_a_thousand_times() {
 }
 
 #[test]
-fn threads_that_wait_for_each_other_for_ever_are_an_error_and_no_hang() {
+fn a_deadlock_of_threads_is_an_error_and_not_a_hang() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script(vec![vec![after(1, 1, stat("."))], vec![after(0, 1, stat("."))]]);
     let failure = failure(run_script(&script, folder.path()));
@@ -144,7 +144,7 @@ fn waiting_for_a_thread_that_ended_too_early_is_an_error() {
 }
 
 #[test]
-fn the_calls_of_an_expanded_op_count_for_who_waits() {
+fn the_calls_of_an_expanded_op_count_for_waiting_threads() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("d")).unwrap();
     // A scan of an empty directory is open, getdents64 with `.` and `..`, getdents64, close.
@@ -156,7 +156,7 @@ fn the_calls_of_an_expanded_op_count_for_who_waits() {
 #[test]
 fn one_failure_stops_all_threads_and_is_the_one_reported() {
     let folder = tempfile::tempdir().unwrap();
-    // The long one has its last op only after hours, so that it ends by the failure or not at all.
+    // The long one has its last op only after hours, so it ends only by the failure.
     let mut endless = vec![stat("."); 20_000];
     endless.push(Op { due: Nanos(36_000_000_000_000), ..stat("never") });
     let mut wrong = vec![stat("."); 100];
@@ -170,7 +170,7 @@ fn one_failure_stops_all_threads_and_is_the_one_reported() {
 }
 
 #[test]
-fn a_failure_is_seen_by_who_sleeps_or_computes_for_hours() {
+fn a_failure_ends_sleeps_and_computations_of_hours() {
     let hours = Nanos(36_000_000_000_000);
     let stat = stat(".");
     let later = [
@@ -196,7 +196,7 @@ fn a_failure_is_seen_by_who_sleeps_or_computes_for_hours() {
 }
 
 #[test]
-fn a_sleep_that_is_cut_is_no_shorter() {
+fn a_sleep_in_parts_has_the_full_length() {
     let folder = tempfile::tempdir().unwrap();
     let think = Nanos(2_100_000_000);
     for issuer in ["sync", "io_uring:1"] {
@@ -206,7 +206,7 @@ fn a_sleep_that_is_cut_is_no_shorter() {
         }
         let (late, due) = (Op { think, ..stat(".") }, Op { due: think, ..stat(".") });
         let done = run(&Script(vec![vec![late], vec![due]]), 0, 1, issuer, folder.path()).unwrap();
-        // Both have slept, the second one a little less, for it is due from the start of the phase.
+        // Both have slept, the second one slightly less, since its due time counts from the start of the phase.
         let outcome = done.outcome;
         assert!(outcome.think_time >= Nanos(think.0 + think.0 / 2), "{outcome:?}");
         assert!(outcome.returned.since(outcome.started) >= think, "{outcome:?}");
@@ -214,7 +214,7 @@ fn a_sleep_that_is_cut_is_no_shorter() {
 }
 
 #[test]
-fn an_expanded_op_sees_a_stop_after_the_call_that_it_is_in() {
+fn an_expanded_op_stops_after_its_current_call() {
     // The stop comes with the first tick, in the 256th call: a status, a read of the second of two
     // for each file, and the close of a directory.
     let (read, order) = (Some(100), RemoveOrder::Readdir);
@@ -244,9 +244,9 @@ fn an_expanded_op_sees_a_stop_after_the_call_that_it_is_in() {
 }
 
 #[test]
-fn what_cannot_begin_is_named_and_has_a_hint() {
+fn an_error_at_the_start_is_named_and_has_a_hint() {
     let open = |errno| std::io::Error::from_raw_os_error(errno);
-    let error = PhaseError::Start("open it again", open(libc::EMFILE));
+    let error = PhaseError::Start("reopen it", open(libc::EMFILE));
     assert_eq!(error.to_string(), "open it again: Too many open files (EMFILE)");
     assert!(error.hint().unwrap().contains("limit of open files"));
     let error = PhaseError::Start("io_uring", std::io::Error::other("none here"));
@@ -277,7 +277,7 @@ fn a_panic_at_the_start_leaves_no_thread_at_the_gate() {
 }
 
 #[test]
-fn the_beat_tells_the_sum_of_all_threads() {
+fn a_tick_reports_the_sum_of_all_threads() {
     let work = build("dirops", &[("files", "5000")]);
     let folder = tempfile::tempdir().unwrap();
     let (root, contents, most) = (root(folder.path()), contents(), AtomicU64::new(0));
@@ -352,7 +352,7 @@ fn injected(errno: i32) -> Failure {
 }
 
 #[test]
-fn a_fault_in_mid_run_says_op_path_and_how_far_all_were() {
+fn a_fault_during_a_run_names_op_path_and_the_ops_of_all_threads() {
     for (errno, text) in [
         (libc::ENOSPC, "No space left on device (ENOSPC)"),
         (libc::EIO, "Input/output error (EIO)"),
@@ -367,7 +367,7 @@ fn a_fault_in_mid_run_says_op_path_and_how_far_all_were() {
     assert!(injected(libc::EDQUOT).hint().unwrap().contains("quota"));
 }
 
-/// The first rank goes on until it is asked to finish; the second makes fifty calls.
+/// The first rank continues until `finish` is called; the second makes fifty calls.
 struct Ends;
 
 struct Stats {
@@ -421,7 +421,7 @@ impl Workload for Ends {
 }
 
 #[test]
-fn who_would_go_on_for_ever_is_asked_to_finish_when_the_other_has_ended() {
+fn an_endless_rank_finishes_when_the_other_has_ended() {
     for issuer in ["sync", "io_uring:4"] {
         let done = no_hang(move || {
             let folder = tempfile::tempdir().unwrap();

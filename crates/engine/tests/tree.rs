@@ -1,5 +1,5 @@
-//! Copying, packing and unpacking trees for real: what comes out is what went in, GNU tar reads the
-//! archive, and what is wrong is told.
+//! Copies, packs and unpacks real trees: the results equal the originals, GNU tar reads the
+//! archive, and faults are reported.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -57,7 +57,7 @@ fn one(path: &Path, call: Call, name: &str, other: &str) -> (Result<Outcome, Fai
 }
 
 #[test]
-fn every_phase_makes_exactly_its_calls_and_leaves_its_trees_to_the_last_byte() {
+fn every_phase_makes_its_exact_calls_and_leaves_its_exact_trees() {
     for size in ["mix", "0", "10240", "140000"] {
         let folder = tempfile::tempdir().unwrap();
         let set = [("trees", "2"), ("files", "80"), ("directories", "30"), ("size", size)];
@@ -104,17 +104,17 @@ fn gnu_tar_finds_no_difference_between_the_archive_and_the_tree() {
         Ok(output) => output,
         Err(error) => return println!("skipped: tar: {error}"),
     };
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    // Owners are none of the archive's business: it says 0, and the tree belongs to whoever tests.
-    let differences: Vec<&str> = said.lines().filter(|line| !line.contains("id differs")).collect();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    // Owners are not compared: the archive has 0, and the tree belongs to the user.
+    let differences: Vec<&str> = text.lines().filter(|line| !line.contains("id differs")).collect();
     assert_eq!(differences, Vec::<&str>::new());
     let members = Command::new("tar").args(["-tf", "archive.tar"]).current_dir(&folder).output();
-    // 100 files, 40 directories, and the one that holds the trees.
+    // 100 files, 40 directories, and the directory that holds the trees.
     assert_eq!(String::from_utf8(members.unwrap().stdout).unwrap().lines().count(), 141);
 }
 
 #[test]
-fn what_is_unpacked_belongs_below_the_place_that_was_named() {
+fn an_archive_is_unpacked_below_the_named_directory() {
     let folder = after(PACK);
     fs::create_dir(folder.path().join("elsewhere")).unwrap();
     let call = Call::UnpackTree { dir: ROOT, to: ROOT, compute: Nanos(0) };
@@ -123,7 +123,7 @@ fn what_is_unpacked_belongs_below_the_place_that_was_named() {
 }
 
 #[test]
-fn a_spoiled_archive_is_told_and_so_is_one_that_was_cut_off() {
+fn a_spoiled_or_truncated_archive_is_reported() {
     let call = Call::UnpackTree { dir: ROOT, to: ROOT, compute: Nanos(0) };
     let message = |spoil: &dyn Fn(&mut Vec<u8>)| {
         let folder = after(PACK);
@@ -144,7 +144,7 @@ fn a_spoiled_archive_is_told_and_so_is_one_that_was_cut_off() {
 }
 
 #[test]
-fn a_target_that_is_there_is_not_written_over() {
+fn an_existing_target_is_not_overwritten() {
     let folder = after(0);
     fs::create_dir(folder.path().join("copy")).unwrap();
     let failure = one(folder.path(), Call::CopyTree { dir: ROOT, to: ROOT }, "in", "copy");
@@ -158,7 +158,7 @@ fn a_target_that_is_there_is_not_written_over() {
 }
 
 #[test]
-fn what_is_neither_file_nor_directory_is_named_and_not_skipped() {
+fn a_special_file_is_reported_and_not_skipped() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("in")).unwrap();
     symlink("x", folder.path().join("in/link")).unwrap();
@@ -168,7 +168,7 @@ fn what_is_neither_file_nor_directory_is_named_and_not_skipped() {
 }
 
 #[test]
-fn the_time_that_compression_would_take_is_in_the_phase_and_in_no_latency() {
+fn compression_time_is_in_the_phase_and_in_no_latency() {
     let folder = after(0);
     let each = Nanos(2_000_000);
     let call = Call::PackTree { dir: ROOT, to: ROOT, compute: each };

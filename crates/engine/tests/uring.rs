@@ -1,4 +1,4 @@
-//! Phases through io_uring(7) do what the system calls do. Skipped where the kernel has none.
+//! Phases through io_uring(7) do the same as with system calls. Skipped if the kernel lacks io_uring.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -15,7 +15,7 @@ use script::{
     FILE, ROOT, Ranks, SMALL, Script, WRITE, contents, create, no_hang, op, prove, prove_in, run,
 };
 
-/// Whether there is an io_uring; says why not.
+/// Returns true if io_uring is available; else prints the reason.
 fn here() -> bool {
     match uring::probe() {
         Ok(()) => true,
@@ -111,7 +111,7 @@ fn every_call_does_what_its_name_says() {
     let done = issue(folder.path(), ops).unwrap();
     let outcome = done.outcome;
     assert_eq!((outcome.bytes_written, outcome.bytes_read), (Bytes(6020), Bytes(6010)));
-    // The scan is open, two getdents64, close on any file system.
+    // On any file system the scan is open, two getdents64, close.
     assert!(outcome.ops >= calls + 3, "{outcome:?}");
     let file = folder.path().join("d/a");
     assert_eq!(std::fs::read(&file).unwrap(), contents().slice(payload(0, 6000)));
@@ -126,7 +126,7 @@ fn a_write_that_takes_several_calls_is_one_op_and_written_whole() {
     if !here() {
         return;
     }
-    // A slice is at most a mebibyte, so the kernel is asked three times.
+    // A slice is at most a mebibyte, so it takes three calls.
     let folder = tempfile::tempdir().unwrap();
     let payload = Payload { id: 3, offset: 0, length: 3_000_001 };
     let [open, close] = create("big");
@@ -139,29 +139,29 @@ fn a_write_that_takes_several_calls_is_one_op_and_written_whole() {
 }
 
 #[test]
-fn a_failure_says_what_where_why_and_when() {
+fn a_failure_names_the_op_the_path_the_cause_and_the_op_count() {
     if !here() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let mut ops = create("x").to_vec();
     ops.push(op(Call::Unlink { dir: ROOT }, "no/f00017"));
-    let said = issue(folder.path(), ops).err().unwrap().to_string();
-    assert_eq!(said, "unlink no/f00017: No such file or directory (ENOENT) after 2 ops");
+    let text = issue(folder.path(), ops).err().unwrap().to_string();
+    assert_eq!(text, "unlink no/f00017: No such file or directory (ENOENT) after 2 ops");
     let ops = vec![
         op(Call::Open { dir: ROOT, file: FILE, flags: WRITE }, "full"),
         op(Call::Write { file: FILE, payload: Payload { id: 0, offset: 0, length: 9 } }, "full"),
     ];
-    let said = issue(Path::new("/dev"), ops).err().unwrap().to_string();
-    assert_eq!(said, "write full: No space left on device (ENOSPC) after 1 ops");
+    let text = issue(Path::new("/dev"), ops).err().unwrap().to_string();
+    assert_eq!(text, "write full: No space left on device (ENOSPC) after 1 ops");
     for call in [Call::Close { file: FileSlot(9) }, Call::CloseDir { slot: ROOT }] {
-        let said = issue(folder.path(), vec![op(call, "x")]).err().unwrap().to_string();
-        assert!(said.contains("EBADF"), "{said}");
+        let text = issue(folder.path(), vec![op(call, "x")]).err().unwrap().to_string();
+        assert!(text.contains("EBADF"), "{text}");
     }
 }
 
 #[test]
-fn thinking_sleeps_without_holding_up_and_is_in_no_latency() {
+fn think_time_blocks_no_other_rank_and_is_in_no_latency() {
     if !here() {
         return;
     }
@@ -174,7 +174,7 @@ fn thinking_sleeps_without_holding_up_and_is_in_no_latency() {
     let outcome = done.outcome;
     assert!(outcome.think_time >= Nanos(2 * think.0), "{outcome:?}");
     assert!(outcome.returned.since(outcome.started) >= outcome.think_time);
-    // What was slept and computed, however long it took, is in neither latency.
+    // Think time, however long, is in neither latency.
     let elapsed = outcome.returned.since(outcome.started);
     let ops = done.into_recorder().ops();
     let calls = ops[&OpKind::Create].total_ns + ops[&OpKind::Close].total_ns;
@@ -206,45 +206,45 @@ fn several_failures_at_once_end_the_phase_and_leave_nothing_open() {
     if !here() {
         return;
     }
-    // Opens fail where they are handed in, so that all are answered by one call.
-    let said = no_hang(|| {
+    // Opens fail at submission, so one call completes all of them.
+    let text = no_hang(|| {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("there"), b"").unwrap();
         let open =
             |name: &str| op(Call::Open { dir: ROOT, file: FILE, flags: OpenFlags::NONE }, name);
         let lists =
             (0..16).map(|n| vec![open(if n % 2 == 0 { "gone" } else { "there" })]).collect();
-        let said = run(&Ranks(Script(lists)), 0, 1, "io_uring:16", folder.path());
+        let text = run(&Ranks(Script(lists)), 0, 1, "io_uring:16", folder.path());
         let there = folder.path().join("there");
         let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
         let open = links.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == there));
-        assert_eq!(open.count(), 0, "what was opened is closed");
-        said.err().unwrap().to_string()
+        assert_eq!(open.count(), 0, "all opened files are closed");
+        text.err().unwrap().to_string()
     });
-    assert!(said.starts_with("open gone: No such file or directory (ENOENT) after "), "{said}");
+    assert!(text.starts_with("open gone: No such file or directory (ENOENT) after "), "{text}");
 }
 
 #[test]
-fn a_failure_ends_a_ring_whose_other_ranks_go_on() {
+fn a_failure_ends_a_ring_with_other_active_ranks() {
     if !here() {
         return;
     }
-    let said = no_hang(|| {
+    let text = no_hang(|| {
         let folder = tempfile::tempdir().unwrap();
         let mut lists = vec![vec![op(Call::Stat { dir: ROOT }, "."); 5000]; 7];
         lists.push(vec![op(Call::Unlink { dir: ROOT }, "gone")]);
-        let said = run(&Ranks(Script(lists)), 0, 1, "io_uring:8", folder.path());
-        said.err().unwrap().to_string()
+        let text = run(&Ranks(Script(lists)), 0, 1, "io_uring:8", folder.path());
+        text.err().unwrap().to_string()
     });
-    assert!(said.starts_with("unlink gone: No such file or directory (ENOENT)"), "{said}");
+    assert!(text.starts_with("unlink gone: No such file or directory (ENOENT)"), "{text}");
 }
 
 #[test]
-fn no_rank_is_lost_that_waits_for_one_of_another_thread() {
+fn no_rank_that_waits_for_another_thread_is_lost() {
     if !here() {
         return;
     }
-    // What 31 ranks of the second thread wait for comes while that thread looks for it.
+    // The condition of 31 ranks of the second thread is met while that thread checks it.
     let depth = 32u32;
     let folder = tempfile::tempdir().unwrap();
     let stat = op(Call::Stat { dir: ROOT }, ".");

@@ -1,4 +1,4 @@
-//! The verifier against a directory that was spoiled on purpose: each fault is found and named.
+//! Tests the verifier on directories with planted faults: each fault is found and named.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -15,7 +15,7 @@ use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::trial::VerifyReport;
 use fsdyno_workload::{Contents, Expected, ExpectedKind, Links, Payload, Tree};
 
-/// A tree by hand, with everything that a tree may hold.
+/// A handmade tree with every kind of file.
 struct Known(BTreeMap<&'static str, Expected>);
 
 const MTIME: i64 = 1_000_000_000;
@@ -95,14 +95,14 @@ fn set_mtime(path: &Path, seconds: i64) {
     fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// Writes one of the files `a`, `b`, `c`, whole and with its attributes.
+/// Writes one of the files `a`, `b`, `c`, with its attributes.
 fn put(path: &Path, id: u64) {
     fs::write(path, bytes(content(id))).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o640)).unwrap();
     set_mtime(path, MTIME);
 }
 
-/// The tree as it must be.
+/// Makes the expected tree.
 fn make(at: &Path) {
     fs::create_dir(at.join("d")).unwrap();
     fs::set_permissions(at.join("d"), fs::Permissions::from_mode(0o750)).unwrap();
@@ -121,7 +121,7 @@ fn check(at: &Path) -> VerifyReport {
     verify(root.as_fd(), &known(), contents(), VerifyMode::Full, 5, &mut |_| {}).unwrap()
 }
 
-/// How many differences there are after `spoil`, and their sentences in order.
+/// The number of differences after `spoil`, and their sentences in order.
 fn spoiled(spoil: impl Fn(&Path)) -> (u64, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path());
@@ -140,13 +140,13 @@ fn flip(path: &Path, at: usize) {
     set_mtime(path, mtime);
 }
 
-/// One sentence for each.
-fn said(sentences: &[&str]) -> (u64, Vec<String>) {
+/// The expected findings, one sentence each.
+fn findings(sentences: &[&str]) -> (u64, Vec<String>) {
     (sentences.len() as u64, sentences.iter().map(|sentence| sentence.to_string()).collect())
 }
 
 #[test]
-fn a_tree_as_it_must_be_has_no_problem_and_is_read_whole() {
+fn the_expected_tree_has_no_problem_and_is_read_completely() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path());
     let report = check(folder.path());
@@ -157,15 +157,15 @@ fn a_tree_as_it_must_be_has_no_problem_and_is_read_whole() {
 
 #[test]
 fn a_lost_an_extra_and_a_renamed_file_are_found() {
-    let lost = "1 of 7 files are lost";
-    assert_eq!(spoiled(|at| fs::remove_file(at.join("d/b")).unwrap()), said(&[lost]));
+    let lost = "1 of 7 files are missing";
+    assert_eq!(spoiled(|at| fs::remove_file(at.join("d/b")).unwrap()), findings(&[lost]));
     assert_eq!(
         spoiled(|at| fs::write(at.join("d/x"), b"").unwrap()),
-        said(&["d/x: should not be there"])
+        findings(&["d/x: should not be there"])
     );
     assert_eq!(
         spoiled(|at| fs::rename(at.join("d/b"), at.join("d/bb")).unwrap()),
-        said(&[lost, "d/bb: should not be there"])
+        findings(&[lost, "d/bb: should not be there"])
     );
 }
 
@@ -173,24 +173,28 @@ fn a_lost_an_extra_and_a_renamed_file_are_found() {
 fn a_lost_an_extra_and_a_misplaced_directory_are_found() {
     assert_eq!(
         spoiled(|at| fs::remove_dir_all(at.join("e")).unwrap()),
-        (5, vec!["1 of 2 directories are lost".into(), "4 of 7 files are lost".into()])
+        (5, vec!["1 of 2 directories are missing".into(), "4 of 7 files are missing".into()])
     );
     assert_eq!(
         spoiled(|at| fs::create_dir(at.join("d/d")).unwrap()),
-        said(&["d/d: should not be there"])
+        findings(&["d/d: should not be there"])
     );
     let (problems, examples) = spoiled(|at| fs::rename(at.join("d"), at.join("e/d")).unwrap());
-    assert_eq!((problems, examples.len()), (5, 3), "d and its three files are lost, e/d is extra");
+    assert_eq!(
+        (problems, examples.len()),
+        (5, 3),
+        "d and its three files are missing, e/d is extra"
+    );
     assert!(examples.contains(&"e/d: should not be there".to_string()));
 }
 
 #[test]
-fn a_file_where_a_directory_must_be_and_the_other_way_round_are_found() {
+fn a_file_in_place_of_a_directory_and_vice_versa_are_found() {
     let (problems, examples) = spoiled(|at| {
         fs::remove_dir_all(at.join("e")).unwrap();
         fs::write(at.join("e"), b"").unwrap();
     });
-    assert_eq!(problems, 5, "four files below it are lost");
+    assert_eq!(problems, 5, "four files below it are missing");
     assert!(examples.contains(&"e: is a file, not a directory".to_string()));
     let (_, examples) = spoiled(|at| {
         fs::remove_file(at.join("e/hard")).unwrap();
@@ -200,33 +204,33 @@ fn a_file_where_a_directory_must_be_and_the_other_way_round_are_found() {
 }
 
 #[test]
-fn a_flipped_byte_is_found_where_it_is() {
+fn a_flipped_byte_is_found_at_its_offset() {
     for at in [0, 1, 4095, 4096, 4999] {
         assert_eq!(
             spoiled(|path| flip(&path.join("d/c"), at)),
-            said(&[&format!("d/c: byte {at} is not what was written")])
+            findings(&[&format!("d/c: byte {at} is not what was written")])
         );
     }
 }
 
 #[test]
-fn a_wrong_piece_is_found_where_it_is_even_far_behind_the_first_read() {
+fn a_wrong_piece_is_found_at_its_offset_even_far_after_the_first_read() {
     for at in [0, 2999, 3000, 3001, 1_048_576, 2_002_999] {
         assert_eq!(
             spoiled(|path| flip(&path.join("e/pieces"), at)),
-            said(&[&format!("e/pieces: byte {at} is not what was written")])
+            findings(&[&format!("e/pieces: byte {at} is not what was written")])
         );
     }
     // The right pieces in the wrong order.
     let swapped = [PIECES[1], PIECES[0]].map(bytes).concat();
     assert_eq!(
         spoiled(|at| fs::write(at.join("e/pieces"), &swapped).unwrap()),
-        said(&["e/pieces: byte 0 is not what was written"])
+        findings(&["e/pieces: byte 0 is not what was written"])
     );
 }
 
 #[test]
-fn a_wrong_size_is_told_with_both() {
+fn a_wrong_size_is_reported_with_the_right_one() {
     let long = [bytes(content(2)), vec![0]].concat();
     for (bytes, size) in [(&long[..4999], 4999), (&[], 0), (&long, 5001)] {
         assert_eq!(
@@ -234,7 +238,7 @@ fn a_wrong_size_is_told_with_both() {
                 fs::write(at.join("d/b"), bytes).unwrap();
                 set_mtime(&at.join("d/b"), MTIME);
             }),
-            said(&[&format!("d/b: is {size} bytes long, not 5000")])
+            findings(&[&format!("d/b: is {size} bytes long, not 5000")])
         );
     }
 }
@@ -251,7 +255,7 @@ fn two_swapped_contents_are_two_problems() {
 
 #[test]
 fn old_content_under_the_new_name_of_a_rename_is_found() {
-    // d/c was to be renamed to d/b, replacing it; the name is there, the content is still d/b's.
+    // d/c should have replaced d/b by a rename; the name exists, but the content is still d/b's.
     let (problems, examples) = spoiled(|at| put(&at.join("d/c"), 2));
     assert_eq!(problems, 1);
     assert!(examples[0].starts_with("d/c: byte "));
@@ -268,22 +272,22 @@ fn zeros_where_data_never_reached_the_disk_are_found() {
             fs::write(at.join("d/a"), &torn).unwrap();
             set_mtime(&at.join("d/a"), MTIME);
         }),
-        said(&[&format!("d/a: byte {first} is not what was written")])
+        findings(&[&format!("d/a: byte {first} is not what was written")])
     );
 }
 
 #[test]
-fn a_wrong_mode_and_a_wrong_time_are_told_with_both() {
+fn a_wrong_mode_and_a_wrong_time_are_reported_with_the_right_ones() {
     let mode = |name: &'static str| {
         move |at: &Path| {
             fs::set_permissions(at.join(name), fs::Permissions::from_mode(0o700)).unwrap();
         }
     };
-    assert_eq!(spoiled(mode("d/a")), said(&["d/a: has mode 700, not 640"]));
-    assert_eq!(spoiled(mode("d")), said(&["d: has mode 700, not 750"]));
+    assert_eq!(spoiled(mode("d/a")), findings(&["d/a: has mode 700, not 640"]));
+    assert_eq!(spoiled(mode("d")), findings(&["d: has mode 700, not 750"]));
     assert_eq!(
         spoiled(|at| set_mtime(&at.join("d/a"), MTIME + 1)),
-        said(&["d/a: was modified at 1000000001, not 1000000000, in seconds since 1970"])
+        findings(&["d/a: was modified at 1000000001, not 1000000000, in seconds since 1970"])
     );
 }
 
@@ -295,14 +299,14 @@ fn a_symbolic_link_to_elsewhere_and_a_file_in_its_place_are_found() {
             instead(at);
             symlink("../d/b", at.join("e/soft")).unwrap();
         }),
-        said(&["e/soft: points to ../d/b, not ../d/a"])
+        findings(&["e/soft: points to ../d/b, not ../d/a"])
     );
     assert_eq!(
         spoiled(|at| {
             instead(at);
             fs::write(at.join("e/soft"), b"../d/a").unwrap();
         }),
-        said(&["e/soft: is a file, not a symbolic link"])
+        findings(&["e/soft: is a file, not a symbolic link"])
     );
 }
 
@@ -319,7 +323,7 @@ fn a_hard_link_that_became_a_copy_is_found() {
     assert!(examples.iter().any(|sentence| sentence.ends_with(other)));
     assert_eq!(
         spoiled(|at| fs::hard_link(at.join("e/hard"), at.join("d/extra")).unwrap()),
-        said(&[
+        findings(&[
             "d/extra: should not be there",
             "e/hard: has 3 links, not 2",
             "e/other: has 3 links, not 2"
@@ -335,7 +339,7 @@ fn two_names_that_became_one_file_are_found() {
     };
     assert_eq!(
         spoiled(|at| link(at, "d/b")),
-        said(&[
+        findings(&[
             "d/a: has 2 links, not 1",
             "d/b: byte 0 is not what was written",
             "d/b: has 2 links, not 1"
@@ -343,6 +347,6 @@ fn two_names_that_became_one_file_are_found() {
     );
     assert_eq!(
         spoiled(|at| link(at, "e/new")),
-        said(&["d/a: has 2 links, not 1", "e/new: should not be there"])
+        findings(&["d/a: has 2 links, not 1", "e/new: should not be there"])
     );
 }

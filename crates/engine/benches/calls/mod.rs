@@ -1,5 +1,5 @@
-//! The engine's side of bench/bare.c: the same calls on the same names in the same order, made by
-//! the engine as in a trial. Used by the bench on this host and by the count of instructions in the
+//! The engine's counterpart of bench/bare.c: the same calls on the same names in the same order, made by
+//! the engine as in a trial. Used by the bench on this host and by the instruction count in the
 //! lab (crates/agent/tests/instructions.rs).
 
 use std::error::Error;
@@ -21,17 +21,17 @@ use fsdyno_workload::{
 /// The phases of both sides, in order.
 pub const PHASES: [&str; 6] = ["create", "stat", "rename", "readdir", "unlink", "write"];
 
-/// What one phase took.
+/// The result of one phase.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Took {
-    /// Nanoseconds of the calls that the bare loop makes too: making and opening the directory,
-    /// which dirops does in its own phases and the bare loop before them, are left out.
+    /// Nanoseconds of the calls that the bare loop makes too, without making and opening the directory,
+    /// which dirops does in its own phases and the bare loop before them.
     pub ns: u64,
-    /// How many calls those were.
+    /// Number of those calls.
     pub calls: u64,
 }
 
-/// How often the directory is read.
+/// Number of times that the directory is read.
 const SCANS: u32 = 8;
 
 /// Runs all phases on `files` files in `folder`, which is empty before and after.
@@ -51,7 +51,7 @@ pub struct Side {
     folder: PathBuf,
     contents: Arc<Contents>,
     recorder: Recorder,
-    /// For what is not counted; never looked at, for that would push other things out of the caches.
+    /// For uncounted ops; never read, since that would evict other data from the caches.
     idle: Recorder,
     work: Phases,
 }
@@ -59,7 +59,7 @@ pub struct Side {
 impl Side {
     /// For `files` files in `folder`, which is empty.
     pub fn new(folder: &Path, files: u64) -> Result<Side, Box<dyn Error>> {
-        // The clock's own measure, once in a process, is no part of the first phase.
+        // Calibrates the clock, once per process, outside the first phase.
         fsdyno_engine::calibrate();
         let work = Phases { files, empty: dirops(files, "0")?, full: dirops(files, "4096")? };
         let contents = Arc::new(Contents::new(1));
@@ -82,7 +82,7 @@ impl Side {
         Ok(took)
     }
 
-    /// Runs a phase that leaves all as it was, and counts nothing.
+    /// Runs a read-only phase without counting.
     #[allow(dead_code, reason = "the lab runs all phases twice")]
     pub fn warm(&mut self, at: usize) -> Result<(), Box<dyn Error>> {
         let mut issuer = Sync::new(File::open(&self.folder)?.into(), Arc::clone(&self.contents));
@@ -102,7 +102,7 @@ impl Side {
         run_timed(ops.as_mut(), &mut issuer, &mut self.recorder, once)
     }
 
-    /// The same in the hands of many threads; nanoseconds from the first start to the last return.
+    /// Runs a phase in many threads; returns nanoseconds from the first start to the last return.
     #[allow(dead_code, reason = "the lab has one processor")]
     pub fn together(&mut self, at: usize, threads: u32) -> Result<u64, Box<dyn Error>> {
         let root = File::open(&self.folder)?;
@@ -133,7 +133,7 @@ impl Side {
     }
 }
 
-/// What removes the files of the last phase.
+/// The phase that removes the files of the last phase.
 const CLEAR: usize = PHASES.len();
 
 /// All phases as a workload.
@@ -157,7 +157,7 @@ impl Workload for Phases {
         }
     }
 
-    // Nobody here asks for the rest.
+    // The bench does not use the rest.
 
     fn phases(&self) -> Vec<PhaseSpec> {
         Vec::new()
@@ -176,7 +176,7 @@ impl Workload for Phases {
     }
 }
 
-/// Runs the ops of a source; what is of a kind in `once` is left out.
+/// Runs the ops of a source, except those of a kind in `once`.
 fn run_timed(
     source: &mut dyn OpSource,
     issuer: &mut Sync,
@@ -202,8 +202,8 @@ pub fn dirops(files: u64, size: &str) -> Result<Box<dyn Workload>, Box<dyn Error
     Ok(kind.build(&kind.resolve(&set)?, &Setting::seed(1))?)
 }
 
-/// Waits for what the kernel still owes for the phase before (inodes are freed by RCU), and then
-/// does not begin idle. bench/bare.c does the same.
+/// Waits for deferred kernel work of the previous phase (RCU frees inodes), then spins so that the phase
+/// does not start idle. bench/bare.c does the same.
 pub fn settle() {
     std::thread::sleep(Duration::from_millis(10));
     let begin = Instant::now();
@@ -212,7 +212,7 @@ pub fn settle() {
     }
 }
 
-/// `f0000000` becomes `g0000000`, and so on, and then each its own again.
+/// Renames `f0000000` to `g0000000`, and so on, and then each back.
 struct Renames {
     from: u64,
     files: u64,
@@ -247,12 +247,12 @@ impl OpSource for Renames {
 }
 
 impl Renames {
-    /// Of the files from one number to another.
+    /// Renames the files of a range of numbers.
     fn new(from: u64, to: u64) -> Renames {
         Renames { from, files: to - from, next: 0 }
     }
 
-    /// The first name of either way.
+    /// The first name of each direction.
     #[cold]
     fn turn(&self, op: &mut Op) {
         let there = self.next == 1;
@@ -264,7 +264,7 @@ impl Renames {
     }
 }
 
-/// Reads the directory to its end, again and again.
+/// Reads the directory to its end, repeatedly.
 struct Scans {
     left: u32,
 }

@@ -1,23 +1,23 @@
-//! What the benches share: two sides in turn, the median of their ratio with its interval, a verdict.
+//! Helpers of the benches: alternating runs, the median ratio with its interval, and a verdict.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What was promised of a ratio.
+/// A promised limit of a ratio.
 #[derive(Clone, Copy)]
 pub enum Promise {
     AtLeast(f64),
     AtMost(f64),
 }
 
-/// How many rounds: as FSDYNO_BENCH_ROUNDS says, or `default`.
+/// The number of rounds: FSDYNO_BENCH_ROUNDS, or `default`.
 pub fn rounds(default: usize) -> usize {
     std::env::var("FSDYNO_BENCH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
-/// Runs both sides so many times; who goes first changes from round to round, and one round before
-/// them only warms up.
+/// Runs both sides that many times, in alternating order, after one round that
+/// only warms up.
 pub fn interleave<T>(
     rounds: usize,
     mut one: impl FnMut() -> T,
@@ -35,8 +35,8 @@ pub fn interleave<T>(
     (0..=rounds).map(&mut pair).skip(1).collect()
 }
 
-/// The median and its 95 % interval, from the binomial law of how many values lie below it: no law
-/// of the values is assumed (David and Nagaraja, Order Statistics, 7.1; normal approximation).
+/// The median and its 95 % interval, from the binomial distribution of the number of values below it,
+/// without assuming a distribution of the values (David and Nagaraja, Order Statistics, 7.1; normal approximation).
 pub fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
     values.sort_by(f64::total_cmp);
     let n = values.len();
@@ -45,8 +45,8 @@ pub fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
     (values[n / 2], values[low], values[high])
 }
 
-/// Prints the line of a ratio, and keeps it for the summary of bench/all.sh. A promise is kept, or
-/// is not, where the whole interval says so.
+/// Prints the line of a ratio, and stores it for the summary of bench/all.sh. A promise is met or broken
+/// only if the whole interval says so.
 pub fn report(name: &str, ratios: Vec<f64>, promise: Promise) {
     let (middle, low, high) = median(ratios);
     let (side, promised, kept, broken) = match promise {
@@ -56,7 +56,7 @@ pub fn report(name: &str, ratios: Vec<f64>, promise: Promise) {
     let verdict = match (kept, broken) {
         (true, _) => "kept",
         (_, true) => "NOT KEPT",
-        _ => "NOT DECIDED by so many rounds",
+        _ => "NOT DECIDED by this number of rounds",
     };
     let line = format!(
         "{name:48} {middle:.3} ({low:.3} to {high:.3})  promised: {side} {promised}  {verdict}\n"
@@ -68,7 +68,7 @@ pub fn report(name: &str, ratios: Vec<f64>, promise: Promise) {
     }
 }
 
-/// A fresh folder on a tmpfs, where there is one.
+/// A fresh folder, on a tmpfs if available.
 pub fn scratch() -> PathBuf {
     let shared = Path::new("/dev/shm");
     let parent = if shared.is_dir() { shared.to_path_buf() } else { std::env::temp_dir() };

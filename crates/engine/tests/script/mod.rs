@@ -1,5 +1,5 @@
-//! A workload of written-down ops, one list for each thread, and what runs workloads in tests.
-#![allow(dead_code, reason = "each test file uses its own part of it")]
+//! A workload of listed ops, one list for each thread, and helpers that run workloads in tests.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may")]
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -50,7 +50,7 @@ pub const SMALL: &[(&str, &[(&str, &str)])] = &[
     ("tenant", &[("files", "20"), ("rounds", "20"), ("stream", "9M"), ("think", "1")]),
 ];
 
-/// The ops of each thread of a phase of exactly so many threads.
+/// The ops of each thread of a phase with exactly that many threads.
 pub struct Script(pub Vec<Vec<Op>>);
 
 struct List<'a>(std::slice::Iter<'a, Op>);
@@ -90,7 +90,7 @@ impl Workload for Script {
     }
 }
 
-/// The same for as many threads as are asked for: each has as many of the lists as ops in flight.
+/// The ops for a requested number of threads: each has as many of the lists as ops in flight.
 pub struct Ranks(pub Script);
 
 impl Workload for Ranks {
@@ -116,7 +116,7 @@ impl Workload for Ranks {
     }
 }
 
-/// What `work` gives; a panic where it hangs, which no machine is slow enough to look like.
+/// Returns the result of `work`; panics if it hangs for longer than any slow machine would take.
 pub fn no_hang<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (say, hear) = std::sync::mpsc::channel();
     std::thread::spawn(move || say.send(work()));
@@ -140,7 +140,7 @@ pub fn root(path: &Path) -> OwnedFd {
     std::fs::File::open(path).unwrap().into()
 }
 
-/// Made once: it takes longer than most of the tests.
+/// The shared contents, made once, since that takes longer than most tests.
 pub fn contents() -> Arc<Contents> {
     static CONTENTS: OnceLock<Arc<Contents>> = OnceLock::new();
     Arc::clone(CONTENTS.get_or_init(|| Arc::new(Contents::new(1))))
@@ -182,24 +182,24 @@ pub fn prove(name: &str, set: &[(&str, &str)], threads: u32, issuer: &str) {
 
 pub fn prove_in(path: &Path, name: &str, set: &[(&str, &str)], threads: u32, issuer: &str) {
     let work = build(name, set);
-    let said = format!("{name} {set:?} in {threads} threads by {issuer}");
+    let context = format!("{name} {set:?} in {threads} threads by {issuer}");
     for (phase, spec) in work.phases().iter().enumerate() {
         let done = run(work.as_ref(), phase, threads, issuer, path);
-        let done = done.unwrap_or_else(|error| panic!("{said}: {}: {error}", spec.name));
+        let done = done.unwrap_or_else(|error| panic!("{context}: {}: {error}", spec.name));
         let (ops, shares) = (done.outcome.ops, done.done.clone());
         let recorder = done.into_recorder();
         let counts = recorder.counts();
         let timed: u64 = recorder.timeline().counts().iter().sum();
-        assert_eq!(timed, ops, "{said}: {} over time", spec.name);
+        assert_eq!(timed, ops, "{context}: {} over time", spec.name);
         let right = work.counts_after(phase, &shares);
         for (kind, count) in &right {
-            assert_eq!(counts.get(kind), Some(count), "{said}: {} {kind}", spec.name);
+            assert_eq!(counts.get(kind), Some(count), "{context}: {} {kind}", spec.name);
         }
-        assert_eq!(counts.values().sum::<u64>(), ops, "{said}: {}", spec.name);
+        assert_eq!(counts.values().sum::<u64>(), ops, "{context}: {}", spec.name);
         let tree = work.tree_after(phase, &shares);
         let report = verified(path, tree.as_ref());
-        assert_eq!(report.examples, Vec::<String>::new(), "{said}: {}", spec.name);
-        assert_eq!(report.files, tree.files(), "{said}: {}", spec.name);
+        assert_eq!(report.examples, Vec::<String>::new(), "{context}: {}", spec.name);
+        assert_eq!(report.files, tree.files(), "{context}: {}", spec.name);
     }
 }
 
