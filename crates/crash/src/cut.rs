@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use fsdyno_disk::log::data::{Event, What};
+use fsdyno_disk::log::data::{Event, EventKind};
 use fsdyno_record::Nanos;
 use fsdyno_record::acks::{Acks, PhaseEventKind};
 use fsdyno_record::seed::{SplitMix64, stream};
@@ -157,9 +157,9 @@ fn flushes(events: &[Event], windows: &[Range<usize>]) -> Vec<(usize, usize)> {
     let answers = windows.iter().flat_map(|window| window.clone());
     answers
         .filter_map(|answer| {
-            let event = events.get(answer).filter(|event| event.what == What::Answer)?;
+            let event = events.get(answer).filter(|event| event.kind == EventKind::Reply)?;
             let came = event.of? as usize;
-            (events[came].what == What::Flush).then_some((came, answer))
+            (events[came].kind == EventKind::Flush).then_some((came, answer))
         })
         .collect()
 }
@@ -300,12 +300,12 @@ mod tests {
         let request = |action| Request { id: 1, action, sector: 8, sectors: 8, fua: false };
         for round in 0..40u64 {
             let at = |step: u64| Nanos(round * 40 + step * 10);
-            writer.begin(4096, 4096);
-            writer.bytes(&[round as u8; 4096]);
-            writer.whole(at(0), &request(Action::Write), false);
-            let flush = writer.came(at(1), What::Flush, &request(Action::Flush), false);
-            writer.landed(at(2), 8, 8);
-            writer.answered(at(3), &request(Action::Flush), false, flush);
+            writer.begin_write(4096, 4096);
+            writer.add_bytes(&[round as u8; 4096]);
+            writer.end_write(at(0), &request(Action::Write), false);
+            let flush = writer.add_request(at(1), EventKind::Flush, &request(Action::Flush), false);
+            writer.add_persisted(at(2), 8, 8);
+            writer.add_reply(at(3), &request(Action::Flush), false, flush);
         }
         DataLog::open(held).unwrap().events().to_vec()
     }
@@ -331,7 +331,7 @@ mod tests {
 
     /// Returns the times of acknowledgements: a nanosecond after each answer.
     fn acknowledged(events: &[Event]) -> Vec<Nanos> {
-        let answers = events.iter().filter(|event| event.what == What::Answer);
+        let answers = events.iter().filter(|event| event.kind == EventKind::Reply);
         answers.map(|event| event.at + Nanos(1)).collect()
     }
 
@@ -356,12 +356,12 @@ mod tests {
         let (mut flushes, mut acknowledged) = <(BTreeSet<_>, BTreeSet<_>)>::default();
         for cut in &cuts {
             let after = cut.after as usize;
-            let (before, next) = (events[after - 1].what, events[after].what);
+            let (before, next) = (events[after - 1].kind, events[after].kind);
             match cut.moment {
-                Moment::BeforeFlush => assert_eq!(next, What::Flush),
-                Moment::AfterFlush => assert_eq!(before, What::Answer),
+                Moment::BeforeFlush => assert_eq!(next, EventKind::Flush),
+                Moment::AfterFlush => assert_eq!(before, EventKind::Reply),
                 Moment::DuringFlush => {
-                    assert!(matches!(before, What::Flush | What::Land), "{before:?}");
+                    assert!(matches!(before, EventKind::Flush | EventKind::Persist), "{before:?}");
                     flushes.insert(after / 4);
                 }
                 Moment::Between => assert!((42..=120).contains(&after)),
@@ -419,7 +419,7 @@ mod tests {
         let at_once = cuts.iter().filter(|cut| cut.at == Nanos(5501));
         assert_eq!(at_once.count(), 16, "and where it acknowledges something");
         assert!(choose(&events, &acks(&[]), &[], 1, 9).is_empty(), "nothing was timed");
-        events.retain(|event| event.what == What::Write);
+        events.retain(|event| event.kind == EventKind::Write);
         let cuts = choose(&events, &all, &[], 1, 40);
         assert!(cuts.len() == 40 && cuts.iter().all(|cut| cut.moment == Moment::Between));
     }

@@ -1,13 +1,13 @@
-//! The bytes of an md array, put together from those of its disks as the kernel lays them out.
+//! The layout of an md array on its disks, as in the kernel.
 //!
 //! Source: linux/include/uapi/linux/raid/md_p.h for the superblock of version 1, and
-//! linux/drivers/md/raid{0,1,5,10}.c for the layouts. An array that was never reshaped and has all
-//! its disks, of one size each, is all that is known here.
+//! linux/drivers/md/raid{0,1,5,10}.c for the layouts. Only arrays that were never reshaped and have all
+//! their disks, of equal size, are supported.
 
-/// Where the superblock of version 1.2 lies on each disk.
+/// Offset of the superblock of version 1.2 on each disk.
 pub const SUPERBLOCK_AT: u64 = 4096;
 
-/// As much of it as [`Array::read`] looks at.
+/// Length of the part that [`Array::read`] uses.
 pub const SUPERBLOCK_LENGTH: usize = 512;
 
 /// RAID 1 has no chunks; it is compared in pieces of this size.
@@ -18,36 +18,36 @@ const PIECE: u64 = 64 << 10;
 pub struct Array {
     /// 0, 1, 5 or 10.
     level: u32,
-    /// How many disks.
+    /// Number of disks.
     disks: u64,
     /// Bytes of a chunk.
     chunk: u64,
-    /// Where the array's bytes begin on each disk.
+    /// Offset of the array's data on each disk.
     data_offset: u64,
-    /// Chunks of each disk.
+    /// Number of chunks per disk.
     rows: u64,
 }
 
-/// Why disks are no array that can be put together here.
+/// An error of reading an array.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArrayError {
     /// A disk without a superblock.
     #[error("disk {0} of the array has no md superblock of version 1.2")]
     NoSuperblock(usize),
-    /// A superblock that does not go with the others.
-    #[error("disk {disk} of the array says {field} {found}, and the first says {first}")]
+    /// A superblock that differs from the others.
+    #[error("disk {disk} of the array has {field} {found}, but the first has {first}")]
     Differs {
-        /// Which disk.
+        /// Index of the disk.
         disk: usize,
-        /// In what.
+        /// The field.
         field: &'static str,
-        /// What it says.
+        /// Its value.
         found: u64,
-        /// What the first disk says.
+        /// The first disk's value.
         first: u64,
     },
-    /// A layout that is not known here.
-    #[error("an array of level {level} with layout {layout:#x} is not known here")]
+    /// An unsupported layout.
+    #[error("an array of level {level} with layout {layout:#x} is not supported")]
     Unknown {
         /// The level.
         level: u32,
@@ -59,23 +59,23 @@ pub enum ArrayError {
 /// A piece of a disk, one chunk long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Which disk.
+    /// Index of the disk.
     pub disk: usize,
-    /// Its first byte there.
+    /// Its first byte on the disk.
     pub at: u64,
 }
 
-/// What belongs together: some chunks of the array, each with where it lies (more than once on
+/// A stripe: some chunks of the array, each with its location (several on
 /// mirrors), and the parity over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripe {
-    /// First byte in the array, and the places that hold the same bytes.
+    /// First byte in the array, and all pieces that hold the same bytes.
     pub chunks: Vec<(u64, Vec<Piece>)>,
-    /// The place of the exclusive or of all chunks.
+    /// The piece with the exclusive or of all chunks.
     pub parity: Option<Piece>,
 }
 
-/// The fields of a superblock that say how an array lies on its disks.
+/// The fields of a superblock that define the layout of an array.
 struct Superblock {
     level: u32,
     layout: u32,
@@ -98,9 +98,9 @@ impl Superblock {
         let level = word(72, 4)? as u32;
         Some(Superblock {
             level,
-            // Of RAID 0 it says what is done where disks differ in size, and here none does.
+            // For RAID 0 it only matters if disks differ in size.
             layout: if level == 0 { 0 } else { word(76, 4)? as u32 },
-            // RAID 0 takes what each disk has, which is in a field of its own.
+            // RAID 0 uses the size of each disk, which is in a separate field.
             size: if level == 0 { word(136, 8)? } else { word(80, 8)? }.checked_mul(512)?,
             chunk: word(88, 4)? * 512,
             disks: word(92, 4)?,
@@ -111,10 +111,10 @@ impl Superblock {
 }
 
 impl Array {
-    /// The shape of the array that these superblocks describe, one for each disk in their order.
+    /// Reads the shape of an array from the superblocks of its disks, in order.
     ///
     /// # Errors
-    /// [`ArrayError`]: a disk that is none of it, or stands in another place; an unknown layout.
+    /// [`ArrayError`]: a disk that is not part of it, or in another position; an unknown layout.
     pub fn read(superblocks: &[Vec<u8>]) -> Result<Array, ArrayError> {
         let all: Vec<Superblock> = superblocks
             .iter()
@@ -130,7 +130,7 @@ impl Array {
                 ("chunk", other.chunk, first.chunk),
                 ("number of disks", other.disks, all.len() as u64),
                 ("data offset", other.data_offset, first.data_offset),
-                ("place", other.role, disk as u64),
+                ("position", other.role, disk as u64),
             ] {
                 if found != first {
                     return Err(ArrayError::Differs { disk, field, found, first });
@@ -174,7 +174,7 @@ impl Array {
         })
     }
 
-    /// What belongs to a stripe.
+    /// The pieces of a stripe.
     pub fn stripe(&self, stripe: u64) -> Stripe {
         let piece = |disk: u64, row: u64| Piece {
             disk: disk as usize,
@@ -189,7 +189,7 @@ impl Array {
                 Stripe { chunks: vec![(at, copies)], parity: None }
             }
             5 => {
-                // raid5_compute_sector: parity goes backwards over the disks, data begin behind it.
+                // raid5_compute_sector: parity rotates backwards over the disks, data follow it.
                 let parity = self.disks - 1 - stripe % self.disks;
                 let chunks = (0..self.disks - 1).map(|chunk| {
                     let disk = (parity + 1 + chunk) % self.disks;
@@ -235,10 +235,10 @@ mod tests {
         Array::read(&all).unwrap()
     }
 
-    /// Every byte of every disk belongs to one stripe, which names it back, and the chunks of all
-    /// stripes are the array from its first byte on without a hole.
+    /// Every byte of every disk belongs to one stripe, which contains it, and the chunks of all
+    /// stripes cover the array without a hole.
     #[test]
-    fn every_place_belongs_to_one_stripe_and_the_chunks_make_the_array() {
+    fn every_piece_belongs_to_one_stripe_and_the_chunks_cover_the_array() {
         for (level, layout, disks, data) in
             [(0, 0, 3, 3.0), (1, 0, 2, 1.0), (5, 2, 3, 2.0), (5, 2, 5, 4.0), (10, 0x102, 4, 2.0)]
         {
@@ -262,14 +262,15 @@ mod tests {
                 .collect();
             assert_eq!(places, all, "level {level}");
             starts.sort_unstable();
-            let right: Vec<u64> = (0..(16.0 * data) as u64).map(|chunk| chunk * 64 * K).collect();
-            assert_eq!(starts, right, "level {level}");
+            let expected: Vec<u64> =
+                (0..(16.0 * data) as u64).map(|chunk| chunk * 64 * K).collect();
+            assert_eq!(starts, expected, "level {level}");
         }
     }
 
     /// md(4): "left-symmetric", the default: the diagram of three disks.
     #[test]
-    fn parity_goes_backwards_and_data_follow_it() {
+    fn parity_rotates_backwards_and_data_follow_it() {
         let array = array(5, 2, 3);
         let disks = |stripe: u64| {
             let stripe = array.stripe(stripe);
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_belongs_to_no_stripe() {
+    fn bytes_outside_the_data_belong_to_no_stripe() {
         let array = array(5, 2, 3);
         assert_eq!(array.stripe_of(0, 4096), None);
         assert_eq!(array.stripe_of(0, (1 << 20) - 1), None);
@@ -304,15 +305,15 @@ mod tests {
     }
 
     #[test]
-    fn disks_that_do_not_go_together_are_told_apart() {
+    fn disks_of_different_arrays_are_refused() {
         let read = |blocks: &[Vec<u8>]| Array::read(blocks).unwrap_err().to_string();
         let five = |role| superblock(5, 2, 3, role);
         assert!(read(&[five(0), vec![0; 512], five(2)]).contains("disk 1 of the array has no md"));
-        assert!(read(&[five(0), five(2), five(1)]).contains("disk 1 of the array says place 2"));
+        assert!(read(&[five(0), five(2), five(1)]).contains("disk 1 of the array has position 2"));
         assert!(read(&[five(0), five(1)]).contains("number of disks 3"));
         assert!(read(&[five(0), superblock(0, 0, 3, 1), five(2)]).contains("level 0"));
         let (first, second) = (superblock(10, 0x201, 2, 0), superblock(10, 0x201, 2, 1));
-        assert!(read(&[first, second]).contains("0x201 is not known"));
+        assert!(read(&[first, second]).contains("0x201 is not supported"));
         assert!(Array::read(&[]).is_err());
     }
 }

@@ -1,37 +1,37 @@
-//! The volatile write cache: extents in the order of their sectors, of which the nearest to the
-//! head are offered for destaging.
+//! The volatile write cache: extents sorted by sector; those nearest to the
+//! head are candidates for destaging.
 
 use std::collections::VecDeque;
 
-use crate::geometry::{Geometry, Place};
+use crate::geometry::{Geometry, Position};
 
-/// Entries of the drive's table of cached extents. An estimate: no maker gives it. It bounds what
+/// Maximum number of cached extents. An estimate: no maker publishes it. It bounds the bytes that
 /// an insertion moves to 16 KiB, some 2,000 instructions at worst.
-pub const MOST_EXTENTS: usize = 4096;
+pub const MAX_EXTENTS: usize = 4096;
 
-/// Extents looked at on either side of the head. Shortest access first would look at all; what is
-/// far off by sector is far off by cylinder too, so the best is nearly always among these.
-const NEAREST: usize = 32;
+/// Extents considered on either side of the head. Shortest access first would consider all; extents
+/// far away by sector are far away by cylinder too, so the best is nearly always among these.
+const NEIGHBOURS: usize = 32;
 
-/// Dirty sectors that lie together.
+/// A range of dirty sectors.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extent {
     /// First sector.
     pub first: u64,
     /// One past the last.
     pub end: u64,
-    /// Flushes seen when the oldest of it was written.
+    /// Number of flushes before its oldest write.
     pub epoch: u64,
-    /// Where the first sector lies.
-    pub place: Place,
+    /// Position of the first sector.
+    pub position: Position,
 }
 
-/// A part of an extent on its way to the platter.
+/// A part of an extent that is being destaged.
 #[derive(Clone, Copy, Debug)]
-pub struct Pass {
+pub struct DestageRun {
     /// First sector.
     pub first: u64,
-    /// How many sectors.
+    /// Number of sectors.
     pub sectors: u64,
     epoch: u64,
 }
@@ -43,15 +43,15 @@ pub struct WriteCache {
     free: Vec<u32>,
     /// Indices into `extents`, sorted by first sector.
     order: Vec<u32>,
-    /// What the arm is writing now.
-    passing: Option<Pass>,
+    /// The run that the arm is writing now.
+    running: Option<DestageRun>,
     limit: u64,
     dirty: u64,
     reserved: u64,
     reservations: usize,
     /// The epoch that the first of `counts` is for.
     oldest: u64,
-    /// Extents and passes of each epoch from `oldest` to now.
+    /// Extents and is_running of each epoch from `oldest` to now.
     counts: VecDeque<u32>,
 }
 
@@ -61,10 +61,10 @@ impl WriteCache {
         let mut counts = VecDeque::with_capacity(flushes as usize + 2);
         counts.push_back(0);
         WriteCache {
-            extents: vec![Extent::default(); MOST_EXTENTS],
-            free: (0..MOST_EXTENTS as u32).rev().collect(),
-            order: Vec::with_capacity(MOST_EXTENTS),
-            passing: None,
+            extents: vec![Extent::default(); MAX_EXTENTS],
+            free: (0..MAX_EXTENTS as u32).rev().collect(),
+            order: Vec::with_capacity(MAX_EXTENTS),
+            running: None,
             limit,
             dirty: 0,
             reserved: 0,
@@ -74,53 +74,53 @@ impl WriteCache {
         }
     }
 
-    /// Sectors that a single write may have at most to be cached.
+    /// Maximum sectors of a write that is cached.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Sectors that are not on the platter yet.
+    /// Number of sectors not yet persisted.
     pub fn dirty(&self) -> u64 {
         self.dirty
     }
 
-    /// Whether an extent waits that no pass has taken up.
+    /// Returns true if an extent waits to be destaged.
     pub fn has_extents(&self) -> bool {
         !self.order.is_empty()
     }
 
-    /// Whether so little room is left that destaging is urgent.
-    pub fn is_tight(&self) -> bool {
-        self.dirty * 4 >= self.limit * 3 || self.order.len() * 4 >= MOST_EXTENTS * 3
+    /// Returns true if so little space is left that destaging is urgent.
+    pub fn is_nearly_full(&self) -> bool {
+        self.dirty * 4 >= self.limit * 3 || self.order.len() * 4 >= MAX_EXTENTS * 3
     }
 
-    /// Keeps room for a write of `sectors`; false if there is none.
+    /// Reserves space for a write of `sectors`; returns false if there is none.
     pub fn reserve(&mut self, sectors: u64) -> bool {
-        let right = self.dirty + self.reserved + sectors <= self.limit
-            && self.order.len() + self.reservations < MOST_EXTENTS;
-        if right {
+        let fits = self.dirty + self.reserved + sectors <= self.limit
+            && self.order.len() + self.reservations < MAX_EXTENTS;
+        if fits {
             self.reserved += sectors;
             self.reservations += 1;
         }
-        right
+        fits
     }
 
-    /// A write for which room was kept has arrived.
+    /// Inserts a write with a reservation.
     ///
-    /// It takes in every extent that it overlaps, and those next to it that no flush parts from
-    /// it, so that one pass may write them together.
+    /// It merges with every extent that it overlaps, and with adjacent ones that no flush separates from
+    /// it, so that one run can write them together.
     pub fn insert(&mut self, first: u64, end: u64, geometry: &Geometry) {
         self.reserved = self.reserved.saturating_sub(end - first);
         self.reservations = self.reservations.saturating_sub(1);
         let now = self.epoch();
-        let mut whole = Extent { first, end, epoch: now, place: Place::default() };
-        // The first extent that ends at `first` or later, and the last that begins by `end`.
+        let mut whole = Extent { first, end, epoch: now, position: Position::default() };
+        // The first extent that ends at `first` or later, and the last that starts by `end`.
         let mut from = self.order.partition_point(|at| self.extents[*at as usize].end < first);
         let mut to = from;
         while let Some(extent) = self.extent(to).filter(|extent| extent.first <= end) {
             let touches = extent.end == first || extent.first == end;
             if touches && extent.epoch != now {
-                // It stays by itself. What ends here can only be the first, what begins the last.
+                // It stays separate. An extent that ends here can only be the first, one that starts here the last.
                 if extent.end == first {
                     from += 1;
                     to += 1;
@@ -140,27 +140,27 @@ impl WriteCache {
             self.count(old.epoch, -1);
             self.free.push(index);
         }
-        whole.place = geometry.locate(whole.first);
+        whole.position = geometry.locate(whole.first);
         self.dirty += whole.end - whole.first;
         self.count(whole.epoch, 1);
-        // A slot is there: one was kept for this write.
+        // A slot is free: the write has a reservation.
         if let Some(index) = self.free.pop() {
             self.extents[index as usize] = whole;
             self.order.splice(from..to, [index]);
         }
     }
 
-    /// Whether all of a read is dirty here.
+    /// Returns true if all sectors of a read are dirty here.
     pub fn hit(&self, first: u64, end: u64) -> bool {
         let at = self.order.partition_point(|at| self.extents[*at as usize].end <= first);
         let waits =
             self.extent(at).is_some_and(|extent| extent.first <= first && end <= extent.end);
-        let passes = |pass: Pass| pass.first <= first && end <= pass.first + pass.sectors;
-        waits || self.passing.is_some_and(passes)
+        let is_running = |run: DestageRun| run.first <= first && end <= run.first + run.sectors;
+        waits || self.running.is_some_and(is_running)
     }
 
     /// The extent of least `cost` among those nearest to `sector` that were written in `epoch` or
-    /// before, and its cost. If there are any such extents, one is found.
+    /// before, and its cost. If any such extent exists, one is found.
     pub fn nearest(
         &self,
         sector: u64,
@@ -169,7 +169,7 @@ impl WriteCache {
     ) -> Option<(usize, u64)> {
         let middle = self.order.partition_point(|at| self.extents[*at as usize].first < sector);
         let mut best: Option<(usize, u64)> = None;
-        let mut look = |at: usize| -> bool {
+        let mut consider = |at: usize| -> bool {
             let Some(extent) = self.extent(at).filter(|extent| extent.epoch <= epoch) else {
                 return false;
             };
@@ -179,50 +179,50 @@ impl WriteCache {
             }
             true
         };
-        let above = (middle..self.order.len()).take(4 * NEAREST);
-        let below = (0..middle).rev().take(4 * NEAREST);
-        let found = above.filter(|at| look(*at)).take(NEAREST).count()
-            + below.filter(|at| look(*at)).take(NEAREST).count();
+        let above = (middle..self.order.len()).take(4 * NEIGHBOURS);
+        let below = (0..middle).rev().take(4 * NEIGHBOURS);
+        let found = above.filter(|at| consider(*at)).take(NEIGHBOURS).count()
+            + below.filter(|at| consider(*at)).take(NEIGHBOURS).count();
         if found == 0 {
-            // All near ones are younger than the flush that is waited for.
-            (0..self.order.len()).any(look);
+            // All near ones are younger than the flush that waits.
+            (0..self.order.len()).any(consider);
         }
         best
     }
 
-    /// Takes up to `most` sectors from the front of the extent at `at` for the platter.
-    pub fn take(&mut self, at: usize, most: u64, geometry: &Geometry) -> Pass {
+    /// Starts to destage up to `most` sectors from the front of the extent at `at`.
+    pub fn take(&mut self, at: usize, most: u64, geometry: &Geometry) -> DestageRun {
         let index = self.order[at];
         let extent = &mut self.extents[index as usize];
         let sectors = (extent.end - extent.first).min(most);
-        let pass = Pass { first: extent.first, sectors, epoch: extent.epoch };
-        self.passing = Some(pass);
+        let run = DestageRun { first: extent.first, sectors, epoch: extent.epoch };
+        self.running = Some(run);
         extent.first += sectors;
         if extent.first == extent.end {
             self.order.remove(at);
             self.free.push(index);
         } else {
-            extent.place = geometry.locate(extent.first);
-            // What is left and what is on its way count one by one.
-            self.count(pass.epoch, 1);
+            extent.position = geometry.locate(extent.first);
+            // The rest and the run count separately.
+            self.count(run.epoch, 1);
         }
-        pass
+        run
     }
 
-    /// A pass has reached the platter.
-    pub fn finish(&mut self, pass: Pass) {
-        self.passing = None;
-        self.dirty -= pass.sectors;
-        self.count(pass.epoch, -1);
+    /// Marks a run as persisted.
+    pub fn finish(&mut self, run: DestageRun) {
+        self.running = None;
+        self.dirty -= run.sectors;
+        self.count(run.epoch, -1);
         self.drop_empty_epochs();
     }
 
-    /// The epoch that writes now belong to.
+    /// The current epoch of writes.
     pub fn epoch(&self) -> u64 {
         self.oldest + self.counts.len() as u64 - 1
     }
 
-    /// Begins a new epoch and gives the one before it, which a flush waits for.
+    /// Begins a new epoch and returns the previous one, for which a flush waits.
     pub fn begin_epoch(&mut self) -> u64 {
         let epoch = self.epoch();
         self.counts.push_back(0);
@@ -230,7 +230,7 @@ impl WriteCache {
         epoch
     }
 
-    /// Whether all that was written in `epoch` or before is on the platter.
+    /// Returns true if all writes of `epoch` or before are persisted.
     pub fn is_settled(&self, epoch: u64) -> bool {
         self.oldest > epoch
     }
@@ -261,7 +261,7 @@ mod tests {
 
     fn geometry() -> Geometry {
         let spec = catalog::get("hdd-7200").unwrap();
-        let Model::Hdd(hdd) = &spec.model else { panic!("hdd-7200 is no hard disk") };
+        let Model::Hdd(hdd) = &spec.model else { panic!("hdd-7200 is not a hard disk") };
         Geometry::new(hdd, spec.capacity.0 / 512, 0)
     }
 
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_parts_what_touches_and_waits_for_the_older_only() {
+    fn a_flush_separates_adjacent_extents_and_waits_only_for_older_ones() {
         let mut cache = WriteCache::new(1000, 1);
         write(&mut cache, 100, 108);
         let flush = cache.begin_epoch();
@@ -298,27 +298,27 @@ mod tests {
         assert_eq!(extents(&cache), [(92, 100, 1), (100, 108, 0), (108, 116, 1)]);
         let (at, _) = cache.nearest(0, flush, |extent| extent.first).unwrap();
         assert_eq!(at, 1, "a younger extent was offered to the flush");
-        let pass = cache.take(at, 4, &geometry());
-        cache.finish(pass);
+        let run = cache.take(at, 4, &geometry());
+        cache.finish(run);
         assert!(!cache.is_settled(flush), "half an extent is left");
         let (at, _) = cache.nearest(0, flush, |extent| extent.first).unwrap();
-        let pass = cache.take(at, 100, &geometry());
-        assert!(!cache.is_settled(flush), "the rest is still under way");
-        assert!(cache.hit(104, 108), "what is under way is still in memory");
-        cache.finish(pass);
+        let run = cache.take(at, 100, &geometry());
+        assert!(!cache.is_settled(flush), "the rest is still being written");
+        assert!(cache.hit(104, 108), "sectors being written are still in memory");
+        cache.finish(run);
         assert!(cache.is_settled(flush));
         assert_eq!(cache.dirty(), 16);
     }
 
     #[test]
-    fn room_is_bounded_by_sectors_and_by_entries() {
+    fn space_is_bounded_by_sectors_and_by_entries() {
         let mut cache = WriteCache::new(16, 1);
         assert!(cache.reserve(10) && !cache.reserve(7) && cache.reserve(6));
         let mut cache = WriteCache::new(u64::MAX / 8, 1);
-        (0..MOST_EXTENTS as u64).for_each(|at| write(&mut cache, at * 16, at * 16 + 8));
+        (0..MAX_EXTENTS as u64).for_each(|at| write(&mut cache, at * 16, at * 16 + 8));
         assert!(!cache.reserve(1));
-        let pass = cache.take(7, 8, &geometry());
-        cache.finish(pass);
+        let run = cache.take(7, 8, &geometry());
+        cache.finish(run);
         write(&mut cache, 10, 12);
         assert!(!cache.reserve(1));
     }

@@ -1,4 +1,4 @@
-//! The disks that come with fsdyno: one file each in catalog/disks, one row each here.
+//! The disks shipped with fsdyno: one file each in catalog/disks, one row each here.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use fsdyno_record::suggest;
 
 use crate::spec::{DiskSpec, SpecError};
 
-/// Name and text of every disk, in the order in which they are listed: by the year they stand for.
+/// Name and text of every disk, in listing order: by year.
 const DISKS: &[(&str, &str)] = &[
     ("instant", include_str!("../../../catalog/disks/instant.toml")),
     ("ide-2001", include_str!("../../../catalog/disks/ide-2001.toml")),
@@ -20,10 +20,10 @@ const DISKS: &[(&str, &str)] = &[
     ("ssd-sata", include_str!("../../../catalog/disks/ssd-sata.toml")),
 ];
 
-/// Why there is no such disk.
+/// An error of finding a disk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
-    /// Nothing has that name.
+    /// No disk has that name.
     #[error(transparent)]
     Unknown(#[from] UnknownDisk),
     /// The user's file cannot be read.
@@ -31,10 +31,10 @@ pub enum CatalogError {
     Unreadable {
         /// The file.
         file: String,
-        /// What the kernel says.
+        /// The kernel's error.
         error: String,
     },
-    /// Its file is wrong (of the catalog's, a test keeps that from being shipped).
+    /// Its profile is invalid (a test prevents that for the catalog).
     #[error(transparent)]
     Spec(#[from] SpecError),
 }
@@ -43,7 +43,7 @@ pub enum CatalogError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("find a disk called '{name}': {hint}")]
 pub struct UnknownDisk {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
     /// The nearest name, or all names.
     pub hint: String,
@@ -54,7 +54,7 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     DISKS.iter().map(|(name, _)| *name)
 }
 
-/// The text of a disk's file, comments and all.
+/// The text of a disk profile, with comments.
 ///
 /// # Errors
 /// [`UnknownDisk`].
@@ -66,7 +66,7 @@ pub fn text(name: &str) -> Result<&'static str, UnknownDisk> {
         .ok_or_else(|| UnknownDisk { name: name.to_string(), hint: hint(name) })
 }
 
-/// What to do about a disk that there is not.
+/// A remedy for an unknown disk.
 fn hint(name: &str) -> String {
     match name.starts_with("nvme") {
         true => "no NVMe drive is modelled: take ssd-sata, the nearest, or fit the reads of a drive of yours with \
@@ -79,26 +79,26 @@ fn hint(name: &str) -> String {
 /// A disk by its name.
 ///
 /// # Errors
-/// [`CatalogError::Unknown`] with the nearest right name.
+/// [`CatalogError::Unknown`] with the nearest valid name.
 pub fn get(name: &str) -> Result<DiskSpec, CatalogError> {
     Ok(DiskSpec::from_toml(&format!("catalog/disks/{name}.toml"), text(name)?)?)
 }
 
-/// A disk by its name, or by the path of its file: what has a slash in it or ends in `.toml`. Gives the
-/// name of a disk of the catalog, and of a file its path as it was typed.
+/// Finds a disk by name, or by the path of its profile, which contains a slash or ends in `.toml`. Returns the
+/// name, or the path as given.
 ///
 /// # Errors
 /// [`CatalogError`].
-pub fn find(typed: &str) -> Result<(String, DiskSpec), CatalogError> {
-    if !typed.contains('/') && !typed.ends_with(".toml") {
-        return Ok((typed.to_string(), get(typed)?));
+pub fn find(name_or_path: &str) -> Result<(String, DiskSpec), CatalogError> {
+    if !name_or_path.contains('/') && !name_or_path.ends_with(".toml") {
+        return Ok((name_or_path.to_string(), get(name_or_path)?));
     }
     let unreadable = |error: std::io::Error| CatalogError::Unreadable {
-        file: typed.to_string(),
+        file: name_or_path.to_string(),
         error: error.to_string(),
     };
-    let text = bounded::read_to_string(Path::new(typed), &WRITTEN).map_err(unreadable)?;
-    Ok((typed.to_string(), DiskSpec::from_toml(typed, &text)?))
+    let text = bounded::read_to_string(Path::new(name_or_path), &WRITTEN).map_err(unreadable)?;
+    Ok((name_or_path.to_string(), DiskSpec::from_toml(name_or_path, &text)?))
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_the_folder_has_its_row_and_is_right() {
+    fn every_file_of_the_folder_has_its_row_and_is_valid() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/disks");
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_in_a_name_finds_the_right_one() {
+    fn a_misspelt_name_suggests_the_right_one() {
         let error = get("hdd-720").unwrap_err().to_string();
         assert_eq!(error, "find a disk called 'hdd-720': did you mean 'hdd-7200'?");
         let error = get("ssd").unwrap_err().to_string();
@@ -141,12 +141,15 @@ mod tests {
     fn every_parameter_of_a_disk_has_a_source() {
         for name in names() {
             let spec = get(name).unwrap();
-            let told: Vec<&str> =
+            let documented: Vec<&str> =
                 spec.source.iter().flat_map(|source| source.what.split(", ")).collect();
             let json = serde_json::to_value(&spec).unwrap();
             for part in ["model", "queue"] {
                 for key in json[part].as_object().unwrap().keys().filter(|key| *key != "law") {
-                    assert!(told.contains(&key.as_str()), "{name}: {part}.{key} has no source");
+                    assert!(
+                        documented.contains(&key.as_str()),
+                        "{name}: {part}.{key} has no source"
+                    );
                 }
             }
         }

@@ -1,12 +1,12 @@
-//! Where a sector lies and how long it takes to get there: zones, angle, seek curve, transfer.
+//! The geometry of a drive: zones, angles, seek curve and transfer times.
 //!
 //! Tracks are numbered from the outer edge inwards, all heads of a cylinder before the next
-//! cylinder. All times are whole nanoseconds; the one square root is IEEE's, the same everywhere.
+//! cylinder. All times are whole nanoseconds; the only square root is IEEE's, the same on every machine.
 
 use crate::SECTOR;
 use crate::model::{Hdd, Seek};
 
-/// A run of cylinders whose tracks hold equally many sectors.
+/// A range of cylinders whose tracks hold the same number of sectors.
 #[derive(Clone, Debug)]
 struct Zone {
     first_sector: u64,
@@ -14,14 +14,14 @@ struct Zone {
     sectors_per_track: u64,
 }
 
-/// Where a sector begins.
+/// The position of a sector's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// Its track.
+pub struct Position {
+    /// The track.
     pub track: u64,
     /// The track's cylinder.
     pub cylinder: u64,
-    /// Its angle, as time in ns since the platter's zero passed the head.
+    /// The sector's angle, as time in ns since the platter's zero passed the head.
     pub angle: u64,
 }
 
@@ -32,32 +32,32 @@ pub struct Geometry {
     heads: u64,
     cylinders: u64,
     sectors: u64,
-    /// One turn, in ns.
+    /// One revolution, in ns.
     revolution: u64,
-    /// Time in ns to another head of the same cylinder. By so much a track's first sector comes
-    /// later than that of the track before, so that a long transfer loses no turn.
+    /// Time in ns to another head of the same cylinder. It is also the skew of a track's first sector
+    /// against that of the previous track, so that a long transfer loses no revolution.
     head_switch: u64,
-    /// The same for the first track of a cylinder: the longest seek to the next cylinder.
+    /// Time in ns, and skew, to the first track of the next cylinder: the longest seek to it.
     cylinder_switch: u64,
-    /// Where the platter stands at instant zero, in ns of its turn.
+    /// Rotational position at time zero, in ns of a revolution.
     phase: u64,
     read: SeekCurve,
     write: SeekCurve,
 }
 
 impl Geometry {
-    /// A drive of `sectors` sectors whose platter stands at `phase` (in ns of its turn) at
-    /// instant zero.
+    /// A drive of `sectors` sectors with rotational position `phase` (in ns of a revolution) at
+    /// time zero.
     pub fn new(hdd: &Hdd, sectors: u64, phase: u64) -> Geometry {
         let revolution = revolution(hdd);
-        // One skew has to do for reads and writes; the head is changed while the arm moves.
+        // One skew serves reads and writes; the head is switched while the arm moves.
         let seek = hdd.seek_read.track_to_track_us.max(hdd.seek_write.track_to_track_us);
         let head_switch = hdd.head_switch_us * 1000;
         let cylinder_switch = seek.max(hdd.head_switch_us) * 1000;
         let heads = u64::from(hdd.heads).max(1);
-        let turn_of_cylinder = heads * revolution + (heads - 1) * head_switch + cylinder_switch;
-        let per_track = sectors_per_track(hdd, turn_of_cylinder);
-        // As many cylinders as the capacity needs, the same number in each zone.
+        let cylinder_time = heads * revolution + (heads - 1) * head_switch + cylinder_switch;
+        let per_track = sectors_per_track(hdd, cylinder_time);
+        // The number of cylinders follows from the capacity, the same in each zone.
         let stripe = heads * per_track.iter().sum::<u64>();
         let zone_cylinders = sectors.div_ceil(stripe).max(1);
         let mut zones = Vec::with_capacity(per_track.len());
@@ -85,28 +85,28 @@ impl Geometry {
         }
     }
 
-    /// Cylinders of the drive.
+    /// Number of cylinders.
     pub fn cylinders(&self) -> u64 {
         self.cylinders
     }
 
-    /// Sectors of the drive.
+    /// Number of sectors.
     pub fn sectors(&self) -> u64 {
         self.sectors
     }
 
-    /// Where a sector lies. A sector beyond the end lies in the last zone.
-    pub fn locate(&self, sector: u64) -> Place {
+    /// The position of a sector. A sector beyond the end counts to the last zone.
+    pub fn locate(&self, sector: u64) -> Position {
         let zone = self.zone(sector);
         let within = sector - zone.first_sector;
         let track = zone.first_track + within / zone.sectors_per_track;
         let cylinder = track / self.heads;
-        // Of the changes of track before this one, one in each cylinder is to the next cylinder.
+        // Of all track switches before this one, one per cylinder goes to the next cylinder.
         let angle = (track - cylinder) * self.head_switch
             + cylinder * self.cylinder_switch
             + self.phase
             + within % zone.sectors_per_track * self.revolution / zone.sectors_per_track;
-        Place { track, cylinder, angle: angle % self.revolution }
+        Position { track, cylinder, angle: angle % self.revolution }
     }
 
     /// The first sector of a track.
@@ -116,8 +116,8 @@ impl Geometry {
         zone.first_sector + (track - zone.first_track) * zone.sectors_per_track
     }
 
-    /// Time in ns for the arm to go `distance` cylinders, or to another head of the same cylinder
-    /// for 0. The head is changed while the arm moves.
+    /// Time in ns for the arm to move `distance` cylinders, or to another head of the same cylinder
+    /// for 0. The head is switched while the arm moves.
     pub fn seek(&self, distance: u64, write: bool) -> u64 {
         if distance == 0 {
             return self.head_switch;
@@ -127,10 +127,10 @@ impl Geometry {
         moved.max(self.head_switch)
     }
 
-    /// Time in ns from `now` until the head, now over the track of `head`, has the first sector
-    /// at `to` under it: seek, then wait for the platter.
+    /// Time in ns from `now` until the head, now over the track of `head`, is over the sector
+    /// at `to`: seek, then rotational delay.
     #[inline]
-    pub fn access(&self, head: Place, to: Place, write: bool, now: u64) -> u64 {
+    pub fn access(&self, head: Position, to: Position, write: bool, now: u64) -> u64 {
         let moved = if head.track == to.track {
             0
         } else {
@@ -142,8 +142,8 @@ impl Geometry {
         moved + wait
     }
 
-    /// Time in ns to pass over `count` sectors from `first`, and where the head is then.
-    pub fn transfer(&self, first: u64, count: u64) -> (u64, Place) {
+    /// Time in ns to transfer `count` sectors from `first`, and the head's position afterwards.
+    pub fn transfer(&self, first: u64, count: u64) -> (u64, Position) {
         let (mut at, mut left, mut time) = (first, count, 0);
         loop {
             let track = self.track_from(at);
@@ -158,9 +158,9 @@ impl Geometry {
         }
     }
 
-    /// How many sectors from `first` (at least one, at most `most`) the head has passed over after
-    /// `time` ns, the last of them in full, and the time in ns that takes. A head that is between
-    /// two tracks goes on to the next one's first sector.
+    /// Number of sectors from `first` (at least one, at most `most`) that the head has passed after
+    /// `time` ns, the last of them completely, and the time in ns that they take. A head between
+    /// two tracks continues to the next one's first sector.
     pub fn passed(&self, first: u64, most: u64, time: u64) -> (u64, u64) {
         let (mut at, mut spent) = (first, 0);
         loop {
@@ -191,40 +191,40 @@ impl Geometry {
         let per_track = zone.sectors_per_track;
         let (track, within) =
             ((sector - zone.first_sector) / per_track, (sector - zone.first_sector) % per_track);
-        // A zone begins with a cylinder.
+        // A zone starts at a cylinder.
         let last_head = track % self.heads == self.heads - 1;
         let switch = if last_head { self.cylinder_switch } else { self.head_switch };
         RestOfTrack { within, left: per_track - within, per_track, switch }
     }
 }
 
-/// What is left of a track from one of its sectors on.
+/// The rest of a track from one of its sectors on.
 struct RestOfTrack {
     within: u64,
     left: u64,
     per_track: u64,
-    /// Time in ns to the track after it.
+    /// Time in ns to the next track.
     switch: u64,
 }
 
 impl RestOfTrack {
     /// Time in ns of the next `count` sectors: the difference of two angles, so that parts of a
-    /// track add up to the whole exactly.
+    /// track add up exactly to the whole.
     fn time(&self, count: u64, revolution: u64) -> u64 {
         (self.within + count) * revolution / self.per_track
             - self.within * revolution / self.per_track
     }
 }
 
-/// One turn of the platter, in ns.
+/// One revolution of the platter, in ns.
 pub fn revolution(hdd: &Hdd) -> u64 {
     60_000_000_000 / u64::from(hdd.rpm).max(1)
 }
 
-/// Sectors per track of each zone: a sustained rate R reads one cylinder while all its tracks turn by
-/// and all changes of track are made, so a cylinder holds R times that (Hitachi's specifications
-/// define "sustained" so, e.g. Deskstar 7K500, 4.4.4). The rate falls linearly from zone to zone.
-fn sectors_per_track(hdd: &Hdd, turn_of_cylinder: u64) -> Vec<u64> {
+/// Sectors per track of each zone: at the sustained rate R a cylinder is read in one revolution per track
+/// plus all track switches, so a cylinder holds R times that time (the definition of "sustained" in Hitachi's
+/// specifications, e.g. Deskstar 7K500, 4.4.4). The rate falls linearly from zone to zone.
+fn sectors_per_track(hdd: &Hdd, cylinder_time: u64) -> Vec<u64> {
     let zones = u64::from(hdd.zones).max(1);
     let heads = u128::from(hdd.heads).max(1);
     let drop = hdd.outer_rate_kb.saturating_sub(hdd.inner_rate_kb);
@@ -232,7 +232,7 @@ fn sectors_per_track(hdd: &Hdd, turn_of_cylinder: u64) -> Vec<u64> {
         .map(|zone| {
             let rate = hdd.outer_rate_kb - drop * zone / (zones - 1).max(1);
             // kB/s * ns = 1e-6 bytes.
-            let bytes = u128::from(rate) * u128::from(turn_of_cylinder) / heads / 1_000_000;
+            let bytes = u128::from(rate) * u128::from(cylinder_time) / heads / 1_000_000;
             (bytes as u64 / SECTOR).max(1)
         })
         .collect()
@@ -244,7 +244,7 @@ fn sectors_per_track(hdd: &Hdd, turn_of_cylinder: u64) -> Vec<u64> {
 /// introduction to disk drive modeling", IEEE Computer 27(3), 1994, who join the two at a distance
 /// that no data sheet gives. Their sum, fitted to a data sheet's three seeks (to the next cylinder,
 /// the mean over all pairs of cylinders, over all), is that of Lee and Katz, "An analytic
-/// performance model of disk arrays", SIGMETRICS 1993, but for their taking the distance less one.
+/// performance model of disk arrays", SIGMETRICS 1993, except that they use the distance minus one.
 #[derive(Clone, Copy, Debug)]
 struct SeekCurve {
     nearest: u64,
@@ -261,7 +261,7 @@ impl SeekCurve {
         // A share x of the stroke lies between two random cylinders with density 2 (1 - x), so its
         // mean is 1/3 and the mean of its root is 8/15.
         let (mean_root, mean) = (8.0 / 15.0 * all.sqrt(), all / 3.0);
-        // Less the first equation, two linear ones are left, in root and linear.
+        // Subtracting the first equation leaves two linear ones, in root and linear.
         let (x2, y2) = (mean_root - 1.0, mean - 1.0);
         let (x3, y3) = (full.sqrt() - 1.0, full - 1.0);
         let t2 = seek.average_us as f64 * 1e3 - nearest;
@@ -280,8 +280,8 @@ impl SeekCurve {
 }
 
 /// The shortest and the longest full stroke, in microseconds, that a curve of this form can have with
-/// the other two seeks: below it the curve would fall before its end (the linear part may be a
-/// little below zero, for sheets round to 0.1 ms), above it the root would be negative.
+/// the other two seeks: below it the curve would fall before its end (the linear part may be
+/// slightly negative, since data sheets round to 0.1 ms), above it the root would be negative.
 pub fn full_stroke_range(track_to_track_us: u64, average_us: u64) -> (u64, u64) {
     let (nearest, average) = (track_to_track_us, average_us);
     let least = (15 * average).saturating_sub(4 * nearest).div_ceil(11);
@@ -295,7 +295,7 @@ mod tests {
 
     fn drive() -> Geometry {
         let spec = catalog::get("hdd-7200").unwrap();
-        let Model::Hdd(hdd) = &spec.model else { panic!("hdd-7200 is no hard disk") };
+        let Model::Hdd(hdd) = &spec.model else { panic!("hdd-7200 is not a hard disk") };
         Geometry::new(hdd, spec.capacity.0 / SECTOR, 1_234_567)
     }
 
@@ -303,7 +303,7 @@ mod tests {
     fn the_seek_curve_passes_through_the_data_sheet() {
         let drive = drive();
         let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-3;
-        // The maker's own sum, over all pairs of different cylinders.
+        // The maker's definition: the mean over all pairs of different cylinders.
         let mean = |write| {
             let last = drive.cylinders() - 1;
             let pairs = |d: u64| (last + 1 - d) as f64;
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_passed_under_the_head_is_the_inverse_of_a_transfer() {
+    fn the_sectors_passed_are_the_inverse_of_a_transfer() {
         let drive = drive();
         for start in [0, 3_700, drive.zones[5].first_sector - 10] {
             for count in [1, 2, 100, 3_827, 3_828, 9_999] {

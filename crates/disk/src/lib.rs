@@ -1,8 +1,8 @@
-//! Disk models, write cache, queue and store: pure, in virtual time, no I/O.
+//! Disk models, write cache, queue and store: pure code in virtual time, without I/O.
 //!
-//! A disk of the catalog is one file ([`spec`], [`catalog`]); its law of service times is one
-//! file below `models/`; the bytes it holds lie in a [`store`]. Whoever serves the disk tells it
-//! the time with every call, so the same calls give the same answers on every machine.
+//! A disk of the catalog is one profile ([`spec`], [`catalog`]); each model of service times is one
+//! file in `models/`; a [`store`] holds the bytes. The disk's server passes the
+//! time with every call, so equal calls give equal results on every machine.
 
 pub mod array;
 mod cache;
@@ -26,5 +26,5 @@ pub use partition::Partition;
 pub use spec::{Attach, DiskSpec, Queue, WriteCache};
 pub use store::Store;
 
-/// Bytes in a sector, the unit of every address that a [`Request`] carries.
+/// Bytes in a sector, the unit of every address in a [`Request`].
 pub const SECTOR: u64 = 512;

@@ -1,20 +1,20 @@
-//! The fastest that a disk can pass data, read off its law: no phase of a trial can be faster honestly.
+//! Maximum data rates of a disk, from its model: no phase of a valid trial can be faster.
 
 use serde_json::Value;
 
 use crate::model::Model;
 
-/// Bytes a second at best.
+/// Maximum rates in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// From the medium: of a hard disk the outermost zone's rate, of a solid-state disk its interface's.
+    /// Reads from the medium: the rate of a hard disk's outermost zone, or of a solid-state disk's interface.
     pub read: f64,
-    /// Onto the medium.
+    /// Writes to the medium.
     pub write: f64,
 }
 
-/// The limits of a disk by its file as JSON ([`crate::DiskSpec`]); none of one that does all at once, and
-/// of what is no such file.
+/// The limits of a disk profile in JSON ([`crate::DiskSpec`]); none for an instant disk, or
+/// an invalid profile.
 pub fn limits(spec: &Value) -> Option<Limits> {
     let bytes = |kb: u64| kb as f64 * 1e3;
     match serde_json::from_value(spec.get("model")?.clone()).ok()? {
@@ -36,7 +36,7 @@ mod tests {
     use crate::profile::profile;
 
     #[test]
-    fn no_disk_of_the_catalog_passes_more_in_a_long_run_and_hard_disks_nearly_as_much() {
+    fn no_disk_of_the_catalog_exceeds_its_limits_and_hard_disks_nearly_reach_them() {
         for name in catalog::names() {
             let spec = catalog::get(name).unwrap();
             let Some(limits) = limits(&serde_json::to_value(&spec).unwrap()) else {

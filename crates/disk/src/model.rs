@@ -1,13 +1,13 @@
-//! The laws of service times that there are, and their parameters as a disk's file gives them.
+//! The disk models and their parameters, as in a disk profile.
 
 use fsdyno_record::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// How long the disk takes; `law` in the disk's file says which of these it is.
+/// The model of service times, selected by `law` in the disk profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "law", rename_all = "lowercase")]
 pub enum Model {
-    /// Everything is done at once.
+    /// Every request completes at once.
     Instant(Instant),
     /// A hard disk: arm, platter, command queue, caches.
     Hdd(Hdd),
@@ -15,12 +15,12 @@ pub enum Model {
     Ssd(Ssd),
 }
 
-/// The law that needs no parameters.
+/// Parameters of the instant disk: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Instant {}
 
-/// The three seeks of a data sheet, in microseconds, settling included.
+/// The three seek times of a data sheet, in microseconds, settling included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seek {
@@ -38,18 +38,18 @@ pub struct Seek {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hdd {
-    /// Revolutions a minute.
+    /// Revolutions per minute.
     pub rpm: u32,
     /// Surfaces that hold data.
     pub heads: u32,
-    /// Zones of equal width; the tracks of one zone hold equally many sectors.
+    /// Zones of equal width; all tracks of a zone hold the same number of sectors.
     pub zones: u32,
-    /// Sustained rate of the outermost zone, in kB/s (1000 bytes a second).
+    /// Sustained rate of the outermost zone, in kB/s (1000 bytes per second).
     pub outer_rate_kb: u64,
     /// Sustained rate of the innermost zone, in kB/s.
     pub inner_rate_kb: u64,
-    /// From one head to the next of the same cylinder, in microseconds: the arm stays, but tracks of
-    /// two surfaces do not lie exactly above each other and the servo has to find the new one.
+    /// Switch from one head to the next of the same cylinder, in microseconds: the arm stays, but the tracks of
+    /// two surfaces are not exactly aligned and the servo has to find the new one.
     pub head_switch_us: u64,
     /// Seeks before a read.
     pub seek_read: Seek,
@@ -57,20 +57,20 @@ pub struct Hdd {
     pub seek_write: Seek,
     /// Rate of the interface, in kB/s.
     pub interface_rate_kb: u64,
-    /// What the controller takes for a command, in microseconds.
+    /// Controller overhead of a command, in microseconds.
     pub overhead_us: u64,
-    /// What it takes instead for a read that is not in its memory, until the arm starts.
+    /// Controller overhead of a read that misses the drive's memory, until the arm starts.
     pub miss_overhead_us: u64,
     /// A command that has waited this long is served next, in microseconds.
     pub age_limit_us: u64,
     /// The part of the drive's memory that holds writes.
     pub write_cache: Bytes,
-    /// Reads that the drive's memory remembers, each with its read-ahead.
+    /// Number of read segments, each with its read-ahead.
     pub read_segments: u32,
-    /// Bytes that one of those holds.
+    /// Bytes of a read segment.
     pub read_segment: Bytes,
-    /// Whether a flush shares the drive with no other command, as ATA's FLUSH CACHE does (it is
-    /// no queued command).
+    /// True if a flush runs alone in the drive, like ATA's FLUSH CACHE (it is
+    /// not a queued command).
     pub flush_alone: bool,
 }
 
@@ -80,15 +80,15 @@ pub struct Hdd {
 pub struct Ssd {
     /// Channels between the controller and the flash.
     pub channels: u32,
-    /// Dies, dealt out over the channels.
+    /// Number of dies, distributed over the channels.
     pub dies: u32,
-    /// Flash behind the capacity, in thousandths of it: over-provisioning.
+    /// Flash beyond the capacity, in thousandths of it: over-provisioning.
     pub spare_permille: u64,
-    /// What a die erases at once (all its planes).
+    /// Bytes that a die erases at once (all its planes).
     pub block: Bytes,
-    /// What a die programs at once (all its planes).
+    /// Bytes that a die programs at once (all its planes).
     pub program_size: Bytes,
-    /// What a die senses at once for a read.
+    /// Bytes that a die senses at once for a read.
     pub flash_page: Bytes,
     /// Sensing, in microseconds.
     pub read_us: u64,
@@ -96,29 +96,29 @@ pub struct Ssd {
     pub program_us: u64,
     /// Erasing, in microseconds.
     pub erase_us: u64,
-    /// Bringing a program to a stop for a read, in microseconds.
+    /// Suspending a program for a read, in microseconds.
     pub suspend_us: u64,
     /// Rate of a channel, in kB/s.
     pub channel_rate_kb: u64,
-    /// Rate at which data leave over the interface, in kB/s, framing and all.
+    /// Rate of the interface for reads, in kB/s, framing included.
     pub read_rate_kb: u64,
-    /// Rate at which data come in over the interface, in kB/s.
+    /// Rate of the interface for writes, in kB/s.
     pub write_rate_kb: u64,
-    /// What a read, a flush or a TRIM takes of the interface besides its data, in ns.
+    /// Interface time of a read, a flush or a TRIM in addition to its data, in ns.
     pub read_command_ns: u64,
-    /// What a write takes of the interface besides its data, in ns.
+    /// Interface time of a write in addition to its data, in ns.
     pub write_command_ns: u64,
-    /// What a read takes besides, while the drive serves others, in ns.
+    /// Additional latency of a read, during which the drive serves others, in ns.
     pub read_latency_ns: u64,
-    /// What a write or a flush takes besides, while the drive serves others, in ns.
+    /// Additional latency of a write or a flush, during which the drive serves others, in ns.
     pub write_latency_ns: u64,
-    /// What a TRIM takes, in microseconds.
+    /// Time of a TRIM, in microseconds.
     pub trim_us: u64,
     /// The part of the drive's memory that holds writes.
     pub write_buffer: Bytes,
-    /// How long a write lies there at most when nothing else happens, in microseconds.
+    /// Maximum age of a write in the buffer of an idle drive, in microseconds.
     pub destage_us: u64,
-    /// How much of the drive holds data before the trial, in percent, left there by random
-    /// overwriting; 0 is a drive as new, or wholly trimmed.
+    /// Percentage of the drive that holds data before the trial, written by random
+    /// overwriting; 0 is a new or completely trimmed drive.
     pub prefilled_percent: u64,
 }

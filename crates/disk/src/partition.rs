@@ -1,7 +1,7 @@
 //! The part of a disk that holds a trial's file system.
 //!
-//! Where a partition begins is arbitrary in life, so its start is drawn from the seed; its size is
-//! the same for all seeds, for it is not.
+//! The start of a partition is arbitrary, so it is drawn from the seed; its size is not,
+//! so it is the same for all seeds.
 
 use fsdyno_record::plan::{MD_DATA_OFFSET, RaidPlan};
 use fsdyno_record::{Bytes, seed};
@@ -21,25 +21,25 @@ pub struct Partition {
 
 /// A file system that is larger than its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a file system of {size} does not fit on the disk, which has room for {largest}")]
+#[error("a file system of {size} does not fit on the disk, which holds at most {largest}")]
 pub struct TooLarge {
-    /// What was asked for.
+    /// Requested size.
     pub size: Bytes,
-    /// What there is.
+    /// Largest possible size.
     pub largest: Bytes,
 }
 
-/// How far the start may lie from the first MiB: a GiB, or a sixteenth of a small disk, in MiB.
-fn play(spec: &DiskSpec) -> u64 {
+/// Range of the start after the first MiB: a GiB, or a sixteenth of a small disk, in MiB.
+fn start_range(spec: &DiskSpec) -> u64 {
     (spec.capacity.0 / 16).min(1024 * MIB) / MIB
 }
 
-/// The largest partition that fits whatever the seed.
+/// The largest partition that fits for every seed.
 pub fn largest(spec: &DiskSpec) -> Bytes {
-    Bytes((spec.capacity.0 / MIB).saturating_sub(play(spec) + 1) * MIB)
+    Bytes((spec.capacity.0 / MIB).saturating_sub(start_range(spec) + 1) * MIB)
 }
 
-/// The partition of a trial; without a size the largest.
+/// Places the partition of a trial; without a size the largest.
 ///
 /// # Errors
 /// [`TooLarge`].
@@ -49,25 +49,25 @@ pub fn place(spec: &DiskSpec, size: Option<Bytes>, seed: u64) -> Result<Partitio
     if size > largest {
         return Err(TooLarge { size, largest });
     }
-    let start = MIB * (1 + seed::stream(seed, "partition").below(play(spec)));
+    let start = MIB * (1 + seed::stream(seed, "partition").below(start_range(spec)));
     Ok(Partition { start: Bytes(start), size })
 }
 
-/// The largest file system on an array of disks that each have room for `one`.
+/// The largest file system on an array of disks that each hold `one`.
 pub fn largest_array(one: Bytes, raid: RaidPlan) -> Bytes {
     let each = one.0.saturating_sub(MD_DATA_OFFSET.0) / MIB * MIB;
     Bytes(each * raid.half_disks_of_data() / 2 / MIB * MIB)
 }
 
-/// The partition that each disk of an array gets, so that the array holds `size`. Whole MiB are whole
-/// chunks, so an array may hold up to a MiB for each disk more than was asked for.
+/// The partition size on each disk of an array that holds `size`. Whole MiB are whole
+/// chunks, so an array may hold up to one MiB per disk more than requested.
 pub fn member_size(size: Bytes, raid: RaidPlan) -> Bytes {
     let each = (2 * size.0).div_ceil(raid.half_disks_of_data()).next_multiple_of(MIB);
     Bytes(MD_DATA_OFFSET.0 + each)
 }
 
-/// The seed of disk `index` of a guest: its platter's angle, its partition's start. The first disk
-/// has the trial's own.
+/// The seed of disk `index` of a guest, for its rotational position and its partition's start. The first disk
+/// has the trial's own seed.
 pub fn disk_seed(seed: u64, index: u32) -> u64 {
     match index {
         0 => seed,
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partition_starts_where_the_seed_says_and_always_fits() {
+    fn a_partition_starts_at_a_draw_of_the_seed_and_always_fits() {
         let spec = crate::catalog::get("hdd-7200").unwrap();
         let of = |size, seed| place(&spec, size, seed).unwrap();
         assert_ne!(of(None, 1).start, of(None, 2).start);
@@ -95,17 +95,17 @@ mod tests {
     }
 
     #[test]
-    fn an_array_of_members_holds_what_was_asked_for_and_the_largest_one_fits() {
-        for typed in ["0x2", "0x3", "1x2", "5x3", "5x7", "10x4", "10x3"] {
-            let raid: RaidPlan = typed.parse().unwrap();
+    fn an_array_of_members_holds_the_requested_size_and_the_largest_one_fits() {
+        for text in ["0x2", "0x3", "1x2", "5x3", "5x7", "10x4", "10x3"] {
+            let raid: RaidPlan = text.parse().unwrap();
             for size in [32 << 30, (5 << 30) + MIB, 7 * MIB] {
                 let each = member_size(Bytes(size), raid).0 - MD_DATA_OFFSET.0;
                 let holds = each * raid.half_disks_of_data() / 2;
                 let more = holds.checked_sub(size).unwrap();
-                assert!(more < u64::from(raid.disks) * MIB, "{typed}: {more} more");
+                assert!(more < u64::from(raid.disks) * MIB, "{text}: {more} more");
             }
             let one = Bytes(10 << 30);
-            assert!(member_size(largest_array(one, raid), raid) <= one, "{typed}");
+            assert!(member_size(largest_array(one, raid), raid) <= one, "{text}");
         }
     }
 

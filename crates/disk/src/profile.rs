@@ -1,6 +1,6 @@
-//! What a disk can do, worked out by asking its model: rates of random and of sequential requests.
+//! Performance of a disk, computed with its model: rates of random and of sequential requests.
 //!
-//! It knows the [`Disk`] trait, and of the laws only how one is told that its disk is full. Nothing here is
+//! It uses the [`Disk`] trait, and of the models only the parameter for a full disk. Nothing here is
 //! stored; the same disk and seed give the same profile.
 
 use fsdyno_record::{Bytes, Nanos, seed};
@@ -11,68 +11,68 @@ use crate::disk::{Action, Disk, Request, build};
 use crate::model::Model;
 use crate::spec::DiskSpec;
 
-/// Queue depths that are asked about, each but no more than the disk's own.
+/// Queue depths to evaluate, up to the disk's own.
 const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Sectors of a random request: 4 KiB.
 const BLOCK: u32 = 8;
-/// Reads that one rate is the mean of. Their times spread by about a third of the mean, so the rate
-/// is known to about 1 %.
+/// Reads per rate. Their times spread by about a third of the mean, so the rate
+/// is accurate to about 1 %.
 const READS: u64 = 1000;
-/// Writes that one rate is the mean of, the flush that ends them included: several times what the
-/// extents of a hard disk's cache hold would cost minutes, so the tail counts at its true cost.
+/// Writes per rate, with the final flush included: several times the
+/// extents of a hard disk's cache would take minutes, so the flush counts at its true cost.
 const WRITES: u64 = 3000;
-/// Writes onto a full disk: several times what the write buffer holds, and several superblocks.
+/// Writes to a full disk: several times the write buffer, and several superblocks.
 const FULL_WRITES: u64 = 400_000;
-/// Places at which the sequential rates are taken, the first and the last sector among them.
-const PLACES: u64 = 9;
+/// Number of offsets of the sequential rates, including the first and the last sector.
+const OFFSETS: u64 = 9;
 /// Bytes of one sequential run.
 const RUN: u64 = 64 << 20;
 /// Sectors of one request of it: 128 KiB, the kernel's read-ahead.
 const PIECE: u32 = 256;
-/// The part of the disk that stands for a file system's.
+/// The part of the disk that represents a file system.
 const PART: Bytes = Bytes(32 << 30);
 
-/// What a disk can do.
+/// The performance of a disk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Profile {
-    /// The seed of the platter's angle and of the places.
+    /// The seed of the rotational position and of the offsets.
     pub seed: u64,
-    /// 4 KiB at random places, by queue depth.
+    /// Rates of 4 KiB at random offsets, by queue depth.
     pub random: Vec<RandomRate>,
-    /// From the first sector to the last.
+    /// Sequential rates from the first sector to the last.
     pub sequential: Vec<SequentialRate>,
-    /// Of a solid-state disk: random writes a second, the flush that ends them included, in the steady
-    /// state of a disk that was written full and over at random.
+    /// For a solid-state disk: random writes per second, final flush included, in the steady
+    /// state of a full disk after random overwriting.
     pub full_writes: Option<f64>,
 }
 
-/// Random requests of 4 KiB a second.
+/// Random requests of 4 KiB per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RandomRate {
     /// Requests in flight.
     pub depth: u32,
-    /// Reads over the whole disk, a second.
+    /// Reads per second over the whole disk.
     pub reads: f64,
-    /// Reads within the first 32 GiB (or the whole of a smaller disk), a second.
+    /// Reads per second within the first 32 GiB (or the whole of a smaller disk).
     pub reads_in_part: f64,
-    /// Writes over the whole disk, a second, the flush that ends them included.
+    /// Writes per second over the whole disk, final flush included.
     pub writes: f64,
-    /// Writes within the first 32 GiB, a second, the flush that ends them included.
+    /// Writes per second within the first 32 GiB, final flush included.
     pub writes_in_part: f64,
 }
 
 /// Rates of a run of 64 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SequentialRate {
-    /// Where it begins, in bytes.
+    /// Offset of the run, in bytes.
     pub at: Bytes,
-    /// Reads, in MB/s (1,000,000 bytes a second).
+    /// Reads, in MB/s (1,000,000 bytes per second).
     pub read_mb: f64,
-    /// Writes, the flush that ends them included, in MB/s.
+    /// Writes, final flush included, in MB/s.
     pub write_mb: f64,
 }
 
-/// Asks the model of `spec`, which must be valid, its platter at an angle drawn from `seed`.
+/// Computes the performance of a valid `spec`, with a rotational position drawn from `seed`.
 pub fn profile(spec: &DiskSpec, seed: u64) -> Profile {
     let part = Bytes(spec.capacity.0.min(PART.0));
     let mut depths: Vec<u32> = DEPTHS.iter().map(|depth| spec.queue.depth.min(*depth)).collect();
@@ -87,9 +87,9 @@ pub fn profile(spec: &DiskSpec, seed: u64) -> Profile {
             writes_in_part: rate(Action::Write, part),
         }
     });
-    let sequential = (0..PLACES).map(|place| {
+    let sequential = (0..OFFSETS).map(|index| {
         let last = spec.capacity.0.saturating_sub(RUN) / SECTOR;
-        let first = last / (PLACES - 1) * place / u64::from(BLOCK) * u64::from(BLOCK);
+        let first = last / (OFFSETS - 1) * index / u64::from(BLOCK) * u64::from(BLOCK);
         SequentialRate {
             at: Bytes(first * SECTOR),
             read_mb: sequential_rate(spec, seed, Action::Read, first),
@@ -105,63 +105,63 @@ pub fn profile(spec: &DiskSpec, seed: u64) -> Profile {
 }
 
 fn random_rate(spec: &DiskSpec, seed: u64, depth: u32, action: Action, within: Bytes) -> f64 {
-    let mut caller = Caller::new(build(spec, seed), depth);
-    let mut places = seed::stream(seed, "profile");
+    let mut load = LoadGenerator::new(build(spec, seed), depth);
+    let mut offsets = seed::stream(seed, "profile");
     let count = if action == Action::Read { READS } else { WRITES };
     for _ in 0..count {
-        let block = places.below(within.0 / SECTOR / u64::from(BLOCK));
-        caller.ask(action, block * u64::from(BLOCK), BLOCK);
+        let block = offsets.below(within.0 / SECTOR / u64::from(BLOCK));
+        load.submit(action, block * u64::from(BLOCK), BLOCK);
     }
-    caller.end(action);
-    count as f64 / caller.now.seconds()
+    load.end(action);
+    count as f64 / load.now.seconds()
 }
 
 fn sequential_rate(spec: &DiskSpec, seed: u64, action: Action, first: u64) -> f64 {
     let length = RUN.min(spec.capacity.0) / SECTOR;
-    // The kernel's read-ahead keeps the next piece in flight.
-    let mut caller = Caller::new(build(spec, seed), spec.queue.depth.min(2));
-    caller.run(action, first, length);
-    caller.end(action);
-    (length * SECTOR) as f64 / 1e6 / caller.now.seconds()
+    // As with the kernel's read-ahead, the next piece is in flight.
+    let mut load = LoadGenerator::new(build(spec, seed), spec.queue.depth.min(2));
+    load.run(action, first, length);
+    load.end(action);
+    (length * SECTOR) as f64 / 1e6 / load.now.seconds()
 }
 
-/// Random writes onto the disk as it is when random overwriting has brought it to its steady state: the
-/// law begins there if it is told so. Writing a disk of 1 TB full and over takes its model half a minute.
+/// Rate of random writes in the steady state after random overwriting, in which the
+/// model can start. Overwriting a disk of 1 TB would take the model half a minute.
 fn full_rate(spec: &DiskSpec, seed: u64) -> Option<f64> {
     let mut spec = spec.clone();
     let Model::Ssd(ssd) = &mut spec.model else { return None };
     ssd.prefilled_percent = 100;
     let blocks = spec.capacity.0 / SECTOR / u64::from(BLOCK);
-    let mut caller = Caller::new(build(&spec, seed), spec.queue.depth);
-    let mut places = seed::stream(seed, "profile full");
+    let mut load = LoadGenerator::new(build(&spec, seed), spec.queue.depth);
+    let mut offsets = seed::stream(seed, "profile full");
     for _ in 0..FULL_WRITES {
-        caller.ask(Action::Write, places.below(blocks) * u64::from(BLOCK), BLOCK);
+        load.submit(Action::Write, offsets.below(blocks) * u64::from(BLOCK), BLOCK);
     }
-    caller.end(Action::Write);
-    Some(FULL_WRITES as f64 / caller.now.seconds())
+    load.end(Action::Write);
+    Some(FULL_WRITES as f64 / load.now.seconds())
 }
 
-/// Keeps a number of requests in flight: the next is handed in when one completes.
-struct Caller {
+/// Keeps a number of requests in flight: submits the next when one completes.
+struct LoadGenerator {
     disk: Box<dyn Disk>,
     depth: u32,
     in_flight: u32,
-    asked: u64,
+    submitted: u64,
     now: Nanos,
 }
 
-impl Caller {
-    fn new(disk: Box<dyn Disk>, depth: u32) -> Caller {
-        Caller { disk, depth, in_flight: 0, asked: 0, now: Nanos(0) }
+impl LoadGenerator {
+    fn new(disk: Box<dyn Disk>, depth: u32) -> LoadGenerator {
+        LoadGenerator { disk, depth, in_flight: 0, submitted: 0, now: Nanos(0) }
     }
 
-    fn ask(&mut self, action: Action, sector: u64, sectors: u32) {
+    fn submit(&mut self, action: Action, sector: u64, sectors: u32) {
         if self.in_flight == self.depth {
             self.wait();
         }
-        let request = Request { id: self.asked, action, sector, sectors, fua: false };
+        let request = Request { id: self.submitted, action, sector, sectors, fua: false };
         self.disk.submit(self.now, request);
-        self.asked += 1;
+        self.submitted += 1;
         self.in_flight += 1;
     }
 
@@ -169,25 +169,25 @@ impl Caller {
         let mut at = 0;
         while at < sectors {
             let piece = (sectors - at).min(PIECE.into());
-            self.ask(action, first + at, piece as u32);
+            self.submit(action, first + at, piece as u32);
             at += piece;
         }
     }
 
-    /// Waits for all that is in flight; after writes, for what is in the disk's cache too.
+    /// Waits for all requests in flight; after writes, flushes the disk's cache too.
     fn end(&mut self, action: Action) {
         while self.in_flight > 0 {
             self.wait();
         }
         if action == Action::Write {
-            self.ask(Action::Flush, 0, 0);
+            self.submit(Action::Flush, 0, 0);
             self.wait();
         }
     }
 
     fn wait(&mut self) {
-        // Nobody asks this disk what has landed.
-        while self.disk.landed().is_some() {}
+        // Persisted sectors are not used here.
+        while self.disk.persisted().is_some() {}
         while let Some(due) = self.disk.next_due() {
             self.now = self.now.max(due);
             if self.disk.completed(self.now).is_some() {

@@ -1,27 +1,27 @@
-//! The drive's command queue seen from outside: who is let in, and when.
+//! The drive's command queue: admission up to the queue depth.
 
 use std::collections::VecDeque;
 
 use fsdyno_record::Nanos;
 
 use crate::disk::{Action, Request};
-use crate::geometry::Place;
+use crate::geometry::Position;
 
-/// Room for requests that wait outside, more than the tags of any block driver; beyond it the
-/// queue would allocate, and still lose nothing.
-const ROOM_OUTSIDE: usize = 1024;
+/// Capacity for requests that wait for admission, more than the tags of any block driver; beyond it the
+/// queue would allocate, but lose nothing.
+const WAITING_CAPACITY: usize = 1024;
 
-/// A request that the drive holds.
+/// A request in the drive.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// As it was submitted.
+    /// The submitted request.
     pub request: Request,
-    /// When it was submitted.
+    /// Time of submission.
     pub arrived: Nanos,
-    /// The first sector that still has to pass under the head.
+    /// The first sector that is still to be transferred.
     pub from: u64,
-    /// Where that is.
-    pub place: Place,
+    /// Position of that sector.
+    pub position: Position,
 }
 
 impl Command {
@@ -31,56 +31,56 @@ impl Command {
     }
 }
 
-/// Lets at most `depth` requests in, the others wait in order of arrival.
+/// A queue that admits at most `depth` requests; the others wait in order of arrival.
 #[derive(Debug)]
 pub struct Queue {
     depth: usize,
     flush_alone: bool,
-    outside: VecDeque<(Nanos, Request)>,
-    inside: usize,
-    /// A flush is in the drive that shares it with no other command.
+    waiting: VecDeque<(Nanos, Request)>,
+    admitted: usize,
+    /// True while a flush runs alone in the drive.
     closed: bool,
 }
 
 impl Queue {
     /// An empty queue.
     pub fn new(depth: u32, flush_alone: bool) -> Queue {
-        let outside = VecDeque::with_capacity(ROOM_OUTSIDE);
-        Queue { depth: depth.max(1) as usize, flush_alone, outside, inside: 0, closed: false }
+        let waiting = VecDeque::with_capacity(WAITING_CAPACITY);
+        Queue { depth: depth.max(1) as usize, flush_alone, waiting, admitted: 0, closed: false }
     }
 
-    /// Puts a request at the end of those that wait outside.
+    /// Adds a request to the waiting ones.
     pub fn push(&mut self, now: Nanos, request: Request) {
-        self.outside.push_back((now, request));
+        self.waiting.push_back((now, request));
     }
 
-    /// Lets the next request in, if it may come in now.
+    /// Admits the next request, if possible now.
     pub fn admit(&mut self) -> Option<(Nanos, Request)> {
-        let (_, next) = self.outside.front()?;
+        let (_, next) = self.waiting.front()?;
         let alone = self.flush_alone && next.action == Action::Flush;
-        if self.closed || self.inside >= self.depth || (alone && self.inside > 0) {
+        if self.closed || self.admitted >= self.depth || (alone && self.admitted > 0) {
             return None;
         }
         self.closed = alone;
-        self.inside += 1;
-        self.outside.pop_front()
+        self.admitted += 1;
+        self.waiting.pop_front()
     }
 
-    /// A request that had been let in is done.
+    /// Removes a completed request.
     pub fn leave(&mut self) {
-        self.inside = self.inside.saturating_sub(1);
-        // A closed queue holds only the flush that closed it.
+        self.admitted = self.admitted.saturating_sub(1);
+        // A closed queue holds only its flush.
         self.closed = false;
     }
 
-    /// Requests in the drive.
-    pub fn inside(&self) -> usize {
-        self.inside
+    /// Number of admitted requests.
+    pub fn admitted(&self) -> usize {
+        self.admitted
     }
 
-    /// Requests in the drive and before it.
+    /// Number of admitted and waiting requests.
     pub fn in_flight(&self) -> usize {
-        self.inside + self.outside.len()
+        self.admitted + self.waiting.len()
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_its_depth_come_in_and_the_others_in_order() {
+    fn at_most_depth_requests_are_admitted_and_the_others_in_order() {
         let mut queue = Queue::new(2, false);
         for id in 0..4 {
             queue.push(Nanos(id), request(id, Action::Read));
@@ -106,16 +106,16 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_is_no_queued_command_has_the_drive_to_itself() {
+    fn a_flush_that_is_not_a_queued_command_runs_alone() {
         let mut queue = Queue::new(8, true);
         queue.push(Nanos(0), request(0, Action::Write));
         queue.push(Nanos(0), request(1, Action::Flush));
         queue.push(Nanos(0), request(2, Action::Write));
         assert_eq!(queue.admit().map(|(_, r)| r.id), Some(0));
-        assert!(queue.admit().is_none(), "the flush came in beside a write");
+        assert!(queue.admit().is_none(), "the flush was admitted during a write");
         queue.leave();
         assert_eq!(queue.admit().map(|(_, r)| r.id), Some(1));
-        assert!(queue.admit().is_none(), "a write came in beside the flush");
+        assert!(queue.admit().is_none(), "a write was admitted during the flush");
         queue.leave();
         assert_eq!(queue.admit().map(|(_, r)| r.id), Some(2));
     }

@@ -1,6 +1,6 @@
-//! The drive's read segments: what was read lately, and how far to read ahead.
+//! The drive's read segments and read-ahead.
 
-/// Sectors that lie together in the drive's memory; empty where start and end are equal.
+/// A range of sectors in the drive's memory; empty if start and end are equal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Segment {
     start: u64,
@@ -8,17 +8,17 @@ struct Segment {
     used: u64,
 }
 
-/// A fixed number of segments; the one that was used longest ago makes room.
+/// A fixed number of segments with least-recently-used replacement.
 #[derive(Debug)]
 pub struct ReadCache {
     segments: Vec<Segment>,
     /// Sectors that one segment holds.
     length: u64,
-    /// The segment of the last read, which read-ahead goes on with.
+    /// The segment of the last read, which read-ahead extends.
     current: Option<usize>,
-    /// Whether the last read went on where an earlier one had stopped.
+    /// True if the last read continued an earlier one.
     sequential: bool,
-    /// Where the last read ended.
+    /// End of the last read.
     consumed: u64,
     uses: u64,
 }
@@ -30,7 +30,7 @@ impl ReadCache {
         ReadCache { segments, length, current: None, sequential: false, consumed: 0, uses: 0 }
     }
 
-    /// Whether all of a read is here; if so, it counts as read.
+    /// Returns true if all sectors of a read are here; if so, marks them as read.
     pub fn hit(&mut self, start: u64, end: u64) -> bool {
         let Some(at) = self.find(start).filter(|at| end <= self.segments[*at].end) else {
             return false;
@@ -40,13 +40,13 @@ impl ReadCache {
         true
     }
 
-    /// The first sector of a read that is not here.
+    /// The first missing sector of a read.
     pub fn missing_from(&self, start: u64, end: u64) -> u64 {
         self.find(start).map_or(start, |at| self.segments[at].end.min(end))
     }
 
-    /// A read came from the platter: it goes on with the segment that ends at `from`, or begins
-    /// one with all of it.
+    /// Adds a read from the platter: it extends the segment that ends at `from`, or starts
+    /// a new one.
     pub fn add(&mut self, start: u64, from: u64, end: u64) {
         let before = self.segments.iter().position(|s| s.end == from && s.start < from);
         self.sequential = before.is_some();
@@ -58,14 +58,14 @@ impl ReadCache {
         self.use_segment(at, end);
     }
 
-    /// `count` sectors from `first` were read ahead.
+    /// Adds `count` sectors from `first` that were read ahead.
     pub fn extend(&mut self, first: u64, count: u64) {
         if let Some(at) = self.current.filter(|at| self.segments[*at].end == first) {
             self.set_end(at, first + count);
         }
     }
 
-    /// A write makes what is here of its sectors stale; what lies before them stays.
+    /// Drops the sectors of a write and all after them in their segment; those before stay.
     pub fn forget(&mut self, start: u64, end: u64) {
         for (at, segment) in self.segments.iter_mut().enumerate() {
             if segment.start < end && start < segment.end {
@@ -77,13 +77,13 @@ impl ReadCache {
         }
     }
 
-    /// Whether the last read went on where an earlier one had stopped.
+    /// True if the last read continued an earlier one.
     pub fn is_sequential(&self) -> bool {
         self.sequential
     }
 
-    /// The first sector to read ahead and how many, once at least half a segment may be.
-    pub fn wanted(&self, sectors_of_disk: u64) -> Option<(u64, u64)> {
+    /// The first sector and the number of sectors to read ahead, once at least half a segment is free.
+    pub fn read_ahead(&self, sectors_of_disk: u64) -> Option<(u64, u64)> {
         let first = self.segments[self.current?].end;
         let target = (self.consumed + self.length).min(sectors_of_disk);
         let count = target.saturating_sub(first);
@@ -118,11 +118,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_read_that_goes_on_extends_its_segment_and_a_write_cuts_it() {
+    fn a_sequential_read_extends_its_segment_and_a_write_cuts_it() {
         let mut cache = ReadCache::new(2, 100);
         cache.add(10, 10, 20);
         assert!(!cache.is_sequential());
-        assert_eq!(cache.wanted(1000), Some((20, 100)));
+        assert_eq!(cache.read_ahead(1000), Some((20, 100)));
         cache.extend(20, 50);
         assert!(cache.hit(20, 30) && !cache.hit(60, 80));
         assert_eq!(cache.missing_from(60, 80), 70);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_segment_used_longest_ago_makes_room() {
+    fn the_least_recently_used_segment_is_replaced() {
         let mut cache = ReadCache::new(2, 100);
         cache.add(0, 0, 8);
         cache.add(500, 500, 508);
@@ -146,7 +146,7 @@ mod tests {
     fn nothing_is_read_ahead_beyond_the_end_of_the_disk() {
         let mut cache = ReadCache::new(1, 100);
         cache.add(0, 0, 40);
-        assert_eq!(cache.wanted(130), Some((40, 90)));
-        assert_eq!(cache.wanted(40), None);
+        assert_eq!(cache.read_ahead(130), Some((40, 90)));
+        assert_eq!(cache.read_ahead(40), None);
     }
 }

@@ -1,4 +1,4 @@
-//! One disk's file: what the disk is, how the kernel shall see it, and where its numbers are from.
+//! Disk profiles: the model of a disk, its block-queue settings, and the sources of its numbers.
 
 use fsdyno_record::Bytes;
 use serde::{Deserialize, Serialize};
@@ -7,44 +7,44 @@ use crate::SECTOR;
 use crate::model::{Hdd, Model, Seek, Ssd};
 use crate::models::ssd;
 
-/// A disk as its file describes it. Whole numbers and strings only: it goes into a plan's hash.
+/// A disk profile. Whole numbers and strings only, since it is part of a plan's hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSpec {
-    /// What it is, in a sentence.
+    /// Description in a sentence.
     pub about: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub capacity: Bytes,
-    /// How it is put before the kernel.
+    /// The way it is attached to the kernel.
     pub attach: Attach,
-    /// How the kernel's block layer shall see and treat it.
+    /// Settings of the kernel's block queue.
     pub queue: Queue,
-    /// Its law of service times.
+    /// Model of service times.
     pub model: Model,
-    /// Where each number comes from.
+    /// Source of each number.
     pub source: Vec<Source>,
 }
 
-/// How a disk is put before the kernel.
+/// The way a disk is attached to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attach {
-    /// A network block device, served by the agent, which asks the model.
+    /// A network block device, served by the agent with the disk model.
     Nbd,
-    /// An NVDIMM that the kernel drives by itself: no server, hence no law but `instant`.
+    /// An NVDIMM that the kernel drives by itself: without a server, hence only model `instant`.
     Pmem,
 }
 
-/// Settings of the block queue, named as /sys/block/*/queue names them.
+/// Settings of the block queue, named as in /sys/block/*/queue.
 ///
 /// A device without a request queue (pmem) has no largest request, scheduler, throttling or
-/// scheduler's requests: its file leaves them out, which reads as 0 and `none`. NBD needs them.
+/// scheduler's requests: its profile omits them, which reads as 0 and `none`. NBD needs them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Queue {
-    /// Whether it is a disk that turns.
+    /// True for a rotating disk.
     pub rotational: bool,
-    /// Requests that the device itself takes at once.
+    /// Queue depth of the device itself.
     pub depth: u32,
     /// Largest request, in KiB.
     #[serde(default)]
@@ -57,15 +57,15 @@ pub struct Queue {
     /// Target latency of write-back throttling, in microseconds; 0 is off.
     #[serde(default)]
     pub wbt_lat_usec: u64,
-    /// Whether the device caches writes.
+    /// Type of the device's write cache.
     pub write_cache: WriteCache,
-    /// Whether the device takes single writes with FUA; if not, the kernel flushes instead.
+    /// True if the device supports writes with FUA; if not, the kernel flushes instead.
     pub fua: bool,
-    /// Smallest unit that can be addressed, in bytes.
+    /// Smallest addressable unit, in bytes.
     pub logical_block_size: u32,
     /// Unit that the medium writes, in bytes.
     pub physical_block_size: u32,
-    /// Whether the device takes TRIM.
+    /// True if the device supports TRIM.
     pub discard: bool,
     /// Requests of the scheduler.
     #[serde(default)]
@@ -79,13 +79,13 @@ fn no_scheduler() -> String {
     "none".into()
 }
 
-/// Whether a completed write may still be lost.
+/// The type of a write cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WriteCache {
-    /// It may, until a flush.
+    /// A completed write can be lost until a flush.
     #[serde(rename = "write back")]
     WriteBack,
-    /// It may not.
+    /// A completed write is persisted.
     #[serde(rename = "write through")]
     WriteThrough,
 }
@@ -100,31 +100,31 @@ impl WriteCache {
     }
 }
 
-/// Where a number comes from.
+/// The source of a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// The parameter, or several with commas between.
+    /// The parameter, or several separated by commas.
     pub what: String,
-    /// The value as the source gives it.
+    /// The value as in the source.
     pub value: String,
     /// The source, or the reasoning of an estimate.
     pub from: String,
 }
 
-/// What is wrong with a disk's file.
+/// An error in a disk profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// It is not the TOML or JSON of a disk; the message carries the line.
+    /// It is not the TOML or JSON of a disk; the message contains the line.
     #[error("read the disk in {file}: {message}")]
     Syntax {
         /// The file.
         file: String,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
-    /// A parameter that no such disk can have.
-    #[error("use the disk in {file}: {name} is {value}, and must be {range}")]
+    /// A parameter out of its range.
+    #[error("use the disk in {file}: {name} is {value}, but must be {range}")]
     Parameter {
         /// The file.
         file: String,
@@ -132,16 +132,16 @@ pub enum SpecError {
         name: String,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// Valid values.
         range: String,
     },
 }
 
 impl DiskSpec {
-    /// Reads and validates a disk's file.
+    /// Parses and validates a disk profile.
     ///
     /// # Errors
-    /// [`SpecError`], with the file's name in it.
+    /// [`SpecError`], with the file's name.
     pub fn from_toml(file: &str, text: &str) -> Result<DiskSpec, SpecError> {
         let syntax = |error: toml::de::Error| SpecError::Syntax {
             file: file.to_string(),
@@ -161,7 +161,7 @@ impl DiskSpec {
         Ok(spec)
     }
 
-    /// Reads and validates a disk out of a plan.
+    /// Parses and validates the disk of a plan.
     ///
     /// # Errors
     /// [`SpecError`], with `the plan` for a file.
@@ -174,7 +174,7 @@ impl DiskSpec {
         Ok(spec)
     }
 
-    /// Whether there can be such a disk.
+    /// Checks that all parameters are in range.
     ///
     /// # Errors
     /// [`SpecError::Parameter`] for the first parameter that is out of its range.
@@ -190,7 +190,7 @@ impl DiskSpec {
         check.that("capacity", self.capacity, self.capacity.0 % 4096 == 0, "a multiple of 4096")?;
         self.check_queue(&check)?;
         let nbd = self.attach == Attach::Nbd || matches!(self.model, Model::Instant(_));
-        check.that("attach", "pmem", nbd, "\"nbd\" for any law but \"instant\"")?;
+        check.that("attach", "pmem", nbd, "\"nbd\" for every law except \"instant\"")?;
         match &self.model {
             Model::Instant(_) => Ok(()),
             Model::Hdd(hdd) => check_hdd(hdd, self.capacity, self.queue.depth, &check),
@@ -198,7 +198,7 @@ impl DiskSpec {
         }
     }
 
-    /// Its words come to people's terminals.
+    /// Checks the texts, which are shown in terminals.
     fn check_texts(&self, check: &Check<'_>) -> Result<(), SpecError> {
         let plain = |text: &str| !text.chars().any(|c| c.is_control() && c != '\n');
         let sources = self.source.iter().flat_map(|source| {
@@ -245,8 +245,8 @@ impl DiskSpec {
     }
 }
 
-/// Numbers that no parameter can have. The parser refuses most of them too, but below `[model]`
-/// without saying whose they are. `refused` is what it said, if it has been asked.
+/// Refuses numbers that no parameter can have. The parser refuses most of them too, but below `[model]`
+/// without naming the parameter. `refused` is the parser's message, if any.
 fn check_numbers(
     check: &Check<'_>,
     path: &str,
@@ -262,9 +262,14 @@ fn check_numbers(
             }
             toml::Value::Integer(number) => {
                 check.that(&name, number, *number >= 0, "a whole number, 0 or more")?;
-                let meant = refused.is_some_and(|said| said.contains(&format!("`{number}`")));
+                let is_refused = refused.is_some_and(|text| text.contains(&format!("`{number}`")));
                 let most = u32::MAX;
-                check.that(&name, number, !meant, &format!("a whole number, {most} at most"))?;
+                check.that(
+                    &name,
+                    number,
+                    !is_refused,
+                    &format!("a whole number, at most {most}"),
+                )?;
             }
             _ => {}
         }
@@ -272,15 +277,15 @@ fn check_numbers(
     Ok(())
 }
 
-/// What the parser says, in one line with its place. The text there is not shown: the file may be any that somebody
-/// named.
+/// The parser's message in one line with its position. The text at that position is not shown, since the user may
+/// name any file.
 fn one_line(text: &str, error: &toml::de::Error) -> String {
     let at = error.span().map_or(0, |span| span.start);
     let before = text.get(..at).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
-    let said = error.message().replace('\n', ", ");
-    format!("line {line}, column {column}: {said}")
+    let message = error.message().replace('\n', ", ");
+    format!("line {line}, column {column}: {message}")
 }
 
 fn check_hdd(hdd: &Hdd, capacity: Bytes, depth: u32, check: &Check<'_>) -> Result<(), SpecError> {
@@ -295,8 +300,8 @@ fn check_hdd(hdd: &Hdd, capacity: Bytes, depth: u32, check: &Check<'_>) -> Resul
     check.within("model.interface_rate_kb", hdd.interface_rate_kb, 100, 100_000_000)?;
     check.within("model.overhead_us", hdd.overhead_us, 0, 100_000)?;
     check.within("model.miss_overhead_us", hdd.miss_overhead_us, hdd.overhead_us, 100_000)?;
-    // A full queue served in order of arrival must not reach the limit, or that order, once
-    // begun, would feed on itself.
+    // A full queue served in order of arrival must not reach the limit, or that order would
+    // sustain itself.
     let turn = 60_000_000 / u64::from(hdd.rpm);
     let least = u64::from(depth) * (hdd.seek_write.average_us + turn);
     check.within("model.age_limit_us", hdd.age_limit_us, least, 600_000_000)?;
@@ -326,7 +331,7 @@ fn check_ssd(
     check.within("model.dies", ssd.dies.into(), ssd.channels.into(), 256)?;
     check.within("model.spare_permille", ssd.spare_permille, 10, 2000)?;
     for (name, size, least, most) in [
-        ("model.program_size", ssd.program_size, 4096, ssd::MOST_PER_PROGRAM as u64 * 4096),
+        ("model.program_size", ssd.program_size, 4096, ssd::MAX_PAGES_PER_PROGRAM as u64 * 4096),
         ("model.flash_page", ssd.flash_page, 4096, 1 << 20),
         ("model.block", ssd.block, ssd.program_size.0, 1 << 30),
     ] {
@@ -358,19 +363,18 @@ fn check_ssd(
     ] {
         check.within(name, rate, 100, 100_000_000)?;
     }
-    // One page more than the largest request, which need not begin where a page does.
+    // One page more than the largest request, which need not start at a page.
     let least = u64::from(queue.max_sectors_kb) * 1024 + 4096;
-    let most = ssd::MOST_SLOTS as u64 * 4096;
+    let most = ssd::MAX_SLOTS as u64 * 4096;
     check.within("model.write_buffer", ssd.write_buffer.0, least, most)?;
     check.within("model.prefilled_percent", ssd.prefilled_percent, 0, 100)?;
     let (pages, superblocks, size) = ssd::geometry(ssd, capacity);
-    let right = superblocks <= ssd::MOST_SUPERBLOCKS;
-    let range =
-        format!("so large that the drive has at most {} superblocks", ssd::MOST_SUPERBLOCKS);
+    let right = superblocks <= ssd::MAX_SUPERBLOCKS;
+    let range = format!("such that the drive has at most {} superblocks", ssd::MAX_SUPERBLOCKS);
     check.that("model.block", ssd.block, right, &range)?;
     let spare = superblocks.saturating_sub(pages.div_ceil(size));
     let least = ssd::RESERVE as u64 + 3;
-    let range = format!("so much that at least {least} superblocks are spare");
+    let range = format!("such that at least {least} superblocks are spare");
     check.that("model.spare_permille", ssd.spare_permille, spare >= least, &range)
 }
 

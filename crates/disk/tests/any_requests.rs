@@ -1,5 +1,5 @@
-//! Whatever is asked of a disk: every request completes once, time never goes back, what a flush has
-//! answered is on the platter, and what is written lands, exactly.
+//! Tests disks with random requests: every request completes once, time never goes back, a completed
+//! flush has persisted all earlier writes, and exactly the written sectors are persisted.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
 
@@ -10,7 +10,7 @@ use fsdyno_disk::{Action, Disk, DiskSpec, Request, WriteCache, catalog};
 use fsdyno_record::{Bytes, Nanos};
 use proptest::prelude::*;
 
-/// The longest request, in sectors.
+/// Maximum length of a request, in sectors.
 const LONGEST: u32 = 2560;
 
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ struct Step {
     request: Request,
 }
 
-/// A disk and what is asked of it.
+/// A disk and its requests.
 #[derive(Clone, Debug)]
 struct Trial {
     spec: DiskSpec,
@@ -42,7 +42,7 @@ fn steps(sectors: u64) -> impl Strategy<Value = Vec<Step>> {
         4 => Just(Action::Read), 6 => Just(Action::Write),
         1 => Just(Action::Flush), 1 => Just(Action::Trim),
     ];
-    // Much in few places, so that requests overlap; the rest anywhere, the last sector included.
+    // Many requests in a small range, so that they overlap; the rest anywhere, the last sector included.
     let last = sectors - u64::from(LONGEST);
     let sector = prop_oneof![0u64..500, 3_800u64..4_000, 0u64..last, Just(last)];
     let pause = prop_oneof![4 => Just(0u64), 2 => 0u64..200_000, 1 => 0u64..60_000_000];
@@ -59,8 +59,8 @@ fn steps(sectors: u64) -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Every disk of the catalog as it is, with its write cache on and off; and of the hard disks one
-/// with small caches, few segments and a short queue: everything that can be full will be.
+/// Every disk of the catalog, with its write cache on and off; and for hard disks a variant
+/// with small caches, few segments and a short queue, which all become full.
 fn disks() -> impl Strategy<Value = DiskSpec> {
     let all: Vec<DiskSpec> = catalog::names().map(|name| catalog::get(name).unwrap()).collect();
     let shape = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), 1u32..33);
@@ -86,26 +86,26 @@ fn disks() -> impl Strategy<Value = DiskSpec> {
     )
 }
 
-/// The simple reference: an event number for each request handed in and each landing, and from these
-/// which sectors of completed writes a power cut would lose.
+/// The reference: event numbers of each request and each persisting, and from these
+/// the sectors of completed writes that a power cut would lose.
 #[derive(Default)]
-struct Books {
+struct Reference {
     events: u64,
-    asked: HashMap<u64, (Request, u64)>,
+    submitted: HashMap<u64, (Request, u64)>,
     done: HashMap<u64, Nanos>,
     written: BTreeSet<u64>,
-    /// The last landing of each sector.
-    landed: BTreeMap<u64, u64>,
-    /// Sectors of completed writes that have not landed since the write was handed in.
+    /// The last persisting of each sector.
+    persisted: BTreeMap<u64, u64>,
+    /// Sectors of completed writes that were not persisted since the write's submission.
     volatile: BTreeSet<u64>,
-    /// For each flush, which of those there were when it was handed in, less what has landed since.
+    /// For each flush, those sectors at its submission, except the ones persisted since.
     owed: HashMap<u64, BTreeSet<u64>>,
 }
 
-impl Books {
+impl Reference {
     fn submit(&mut self, disk: &mut dyn Disk, now: Nanos, request: Request) {
         self.events += 1;
-        self.asked.insert(request.id, (request, self.events));
+        self.submitted.insert(request.id, (request, self.events));
         match request.action {
             Action::Write => self.written.extend(sectors(&request)),
             Action::Flush => {
@@ -118,11 +118,11 @@ impl Books {
         self.take(disk, now);
     }
 
-    /// What is trimmed need not come to the medium any more, so it counts as landed.
+    /// Trimmed sectors need not be persisted, so they count as persisted.
     fn forget(&mut self, request: &Request) {
         self.events += 1;
         for sector in sectors(request) {
-            self.landed.insert(sector, self.events);
+            self.persisted.insert(sector, self.events);
             self.volatile.remove(&sector);
             self.owed.values_mut().for_each(|owed| {
                 owed.remove(&sector);
@@ -130,15 +130,18 @@ impl Books {
         }
     }
 
-    /// Takes what is done at `now` and what has landed by then.
+    /// Takes all completions and persisted sectors at `now`.
     fn take(&mut self, disk: &mut dyn Disk, now: Nanos) {
         loop {
             let done = disk.completed(now);
-            while let Some((first, count)) = disk.landed() {
+            while let Some((first, count)) = disk.persisted() {
                 self.events += 1;
                 for sector in first..first + count {
-                    assert!(self.written.contains(&sector), "{sector} landed unwritten");
-                    self.landed.insert(sector, self.events);
+                    assert!(
+                        self.written.contains(&sector),
+                        "{sector} was persisted but not written"
+                    );
+                    self.persisted.insert(sector, self.events);
                     self.volatile.remove(&sector);
                     self.owed.values_mut().for_each(|owed| {
                         owed.remove(&sector);
@@ -147,11 +150,11 @@ impl Books {
             }
             let Some(id) = done else { return };
             assert!(self.done.insert(id, now).is_none(), "request {id} completed twice");
-            let (request, asked) = self.asked[&id];
+            let (request, submitted) = self.submitted[&id];
             match request.action {
                 Action::Write => {
                     let since =
-                        |sector: &u64| self.landed.get(sector).is_some_and(|at| *at > asked);
+                        |sector: &u64| self.persisted.get(sector).is_some_and(|at| *at > submitted);
                     let missing: Vec<u64> = sectors(&request).filter(|s| !since(s)).collect();
                     assert!(!request.fua || missing.is_empty(), "FUA {id} left {missing:?} behind");
                     self.volatile.extend(missing);
@@ -171,74 +174,74 @@ fn sectors(request: &Request) -> std::ops::Range<u64> {
     request.sector..request.sector + u64::from(request.sectors)
 }
 
-/// Plays the steps, waking when told to, and gives the instant of each completion.
+/// Plays the steps, waking at each due time, and returns the time of each completion.
 fn play(trial: &Trial) -> HashMap<u64, Nanos> {
     let mut disk = fsdyno_disk::build(&trial.spec, trial.seed);
-    let (mut now, mut books) = (Nanos(0), Books::default());
+    let (mut now, mut reference) = (Nanos(0), Reference::default());
     for step in &trial.steps {
         let until = now + Nanos(step.pause);
         while let Some(due) = disk.next_due().filter(|due| *due <= until) {
             assert!(due >= now, "time went back from {now:?} to {due:?}");
             now = due;
-            books.take(&mut *disk, now);
+            reference.take(&mut *disk, now);
         }
         now = until;
-        books.submit(&mut *disk, now, step.request);
+        reference.submit(&mut *disk, now, step.request);
     }
     let mut rounds = 0;
     while let Some(due) = disk.next_due() {
         assert!(due >= now, "time went back from {now:?} to {due:?}");
         now = due;
-        books.take(&mut *disk, now);
+        reference.take(&mut *disk, now);
         rounds += 1;
-        assert!(rounds < 100_000, "it comes to no end");
+        assert!(rounds < 100_000, "it never ends");
     }
     let later = now + Nanos(600_000_000_000);
-    books.take(&mut *disk, later);
+    reference.take(&mut *disk, later);
     assert_eq!(disk.volatile_bytes(later), Bytes(0), "an idle disk kept dirty sectors");
-    books.take(&mut *disk, later);
-    assert!(books.volatile.is_empty(), "{:?} never landed", books.volatile);
-    let landed = |sector: &u64| books.landed.contains_key(sector);
-    assert!(books.written.iter().all(landed), "not all that was written has landed");
-    books.done
+    reference.take(&mut *disk, later);
+    assert!(reference.volatile.is_empty(), "{:?} were never persisted", reference.volatile);
+    let persisted = |sector: &u64| reference.persisted.contains_key(sector);
+    assert!(reference.written.iter().all(persisted), "not all written sectors were persisted");
+    reference.done
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
-    fn every_request_completes_once_what_is_written_lands_and_the_same_way_twice(trial in trials()) {
+    fn every_request_completes_once_written_sectors_are_persisted_and_a_repeat_is_equal(trial in trials()) {
         let done = play(&trial);
-        let asked: HashSet<u64> = trial.steps.iter().map(|step| step.request.id).collect();
-        prop_assert_eq!(&asked, &done.keys().copied().collect::<HashSet<u64>>());
+        let submitted: HashSet<u64> = trial.steps.iter().map(|step| step.request.id).collect();
+        prop_assert_eq!(&submitted, &done.keys().copied().collect::<HashSet<u64>>());
         prop_assert_eq!(done, play(&trial));
     }
 
     #[test]
-    fn asking_in_between_changes_nothing(trial in trials(), step in 50_000u64..5_000_000) {
-        // One disk is called only when it must be, the other all the time.
+    fn additional_calls_change_nothing(trial in trials(), step in 50_000u64..5_000_000) {
+        // One disk is called only when due, the other at every step.
         let quiet = play(&trial);
         let mut disk = fsdyno_disk::build(&trial.spec, trial.seed);
-        let (mut now, mut books) = (Nanos(0), Books::default());
+        let (mut now, mut reference) = (Nanos(0), Reference::default());
         for part in &trial.steps {
             let until = now + Nanos(part.pause);
             while now < until {
                 now = Nanos((now.0 + step).min(until.0))
                     .min(disk.next_due().unwrap_or(until).max(now + Nanos(1)));
                 disk.volatile_bytes(now);
-                books.take(&mut *disk, now);
+                reference.take(&mut *disk, now);
             }
-            books.submit(&mut *disk, now, part.request);
+            reference.submit(&mut *disk, now, part.request);
         }
         while let Some(due) = disk.next_due() {
             now = due.max(now);
-            books.take(&mut *disk, now);
+            reference.take(&mut *disk, now);
         }
-        prop_assert_eq!(quiet, books.done);
+        prop_assert_eq!(quiet, reference.done);
     }
 
     #[test]
-    fn a_flush_leaves_nothing_of_what_came_before_it(trial in trials()) {
+    fn a_flush_persists_all_earlier_writes(trial in trials()) {
         let mut disk = fsdyno_disk::build(&trial.spec, trial.seed);
         let mut now = Nanos(0);
         for step in &trial.steps {
@@ -261,7 +264,7 @@ proptest! {
     }
 
     #[test]
-    fn a_disk_that_writes_through_never_has_anything_to_lose(trial in trials()) {
+    fn a_write_through_disk_has_no_volatile_bytes(trial in trials()) {
         let mut spec = trial.spec;
         spec.queue.write_cache = WriteCache::WriteThrough;
         let mut disk = fsdyno_disk::build(&spec, trial.seed);

@@ -1,20 +1,20 @@
-//! Model and store together, as the server joins them: what was promised is on the medium.
+//! Tests model and store together, as in the server: promised versions are on the medium.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use fsdyno_disk::store::{Store, To, View, region_size};
+use fsdyno_disk::store::{Destination, Store, View, region_size};
 use fsdyno_disk::{Action, Disk, DiskSpec, Request, WriteCache, catalog};
 use fsdyno_record::seed::{SplitMix64, stream};
 use fsdyno_record::{Bytes, Nanos};
 use proptest::prelude::*;
 
-/// Sectors that are written; few, so that writes meet.
+/// Number of written sectors; few, so that writes overlap.
 const SECTORS: u64 = 600;
 
-/// The version of each sector: its bytes are the version's, which rises from write to write.
+/// The version of each sector, which rises from write to write and determines its bytes.
 type Versions = Vec<u64>;
 
 struct Bench {
@@ -22,9 +22,9 @@ struct Bench {
     store: Store<Vec<u8>>,
     now: Nanos,
     version: u64,
-    /// What was written, by id: the range and its version; those that are answered move on.
+    /// Writes in flight, by id: the range and its version.
     waiting: BTreeMap<u64, (Request, Versions)>,
-    /// The newest version of each sector whose write was answered.
+    /// The newest version of each sector with a completed write.
     answered: Versions,
 }
 
@@ -48,9 +48,9 @@ impl Bench {
                 slot.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&bytes));
                 Ok::<(), Infallible>(())
             };
-            self.store.write_with(To::Cache, sector * 512, length, &mut source).unwrap();
+            self.store.write_with(Destination::Cache, sector * 512, length, &mut source).unwrap();
         }
-        // What a flush promises is what was answered before it came.
+        // A flush promises all writes completed before its submission.
         let promised = match action {
             Action::Flush => self.answered.clone(),
             _ => vec![self.version],
@@ -58,13 +58,13 @@ impl Bench {
         self.waiting.insert(id, (request, promised));
     }
 
-    /// Plays up to `until`; every promise is looked at as it falls due.
+    /// Plays up to `until`, and checks every promise when it is due.
     fn play(&mut self, until: Nanos, write_through: bool) {
         while let Some(due) = self.disk.next_due().filter(|due| *due <= until) {
             self.now = self.now.max(due);
             let done = self.disk.completed(self.now);
-            while let Some((first, count)) = self.disk.landed() {
-                self.store.land(first, count);
+            while let Some((first, count)) = self.disk.persisted() {
+                self.store.persist(first, count);
             }
             let Some(id) = done else { continue };
             let (request, promised) = self.waiting.remove(&id).unwrap();
@@ -87,7 +87,7 @@ impl Bench {
         self.now = self.now.max(until);
     }
 
-    /// Whether the medium has each sector from `first` in the promised version or a newer one.
+    /// Checks that the medium has each sector from `first` in the promised version or a newer one.
     fn holds(&mut self, first: u64, promised: &[u64]) {
         let mut medium = vec![0u8; (SECTORS as usize).next_multiple_of(8) * 512];
         self.store.export(View::Medium, &mut |at, bytes| {
@@ -102,7 +102,7 @@ impl Bench {
             assert!(words.iter().all(|word| *word == words[0]), "a torn sector");
             assert!(
                 (*promised..=self.version).contains(&words[0]),
-                "sector {sector} holds version {} and {promised} was promised",
+                "sector {sector} has version {}, but {promised} was promised",
                 words[0]
             );
         }
@@ -123,14 +123,14 @@ fn requests(bench: &mut Bench, draws: &mut SplitMix64, write_through: bool) {
         bench.play(bench.now + Nanos(gap), write_through);
     }
     bench.play(bench.now + Nanos(3_600_000_000_000), write_through);
-    assert!(bench.waiting.is_empty(), "requests without an answer");
+    assert!(bench.waiting.is_empty(), "requests without completion");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(6) })]
 
     #[test]
-    fn what_was_written_before_a_flush_is_on_the_medium_after_it(seed in any::<u64>()) {
+    fn writes_before_a_flush_are_on_the_medium_after_it(seed in any::<u64>()) {
         for name in catalog::names() {
             let mut spec = catalog::get(name).unwrap();
             if spec.attach != fsdyno_disk::Attach::Nbd {
@@ -143,7 +143,7 @@ proptest! {
                 requests(&mut bench, &mut stream(seed, "requests"), write_through);
                 bench.submit(1000, Action::Flush, 0, 0, false);
                 bench.play(bench.now + Nanos(3_600_000_000_000), write_through);
-                prop_assert!(bench.store.is_landed(), "{name}: a flush left something behind");
+                prop_assert!(bench.store.is_persisted(), "{name}: a flush left something behind");
             }
         }
     }

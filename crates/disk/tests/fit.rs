@@ -1,6 +1,6 @@
-//! The fit of disks whose law is known: every hard disk of the catalog is probed as if it were real.
+//! Tests the fit on known models: every hard disk of the catalog is probed as if it were real.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use fsdyno_disk::fit::{self, Drive, Facts, FitError, Modelled};
 use fsdyno_disk::model::Model;
@@ -23,7 +23,7 @@ fn fitted(spec: &DiskSpec, seconds: u64) -> Result<fit::Fitted, FitError> {
     fit::fit(&samples, &facts(spec), drive.sectors())
 }
 
-/// Random reads a second over the whole disk.
+/// Random reads per second over the whole disk.
 fn rate(spec: &DiskSpec, depth: u32) -> f64 {
     let mut draws = seed::stream(5, "places that no fit has seen");
     let places: Vec<u64> = (0..4000).map(|_| draws.below(spec.capacity.0 / 4096) * 8).collect();
@@ -41,7 +41,7 @@ fn every_hard_disk_of_the_catalog_is_found_again_from_a_minute_of_reads() {
         let fitted = fitted(&spec, 60).unwrap_or_else(|error| panic!("{name}: {error}"));
         let text = fitted.text(&facts(&spec)).unwrap();
         let file = DiskSpec::from_toml(name, &text).unwrap_or_else(|error| panic!("{error}"));
-        let Model::Hdd(found) = &file.model else { panic!("{name} became another law") };
+        let Model::Hdd(found) = &file.model else { panic!("{name} became another model") };
         println!("{name}: {found:?}\n  is {truth:?}");
         assert_eq!((file.capacity, found.rpm), (spec.capacity, truth.rpm), "{name}");
         let near = |what: &str, found: f64, truth: f64, percent: f64| {
@@ -49,21 +49,21 @@ fn every_hard_disk_of_the_catalog_is_found_again_from_a_minute_of_reads() {
             println!("  {what}: {found:.1} for {truth:.1}, {error:+.2} %");
             assert!(error.abs() <= percent, "{name}: {what} is {error:+.2} % off");
         };
-        // 3.1 % and 4.1 % were the worst seen, both on a disk with more zones than the fit puts in.
+        // The largest errors, 3.1 % and 4.1 %, are both of a disk with more zones than the fit assumes.
         near("outer rate", found.outer_rate_kb as f64, truth.outer_rate_kb as f64, 4.0);
         near("inner rate", found.inner_rate_kb as f64, truth.inner_rate_kb as f64, 4.0);
         for depth in [1, 4, 32] {
             near(&format!("reads at depth {depth}"), rate(&file, depth), rate(&spec, depth), 5.0);
         }
-        // What it says of itself must be near what is so.
-        for check in &fitted.foretold {
+        // Its own predictions must be accurate.
+        for check in &fitted.predictions {
             assert!(check.error().abs() < 6.0, "{name}: {}", check.error());
         }
     }
     assert!(tried > 0);
 }
 
-/// A drive of which nothing turns: each read takes so many microseconds.
+/// A drive that does not rotate: each read takes a fixed number of microseconds.
 struct Flash(u64);
 
 impl Drive for Flash {
@@ -81,19 +81,19 @@ impl Drive for Flash {
 }
 
 #[test]
-fn what_does_not_turn_is_no_hard_disk_whatever_it_says() {
+fn a_drive_that_does_not_rotate_is_refused_even_with_a_stated_speed() {
     let spec = catalog::get("hdd-7200").unwrap();
     let samples = fit::probe(&mut Flash(100), 2, &mut |_| {}).unwrap();
     let mut facts = facts(&spec);
     let error = fit::fit(&samples, &facts, 1 << 30).unwrap_err();
     assert!(matches!(error, FitError::NoTurn { .. }), "{error}");
-    facts.rpm = Some((7200, "the drive says so".into()));
+    facts.rpm = Some((7200, "reported by the drive".into()));
     let error = fit::fit(&samples, &facts, 1 << 30).unwrap_err();
     assert!(matches!(error, FitError::NothingTurns { .. }), "{error}");
 }
 
 #[test]
-fn reads_that_other_load_delayed_are_left_out_and_counted() {
+fn reads_delayed_by_other_load_are_excluded_and_counted() {
     let spec = catalog::get("hdd-7200").unwrap();
     let mut drive = Modelled::new(&spec, 77);
     let mut samples = fit::probe(&mut drive, 30, &mut |_| {}).unwrap();
@@ -110,25 +110,25 @@ fn reads_that_other_load_delayed_are_left_out_and_counted() {
 }
 
 #[test]
-fn too_short_a_probe_says_so() {
+fn a_probe_that_is_too_short_is_refused() {
     let spec = catalog::get("hdd-7200").unwrap();
     assert!(matches!(fitted(&spec, 1), Err(FitError::TooFew(_))));
 }
 
-/// `ssd-sata`, and with other parameters of its read side.
+/// `ssd-sata`, and variants with other parameters of its read side.
 fn solid_states() -> Vec<(&'static str, DiskSpec)> {
     let with = |change: fn(&mut fsdyno_disk::model::Ssd)| {
         let mut spec = catalog::get("ssd-sata").unwrap();
-        let Model::Ssd(ssd) = &mut spec.model else { panic!("ssd-sata is another law") };
+        let Model::Ssd(ssd) = &mut spec.model else { panic!("ssd-sata has another model") };
         change(ssd);
         spec.validate().unwrap();
         spec
     };
     vec![
         ("ssd-sata", with(|_| {})),
-        // A cheap one: few dies, which are the limit before the link is.
+        // A cheap one: few dies, which limit the rate before the link does.
         ("four slow dies", with(|ssd| (ssd.channels, ssd.dies, ssd.read_us) = (2, 4, 90))),
-        // As fast as NVMe: the link is hardly ever the limit.
+        // As fast as NVMe: the link is rarely the limit.
         (
             "fast link",
             with(|ssd| {
@@ -143,37 +143,37 @@ fn solid_states() -> Vec<(&'static str, DiskSpec)> {
 fn a_solid_state_disk_is_found_again_from_reads() {
     for (name, spec) in solid_states() {
         let mut drive = Modelled::new(&spec, 77);
-        assert!(fit::first_look(&mut drive).unwrap() < Nanos(2_000_000), "{name}");
+        assert!(fit::mean_read_time(&mut drive).unwrap() < Nanos(2_000_000), "{name}");
         let samples = fit::probe_flash(&mut drive, 10, &mut |_| {}).unwrap();
         let fitted = fit::fit_flash(&samples, &facts(&spec), drive.sectors()).unwrap();
         let text = fitted.text(&facts(&spec)).unwrap();
         let file = DiskSpec::from_toml(name, &text).unwrap_or_else(|error| panic!("{error}"));
         println!("{name}: {:?}", file.model);
-        let Model::Ssd(found) = &file.model else { panic!("{name} became another law") };
-        let Model::Ssd(truth) = &spec.model else { panic!("{name} is another law") };
+        let Model::Ssd(found) = &file.model else { panic!("{name} became another model") };
+        let Model::Ssd(truth) = &spec.model else { panic!("{name} has another model") };
         assert_eq!((file.capacity, file.queue.rotational), (spec.capacity, false), "{name}");
         let near = |what: &str, found: f64, truth: f64, percent: f64| {
             let error = (found / truth - 1.0) * 100.0;
             println!("  {what}: {found:.0} for {truth:.0}, {error:+.2} %");
             assert!(error.abs() <= percent, "{name}: {what} is {error:+.2} % off");
         };
-        // None of these depths and places was fitted to.
+        // The fit used none of these depths and offsets.
         for depth in [1, 2, 3, 8, 24, 32] {
             near(&format!("reads at depth {depth}"), rate(&file, depth), rate(&spec, depth), 3.0);
         }
         near("interface", found.read_rate_kb as f64, truth.read_rate_kb as f64, 3.0);
         near("sensing", found.read_us as f64, truth.read_us as f64, 5.0);
-        let depths: Vec<u32> = fitted.foretold.iter().map(|check| check.depth).collect();
-        assert_eq!(depths, [2, 8], "{name}: what it is checked at");
-        assert!(fitted.foretold.iter().all(|check| check.error().abs() < 3.0), "{name}");
-        // What was not measured says so.
+        let depths: Vec<u32> = fitted.predictions.iter().map(|check| check.depth).collect();
+        assert_eq!(depths, [2, 8], "{name}: depths of the check");
+        assert!(fitted.predictions.iter().all(|check| check.error().abs() < 3.0), "{name}");
+        // Parameters that were not measured are marked.
         let writes = file.source.iter().find(|source| source.what.contains("program_us")).unwrap();
         assert!(writes.from.contains("Not measured") && writes.what.contains("write_rate_kb"));
         assert_eq!(found.program_us, 450, "{name}");
     }
 }
 
-/// A drive that makes more of two reads in flight than twice one of them.
+/// A drive that serves two reads in flight at more than twice the rate of one.
 struct Odd;
 
 impl Drive for Odd {
@@ -192,7 +192,7 @@ impl Drive for Odd {
 }
 
 #[test]
-fn what_no_law_comes_near_is_refused_with_how_far_it_is() {
+fn a_drive_far_from_every_model_is_refused_with_the_error() {
     let spec = catalog::get("ssd-sata").unwrap();
     let samples = fit::probe_flash(&mut Odd, 1, &mut |_| {}).unwrap();
     let error = fit::fit_flash(&samples, &facts(&spec), 1 << 30).unwrap_err();
@@ -200,7 +200,7 @@ fn what_no_law_comes_near_is_refused_with_how_far_it_is() {
 }
 
 #[test]
-fn memory_is_no_solid_state_disk() {
+fn memory_is_not_a_solid_state_disk() {
     let spec = catalog::get("ssd-sata").unwrap();
     let samples = fit::probe_flash(&mut Flash(2), 1, &mut |_| {}).unwrap();
     let error = fit::fit_flash(&samples, &facts(&spec), 1 << 30).unwrap_err();

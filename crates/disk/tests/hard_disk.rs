@@ -1,4 +1,4 @@
-//! The hard disk against first principles: what its own data sheet says its speed must be.
+//! Tests the hard disk against first principles: the speed must follow from its data sheet.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
 
@@ -14,7 +14,7 @@ fn spec() -> DiskSpec {
 fn parameters(spec: &DiskSpec) -> &Hdd {
     match &spec.model {
         Model::Hdd(hdd) => hdd,
-        _ => panic!("no hard disk"),
+        _ => panic!("not a hard disk"),
     }
 }
 
@@ -22,13 +22,13 @@ fn request(id: u64, action: Action, sector: u64, sectors: u32) -> Request {
     Request { id, action, sector, sectors, fua: false }
 }
 
-/// Random places of 4 KiB on the whole disk.
+/// Random offsets of 4 KiB on the whole disk.
 fn random_sectors(spec: &DiskSpec, count: usize, name: &str) -> Vec<u64> {
     let mut draws = stream(11, name);
     (0..count).map(|_| draws.below(spec.capacity.0 / 4096) * 8).collect()
 }
 
-/// Waits for the next completion and gives its instant and id.
+/// Waits for the next completion and returns its time and id.
 fn wait(disk: &mut dyn Disk, now: &mut Nanos) -> u64 {
     loop {
         let due = disk.next_due().expect("nothing is in flight");
@@ -39,7 +39,7 @@ fn wait(disk: &mut dyn Disk, now: &mut Nanos) -> u64 {
     }
 }
 
-/// Keeps `depth` requests in flight until all are done; the instant of the last completion.
+/// Keeps `depth` requests in flight until all are done; returns the time of the last completion.
 fn run(disk: &mut dyn Disk, requests: &[Request], depth: usize) -> Nanos {
     let mut now = Nanos(0);
     let mut in_flight = 0;
@@ -62,7 +62,7 @@ fn reads(sectors: &[u64]) -> Vec<Request> {
     numbered.map(|(id, sector)| request(id as u64, Action::Read, *sector, 8)).collect()
 }
 
-/// The catalog's disk with what `change` does to it.
+/// The catalog's disk, changed by `change`.
 fn changed(change: impl FnOnce(&mut DiskSpec, &mut Hdd)) -> DiskSpec {
     let mut spec = spec();
     let mut hdd = parameters(&spec).clone();
@@ -73,7 +73,7 @@ fn changed(change: impl FnOnce(&mut DiskSpec, &mut Hdd)) -> DiskSpec {
 }
 
 #[test]
-fn a_random_read_takes_overhead_average_seek_and_half_a_turn() {
+fn a_random_read_takes_overhead_average_seek_and_half_a_revolution() {
     let spec = spec();
     let hdd = parameters(&spec);
     let sectors = random_sectors(&spec, 4000, "places");
@@ -82,10 +82,10 @@ fn a_random_read_takes_overhead_average_seek_and_half_a_turn() {
     let half_turn = 60e9 / f64::from(hdd.rpm) / 2.0;
     let seek = mean_seek_by_radius(&spec, &sectors);
     let expected = hdd.miss_overhead_us as f64 * 1e3 + seek + half_turn;
-    assert!((mean / expected - 1.0).abs() < 0.03, "{mean} against {expected} ns");
+    assert!((mean / expected - 1.0).abs() < 0.03, "{mean} ns, expected {expected}");
 }
 
-/// Mean seek over consecutive places, by an independent road: the radius of a sector from the
+/// Mean seek over consecutive offsets, by an independent method: the radius of a sector from the
 /// integral of a linear rate, the curve by Cramer's rule in units of the full stroke.
 fn mean_seek_by_radius(spec: &DiskSpec, sectors: &[u64]) -> f64 {
     let hdd = parameters(spec);
@@ -97,11 +97,11 @@ fn mean_seek_by_radius(spec: &DiskSpec, sectors: &[u64]) -> f64 {
         let slope = outer - inner;
         (outer - (outer * outer - 2.0 * slope * y).sqrt()) / slope
     };
-    // With one cylinder as good as no distance: t = s + a sqrt(x) + b x, t(0) = s.
+    // With one cylinder taken as zero distance: t = s + a sqrt(x) + b x, t(0) = s.
     let s = hdd.seek_read.track_to_track_us as f64 * 1e3;
     let mean = hdd.seek_read.average_us as f64 * 1e3 - s;
     let full = hdd.seek_read.full_stroke_us as f64 * 1e3 - s;
-    // Over pairs of random cylinders x has the mean 1/3, its root 8/15.
+    // Over pairs of random cylinders x has the mean 1/3, its root the mean 8/15.
     let root = (mean - full / 3.0) / (8.0 / 15.0 - 1.0 / 3.0);
     let linear = full - root;
     let pairs = sectors.windows(2);
@@ -111,10 +111,10 @@ fn mean_seek_by_radius(spec: &DiskSpec, sectors: &[u64]) -> f64 {
 }
 
 /// Bonnie's seeks without a file system: chunks of 16 KiB of a file of 1800 MiB at the outer edge of
-/// the disk of 2006, from three seekers of whom a drive without a queue serves one at a time. What
-/// docs/disks.md compares with the published rate is the same through kernel and cache.
+/// the disk of 2006, from three seekers which a drive without a queue serves one at a time.
+/// docs/disks.md compares the same through kernel and cache with the published rate.
 #[test]
-fn random_reads_within_a_file_take_what_the_data_sheet_says() {
+fn random_reads_within_a_file_take_the_time_of_the_data_sheet() {
     let spec = catalog::get("ata-2006").unwrap();
     let hdd = parameters(&spec);
     let length = 1800u64 << 20;
@@ -131,13 +131,13 @@ fn random_reads_within_a_file_take_what_the_data_sheet_says() {
         + turn / 2.0
         + transfer;
     let mean = total.0 as f64 / chunks.len() as f64;
-    println!("{:.1} reads a second, by arithmetic {:.1}", 1e9 / mean, 1e9 / expected);
-    assert!((mean / expected - 1.0).abs() < 0.03, "{mean} against {expected} ns");
+    println!("{:.1} reads/s, by arithmetic {:.1}", 1e9 / mean, 1e9 / expected);
+    assert!((mean / expected - 1.0).abs() < 0.03, "{mean} ns, expected {expected}");
 }
 
 #[test]
-fn a_change_of_head_takes_its_own_time_and_a_long_read_pays_for_each() {
-    // With a head switch as long as a quarter of a turn, a track of the same rate holds more.
+fn a_head_switch_takes_its_own_time_and_a_long_read_includes_each() {
+    // With a head switch of a quarter revolution, a track of the same rate holds more.
     let slow = changed(|_, hdd| hdd.head_switch_us = 2083);
     for spec in [spec(), slow] {
         let hdd = parameters(&spec);
@@ -146,8 +146,8 @@ fn a_change_of_head_takes_its_own_time_and_a_long_read_pays_for_each() {
         let now = run(&mut *fsdyno_disk::build(&spec, 3), &pieces, 2);
         let rate = 1024.0 * 256.0 * 512.0 / now.seconds() / 1e3;
         assert!((rate / hdd.outer_rate_kb as f64 - 1.0).abs() < 0.03, "{rate} kB/s");
-        // Two reads of one sector each, far apart on the platter's angle but on neighbouring heads:
-        // the second cannot begin before the switch is over.
+        // Two reads of one sector each, at distant angles but on neighbouring heads:
+        // the second cannot start before the end of the switch.
         let per_track = hdd.outer_rate_kb as f64 * 1e3 * 60.0 / f64::from(hdd.rpm) / 512.0;
         let mut least = f64::MAX;
         for place in 0..64u64 {
@@ -166,7 +166,7 @@ fn a_change_of_head_takes_its_own_time_and_a_long_read_pays_for_each() {
 }
 
 #[test]
-fn a_long_read_and_a_long_write_run_at_the_rate_of_their_zone() {
+fn a_long_read_and_a_long_write_have_the_rate_of_their_zone() {
     let spec = spec();
     let hdd = parameters(&spec);
     let inner_start = spec.capacity.0 / 512 - (300 << 20) / 512;
@@ -197,7 +197,7 @@ fn a_full_queue_of_random_reads_is_served_by_shortest_access() {
     assert!(gain >= 1.6, "32 in flight are only {gain} times faster");
 }
 
-/// Keeps `depth` random writes in flight, then flushes: until all are on the platter.
+/// Keeps `depth` random writes in flight, then flushes; returns the time until all are persisted.
 fn write_and_flush(spec: &DiskSpec, seed: u64, writes: &[Request], depth: usize) -> Nanos {
     let mut disk = fsdyno_disk::build(spec, seed);
     let mut now = run(&mut *disk, writes, depth);
@@ -207,7 +207,7 @@ fn write_and_flush(spec: &DiskSpec, seed: u64, writes: &[Request], depth: usize)
     now
 }
 
-/// The same writes one at a time, each on the platter before the next is handed in.
+/// Time of the same writes one at a time, each persisted before the next is submitted.
 fn one_at_a_time(spec: &DiskSpec, seed: u64, writes: &[Request]) -> Nanos {
     let through: Vec<Request> =
         writes.iter().map(|write| Request { fua: true, ..*write }).collect();
@@ -221,7 +221,7 @@ fn random_writes(spec: &DiskSpec, count: usize, seed: u64) -> Vec<Request> {
 }
 
 #[test]
-fn a_batch_of_writes_reaches_the_platter_faster_than_an_elevator_takes_it_there() {
+fn a_batch_of_writes_is_destaged_faster_than_by_an_elevator() {
     let spec = spec();
     let (mut together, mut elevator, mut first_come) = (0.0, 0.0, 0.0);
     for seed in 0..10 {
@@ -247,11 +247,11 @@ fn writes_that_keep_128_in_flight_run_at_three_times_first_come_speed_and_more()
 }
 
 #[test]
-fn nothing_starves_in_a_queue_that_is_never_empty() {
+fn no_request_starves_in_a_queue_that_is_never_empty() {
     let spec = changed(|_, hdd| hdd.age_limit_us = 600_000);
     let mut disk = fsdyno_disk::build(&spec, 1);
     let mut now = Nanos(0);
-    // One read at the far end against a flood of reads at the near end.
+    // One read at the far end competes with a stream of reads at the near end.
     disk.submit(now, request(0, Action::Read, 8, 8));
     disk.submit(now, request(1_000_000, Action::Read, spec.capacity.0 / 512 - 8, 8));
     let mut draws = SplitMix64::new(4);
@@ -282,7 +282,7 @@ fn an_idle_disk_destages_without_being_called() {
 }
 
 #[test]
-fn a_write_waits_for_room_in_a_full_cache() {
+fn a_write_waits_for_space_in_a_full_cache() {
     let spec = changed(|_, hdd| hdd.write_cache = Bytes(64 << 10));
     let mut disk = fsdyno_disk::build(&spec, 1);
     let mut now = Nanos(0);
@@ -293,13 +293,13 @@ fn a_write_waits_for_room_in_a_full_cache() {
     for served in 1..=64 {
         wait(&mut *disk, &mut now);
         assert!(disk.volatile_bytes(now) <= Bytes(64 << 10));
-        // 16 of them fit; what comes after has to see others to the platter first.
+        // 16 of them fit; later ones wait until others are destaged.
         assert_eq!(served <= 16, now < Nanos(2_000_000), "{served} served at {now}");
     }
 }
 
 #[test]
-fn a_write_larger_than_the_cache_goes_past_it() {
+fn a_write_larger_than_the_cache_bypasses_it() {
     let spec = changed(|_, hdd| hdd.write_cache = Bytes(64 << 10));
     let mut disk = fsdyno_disk::build(&spec, 1);
     let mut now = Nanos(0);
@@ -309,7 +309,7 @@ fn a_write_larger_than_the_cache_goes_past_it() {
 }
 
 #[test]
-fn without_a_write_cache_and_with_fua_a_write_is_on_the_platter_when_it_completes() {
+fn without_a_write_cache_or_with_fua_a_write_is_persisted_when_it_completes() {
     let through = changed(|spec, _| spec.queue.write_cache = WriteCache::WriteThrough);
     for (spec, fua) in [(through, false), (spec(), true)] {
         let mut disk = fsdyno_disk::build(&spec, 1);
@@ -322,11 +322,11 @@ fn without_a_write_cache_and_with_fua_a_write_is_on_the_platter_when_it_complete
 }
 
 #[test]
-fn writes_next_to_each_other_go_to_the_platter_in_one_pass() {
+fn adjacent_writes_are_destaged_in_one_run() {
     let spec = spec();
     let mut disk = fsdyno_disk::build(&spec, 1);
     let mut now = Nanos(0);
-    // From the last to the first, so that no order but the cache's own puts them together.
+    // From the last to the first, so that only the cache's own order joins them.
     for id in (0..16).rev() {
         disk.submit(now, request(id, Action::Write, 900_000_000 + id * 8, 8));
     }
@@ -334,13 +334,13 @@ fn writes_next_to_each_other_go_to_the_platter_in_one_pass() {
     (0..17).for_each(|_| {
         wait(&mut *disk, &mut now);
     });
-    // One pass for the first that came, begun while the arm was idle, and one for the others.
+    // One run for the first write, started while the arm was idle, and one for the others.
     assert!(now < Nanos(40_000_000), "it took {now}");
     assert!(disk.counters().seeks.unwrap() <= 3);
 }
 
 #[test]
-fn a_read_of_what_was_just_written_or_read_ahead_comes_from_memory() {
+fn a_read_of_sectors_just_written_or_read_ahead_comes_from_memory() {
     let spec = spec();
     let mut disk = fsdyno_disk::build(&spec, 1);
     let mut now = Nanos(0);
@@ -360,7 +360,7 @@ fn a_read_of_what_was_just_written_or_read_ahead_comes_from_memory() {
 }
 
 #[test]
-fn the_angle_of_the_platter_comes_from_the_seed() {
+fn the_rotational_position_comes_from_the_seed() {
     let spec = spec();
     let first = |seed| {
         let mut disk = fsdyno_disk::build(&spec, seed);

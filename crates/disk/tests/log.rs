@@ -1,4 +1,4 @@
-//! The file of a request log: what was written is read, and whatever else is read is refused.
+//! Tests the file of a request log: a written log is read back, and anything else is refused.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -51,14 +51,14 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
-    fn what_was_written_is_read(entries in entries(), lost in any::<u64>(), cut in any::<u16>()) {
+    fn a_written_log_is_read_back(entries in entries(), lost in any::<u64>(), cut in any::<u16>()) {
         let bytes = bytes(&Logged { entries: entries.clone(), lost });
         let log = file::open(&bytes).unwrap();
         prop_assert_eq!((log.promised(), log.lost()), (entries.len() as u64, lost));
         let read: Result<Vec<Entry>, LogError> = log.collect();
         prop_assert_eq!(read.as_ref(), Ok(&entries));
 
-        // Cut off anywhere it is an error, after the entries that are whole.
+        // A truncated log gives an error after the complete entries.
         let cut = usize::from(cut) % bytes.len();
         if let Ok(log) = file::open(&bytes[..cut]) {
             let read: Vec<_> = log.collect();
@@ -74,7 +74,7 @@ proptest! {
     fn any_bytes_are_refused_or_read(rest in prop::collection::vec(any::<u8>(), 0..200), count in 0u64..40) {
         let head = bytes(&Logged::default());
         let mut all = [&head[..12], &count.to_le_bytes()[..], &head[20..], &rest[..]].concat();
-        // As many entries as are promised at the most, and an error behind them.
+        // At most the promised number of entries, followed by an error.
         prop_assert!(file::open(&all).unwrap().count() as u64 <= count + 1);
         all[8] = 7;
         prop_assert_eq!(file::open(&all).unwrap_err(), LogError::Version(7));
@@ -84,7 +84,7 @@ proptest! {
 
 #[test]
 fn a_usual_request_takes_about_ten_bytes() {
-    // Writes of 4 KiB all over 80 GB, 8 ms apart, each taking 8 ms: the worst of usual loads.
+    // Writes of 4 KiB all over 80 GB, 8 ms apart, each taking 8 ms: the worst normal load.
     let entry = |at: u64| Entry {
         arrived: Nanos(at * 8_000_003),
         response: Nanos(8_000_000 + at % 1000),
@@ -100,5 +100,5 @@ fn a_usual_request_takes_about_ten_bytes() {
     };
     let entries: Vec<Entry> = (1..1000).map(entry).collect();
     let each = bytes(&Logged { entries, lost: 0 }).len() as f64 / 999.0;
-    assert!((10.0..15.0).contains(&each), "{each} bytes a request");
+    assert!((10.0..15.0).contains(&each), "{each} bytes per request");
 }

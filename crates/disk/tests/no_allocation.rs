@@ -1,11 +1,11 @@
-//! The disk runs in a server whose own write-back waits for it: once built, it allocates nothing.
+//! The disk runs in a server on which write-back depends: once built, it must not allocate.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use fsdyno_disk::store::{Store, To, region_size};
+use fsdyno_disk::store::{Destination, Store, region_size};
 use fsdyno_disk::{Action, Request, catalog};
 use fsdyno_record::seed::stream;
 use fsdyno_record::{Bytes, Nanos};
@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// How many allocations `work` makes on this thread.
+/// Number of allocations of `work` on this thread.
 fn allocations(work: impl FnOnce()) -> u64 {
     let before = ALLOCATIONS.with(Cell::get);
     work();
@@ -65,12 +65,12 @@ fn a_disk_at_work_allocates_nothing() {
                 let sector = draws.below(spec.capacity.0 / 4096 - 32) * 8;
                 let sectors = 8 << draws.below(6);
                 disk.submit(now, Request { id, action, sector, sectors, fua: id % 100 == 0 });
-                // Now and then all of it is waited for; between, the queue fills up.
+                // Sometimes all requests are awaited; in between, the queue fills up.
                 if id % 128 == 127 {
                     while let Some(due) = disk.next_due() {
                         now = now.max(due);
                         disk.completed(now);
-                        while disk.landed().is_some() {}
+                        while disk.persisted().is_some() {}
                     }
                 }
             }
@@ -92,8 +92,8 @@ fn a_store_at_work_allocates_nothing() {
                 bytes.iter_mut().step_by(512).for_each(|byte| *byte = draws.draw() as u8);
                 Ok::<(), ()>(())
             };
-            store.write_with(To::Cache, offset, length, &mut fill).unwrap();
-            store.land(draws.below(16_000), draws.below(2000));
+            store.write_with(Destination::Cache, offset, length, &mut fill).unwrap();
+            store.persist(draws.below(16_000), draws.below(2000));
             store.trim(draws.below(2000) * 4096, 16 << 10);
             store.read_with(offset, length, &mut |_| Ok::<(), ()>(())).unwrap();
         }

@@ -1,4 +1,4 @@
-//! The solid-state disk against what its data sheet says, and against what it was not fitted to.
+//! Tests the solid-state disk against its data sheet, and against values to which it was not fitted.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
 
@@ -20,13 +20,13 @@ fn request(id: u64, action: Action, sector: u64, sectors: u32) -> Request {
     Request { id, action, sector, sectors, fua: false }
 }
 
-/// Requests a second, with `depth` of them in flight, over the last nine tenths of `count`.
+/// Requests per second, with `depth` in flight, over the last nine tenths of `count`.
 fn rate(disk: &mut dyn Disk, depth: u64, count: u64, mut next: impl FnMut(u64) -> Request) -> f64 {
-    let (mut now, mut asked, mut ended, mut from) = (Nanos(0), 0, 0, Nanos(0));
+    let (mut now, mut submitted, mut ended, mut from) = (Nanos(0), 0, 0, Nanos(0));
     while ended < count {
-        while asked < count && asked - ended < depth {
-            disk.submit(now, next(asked));
-            asked += 1;
+        while submitted < count && submitted - ended < depth {
+            disk.submit(now, next(submitted));
+            submitted += 1;
         }
         now = disk.next_due().unwrap().max(now);
         while disk.completed(now).is_some() {
@@ -35,7 +35,7 @@ fn rate(disk: &mut dyn Disk, depth: u64, count: u64, mut next: impl FnMut(u64) -
                 from = now;
             }
         }
-        while disk.landed().is_some() {}
+        while disk.persisted().is_some() {}
     }
     (count - count / 10) as f64 / (now - from).seconds()
 }
@@ -54,7 +54,7 @@ fn sequential(spec: &DiskSpec, action: Action) -> f64 {
     rate(&mut *disk, 32, 8000, |id| request(id, action, id * 256, 256)) * 131_072.0 / 1e6
 }
 
-/// Writes of 4 KiB a second, each followed by a flush.
+/// Writes of 4 KiB per second, each followed by a flush.
 fn synchronous(spec: &DiskSpec) -> f64 {
     let mut disk = fsdyno_disk::build(spec, 1);
     rate(&mut *disk, 1, 4000, |id| match id % 2 {
@@ -80,7 +80,7 @@ fn it_is_as_fast_as_the_data_sheet_it_was_fitted_to() {
 }
 
 #[test]
-fn a_full_drive_is_slower_from_the_first_writes_on_until_it_is_trimmed() {
+fn a_full_drive_is_slower_from_the_first_write_until_a_trim() {
     let new = drive(|_| ());
     let full = drive(|ssd| ssd.prefilled_percent = 100);
     // 300 MB: far less than a superblock.
@@ -88,7 +88,7 @@ fn a_full_drive_is_slower_from_the_first_writes_on_until_it_is_trimmed() {
         let mut disk = fsdyno_disk::build(spec, 1);
         if trimmed {
             for first in (0..spec.capacity.0 / 512).step_by(1 << 22) {
-                disk.outside_time(request(0, Action::Trim, first, 1 << 22));
+                disk.note_untimed(request(0, Action::Trim, first, 1 << 22));
             }
         }
         let mut draws = stream(5, "places");
@@ -99,7 +99,7 @@ fn a_full_drive_is_slower_from_the_first_writes_on_until_it_is_trimmed() {
         (writes(&new, false), writes(&full, false), writes(&full, true));
     assert!(as_full < as_new / 2.0, "{as_new:.0} on a new drive, {as_full:.0} on a full one");
     assert!(as_trimmed > as_full, "{as_full:.0} on a full drive, {as_trimmed:.0} trimmed");
-    // Reads find no die taken by collection for longer than it takes to stop a program.
+    // Collection blocks a read for no longer than the suspension of a program.
     let reads = random(&full, 1, 5000, 100, 1 << 39);
     assert_near("reads of a full drive", reads, 13_000.0, 1.0);
 }

@@ -1,4 +1,4 @@
-//! Disk files, right and wrong: what is refused is refused with its name, value and range.
+//! Tests disk profiles, valid and invalid: an invalid parameter is refused with its name, value and range.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
 
@@ -9,7 +9,7 @@ fn hdd() -> &'static str {
     catalog::text("hdd-7200").unwrap()
 }
 
-/// What is said about hdd-7200 with `from` replaced by `to`.
+/// The error of hdd-7200 with `from` replaced by `to`.
 fn complaint(from: &str, to: &str) -> String {
     assert!(hdd().contains(from), "the file has no '{from}'");
     DiskSpec::from_toml("my.toml", &hdd().replace(from, to)).unwrap_err().to_string()
@@ -19,10 +19,10 @@ fn complaint(from: &str, to: &str) -> String {
 fn an_impossible_parameter_is_named_with_its_value_and_its_range() {
     assert_eq!(
         complaint("rpm = 7200", "rpm = 0"),
-        "use the disk in my.toml: model.rpm is 0, and must be 600 to 60000"
+        "use the disk in my.toml: model.rpm is 0, but must be 600 to 60000"
     );
     for (from, to, part) in [
-        ("capacity = 1000204886016", "capacity = 1000", "capacity is 1000, and must be 1048576 to"),
+        ("capacity = 1000204886016", "capacity = 1000", "capacity is 1000, but must be 1048576 to"),
         ("depth = 32", "depth = 0", "queue.depth is 0"),
         ("inner_rate_kb = 102000", "inner_rate_kb = 300000", "must be 100 to 210000"),
         ("average_us = 8500", "average_us = 900", "model.seek_read.average_us is 900"),
@@ -36,12 +36,12 @@ fn an_impossible_parameter_is_named_with_its_value_and_its_range() {
         ("about = \"", "about = \"\\u001b[31m", "about is \\u{1b}[31m"),
         ("about = \"", "about = \"\\u001b[31m", "must be text without control characters"),
     ] {
-        let said = complaint(from, to);
-        assert!(said.contains(part), "'{to}' was answered with '{said}'");
+        let error = complaint(from, to);
+        assert!(error.contains(part), "'{to}' was answered with '{error}'");
     }
 }
 
-/// Every number of a file: where it stands, as keys.
+/// The keys of every number in a profile.
 fn numbers(table: &toml::Table, path: &[String]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for (key, value) in table {
@@ -56,7 +56,7 @@ fn numbers(table: &toml::Table, path: &[String]) -> Vec<Vec<String>> {
     found
 }
 
-/// The text of a file with the number at `path` made another, or left out.
+/// The text of a profile with the number at `path` replaced or removed.
 fn with(text: &str, path: &[String], value: Option<toml::Value>) -> String {
     let mut whole: toml::Table = toml::from_str(text).unwrap();
     let (last, parts) = path.split_last().unwrap();
@@ -72,8 +72,8 @@ fn with(text: &str, path: &[String], value: Option<toml::Value>) -> String {
 }
 
 #[test]
-fn whatever_number_is_missing_negative_a_fraction_or_impossible_is_refused_by_its_name() {
-    // These may be left out, or be anything there is room for.
+fn a_missing_negative_fractional_or_impossible_number_is_refused_by_name() {
+    // These may be missing, or have any value that fits.
     let optional = ["wbt_lat_usec"];
     for disk in catalog::names() {
         let text = catalog::text(disk).unwrap();
@@ -83,14 +83,15 @@ fn whatever_number_is_missing_negative_a_fraction_or_impossible_is_refused_by_it
         assert!(paths.len() >= if turns { 26 } else { 5 }, "{disk} has {}", paths.len());
         for path in paths {
             let (name, key) = (path.join("."), path.last().unwrap());
-            let said = |value: Option<toml::Value>| {
+            let error = |value: Option<toml::Value>| {
                 DiskSpec::from_toml("my.toml", &with(text, &path, value))
                     .err()
                     .map(|e| e.to_string())
             };
-            let missing = said(None);
+            let missing = error(None);
             if !optional.contains(&key.as_str()) {
-                let missing = missing.unwrap_or_else(|| panic!("{disk}: {name} was not missed"));
+                let missing =
+                    missing.unwrap_or_else(|| panic!("{disk}: missing {name} was accepted"));
                 assert!(missing.contains(key), "{disk} without {name}: {missing}");
             }
             for (value, least) in [
@@ -102,13 +103,13 @@ fn whatever_number_is_missing_negative_a_fraction_or_impossible_is_refused_by_it
                 if value.as_integer() == Some(1 << 40) && key == "capacity" {
                     continue;
                 }
-                let said = said(Some(value.clone()))
+                let error = error(Some(value.clone()))
                     .unwrap_or_else(|| panic!("{disk}: {name} = {value} was taken"));
                 assert!(
-                    said.starts_with(&format!("use the disk in my.toml: {name} is "))
-                        && said.contains("must be")
-                        && said.contains(least),
-                    "{disk}: {name} = {value}: {said}"
+                    error.starts_with(&format!("use the disk in my.toml: {name} is "))
+                        && error.contains("must be")
+                        && error.contains(least),
+                    "{disk}: {name} = {value}: {error}"
                 );
             }
         }
@@ -116,7 +117,7 @@ fn whatever_number_is_missing_negative_a_fraction_or_impossible_is_refused_by_it
 }
 
 #[test]
-fn what_is_no_disk_is_refused_with_file_and_line() {
+fn an_invalid_profile_is_refused_with_file_and_line() {
     for (from, to, parts) in [
         ("rpm = 7200\n", "", &["missing field `rpm`"][..]),
         ("rpm = 7200", "rpn = 7200", &["unknown field `rpn`", "`rpm`"]),
@@ -128,10 +129,10 @@ fn what_is_no_disk_is_refused_with_file_and_line() {
         ),
         ("about = ", "about == ", &["line ", "about == "]),
     ] {
-        let said = complaint(from, to);
-        assert!(said.starts_with("read the disk in my.toml: "), "{said}");
+        let error = complaint(from, to);
+        assert!(error.starts_with("read the disk in my.toml: "), "{error}");
         for part in parts {
-            assert!(said.contains(part), "'{to}' was answered with '{said}'");
+            assert!(error.contains(part), "'{to}' was answered with '{error}'");
         }
     }
 }
@@ -144,8 +145,8 @@ fn a_disk_survives_the_json_of_a_plan_and_holds_no_fractions() {
         assert_eq!(DiskSpec::from_json(&json), Ok(spec));
         assert_no_fraction(&json);
     }
-    let said = DiskSpec::from_json(&serde_json::json!({"about": 1})).unwrap_err().to_string();
-    assert!(said.starts_with("read the disk in the plan: "), "{said}");
+    let error = DiskSpec::from_json(&serde_json::json!({"about": 1})).unwrap_err().to_string();
+    assert!(error.starts_with("read the disk in the plan: "), "{error}");
 }
 
 fn assert_no_fraction(value: &serde_json::Value) {
@@ -166,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn no_number_makes_validation_panic_and_what_passes_can_be_built(
+    fn no_number_makes_validation_panic_and_every_valid_disk_can_be_built(
         line in 0usize..200,
         value in prop_oneof![Just(0u64), Just(1), Just(u64::from(u32::MAX)), Just(i64::MAX as u64),
                              0u64..100_000, 0u64..i64::MAX as u64],
@@ -187,8 +188,8 @@ proptest! {
     }
 }
 
-/// What is said about ssd-sata with `from` replaced by `to`.
-fn complaint_of_flash(from: &str, to: &str) -> String {
+/// The error of ssd-sata with `from` replaced by `to`.
+fn error_of_flash(from: &str, to: &str) -> String {
     let text = catalog::text("ssd-sata").unwrap();
     assert!(text.contains(from), "the file has no '{from}'");
     DiskSpec::from_toml("my.toml", &text.replace(from, to)).unwrap_err().to_string()
@@ -197,21 +198,21 @@ fn complaint_of_flash(from: &str, to: &str) -> String {
 #[test]
 fn an_impossible_parameter_of_a_solid_state_disk_is_named_with_its_range() {
     for (from, to, part) in [
-        ("channels = 8", "channels = 0", "model.channels is 0, and must be 1 to 64"),
-        ("dies = 16", "dies = 4", "model.dies is 4, and must be 8 to 256"),
+        ("channels = 8", "channels = 0", "model.channels is 0, but must be 1 to 64"),
+        ("dies = 16", "dies = 4", "model.dies is 4, but must be 8 to 256"),
         ("spare_permille = 80", "spare_permille = 5", "must be 10 to 2000"),
-        ("block = 50331648", "block = 50331649", "model.block is 48.0 MiB, and must be a multiple"),
+        ("block = 50331648", "block = 50331649", "model.block is 48.0 MiB, but must be a multiple"),
         ("block = 50331648", "block = 262144", "at most 50000 superblocks"),
         ("block = 50331648", "block = 1073741824", "at least 5 superblocks are spare"),
         ("program_size = 32768", "program_size = 524288", "model.program_size is 524288"),
-        ("\nread_us = 45", "\nread_us = 0", "model.read_us is 0, and must be 1 to"),
+        ("\nread_us = 45", "\nread_us = 0", "model.read_us is 0, but must be 1 to"),
         ("read_rate_kb = 567229", "read_rate_kb = 0", "model.read_rate_kb is 0"),
         ("write_buffer = 33554432", "write_buffer = 1048576", "must be 1314816 to"),
         ("prefilled_percent = 0", "prefilled_percent = 101", "must be 0 to 100"),
         ("attach = \"nbd\"", "attach = \"pmem\"", "attach is pmem"),
         ("erase_us = 3500\n", "", "missing field `erase_us`"),
     ] {
-        let said = complaint_of_flash(from, to);
-        assert!(said.contains(part), "'{to}' was answered with '{said}'");
+        let error = error_of_flash(from, to);
+        assert!(error.contains(part), "'{to}' was answered with '{error}'");
     }
 }

@@ -1,11 +1,13 @@
-//! The store against two plain vectors, what the drive answers and what is on the medium: no byte
-//! lost, none invented, room given back, whatever the moment at which somebody looks.
+//! Tests the store against two vectors, the visible and the medium's bytes: no byte is
+//! lost or invented, and space is freed, at every moment.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
 
 use std::convert::Infallible;
 
-use fsdyno_disk::store::{MAX_SLICE, Memory, OpenError, Store, StoreError, To, View, region_size};
+use fsdyno_disk::store::{
+    Destination, MAX_SLICE, Memory, OpenError, Store, StoreError, View, region_size,
+};
 use fsdyno_record::Bytes;
 use proptest::prelude::*;
 
@@ -24,7 +26,7 @@ impl Memory for Region {
 const CAPACITY: u64 = 12 << 20;
 
 fn region(limit: u64) -> Region {
-    // Not clear: what a store reads must not depend on what lay there before.
+    // Not zeroed: a store must not depend on the region's old bytes.
     Region(vec![0xa5; region_size(Bytes(CAPACITY), Bytes(limit)) as usize])
 }
 
@@ -33,11 +35,11 @@ fn write(
     offset: u64,
     bytes: &[u8],
 ) -> Result<(), StoreError<Infallible>> {
-    write_to(To::Medium, store, offset, bytes)
+    write_to(Destination::Medium, store, offset, bytes)
 }
 
 fn write_to<M: Memory>(
-    to: To,
+    to: Destination,
     store: &mut Store<M>,
     offset: u64,
     bytes: &[u8],
@@ -68,7 +70,7 @@ fn read<M: Memory>(store: &mut Store<M>, offset: u64, length: u64) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that no block-sized part of repeats.
+/// Bytes without a repeated block.
 fn pattern(seed: u64, length: usize) -> Vec<u8> {
     let mut draws = fsdyno_record::seed::SplitMix64::new(seed);
     (0..length.div_ceil(8)).flat_map(|_| draws.draw().to_le_bytes()).take(length).collect()
@@ -76,23 +78,23 @@ fn pattern(seed: u64, length: usize) -> Vec<u8> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Write { to: To, offset: u64, length: u64, seed: u64 },
-    Fill { to: To, offset: u64, length: u64, byte: u8 },
+    Write { to: Destination, offset: u64, length: u64, seed: u64 },
+    Fill { to: Destination, offset: u64, length: u64, byte: u8 },
     Trim { offset: u64, length: u64 },
-    FailedWrite { to: To, offset: u64, length: u64 },
-    Land { offset: u64, length: u64 },
-    LandAll,
+    FailedWrite { to: Destination, offset: u64, length: u64 },
+    Persist { offset: u64, length: u64 },
+    PersistAll,
 }
 
 fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     let sectors = CAPACITY / 512;
-    // Near the border of two chunks, so that runs cross it and blocks meet again.
+    // Near the border of two chunks, so that runs cross it and blocks are rewritten.
     let place = prop_oneof![0u64..80, 4060u64..4130, sectors - 80..sectors];
     let range = (place, 1u64..60, any::<bool>()).prop_map(move |(at, count, whole)| {
         let (at, count) = if whole { (at / 8 * 8, count.next_multiple_of(8)) } else { (at, count) };
         (at * 512, count.min(sectors - at) * 512)
     });
-    let to = prop_oneof![3 => Just(To::Cache), 1 => Just(To::Medium)];
+    let to = prop_oneof![3 => Just(Destination::Cache), 1 => Just(Destination::Medium)];
     let step = (range, 0u8..32, to, any::<u64>()).prop_map(|(range, kind, to, seed)| {
         let (offset, length) = range;
         match kind {
@@ -100,8 +102,8 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
             11..=16 => Step::Fill { to, offset, length, byte: [0, 0xff, 7][(seed % 3) as usize] },
             17..=19 => Step::Trim { offset, length },
             20..=21 => Step::FailedWrite { to, offset, length },
-            22..=30 => Step::Land { offset, length },
-            _ => Step::LandAll,
+            22..=30 => Step::Persist { offset, length },
+            _ => Step::PersistAll,
         }
     });
     prop::collection::vec(step, 1..most)
@@ -112,7 +114,7 @@ fn aligned(offset: u64, length: u64) -> std::ops::Range<usize> {
     start..(((offset + length) / 4096 * 4096) as usize).max(start)
 }
 
-/// The reference: what the drive answers, and what is on the medium.
+/// The reference: the visible bytes, and those on the medium.
 #[derive(Clone)]
 struct Faces {
     visible: Vec<u8>,
@@ -124,9 +126,9 @@ impl Faces {
         Faces { visible: vec![0; CAPACITY as usize], medium: vec![0; CAPACITY as usize] }
     }
 
-    fn write(&mut self, to: To, offset: u64, bytes: &[u8]) {
+    fn write(&mut self, to: Destination, offset: u64, bytes: &[u8]) {
         self.visible[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-        if to == To::Medium {
+        if to == Destination::Medium {
             self.medium[offset as usize..][..bytes.len()].copy_from_slice(bytes);
         }
     }
@@ -144,11 +146,11 @@ impl Faces {
                 self.medium[aligned(offset, length)].fill(0);
             }
             Step::FailedWrite { .. } => {}
-            Step::Land { offset, length } => {
+            Step::Persist { offset, length } => {
                 let range = offset as usize..(offset + length) as usize;
                 self.medium[range.clone()].copy_from_slice(&self.visible[range]);
             }
-            Step::LandAll => self.medium.copy_from_slice(&self.visible),
+            Step::PersistAll => self.medium.copy_from_slice(&self.visible),
         }
     }
 }
@@ -163,15 +165,15 @@ fn step<M: Memory>(store: &mut Store<M>, step: &Step) {
         }
         Step::Trim { offset, length } => store.trim(offset, length),
         Step::FailedWrite { to, offset, length } => {
-            let failed = store.write_with(to, offset, length, &mut |_| Err("the socket broke"));
-            assert_eq!(failed, Err(StoreError::Source("the socket broke")));
+            let failed = store.write_with(to, offset, length, &mut |_| Err("the connection broke"));
+            assert_eq!(failed, Err(StoreError::Source("the connection broke")));
         }
-        Step::Land { offset, length } => store.land(offset / 512, length / 512),
-        Step::LandAll => store.land_all(),
+        Step::Persist { offset, length } => store.persist(offset / 512, length / 512),
+        Step::PersistAll => store.persist_all(),
     }
 }
 
-/// A region that remembers what it was when it was touched for the `at`-th time: what a host finds
+/// A region that saves its content at the `at`-th access: the state that a host finds
 /// if the guest was cut there.
 struct Cut {
     now: Region,
@@ -199,8 +201,8 @@ fn range_of(step: &Step) -> std::ops::Range<usize> {
         | Step::Fill { offset, length, .. }
         | Step::FailedWrite { offset, length, .. }
         | Step::Trim { offset, length }
-        | Step::Land { offset, length } => offset as usize..(offset + length) as usize,
-        Step::LandAll => 0..CAPACITY as usize,
+        | Step::Persist { offset, length } => offset as usize..(offset + length) as usize,
+        Step::PersistAll => 0..CAPACITY as usize,
     }
 }
 
@@ -208,44 +210,44 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
 
     #[test]
-    fn both_faces_hold_what_was_written_and_nothing_else(steps in steps(60)) {
+    fn both_views_hold_the_written_bytes_and_nothing_else(steps in steps(60)) {
         let mut store = Store::create(region(4 << 20), Bytes(CAPACITY)).unwrap();
-        let mut faces = Faces::new();
+        let mut views = Faces::new();
         for (at, now) in steps.iter().enumerate() {
             step(&mut store, now);
-            faces.step(now);
+            views.step(now);
             if at % 8 == 0 {
-                prop_assert!(image(&mut store, View::Medium) == faces.medium, "medium: {now:?}");
+                prop_assert!(image(&mut store, View::Medium) == views.medium, "medium: {now:?}");
             }
         }
         for window in [0, 2 << 20, CAPACITY - (1 << 20)] {
             let got = read(&mut store, window, 1 << 20);
-            prop_assert!(got == faces.visible[window as usize..][..1 << 20]);
+            prop_assert!(got == views.visible[window as usize..][..1 << 20]);
         }
-        prop_assert!(image(&mut store, View::Visible) == faces.visible);
-        prop_assert!(image(&mut store, View::Medium) == faces.medium);
-        // Where the two differ is listed as volatile; more may be, where equal bytes were written.
+        prop_assert!(image(&mut store, View::Visible) == views.visible);
+        prop_assert!(image(&mut store, View::Medium) == views.medium);
+        // All differences are listed as volatile, and possibly equal bytes that were rewritten.
         let mut end = 0;
-        let mut listed = faces.medium.clone();
+        let mut listed = views.medium.clone();
         store.volatile(&mut |first, length| {
-            assert!(first > end || end == 0, "ranges in rising order, none beside another");
+            assert!(first > end || end == 0, "ranges must be ascending and not adjacent");
             end = first + length;
             let range = first as usize..end as usize;
-            listed[range.clone()].copy_from_slice(&faces.visible[range]);
+            listed[range.clone()].copy_from_slice(&views.visible[range]);
         });
-        prop_assert!(listed == faces.visible, "a volatile range is not listed");
+        prop_assert!(listed == views.visible, "a volatile range is not listed");
 
-        store.land_all();
-        prop_assert!(store.is_landed());
-        store.volatile(&mut |first, _| panic!("volatile at {first} though all has landed"));
-        prop_assert!(image(&mut store, View::Medium) == faces.visible);
+        store.persist_all();
+        prop_assert!(store.is_persisted());
+        store.volatile(&mut |first, _| panic!("volatile at {first} though all bytes are persisted"));
+        prop_assert!(image(&mut store, View::Medium) == views.visible);
         let distinct = |block: &[u8]| block.iter().any(|byte| *byte != block[0]);
-        let stored = faces.visible.chunks(4096).filter(|block| distinct(block)).count();
+        let stored = views.visible.chunks(4096).filter(|block| distinct(block)).count();
         prop_assert_eq!(store.stored(), Bytes(stored as u64 * 4096), "a slot leaked");
     }
 
     #[test]
-    fn a_guest_cut_at_any_moment_loses_nothing_but_the_request_in_hand(
+    fn a_guest_cut_at_any_moment_loses_only_the_current_request(
         steps in steps(30),
         at in 0usize..600,
         later in steps(10),
@@ -254,12 +256,12 @@ proptest! {
         let mut store = Store::create(region, Bytes(CAPACITY)).unwrap();
         let start = store.memory_mut().touches;
         store.memory_mut().at = start + at;
-        let mut faces = Faces::new();
+        let mut views = Faces::new();
         let mut hand = None;
         for now in &steps {
-            let before = faces.clone();
+            let before = views.clone();
             step(&mut store, now);
-            faces.step(now);
+            views.step(now);
             if store.memory_mut().then.is_some() {
                 hand = Some((now.clone(), before));
                 break;
@@ -271,31 +273,31 @@ proptest! {
         let (visible, medium) = (image(&mut opened, View::Visible), image(&mut opened, View::Medium));
         let range = range_of(&now);
         for (found, before, after) in
-            [(&visible, &before.visible, &faces.visible), (&medium, &before.medium, &faces.medium)]
+            [(&visible, &before.visible, &views.visible), (&medium, &before.medium, &views.medium)]
         {
             prop_assert!(found[..range.start] == before[..range.start], "{now:?}");
             prop_assert!(found[range.end..] == before[range.end..], "{now:?}");
-            if matches!(now, Step::Land { .. } | Step::LandAll | Step::Trim { .. }) {
+            if matches!(now, Step::Persist { .. } | Step::PersistAll | Step::Trim { .. }) {
                 for block in (0..CAPACITY as usize).step_by(512) {
                     let found = &found[block..block + 512];
                     let right = found == &before[block..block + 512]
                         || found == &after[block..block + 512];
-                    prop_assert!(right, "{now:?} left another block");
+                    prop_assert!(right, "{now:?} changed another block");
                 }
             }
         }
-        // What goes to the cache does not touch the medium, half done or not.
-        if let Step::Write { to: To::Cache, .. } | Step::Fill { to: To::Cache, .. } = now {
+        // A write to the cache does not change the medium, complete or not.
+        if let Step::Write { to: Destination::Cache, .. } | Step::Fill { to: Destination::Cache, .. } = now {
             prop_assert!(medium == before.medium, "{now:?} touched the medium");
         }
-        // And the store that was left is one to go on with.
-        let mut faces = Faces { visible, medium };
+        // The remaining store can be used further.
+        let mut views = Faces { visible, medium };
         for now in &later {
             step(&mut opened, now);
-            faces.step(now);
+            views.step(now);
         }
-        prop_assert!(image(&mut opened, View::Visible) == faces.visible);
-        prop_assert!(image(&mut opened, View::Medium) == faces.medium);
+        prop_assert!(image(&mut opened, View::Visible) == views.visible);
+        prop_assert!(image(&mut opened, View::Medium) == views.medium);
     }
 
     #[test]
@@ -304,7 +306,7 @@ proptest! {
     ) {
         let mut store = Store::create(region(1 << 20), Bytes(CAPACITY)).unwrap();
         write(&mut store, 8192, &pattern(1, 40_960)).unwrap();
-        write_to(To::Cache, &mut store, 12_800, &pattern(2, 20_480)).unwrap();
+        write_to(Destination::Cache, &mut store, 12_800, &pattern(2, 20_480)).unwrap();
         store.trim(16_384, 4096);
         let mut bytes = Vec::new();
         std::mem::swap(&mut bytes, &mut store_region(store).0);
@@ -316,14 +318,14 @@ proptest! {
             store.volatile(&mut |_, _| {});
             image(&mut store, View::Medium);
             let _ = write(&mut store, 0, &pattern(2, 65_536));
-            let _ = write_to(To::Cache, &mut store, 512, &pattern(3, 65_536));
-            store.land_all();
+            let _ = write_to(Destination::Cache, &mut store, 512, &pattern(3, 65_536));
+            store.persist_all();
             store.trim(0, 1 << 20);
         }
     }
 }
 
-/// The region out of a store, as the host finds it in the file.
+/// The region of a store, as the host finds it in the file.
 fn store_region(mut store: Store<Region>) -> Region {
     std::mem::replace(store.memory_mut(), Region(Vec::new()))
 }
@@ -340,7 +342,7 @@ fn a_host_that_opens_the_same_memory_finds_the_same_disk() {
 }
 
 #[test]
-fn what_is_no_store_is_refused() {
+fn a_region_that_is_not_a_store_is_refused() {
     let error = |bytes: Vec<u8>| Store::open(Region(bytes)).map(|_| ()).unwrap_err();
     assert_eq!(error(vec![]), OpenError::Corrupt("size"));
     assert_eq!(error(vec![0; 8192]), OpenError::Corrupt("magic number"));
@@ -354,11 +356,11 @@ fn what_is_no_store_is_refused() {
 }
 
 #[test]
-fn fresh_blocks_come_in_long_slices_and_leave_in_long_slices() {
+fn fresh_blocks_are_written_and_read_in_long_slices() {
     let mut store = Store::create(region(8 << 20), Bytes(CAPACITY)).unwrap();
     let mut lengths = Vec::new();
     store
-        .write_with(To::Medium, 0, 2 << 20, &mut |slot| {
+        .write_with(Destination::Medium, 0, 2 << 20, &mut |slot| {
             lengths.push(slot.len());
             slot.copy_from_slice(&pattern(lengths.len() as u64, slot.len()));
             Ok::<(), Infallible>(())
@@ -374,11 +376,11 @@ fn fresh_blocks_come_in_long_slices_and_leave_in_long_slices() {
 }
 
 #[test]
-fn a_full_region_says_so_and_trim_makes_room() {
+fn a_full_region_is_reported_and_trim_frees_space() {
     let mut store = Store::create(region(64 << 10), Bytes(CAPACITY)).unwrap();
     let bytes = pattern(5, 4096);
     let room = (0u64..).take_while(|block| write(&mut store, block * 4096, &bytes).is_ok()).count();
-    // Every page of entries that was not needed is room for a block.
+    // Every unneeded page of entries is space for a block.
     assert!((16..=21).contains(&room), "{room} blocks went into 64 KiB");
     assert_eq!(write(&mut store, 1 << 20, &bytes), Err(StoreError::Full));
     store.trim(0, 8192);
@@ -388,7 +390,7 @@ fn a_full_region_says_so_and_trim_makes_room() {
 }
 
 #[test]
-fn a_block_of_one_byte_takes_no_room() {
+fn a_block_of_one_byte_takes_no_space() {
     let mut store = Store::create(region(64 << 10), Bytes(CAPACITY)).unwrap();
     write(&mut store, 0, &vec![0x6b; 4 << 20]).unwrap();
     assert_eq!(store.stored(), Bytes(0));

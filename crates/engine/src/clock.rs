@@ -17,7 +17,7 @@ pub fn now() -> Nanos {
 
 /// Maximum sleep before checking whether to stop: an acceptable delay after Ctrl-C or
 /// a failure. Shorter sleeps are one call.
-pub const LONGEST_SLEEP: Nanos = Nanos(1_000_000_000);
+pub const MAX_SLEEP: Nanos = Nanos(1_000_000_000);
 
 /// Sleeps until `until`, despite signals.
 #[cold]

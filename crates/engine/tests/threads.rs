@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fsdyno_engine::issue::sync::Sync;
 use fsdyno_engine::progress::PhaseProgress;
-use fsdyno_engine::threads::Done;
+use fsdyno_engine::threads::PhaseResult;
 use fsdyno_engine::{
     Cause, Errno, Failure, Issuer, Meter, PhaseError, PhaseRun, Recorder, run_rank, run_threads,
 };
@@ -30,11 +30,11 @@ fn stat(name: &str) -> Op {
     op(Call::Stat { dir: ROOT }, name)
 }
 
-fn run_script(script: &Script, path: &Path) -> Result<Done, PhaseError> {
+fn run_script(script: &Script, path: &Path) -> Result<PhaseResult, PhaseError> {
     run(script, 0, 1, "sync", path)
 }
 
-fn failure(done: Result<Done, PhaseError>) -> Failure {
+fn failure(done: Result<PhaseResult, PhaseError>) -> Failure {
     match done.err().unwrap() {
         PhaseError::Op(failure) => failure,
         other => panic!("{other}"),

@@ -52,7 +52,7 @@ fn it_works_on_a_memory_file_system_too() {
     }
 }
 
-fn issue(path: &Path, ops: Vec<Op>) -> Result<fsdyno_engine::threads::Done, PhaseError> {
+fn issue(path: &Path, ops: Vec<Op>) -> Result<fsdyno_engine::threads::PhaseResult, PhaseError> {
     run(&Script(vec![ops]), 0, 1, "io_uring:1", path)
 }
 

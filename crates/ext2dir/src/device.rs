@@ -117,7 +117,7 @@ impl Device {
         while let Some(id) = self.disk.completed(now) {
             self.in_flight.remove(&id);
         }
-        while self.disk.landed().is_some() {}
+        while self.disk.persisted().is_some() {}
     }
 
     fn wait(&mut self, id: u64) {

@@ -476,16 +476,16 @@ fn a_dry_run_prints_the_trials_without_qemu_and_leaves_no_files() {
 const DISKS: &[(&str, &str, &str)] = &[
     ("rpm = 7200", "", "rpm"),
     ("rpm = 7200", "rpm = -5", "-5"),
-    ("rpm = 7200", "rpm = 5", "model.rpm is 5, and must be 600 to 60000"),
+    ("rpm = 7200", "rpm = 5", "model.rpm is 5, but must be 600 to 60000"),
     ("rpm = 7200", "rpm = 5400.5", "5400.5"),
-    ("heads = 2", "heads = 0", "model.heads is 0, and must be 1 to 64"),
+    ("heads = 2", "heads = 0", "model.heads is 0, but must be 1 to 64"),
     ("zones = 24", "zones = 24\nzoned = 3", "zoned"),
     ("inner_rate_kb = 102000", "inner_rate_kb = 900000", "model.inner_rate_kb is 900000"),
-    ("capacity = 1000204886016", "capacity = 512", "capacity is 512, and must be 1048576"),
+    ("capacity = 1000204886016", "capacity = 512", "capacity is 512, but must be 1048576"),
     (
         "scheduler = \"mq-deadline\"",
         "scheduler = \"cfq\"",
-        "queue.scheduler is cfq, and must be none, mq-deadline, bfq, kyber",
+        "queue.scheduler is cfq, but must be none, mq-deadline, bfq, kyber",
     ),
     ("law = \"hdd\"", "law = \"had\"", "had"),
 ];

@@ -49,7 +49,7 @@ pub fn image(
     workdir: &Path,
 ) -> Result<File, VenueError> {
     let mut store = cut::open(region)?;
-    if !store.is_landed() {
+    if !store.is_persisted() {
         let mut lost = 0;
         store.volatile(&mut |_, bytes| lost += bytes);
         return Err(VenueError::Died(format!(

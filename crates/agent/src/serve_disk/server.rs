@@ -4,8 +4,8 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use fsdyno_disk::log::{self, data, data::What, region::Writer};
-use fsdyno_disk::store::{Store, StoreError, To};
+use fsdyno_disk::log::{self, data, data::EventKind, region::Writer};
+use fsdyno_disk::store::{Destination, Store, StoreError};
 use fsdyno_disk::{Action, Disk, Partition, Request};
 use fsdyno_engine::clock;
 use fsdyno_record::Nanos;
@@ -162,10 +162,11 @@ impl Server {
     /// whether a request is there.
     fn wait(&self) -> io::Result<bool> {
         let due = self.disk.next_due().map(|due| (due - self.lead).since(clock::now()));
-        let timeout = due.or((!self.store.is_landed()).then_some(IDLE_LOOK)).map(|wait| Timespec {
-            tv_sec: (wait.0 / 1_000_000_000) as i64,
-            tv_nsec: (wait.0 % 1_000_000_000) as i64,
-        });
+        let timeout =
+            due.or((!self.store.is_persisted()).then_some(IDLE_LOOK)).map(|wait| Timespec {
+                tv_sec: (wait.0 / 1_000_000_000) as i64,
+                tv_nsec: (wait.0 % 1_000_000_000) as i64,
+            });
         let mut fds = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
         match poll(&mut fds, timeout.as_ref()) {
             Ok(ready) => Ok(ready > 0),
@@ -183,7 +184,7 @@ impl Server {
     /// Takes up what has reached the medium. Of a write whose bytes are still on their way it is what
     /// they overwrite, which may have been promised to somebody; they themselves follow as they come.
     fn land(&mut self) -> io::Result<()> {
-        while let Some((first, count)) = self.disk.landed() {
+        while let Some((first, count)) = self.disk.persisted() {
             self.landed(first, count);
             let Some(coming) = self.coming else { continue };
             let (from, to) = (coming.0.max(first), coming.1.min(first + count));
@@ -199,9 +200,9 @@ impl Server {
 
     /// Sectors have reached the medium.
     fn landed(&mut self, first: u64, count: u64) {
-        self.store.land(first, count);
+        self.store.persist(first, count);
         if let Some(data) = &mut self.data {
-            data.landed(clock::now(), first, count);
+            data.add_persisted(clock::now(), first, count);
         }
     }
 
@@ -211,13 +212,13 @@ impl Server {
         let Some(data) = self.data.as_mut().filter(|_| errno == 0) else { return 0 };
         let now = clock::now();
         match request.action {
-            Action::Write => data.whole(now, &request, untimed),
-            Action::Trim => data.came(now, What::Trim, &request, untimed),
+            Action::Write => data.end_write(now, &request, untimed),
+            Action::Trim => data.add_request(now, EventKind::Trim, &request, untimed),
             Action::Flush => {
                 if untimed {
-                    data.landed_all(now);
+                    data.add_all_persisted(now);
                 }
-                data.came(now, What::Flush, &request, untimed)
+                data.add_request(now, EventKind::Flush, &request, untimed)
             }
             Action::Read => 0,
         }
@@ -238,14 +239,14 @@ impl Server {
                     if !whole {
                         self.let_payload_come(arrived, length)?;
                     }
-                    let errno = self.transfer_in(To::Cache, &request, length)?;
+                    let errno = self.transfer_in(Destination::Cache, &request, length)?;
                     let event = self.came(&request, errno, false);
                     self.transferred(request.id, errno, event)?;
                 } else {
-                    let errno = self.transfer_in(To::Medium, &request, length)?;
+                    let errno = self.transfer_in(Destination::Medium, &request, length)?;
                     let event = self.came(&request, errno, true);
                     let held = InFlight { errno, event, ..self.held(arrived, request) };
-                    self.disk.outside_time(self.on_disk(request));
+                    self.disk.note_untimed(self.on_disk(request));
                     self.answer(&held, None)?;
                 }
             }
@@ -261,19 +262,19 @@ impl Server {
     }
 
     /// Moves a write's payload from the socket straight into the store.
-    fn transfer_in(&mut self, to: To, request: &Request, length: u32) -> io::Result<u32> {
+    fn transfer_in(&mut self, to: Destination, request: &Request, length: u32) -> io::Result<u32> {
         let offset = self.partition.start.0 + request.sector * 512;
         match request.action {
             Action::Write => {
                 let (socket, data) = (&mut self.socket, &mut self.data);
                 if let Some(data) = data {
-                    data.begin(offset, length.into());
+                    data.begin_write(offset, length.into());
                 }
                 let mut left = length;
                 let written = self.store.write_with(to, offset, u64::from(length), &mut |bytes| {
                     socket.read_exact(bytes)?;
                     if let Some(data) = data {
-                        data.bytes(bytes);
+                        data.add_bytes(bytes);
                     }
                     left -= bytes.len() as u32;
                     io::Result::Ok(())
@@ -293,8 +294,8 @@ impl Server {
                 Ok(0)
             }
             // Without the model's time nothing waits for it either.
-            Action::Flush if to == To::Medium => {
-                self.store.land_all();
+            Action::Flush if to == Destination::Medium => {
+                self.store.persist_all();
                 Ok(0)
             }
             Action::Read | Action::Flush => Ok(0),
@@ -410,7 +411,7 @@ impl Server {
         });
         let on_disk = self.on_disk(*request);
         if let Some(data) = &mut self.data {
-            data.answered(clock::now(), &on_disk, due.is_none(), held.event);
+            data.add_reply(clock::now(), &on_disk, due.is_none(), held.event);
         }
         let counters = self.disk.counters();
         self.shared.publish(&counters, self.store.stored());

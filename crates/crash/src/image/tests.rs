@@ -46,22 +46,28 @@ fn log(steps: &[Step]) -> DataLog<Vec<u8>> {
         match *step {
             Step::Write(sector, sectors, byte, untimed) => {
                 let length = u64::from(sectors) * SECTOR;
-                writer.begin(sector * SECTOR, length);
+                writer.begin_write(sector * SECTOR, length);
                 // Not one byte repeated, so that the bytes themselves are logged.
                 let bytes: Vec<u8> =
                     (0..length).map(|at| byte.wrapping_add((at / 100) as u8)).collect();
-                writer.bytes(&bytes);
-                writer.whole(at, &request(Action::Write, sector, sectors), untimed);
+                writer.add_bytes(&bytes);
+                writer.end_write(at, &request(Action::Write, sector, sectors), untimed);
             }
-            Step::Land(first, count) => writer.landed(at, first, count.into()),
-            Step::LandAll => writer.landed_all(at),
+            Step::Land(first, count) => writer.add_persisted(at, first, count.into()),
+            Step::LandAll => writer.add_all_persisted(at),
             Step::Trim(first, count) => {
-                writer.came(at, What::Trim, &request(Action::Trim, first, count), false);
+                writer.add_request(
+                    at,
+                    EventKind::Trim,
+                    &request(Action::Trim, first, count),
+                    false,
+                );
             }
             Step::Flush => {
-                flush = writer.came(at, What::Flush, &request(Action::Flush, 0, 0), false)
+                flush =
+                    writer.add_request(at, EventKind::Flush, &request(Action::Flush, 0, 0), false)
             }
-            Step::Answer => writer.answered(at, &request(Action::Flush, 0, 0), false, flush),
+            Step::Answer => writer.add_reply(at, &request(Action::Flush, 0, 0), false, flush),
         }
     }
     DataLog::open(held).unwrap()
@@ -109,7 +115,7 @@ proptest! {
                 prop_assert!(bytes(&mut work, View::Medium) == bytes(&mut right, view), "{after} {choice:?}");
                 // A write of the recovering file system.
                 let at = (after as u64 * 5000) % (CAPACITY - 9000) / SECTOR * SECTOR;
-                work.write_bytes::<()>(To::Medium, at, &[after as u8 + 1; 8704]).unwrap();
+                work.write_bytes::<()>(Destination::Medium, at, &[after as u8 + 1; 8704]).unwrap();
                 touched = vec![(at, 8704)];
             }
         }

@@ -1,8 +1,8 @@
-//! Any bytes as requests of an NBD driver: each is understood, or refused with what the reply and the
-//! rest of the stream need. What is understood lies within the disk, in whole sectors.
+//! Any bytes as requests of an NBD driver: each is parsed, or refused with the data that the reply and the
+//! rest of the stream need. A parsed request lies within the disk, in whole sectors.
 //!
-//! `make fuzz` runs it from the seeds in `corpus/nbd_request`. What it finds lies in
-//! `fuzz/artifacts/nbd_request`; it becomes a test of the parser.
+//! `make fuzz` runs it from the seeds in `corpus/nbd_request`. Findings are in
+//! `fuzz/artifacts/nbd_request`; each becomes a test of the parser.
 #![no_main]
 
 #[allow(dead_code)]

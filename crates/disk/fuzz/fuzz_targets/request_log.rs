@@ -1,8 +1,8 @@
-//! Any bytes as a request log: refused, or read to its end without a panic or a gigabyte. What was
-//! read and written again is the same log.
+//! Any bytes as a request log: refused, or read to its end without a panic or a gigabyte. A log
+//! that is read and written again is unchanged.
 //!
-//! `make fuzz` runs it from the seeds in `corpus/request_log`. What it finds lies in
-//! `fuzz/artifacts/request_log`; it becomes a case in `../tests/log.rs`.
+//! `make fuzz` runs it from the seeds in `corpus/request_log`. Findings are in
+//! `fuzz/artifacts/request_log`; each becomes a case in `../tests/log.rs`.
 #![no_main]
 
 use fsdyno_disk::log::file;
@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(entries) = log.collect::<Result<Vec<_>, _>>() else { return };
     let logged = Logged { entries, lost };
     let mut again = Vec::new();
-    file::write(&logged, &mut again).expect("a vector takes all");
+    file::write(&logged, &mut again).expect("a vector accepts all bytes");
     let entries: Vec<_> =
         file::open(&again).expect("a log").map(|entry| entry.expect("whole")).collect();
     assert_eq!(Logged { entries, lost }, logged);

@@ -1,5 +1,4 @@
-//! What is probed: a drive that says how long a read took. A modelled disk is one too: that is how
-//! a fit is checked against what it was fitted to.
+//! Drives that can be probed: real ones, and modelled ones to check a fit.
 
 use std::io;
 
@@ -8,20 +7,20 @@ use fsdyno_record::Nanos;
 use crate::disk::{Action, Disk, Request, build};
 use crate::spec::DiskSpec;
 
-/// Something that reads and tells the time that it took.
+/// A drive that measures the time of its reads.
 pub trait Drive {
-    /// Its size in sectors of 512 bytes.
+    /// Size in sectors of 512 bytes.
     fn sectors(&self) -> u64;
-    /// Reads `sectors` from `sector` on; the time from asking until the last byte was there.
+    /// Reads `sectors` from `sector` on; returns the time from submission until the last byte arrived.
     ///
     /// # Errors
-    /// What the kernel said; `Interrupted` if somebody wants it to end.
+    /// The kernel's error; `Interrupted` if the user stops it.
     fn read(&mut self, sector: u64, sectors: u32) -> io::Result<Nanos>;
-    /// Reads as many sectors at each of these places with `depth` reads in flight; the time for all.
+    /// Reads `sectors` sectors at each of these offsets with `depth` reads in flight; returns the total time.
     ///
     /// # Errors
     /// As [`Drive::read`].
-    fn read_all(&mut self, places: &[u64], sectors: u32, depth: u32) -> io::Result<Nanos>;
+    fn read_all(&mut self, offsets: &[u64], sectors: u32, depth: u32) -> io::Result<Nanos>;
 }
 
 /// A modelled disk, in its own virtual time.
@@ -32,7 +31,7 @@ pub struct Modelled {
 }
 
 impl Modelled {
-    /// The disk of a valid spec, its platter at an angle drawn from `seed`.
+    /// The disk of a valid spec, with a rotational position drawn from `seed`.
     pub fn new(spec: &DiskSpec, seed: u64) -> Modelled {
         let (disk, sectors) = (build(spec, seed), spec.capacity.0 / crate::SECTOR);
         Modelled { disk, sectors, now: Nanos(0) }
@@ -43,7 +42,7 @@ impl Modelled {
         self.disk.submit(self.now, request);
     }
 
-    /// Waits until a read is done. A disk with nothing in flight has nothing to wait for.
+    /// Waits until a read completes, if any is in flight.
     fn wait(&mut self) {
         while let Some(due) = self.disk.next_due() {
             self.now = self.now.max(due);
@@ -63,15 +62,15 @@ impl Drive for Modelled {
         self.read_all(&[sector], sectors, 1)
     }
 
-    fn read_all(&mut self, places: &[u64], sectors: u32, depth: u32) -> io::Result<Nanos> {
+    fn read_all(&mut self, offsets: &[u64], sectors: u32, depth: u32) -> io::Result<Nanos> {
         let begin = self.now;
-        for (at, place) in places.iter().enumerate() {
+        for (at, offset) in offsets.iter().enumerate() {
             if at >= depth as usize {
                 self.wait();
             }
-            self.submit(*place, sectors);
+            self.submit(*offset, sectors);
         }
-        (0..places.len().min(depth as usize)).for_each(|_| self.wait());
+        (0..offsets.len().min(depth as usize)).for_each(|_| self.wait());
         Ok(self.now.since(begin))
     }
 }

@@ -1,47 +1,47 @@
-//! The law of a hard disk, fitted to what a probe has seen.
+//! Fits the model of a hard disk to the samples of a probe.
 
 use fsdyno_record::Nanos;
 use serde_json::{Value, json};
 
 use super::drive::{Drive, Modelled};
 use super::probe::{BLOCK, Check, LARGE, Samples, Timed};
-use super::{Facts, FitError, Fitted, Foretold, Parameter};
+use super::{Facts, FitError, Fitted, Parameter, Prediction};
 use crate::SECTOR;
 use crate::catalog;
 use crate::geometry::Geometry;
 use crate::model::{Hdd, Model};
 use crate::spec::{DiskSpec, Source};
 
-/// The catalog's disk from which comes what reading cannot tell.
+/// The catalog's disk that provides parameters that reads cannot show.
 const BASE: &str = "hdd-7200";
 
-/// Fewer seeks than this tell no curve.
-const FEWEST: usize = 100;
+/// Minimum number of seeks for a curve.
+const MIN_SEEKS: usize = 100;
 
-/// How often the curve is fitted anew, each time with the geometry that the last one made.
+/// Rounds of the fit of the curve, each with the geometry of the previous one.
 const ROUNDS: usize = 4;
 
-/// Angles of the platter over which the model's own waits are averaged.
+/// Number of rotational positions over which the model's own waits are averaged.
 const ANGLES: u64 = 8;
 
-/// What a read outside the drive's memory may take more than one inside it, in microseconds.
+/// Candidates for the additional overhead of a read that misses the drive's memory, in microseconds.
 const MISSES: [u64; 8] = [0, 100, 200, 300, 400, 500, 600, 800];
 
-/// How fast disks turn that were ever sold in numbers. A measured turn within 2 % of one of them is it.
+/// Rotation speeds of disks on the market. A measured speed within 2 % of one of them is taken for it.
 const SPEEDS: [u32; 11] =
     [3600, 4200, 4500, 5400, 5700, 5900, 7200, 10_000, 10_500, 12_000, 15_000];
 
-/// Fits the law to the samples of a drive of `sectors` sectors.
+/// Fits the model to the samples of a drive of `sectors` sectors.
 ///
 /// # Errors
-/// Why they are not those of a disk that turns.
+/// The reason why they are not those of a rotating disk.
 pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, FitError> {
-    if samples.seeks.len() < FEWEST {
+    if samples.seeks.len() < MIN_SEEKS {
         return Err(FitError::TooFew(samples.seeks.len()));
     }
     let (overhead_us, interface_kb) = controller(samples);
     let (outer, inner) = rates(samples, sectors, u64::from(zones(&catalog::get(BASE)?)));
-    let (rpm, rpm_from) = turn(samples, facts, outer)?;
+    let (rpm, rpm_from) = rotation_speed(samples, facts, outer)?;
     let turn_us = 60_000_000 / u64::from(rpm);
     let took_us = samples.seeks.iter().map(|read| read.time.0).sum::<u64>()
         / samples.seeks.len() as u64
@@ -49,7 +49,7 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
     if took_us < turn_us / 2 {
         return Err(FitError::NothingTurns { took_us, half_us: turn_us / 2 });
     }
-    // A platter cannot give more than the interface takes.
+    // A platter cannot deliver more than the interface transfers.
     let interface_kb = interface_kb.max(outer);
     let measured = |name, value, from: &str| Parameter { name, value, from: from.to_string() };
     let parameters = vec![
@@ -57,42 +57,40 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
         measured(
             "outer_rate_kb",
             json!(outer),
-            "measured: long reads at 13 places, the square of their rates by least squares over the bytes (where the rate falls linearly over the tracks, its square does over the bytes)",
+            "measured: long reads at 13 offsets, the square of their rates by least squares over the bytes (where the rate falls linearly over the tracks, its square does over the bytes)",
         ),
         measured("inner_rate_kb", json!(inner), "measured with the outer rate"),
         measured(
             "interface_rate_kb",
             json!(interface_kb),
-            "measured: 64 KiB against 4 KiB out of the drive's memory, way to the host and all",
+            "measured: 64 KiB against 4 KiB from the drive's memory, including the transfer to the host",
         ),
         measured(
             "overhead_us",
             json!(overhead_us),
-            "measured: 4 KiB out of the drive's memory again and again, the median; the host's own part is in it",
+            "measured: the median of repeated reads of 4 KiB from the drive's memory, including the host's overhead",
         ),
         measured(
             "flush_alone",
             json!(facts.ata),
-            "by the protocol: ATA's FLUSH CACHE is no queued command, SCSI's SYNCHRONIZE CACHE is",
+            "by the protocol: ATA's FLUSH CACHE is not a queued command, SCSI's SYNCHRONIZE CACHE is",
         ),
     ];
-    // One command's overhead and another's seek overlap only where several are in flight: the reads
-    // with a queue tell the two apart.
+    // One command's overhead and another's seek overlap only if several are in flight: the reads
+    // with a queue separate the two.
     let mut best: Option<(f64, DiskSpec, Vec<Parameter>, usize)> = None;
     // A drive without a queue shows only their sum.
     let (misses, from) = match facts.queue.depth {
         1 => {
             (&MISSES[..1], "not measured: a drive without a queue shows only its sum with the seek")
         }
-        _ => {
-            (&MISSES[..], "measured: of eight values the one that foretells 8 reads in flight best")
-        }
+        _ => (&MISSES[..], "measured: best predictor at queue depth 8, of 8 candidates"),
     };
     for more in misses {
         let mut parameters = parameters.clone();
         parameters.push(measured("miss_overhead_us", json!(overhead_us + more), from));
         let (spec, used) = with_seeks(samples, facts, sectors, &mut parameters, turn_us)?;
-        let time = samples.queued.again(&mut Modelled::new(&spec, 1))?;
+        let time = samples.queued.replay(&mut Modelled::new(&spec, 1))?;
         let error = (time.seconds().max(1e-9) / samples.queued.time.seconds().max(1e-9)).ln().abs();
         if best.as_ref().is_none_or(|(least, ..)| error < *least) {
             best = Some((error, spec, parameters, used));
@@ -100,12 +98,12 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
     }
     let Some((_, mut spec, parameters, used)) = best else { return Err(FitError::TooFew(0)) };
     spec.source = sources(&spec, facts, &parameters, BASE)?;
-    let foretold = foretold(&samples.checks, &spec)?;
-    Ok(Fitted { spec, foretold, seeks: used, outliers: samples.seeks.len() - 1 - used })
+    let predictions = predict(&samples.checks, &spec)?;
+    Ok(Fitted { spec, predictions, seeks: used, outliers: samples.seeks.len() - 1 - used })
 }
 
-/// The disk with seeks that fit its other parameters, which are added to them; and to how many reads
-/// they are fitted.
+/// Fits the seeks to the other parameters and adds them; returns the disk and the number of reads
+/// in the fit.
 fn with_seeks(
     samples: &Samples,
     facts: &Facts,
@@ -118,7 +116,7 @@ fn with_seeks(
     let read = json!({"track_to_track_us": nearest, "average_us": average, "full_stroke_us": full});
     let [write, age] = estimates(curve.seeks, turn_us, facts.queue.depth);
     let found = format!(
-        "measured: least squares over {} reads, less what the model takes besides the seek",
+        "measured: least squares over {} reads, minus the model's time without the seek",
         curve.used
     );
     let from = |name, value, from: &str| Parameter { name, value, from: from.to_string() };
@@ -127,8 +125,8 @@ fn with_seeks(
         from(
             "seek_write",
             write,
-            "estimate, for no write was made: as the reads, 0.2 ms more to the next track and 1 ms more \
-             on average and over all, as is usual where a maker gives both",
+            "estimate, since nothing was written: as for reads, plus 0.2 ms to the next track and 1 ms \
+             on average and full stroke, as usual if a maker gives both",
         ),
         from("head_switch_us", json!(nearest), "estimate: as to the next track"),
         from("age_limit_us", age, "estimate: twice what a full queue takes in order of arrival"),
@@ -138,19 +136,19 @@ fn with_seeks(
     Ok((spec, curve.used))
 }
 
-/// Microseconds of the controller for a command, and kB/s over the interface.
+/// Controller overhead of a command in microseconds, and interface rate in kB/s.
 fn controller(samples: &Samples) -> (u64, u64) {
     let (small, large) = (median(&samples.cached), median(&samples.cached_large));
     let more = large.since(small).0.max(1);
     let bytes = u64::from(LARGE - BLOCK) * SECTOR;
-    // Bytes a nanosecond are 1,000,000 kB/s.
+    // One byte per nanosecond is 1,000,000 kB/s.
     let rate = (bytes * 1_000_000 / more).clamp(100, 100_000_000);
     let transfer = u64::from(BLOCK) * SECTOR * 1_000_000 / rate;
     (small.0.saturating_sub(transfer) / 1000, rate)
 }
 
 /// Rates of the outermost and the innermost zone in kB/s. Over the share x of the tracks the rate
-/// falls linearly from a to b, so the share y of the bytes lies before x with
+/// falls linearly from a to b, so the share y of the bytes before x is given by
 /// y (a + b) / 2 = a x - (a - b) x^2 / 2; hence rate^2 = a^2 - y (a^2 - b^2).
 fn rates(samples: &Samples, sectors: u64, zones: u64) -> (u64, u64) {
     let points: Vec<(f64, f64)> = samples
@@ -170,7 +168,7 @@ fn rates(samples: &Samples, sectors: u64, zones: u64) -> (u64, u64) {
         points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum::<f64>() / spread.max(1e-9);
     let edge = |at: f64| (mean_y + slope * (at - mean_x)).max(1.0).sqrt();
     let (a, b) = (edge(0.0), edge(1.0).min(edge(0.0)));
-    // The edges of the line lie half a zone beyond the middles of the first zone and the last.
+    // The ends of the line are half a zone beyond the middles of the first zone and the last.
     let half = (a - b) / (2 * zones) as f64;
     (((a - half) as u64).max(100), ((b + half) as u64).max(100))
 }
@@ -179,9 +177,13 @@ fn zones(base: &DiskSpec) -> u32 {
     hdd(base).map_or(1, |hdd| hdd.zones)
 }
 
-/// Revolutions a minute and who says so. The head, at the end of a block, meets the end of the block
-/// before it a turn less one block later.
-fn turn(samples: &Samples, facts: &Facts, outer_kb: u64) -> Result<(u32, String), FitError> {
+/// Revolutions per minute and their source. From the end of a block, the head reaches the end of the previous
+/// block one revolution minus one block later.
+fn rotation_speed(
+    samples: &Samples,
+    facts: &Facts,
+    outer_kb: u64,
+) -> Result<(u32, String), FitError> {
     if let Some((rpm, from)) = &facts.rpm {
         return Ok((*rpm, from.clone()));
     }
@@ -191,15 +193,16 @@ fn turn(samples: &Samples, facts: &Facts, outer_kb: u64) -> Result<(u32, String)
     let near = |speed: &&u32| (rpm / f64::from(**speed) - 1.0).abs() < 0.02;
     match SPEEDS.iter().find(near) {
         Some(speed) => {
-            let from =
-                format!("measured: {rpm:.0} by reading backwards, and disks are made with {speed}");
+            let from = format!(
+                "measured: {rpm:.0} by reading backwards; the nearest speed on the market is {speed}"
+            );
             Ok((*speed, from))
         }
         None => Err(FitError::NoTurn { took_us: turn / 1000 }),
     }
 }
 
-/// What is put in for writes and for the longest wait.
+/// Estimates of the seeks of writes and of the age limit.
 fn estimates(seeks: [u64; 3], turn_us: u64, depth: u32) -> [Value; 2] {
     let [nearest, average, full] = seeks;
     let average = average + 1000;
@@ -209,8 +212,8 @@ fn estimates(seeks: [u64; 3], turn_us: u64, depth: u32) -> [Value; 2] {
     [write, json!(2 * u64::from(depth) * (average + turn_us))]
 }
 
-/// The catalog's disk with these parameters in place of its own. One that its law does not have is left
-/// out.
+/// The catalog's disk with these parameters replaced. Parameters that its model lacks are
+/// ignored.
 fn disk(facts: &Facts, sectors: u64, parameters: &[Parameter]) -> Result<DiskSpec, FitError> {
     let mut spec = catalog::get(BASE)?;
     spec.about = facts.about.clone();
@@ -234,38 +237,38 @@ fn hdd(spec: &DiskSpec) -> Option<&Hdd> {
 }
 
 struct Curve {
-    /// To the next track, on average, over all; in microseconds.
+    /// Seek to the next track, average and full stroke, in microseconds.
     seeks: [u64; 3],
-    /// How many reads it was fitted to.
+    /// Number of reads in the fit.
     used: usize,
 }
 
-/// Seek times by least squares. A seek of the model is linear in the three of its data sheet, so
-/// the times of three curves that differ in one of them each tell how it depends on it, whatever
+/// Fits the seek times by least squares. A seek of the model is linear in the three of its data sheet, so
+/// three curves that each differ in one of them give the derivatives, whatever
 /// "average" means to the model.
 fn curve(samples: &Samples, mut spec: DiskSpec, turn_us: u64) -> Result<Curve, FitError> {
     let mut seeks = [1000.0, 9000.0, 18_000.0];
     let mut used = 0;
     for round in 0..ROUNDS {
         set(&mut spec, seeks);
-        let besides = besides(samples, &spec)?;
-        let ways = ways(samples, &spec, seeks)?;
+        let without_seek = time_without_seek(samples, &spec)?;
+        let movements = movements(samples, &spec, seeks)?;
         let (mut normal, mut right) = ([[0.0; 3]; 3], [0.0; 3]);
         used = 0;
-        for (way, read) in ways.iter().zip(&samples.seeks[1..]) {
-            let rest = read.time.0 as f64 / 1e3 - besides - way.time;
-            // A platter makes a read wait for half a turn more or less than the mean of half a turn.
+        for (movement, read) in movements.iter().zip(&samples.seeks[1..]) {
+            let rest = read.time.0 as f64 / 1e3 - without_seek - movement.time;
+            // Rotational delay differs from its mean by at most half a revolution.
             if round > 0 && rest.abs() > 0.75 * turn_us as f64 {
                 continue;
             }
             used += 1;
-            for (row, slope) in way.slopes.iter().enumerate() {
+            for (row, slope) in movement.slopes.iter().enumerate() {
                 right[row] += slope * rest;
-                (0..3).for_each(|column| normal[row][column] += slope * way.slopes[column]);
+                (0..3).for_each(|column| normal[row][column] += slope * movement.slopes[column]);
             }
         }
         let Some(step) = solve(normal, right) else { return Err(FitError::TooFew(used)) };
-        seeks = possible(&spec, [0, 1, 2].map(|at| seeks[at] + step[at]));
+        seeks = nearest_possible(&spec, [0, 1, 2].map(|at| seeks[at] + step[at]));
     }
     Ok(Curve { seeks: seeks.map(|seek| seek.round() as u64), used })
 }
@@ -281,14 +284,14 @@ fn set(spec: &mut DiskSpec, seeks: [f64; 3]) {
     }
 }
 
-/// The nearest seeks that a curve can have: noise may ask for one that falls.
-fn possible(spec: &DiskSpec, seeks: [f64; 3]) -> [f64; 3] {
+/// The nearest possible seeks of a curve: with noise, the fitted curve may fall.
+fn nearest_possible(spec: &DiskSpec, seeks: [f64; 3]) -> [f64; 3] {
     let nearest = seeks[0].clamp(100.0, 5000.0);
     let average = seeks[1].clamp(nearest * 1.1, 100_000.0);
     let mut spec = spec.clone();
     let mut can = |full: f64| {
         set(&mut spec, [nearest, average, full]);
-        // The age limit is an estimate that is made later; only the curve is asked about here.
+        // The age limit is estimated later; only the curve is checked here.
         if let Model::Hdd(hdd) = &mut spec.model {
             hdd.age_limit_us = 600_000_000;
         }
@@ -303,8 +306,8 @@ fn possible(spec: &DiskSpec, seeks: [f64; 3]) -> [f64; 3] {
     [nearest, average, fulls.first().copied().unwrap_or(2.0 * average)]
 }
 
-/// Mean time of the model, in microseconds, for all of a read but the seek.
-fn besides(samples: &Samples, spec: &DiskSpec) -> Result<f64, FitError> {
+/// Mean time of a read in the model without the seek, in microseconds.
+fn time_without_seek(samples: &Samples, spec: &DiskSpec) -> Result<f64, FitError> {
     let drive = geometry(spec)?;
     let seeks = pairs(&samples.seeks).map(|(from, to)| seek(&drive, from, to)).sum::<f64>();
     let mut times = 0.0;
@@ -318,14 +321,18 @@ fn besides(samples: &Samples, spec: &DiskSpec) -> Result<f64, FitError> {
     Ok((times / ANGLES as f64 - seeks) / (samples.seeks.len() - 1) as f64)
 }
 
-/// A way of the arm: its time in microseconds by the curve as it is, and how that time depends on each
-/// of the curve's three seeks.
-struct Way {
+/// A movement of the arm: its time in microseconds by the current curve, and the derivatives by the
+/// curve's three seeks.
+struct Movement {
     time: f64,
     slopes: [f64; 3],
 }
 
-fn ways(samples: &Samples, spec: &DiskSpec, seeks: [f64; 3]) -> Result<Vec<Way>, FitError> {
+fn movements(
+    samples: &Samples,
+    spec: &DiskSpec,
+    seeks: [f64; 3],
+) -> Result<Vec<Movement>, FitError> {
     const MORE: f64 = 200.0;
     let now = geometry(spec)?;
     let mut others = Vec::new();
@@ -335,15 +342,15 @@ fn ways(samples: &Samples, spec: &DiskSpec, seeks: [f64; 3]) -> Result<Vec<Way>,
         set(&mut spec, seeks);
         others.push(geometry(&spec)?);
     }
-    let way = |(from, to)| {
+    let movement = |(from, to)| {
         let time = seek(&now, from, to);
         let mut slopes = [0.0; 3];
         for (slope, other) in slopes.iter_mut().zip(&others) {
             *slope = (seek(other, from, to) - time) / MORE;
         }
-        Way { time, slopes }
+        Movement { time, slopes }
     };
-    Ok(pairs(&samples.seeks).map(way).collect())
+    Ok(pairs(&samples.seeks).map(movement).collect())
 }
 
 fn geometry(spec: &DiskSpec) -> Result<Geometry, FitError> {
@@ -360,7 +367,7 @@ fn seek(drive: &Geometry, from: u64, to: u64) -> f64 {
     drive.seek(from.cylinder.abs_diff(to.cylinder), false) as f64 / 1e3
 }
 
-/// Solves three linear equations by elimination, the largest pivot first; none if they are no three.
+/// Solves three linear equations by elimination, the largest pivot first; none if they are dependent.
 fn solve(mut a: [[f64; 3]; 3], mut b: [f64; 3]) -> Option<[f64; 3]> {
     for at in 0..3 {
         let pivot = (at..3).max_by(|x, y| a[*x][at].abs().total_cmp(&a[*y][at].abs()))?;
@@ -383,8 +390,8 @@ fn solve(mut a: [[f64; 3]; 3], mut b: [f64; 3]) -> Option<[f64; 3]> {
     Some(x)
 }
 
-/// One source for each parameter of the law that was found, one for all that were not, and those of
-/// what the kernel tells.
+/// One source for each fitted parameter, one for all others, and one for the kernel's
+/// settings.
 pub fn sources(
     spec: &DiskSpec,
     facts: &Facts,
@@ -396,7 +403,7 @@ pub fn sources(
         what: "capacity, depth, max_sectors_kb, read_ahead_kb, scheduler, wbt_lat_usec, write_cache, fua, \
                logical_block_size, physical_block_size, discard, nr_requests, rotational"
             .into(),
-        value: "as the kernel gives them".into(),
+        value: "as reported by the kernel".into(),
         from: facts.probed.clone(),
     }];
     let mut rest = Vec::new();
@@ -415,29 +422,29 @@ pub fn sources(
         what: rest.join(", "),
         value: format!("as {base}"),
         from: format!(
-            "Not measured: reads alone do not tell them. Taken from the catalog's {base}"
+            "Not measured: reads alone do not show them. Taken from the catalog's {base}"
         ),
     });
     Ok(sources)
 }
 
-/// How well a disk foretells these reads.
-pub fn foretold(checks: &[Check], spec: &DiskSpec) -> Result<Vec<Foretold>, FitError> {
+/// Predicts these reads with a disk model.
+pub fn predict(checks: &[Check], spec: &DiskSpec) -> Result<Vec<Prediction>, FitError> {
     spec.validate()?;
     let mut all = Vec::new();
     for check in checks {
-        let time = check.again(&mut Modelled::new(spec, 1))?;
-        all.push(Foretold {
+        let time = check.replay(&mut Modelled::new(spec, 1))?;
+        all.push(Prediction {
             depth: check.depth,
-            reads: check.places.len(),
+            reads: check.offsets.len(),
             measured: check.rate(check.time),
-            foretold: check.rate(time),
+            predicted: check.rate(time),
         });
     }
     Ok(all)
 }
 
-/// The time in the middle; none is 0.
+/// The median; 0 if empty.
 pub fn median(times: &[Nanos]) -> Nanos {
     let mut times = times.to_vec();
     times.sort_unstable();

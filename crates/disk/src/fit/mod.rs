@@ -1,12 +1,12 @@
-//! From reads of a real drive and how long they took to a disk's file: the same law as the catalog's
-//! disks have, with the error with which it foretells reads that it was not fitted to.
+//! Fits a disk model to timed reads of a real drive: the same models as the catalog's
+//! disks, with the prediction error for reads to which it was not fitted.
 //!
-//! Each part of the law is taken from reads that show it alone: the controller's time from what the
-//! drive's memory answers, the turn from reading backwards, the rates from long reads. The seeks are
-//! left, and are fitted by least squares to the times of single reads, less what the model itself says
-//! of all but the seek; reads with a queue tell them from what a drive does beside them. A disk of which nothing
-//! turns has a law of its own ([`fit_flash`]). Writes are never made, so whatever belongs to them is an
-//! estimate and says so.
+//! Each parameter comes from reads that isolate it: the controller's overhead from hits in the
+//! drive's memory, the rotation from reading backwards, the rates from long reads. The seeks
+//! are fitted by least squares to the times of single reads, minus the model's time of everything
+//! but the seek; reads with a queue separate them from overhead that overlaps. Solid-state
+//! disks have another model ([`fit_flash`]). Nothing is written, so all parameters of writes are
+//! estimates, and marked so.
 
 mod drive;
 mod hard_disk;
@@ -17,152 +17,150 @@ mod text;
 pub use drive::{Drive, Modelled};
 pub use hard_disk::fit;
 pub use probe::{BLOCK, Check, Long, Samples, Timed, probe};
-pub use solid_state::{FlashSamples, first_look, fit_flash, probe_flash};
+pub use solid_state::{FlashSamples, fit_flash, mean_read_time, probe_flash};
 
 use fsdyno_record::Nanos;
 
 use crate::spec::{DiskSpec, Queue, SpecError};
 
-/// What is known of a drive without a probe.
+/// Facts about a drive that need no probe.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// What it is, in a sentence.
+    /// Description in a sentence.
     pub about: String,
     /// The kernel's settings of its queue.
     pub queue: Queue,
-    /// Revolutions a minute, where the drive tells, and who says so.
+    /// Revolutions per minute, if the drive reports them, and the source.
     pub rpm: Option<(u32, String)>,
-    /// Whether it speaks ATA, whose flush is no queued command.
+    /// True for ATA, whose flush is not a queued command.
     pub ata: bool,
-    /// On what the probe ran, and when.
+    /// System and time of the probe.
     pub probed: String,
 }
 
-/// A parameter with its value and how it was come by.
+/// A parameter with its value and source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name in the law.
+    /// Name in the model.
     pub name: &'static str,
-    /// Its value, a number or a table of them.
+    /// Value, a number or a table of numbers.
     pub value: serde_json::Value,
-    /// How it was come by.
+    /// Source of the value.
     pub from: String,
 }
 
-/// Random reads as they were measured and as the fitted law foretells them.
+/// Rates of random reads, measured and predicted by the fitted model.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Foretold {
+pub struct Prediction {
     /// Reads in flight.
     pub depth: u32,
-    /// How many reads were made.
+    /// Number of reads.
     pub reads: usize,
-    /// Reads a second of the drive.
+    /// Reads per second of the drive.
     pub measured: f64,
-    /// Reads a second of the model.
-    pub foretold: f64,
+    /// Reads per second of the model.
+    pub predicted: f64,
 }
 
-impl Foretold {
-    /// The error of what was foretold, in percent of what was measured.
+impl Prediction {
+    /// Prediction error in percent of the measured rate.
     pub fn error(&self) -> f64 {
-        (self.foretold / self.measured - 1.0) * 100.0
+        (self.predicted / self.measured - 1.0) * 100.0
     }
 }
 
-/// A drive as a disk's file, and how far it can be trusted.
+/// A fitted disk, and its accuracy.
 #[derive(Clone, Debug)]
 pub struct Fitted {
     /// The disk.
     pub spec: DiskSpec,
-    /// How well it foretells reads that it was not fitted to.
-    pub foretold: Vec<Foretold>,
-    /// Seeks that the curve was fitted to; 0 for a disk of which nothing turns.
+    /// Predictions of reads to which it was not fitted.
+    pub predictions: Vec<Prediction>,
+    /// Number of seeks in the fit; 0 for a solid-state disk.
     pub seeks: usize,
-    /// Further ones that no turn of the platter explains: other load, retries, hits in a cache.
+    /// Number of excluded seeks that rotation cannot explain: other load, retries, cache hits.
     pub outliers: usize,
 }
 
 impl Fitted {
-    /// The disk's file, with the errors in its head.
+    /// The disk profile, with the prediction errors in its header.
     ///
     /// # Errors
-    /// Only what the TOML writer says.
+    /// Errors of the TOML writer.
     pub fn text(&self, facts: &Facts) -> Result<String, toml::ser::Error> {
         text::write(self, facts)
     }
 }
 
-/// Why there is no law for a drive.
+/// An error of fitting a drive.
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
-    /// It answers faster than a platter turns.
+    /// It is faster than a platter turns.
     #[error(
-        "reads at random places took {took_us} us on average, less than the {half_us} us of half a turn: \
-         nothing turns there (flash, a virtual disk, or a cache in front of it)"
+        "random reads took {took_us} us on average, less than half a revolution ({half_us} us): \
+         this is not a rotating disk (but flash, a virtual disk, or a cache in front of it)"
     )]
     NothingTurns {
         /// Mean time of a random read, in microseconds.
         took_us: u64,
-        /// Half a turn, in microseconds.
+        /// Half a revolution, in microseconds.
         half_us: u64,
     },
-    /// It answers faster than flash can.
+    /// It is faster than flash.
     #[error(
-        "a read of 4 KiB at a random place took {took} on average, and no flash answers in less than {least}: \
+        "a random read of 4 KiB took {took} on average, but flash takes at least {least}: \
          memory answered (a RAM disk, a cache in front of the drive, or the holes of a file)"
     )]
     Memory {
         /// Mean time of a random read.
         took: Nanos,
-        /// The least that flash can take.
+        /// Minimum time of flash.
         least: Nanos,
     },
-    /// Even the nearest law is far off.
+    /// Even the best model has a large error.
     #[error(
-        "the solid-state disk that comes nearest makes {foretold:.0} reads a second with {depth} in flight, and \
-         {measured:.0} were measured ({error:+.0} %): other load, a cache in front of the drive, or no \
-         solid-state disk; give it more --seconds when nothing else uses it"
+        "the best solid-state model predicts {predicted:.0} reads/s with {depth} in flight, but \
+         {measured:.0} were measured ({error:+.0} %): other load, a cache in front of the drive, or not a \
+         solid-state disk; repeat with more --seconds while nothing else uses it"
     )]
     Far {
         /// Reads in flight.
         depth: u32,
-        /// Reads a second of the drive.
+        /// Reads per second of the drive.
         measured: f64,
-        /// Reads a second of the model.
-        foretold: f64,
+        /// Reads per second of the model.
+        predicted: f64,
         /// The error, in percent.
         error: f64,
     },
-    /// The turn can be neither read nor seen.
+    /// The rotation can be neither read nor measured.
     #[error(
-        "the drive does not tell how fast it turns, and reads backwards took {took_us} us, which is no \
-         turn of a disk: its own cache answered; say it with --rpm"
+        "the drive does not report its rotation speed, and reading backwards took {took_us} us, which is not a \
+         revolution of a disk: its own cache answered; give the speed with --rpm"
     )]
     NoTurn {
         /// Median time of a read backwards, in microseconds.
         took_us: u64,
     },
     /// Too few reads were made.
-    #[error(
-        "only {0} seeks were timed, and 100 are the least that tell a curve; give it more --seconds"
-    )]
+    #[error("only {0} seeks were timed, but a curve needs at least 100; use more --seconds")]
     TooFew(usize),
-    /// What came out is no disk that can be.
-    #[error("what was measured is no disk of this law: failed to {0}")]
+    /// The fitted parameters are out of range.
+    #[error("the measurements fit no disk of this model: failed to {0}")]
     Spec(#[from] SpecError),
-    /// The catalog's disk that the rest is taken from cannot be had.
+    /// The base disk of the catalog cannot be read.
     #[error("failed to {0}")]
     Base(#[from] crate::catalog::CatalogError),
-    /// That disk is another kind of disk.
-    #[error("the catalog's {0}, from which comes what reading cannot tell, is no hard disk")]
+    /// The base disk is another kind of disk.
+    #[error("the catalog's {0}, the base of the fit, is not a hard disk")]
     NoHardDisk(&'static str),
-    /// That disk is another kind of disk.
-    #[error("the catalog's {0}, from which comes what reading cannot tell, is no solid-state disk")]
+    /// The base disk is another kind of disk.
+    #[error("the catalog's {0}, the base of the fit, is not a solid-state disk")]
     NoSolidState(&'static str),
     /// A value has no JSON form.
-    #[error("failed to write the disk down: {0}")]
+    #[error("failed to write the profile: {0}")]
     Json(#[from] serde_json::Error),
-    /// The model could not be asked.
-    #[error("failed to ask the model: {0}")]
+    /// The model failed.
+    #[error("failed to run the model: {0}")]
     Model(#[from] std::io::Error),
 }

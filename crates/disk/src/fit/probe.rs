@@ -1,4 +1,4 @@
-//! Which reads are made of a drive to learn its law: few kinds, each for one part of the law.
+//! The probe of a hard disk: a few kinds of reads, each for one parameter of the model.
 
 use std::io;
 
@@ -16,82 +16,82 @@ pub const LARGE: u32 = 128;
 /// any controller takes at once.
 const PIECE: u32 = 512;
 
-/// Places at which long reads are made.
-const PLACES: u64 = 13;
+/// Number of offsets of long reads.
+const OFFSETS: u64 = 13;
 
-/// The most that is read at one of them, in sectors (64 MiB), and the least that tells a rate (4 MiB).
-const LONGEST: u64 = (64 << 20) / crate::SECTOR;
-const SHORTEST: u64 = (4 << 20) / crate::SECTOR;
+/// Maximum read at one of them, in sectors (64 MiB), and minimum for a rate (4 MiB).
+const MAX_LONG: u64 = (64 << 20) / crate::SECTOR;
+const MIN_LONG: u64 = (4 << 20) / crate::SECTOR;
 
-/// The shortest way of the arm that is asked for, in sectors (16 MiB): farther than read-ahead goes.
+/// Shortest seek of the probe, in sectors (16 MiB): beyond read-ahead.
 const NEAREST: u64 = (16 << 20) / crate::SECTOR;
 
-/// The queue depth of the reads that tell what a drive does beside the arm's way.
+/// Queue depth of the reads that show overhead that overlaps with seeks.
 const QUEUED: u32 = 8;
 
 /// Queue depths at which the fit is checked.
 const DEPTHS: [u32; 2] = [1, 32];
 
-/// Random reads of one thread before all begin anew, and the most of one depth.
-const A_PART: u32 = 8;
-const MOST: usize = 50_000;
+/// Random reads per thread in one batch, and maximum reads at one depth.
+const READS_PER_THREAD: u32 = 8;
+const MAX_READS: usize = 50_000;
 
-/// A small read and how long it took.
+/// A small read and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timed {
     /// Its first sector.
     pub sector: u64,
-    /// From asking until it was there.
+    /// Time from submission to completion.
     pub time: Nanos,
 }
 
-/// A long read in one go, after a piece that brought the arm there.
+/// A contiguous long read, after a piece that moved the arm there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Long {
     /// Its first sector.
     pub sector: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u64,
-    /// How long they took.
+    /// Total time.
     pub time: Nanos,
 }
 
-/// Random small reads with some in flight.
+/// Random small reads at one queue depth.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Check {
     /// Reads in flight.
     pub depth: u32,
-    /// Reads that are made in one go.
-    pub part: usize,
-    /// Their first sectors.
-    pub places: Vec<u64>,
-    /// How long they all took.
+    /// Reads per batch.
+    pub batch: usize,
+    /// First sectors of the reads.
+    pub offsets: Vec<u64>,
+    /// Total time.
     pub time: Nanos,
 }
 
-/// What a probe has seen.
+/// The measurements of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
-    /// One block again and again, so that the drive's memory answers.
+    /// Repeated reads of one block, which hit the drive's memory.
     pub cached: Vec<Nanos>,
-    /// [`LARGE`] sectors again and again.
+    /// Repeated reads of [`LARGE`] sectors.
     pub cached_large: Vec<Nanos>,
-    /// Each block right before the one of the read before it, so that the platter has to come round.
+    /// Reads of each block before the previous one, which take a revolution.
     pub backwards: Vec<Nanos>,
     /// Long reads from the first sector to the last.
     pub long: Vec<Long>,
-    /// Blocks in the order in which the arm went to them, near and far.
+    /// Single reads in order, with short and long seeks.
     pub seeks: Vec<Timed>,
-    /// Some in flight: what a drive does for one command while the arm goes for another.
+    /// Reads with a queue: overhead of one command during the seek of another.
     pub queued: Check,
-    /// What the fit has to foretell.
+    /// Reads for checking the fit.
     pub checks: Vec<Check>,
 }
 
-/// Probes a drive for about so many seconds of its own time. `step` is told what is done next.
+/// Probes a drive for about `seconds` of its own time. `step` receives a description of each step.
 ///
 /// # Errors
-/// What the drive says.
+/// Errors of the drive.
 pub fn probe(
     drive: &mut dyn Drive,
     seconds: u64,
@@ -99,17 +99,17 @@ pub fn probe(
 ) -> io::Result<Samples> {
     let share = |percent: u64| Nanos(seconds * 10_000_000 * percent);
     let mut samples = Samples::default();
-    step("the drive's own memory and its turns");
+    step("the drive's memory and rotation");
     turns(drive, share(8), &mut samples)?;
     step("long reads from the outer edge to the inner");
     long(drive, share(23), &mut samples)?;
     step("seeks, near and far");
     seeks(drive, share(37), &mut samples)?;
     step(&format!("random reads, {QUEUED} in flight"));
-    samples.queued = random(drive, QUEUED, A_PART, MOST, share(12))?;
+    samples.queued = random(drive, QUEUED, READS_PER_THREAD, MAX_READS, share(12))?;
     for depth in DEPTHS {
         step(&format!("random reads, {depth} in flight, to check the fit"));
-        samples.checks.push(random(drive, depth, A_PART, MOST, share(10))?);
+        samples.checks.push(random(drive, depth, READS_PER_THREAD, MAX_READS, share(10))?);
     }
     Ok(samples)
 }
@@ -122,7 +122,7 @@ fn turns(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
             times.push(drive.read(middle, sectors)?);
         }
     }
-    // At the outer edge tracks are longest, so that most reads stay on one.
+    // At the outer edge tracks are longest, so most reads stay on one.
     let mut spent = Nanos(0);
     let mut sector = (drive.sectors() / 100).max(1 << 16) / u64::from(BLOCK) * u64::from(BLOCK);
     drive.read(sector, BLOCK)?;
@@ -136,13 +136,13 @@ fn turns(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
 }
 
 fn long(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Result<()> {
-    let room = drive.sectors().saturating_sub(LONGEST + u64::from(PIECE));
-    for place in 0..PLACES {
-        let first = room / (PLACES - 1) * place / u64::from(BLOCK) * u64::from(BLOCK);
+    let room = drive.sectors().saturating_sub(MAX_LONG + u64::from(PIECE));
+    for index in 0..OFFSETS {
+        let first = room / (OFFSETS - 1) * index / u64::from(BLOCK) * u64::from(BLOCK);
         drive.read(first, PIECE)?;
         let sector = first + u64::from(PIECE);
         let (mut sectors, mut time) = (0, Nanos(0));
-        while sectors < SHORTEST || (sectors < LONGEST && time.0 < budget.0 / PLACES) {
+        while sectors < MIN_LONG || (sectors < MAX_LONG && time.0 < budget.0 / OFFSETS) {
             time += drive.read(sector + sectors, PIECE)?;
             sectors += u64::from(PIECE);
         }
@@ -160,12 +160,12 @@ fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
         at = if draws.below(2) == 0 {
             draws.below(blocks)
         } else {
-            // Ways of all lengths, each doubling as often as the next.
+            // Seeks of all lengths, each doubling equally often.
             let most = (blocks / (NEAREST / u64::from(BLOCK))).max(2).ilog2();
             let doublings = draws.below(u64::from(most)) as u32;
             let least = (NEAREST / u64::from(BLOCK)) << doublings;
-            let way = least + draws.below(least);
-            if at + way < blocks { at + way } else { at.saturating_sub(way) }
+            let seek = least + draws.below(least);
+            if at + seek < blocks { at + seek } else { at.saturating_sub(seek) }
         };
         let sector = at * u64::from(BLOCK);
         let time = drive.read(sector, BLOCK)?;
@@ -175,42 +175,43 @@ fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
     Ok(())
 }
 
-/// Random small reads, so many for each thread in one go, `most` at most.
+/// Makes random small reads in batches of `per_thread` per thread, at most `most`.
 pub fn random(
     drive: &mut dyn Drive,
     depth: u32,
-    a_thread: u32,
+    per_thread: u32,
     most: usize,
     budget: Nanos,
 ) -> io::Result<Check> {
-    let part = (depth * a_thread) as usize;
+    let batch = (depth * per_thread) as usize;
     let mut draws = seed::stream(u64::from(depth), "places of the check");
     let blocks = drive.sectors() / u64::from(BLOCK);
-    let mut check = Check { depth, part, places: Vec::new(), time: Nanos(0) };
-    // In parts, so that it ends in time, each long enough for the ends not to matter.
-    while check.time < budget && check.places.len() < most {
-        let places: Vec<u64> = (0..part).map(|_| draws.below(blocks) * u64::from(BLOCK)).collect();
-        check.time += drive.read_all(&places, BLOCK, depth)?;
-        check.places.extend(places);
+    let mut check = Check { depth, batch, offsets: Vec::new(), time: Nanos(0) };
+    // In batches, so that it ends in time, each long enough that its start and end do not matter.
+    while check.time < budget && check.offsets.len() < most {
+        let offsets: Vec<u64> =
+            (0..batch).map(|_| draws.below(blocks) * u64::from(BLOCK)).collect();
+        check.time += drive.read_all(&offsets, BLOCK, depth)?;
+        check.offsets.extend(offsets);
     }
     Ok(check)
 }
 
 impl Check {
-    /// How long another drive takes for the same, in the same parts.
+    /// Repeats the reads on another drive, in the same batches; returns the total time.
     ///
     /// # Errors
-    /// What the drive says.
-    pub fn again(&self, drive: &mut dyn Drive) -> io::Result<Nanos> {
+    /// Errors of the drive.
+    pub fn replay(&self, drive: &mut dyn Drive) -> io::Result<Nanos> {
         let mut time = Nanos(0);
-        for part in self.places.chunks(self.part.max(1)) {
-            time += drive.read_all(part, BLOCK, self.depth)?;
+        for batch in self.offsets.chunks(self.batch.max(1)) {
+            time += drive.read_all(batch, BLOCK, self.depth)?;
         }
         Ok(time)
     }
 
-    /// Reads a second.
+    /// Reads per second.
     pub fn rate(&self, time: Nanos) -> f64 {
-        self.places.len() as f64 / time.seconds().max(1e-9)
+        self.offsets.len() as f64 / time.seconds().max(1e-9)
     }
 }

@@ -1,9 +1,9 @@
-//! The read side of a solid-state disk's law, fitted to reads of a real one.
+//! Fits the read side of a solid-state disk's model to reads of a real drive.
 //!
-//! What a block takes that was just read, and one that was not, tells the flash's sensing; long reads in
-//! sequence tell the interface's rate; the rate with 32 reads in flight what a command takes of it; one in
-//! flight the latency. How many dies share the work, and how much of a read is theirs, is searched
-//! for with the model itself, by the reads with 4 and 16 in flight.
+//! Reads of a block just read, and of another, give the flash's sensing time; long sequential reads
+//! give the interface's rate; the rate with 32 reads in flight gives the command overhead; one in
+//! flight the latency. The number of dies, and their share of a read, are found by search
+//! with the model itself, by the reads with 4 and 16 in flight.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use fsdyno_record::{Bytes, Nanos, seed};
 use serde_json::json;
 
 use super::drive::{Drive, Modelled};
-use super::hard_disk::{foretold, median, sources};
+use super::hard_disk::{median, predict, sources};
 use super::probe::{BLOCK, Check, random};
 use super::{Facts, FitError, Fitted, Parameter};
 use crate::SECTOR;
@@ -19,60 +19,60 @@ use crate::catalog;
 use crate::model::{Model, Ssd};
 use crate::spec::DiskSpec;
 
-/// The catalog's disk from which comes what reading cannot tell.
+/// The catalog's disk that provides parameters that reads cannot show.
 const BASE: &str = "ssd-sata";
 
-/// Queue depths that the law is fitted to, and those at which it is checked.
+/// Queue depths of the fit, and those of the check.
 const FITTED: [u32; 4] = [1, 4, 16, 32];
 const CHECKED: [u32; 2] = [2, 8];
 
-/// Reads of one thread before all threads begin anew, so that beginning them counts for little, and
-/// the most of one depth: their rate is then known to 1 %, and the search does not take long.
-const A_THREAD: u32 = 256;
-const MOST: usize = 16_384;
+/// Reads per thread in one batch, so that starting the threads matters little, and
+/// the maximum at one depth: their rate is then accurate to 1 %, and the search is fast.
+const READS_PER_THREAD: u32 = 256;
+const MAX_READS: usize = 16_384;
 
-/// Sectors of the two sizes of long reads, 32 and 128 KiB, and how many of them are in flight.
+/// Sectors of the two sizes of long reads, 32 and 128 KiB, and their queue depth.
 const LONG: [u32; 2] = [64, 256];
 const LONG_DEPTH: u32 = 32;
 
-/// Faster than this no flash answers: the fastest kinds need some 3 us to sense a page, and the way
-/// to the host and back comes on top. Memory answers in 1 to 2 us.
-const FASTEST: Nanos = Nanos(5_000);
+/// Minimum time of a read from flash: the fastest kinds need some 3 us to sense a page, plus the transfer
+/// to the host. Memory answers in 1 to 2 us.
+const MIN_FLASH_TIME: Nanos = Nanos(5_000);
 
-/// Numbers of dies that are tried.
+/// Candidates for the number of dies.
 const DIES: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 
-/// Shares of a read at depth 1 that are tried for sensing besides the measured one, in percent: a drive that
-/// answers a block again out of its own memory, or does not remember it, measures wrong.
+/// Candidates for sensing, in percent of a read at depth 1, in addition to the measured share, which is wrong
+/// for a drive that answers a repeated read from its own memory, or does not cache it.
 const SHARES: [u64; 4] = [20, 40, 60, 80];
 
-/// How much nearer another sensing time must come, as a ratio of rates, before it is taken in place of the
-/// measured one; nothing else is tried if that comes nearer than this itself.
-const CLEARLY: f64 = 0.01;
+/// Required improvement, as a ratio of rates, for another sensing time than the
+/// measured one; no other is tried if the measured one is better than this itself.
+const MIN_IMPROVEMENT: f64 = 0.01;
 
-/// The error of what was not fitted to, in percent, above which there is no law: drives that are alike differ
+/// Maximum prediction error in percent, above which the fit is refused: similar drives differ
 /// less.
-const TOO_FAR: f64 = 30.0;
+const MAX_ERROR: f64 = 30.0;
 
-/// What reads of a solid-state disk have shown.
+/// The measurements of a solid-state disk.
 #[derive(Clone, Debug, Default)]
 pub struct FlashSamples {
-    /// One block again and again.
-    again: Vec<Nanos>,
-    /// Time for each long read of the two sizes, in sequence.
+    /// Repeated reads of one block.
+    repeated: Vec<Nanos>,
+    /// Time of a long sequential read, for both sizes.
     long: [Nanos; 2],
-    /// Random reads at the depths that are fitted to.
+    /// Random reads at the depths of the fit.
     fitted: Vec<Check>,
-    /// And at those that are not.
+    /// Random reads at the depths of the check.
     checks: Vec<Check>,
 }
 
-/// Mean time of 64 reads of 4 KiB at random places, one at a time: below 2 ms nothing turns, for that
-/// is half a turn at 15,000 a minute.
+/// Mean time of 64 random reads of 4 KiB, one at a time: below 2 ms, half a
+/// revolution at 15,000 rpm, the disk does not rotate.
 ///
 /// # Errors
-/// What the drive says.
-pub fn first_look(drive: &mut dyn Drive) -> io::Result<Nanos> {
+/// Errors of the drive.
+pub fn mean_read_time(drive: &mut dyn Drive) -> io::Result<Nanos> {
     const READS: u64 = 64;
     let mut draws = seed::stream(3, "places of a first look");
     let blocks = drive.sectors() / u64::from(BLOCK);
@@ -83,10 +83,10 @@ pub fn first_look(drive: &mut dyn Drive) -> io::Result<Nanos> {
     Ok(Nanos(time.0 / READS))
 }
 
-/// Probes a solid-state disk for at most about so many seconds of its own time.
+/// Probes a solid-state disk for at most about `seconds` of its own time.
 ///
 /// # Errors
-/// What the drive says.
+/// Errors of the drive.
 pub fn probe_flash(
     drive: &mut dyn Drive,
     seconds: u64,
@@ -94,38 +94,38 @@ pub fn probe_flash(
 ) -> io::Result<FlashSamples> {
     let share = Nanos(seconds * 1_000_000_000 / 8);
     let mut samples = FlashSamples::default();
-    step("one block again and again");
+    step("repeated reads of one block");
     let middle = drive.sectors() / 2 / u64::from(BLOCK) * u64::from(BLOCK);
     drive.read(middle, BLOCK)?;
     for _ in 0..500 {
-        samples.again.push(drive.read(middle, BLOCK)?);
+        samples.repeated.push(drive.read(middle, BLOCK)?);
     }
-    step("long reads in sequence");
+    step("long sequential reads");
     for (sectors, time) in LONG.iter().zip(&mut samples.long) {
         *time = in_sequence(drive, *sectors, share)?;
     }
     for depth in FITTED {
         step(&format!("random reads, {depth} in flight"));
-        samples.fitted.push(random(drive, depth, A_THREAD, MOST, share)?);
+        samples.fitted.push(random(drive, depth, READS_PER_THREAD, MAX_READS, share)?);
     }
     for depth in CHECKED {
         step(&format!("random reads, {depth} in flight, to check the fit"));
-        samples.checks.push(random(drive, depth, A_THREAD, MOST, share)?);
+        samples.checks.push(random(drive, depth, READS_PER_THREAD, MAX_READS, share)?);
     }
     Ok(samples)
 }
 
-/// Time for each read of so many sectors, some in flight, one behind the other.
+/// Time of a sequential read of `sectors` sectors, with a queue.
 fn in_sequence(drive: &mut dyn Drive, sectors: u32, budget: Nanos) -> io::Result<Nanos> {
-    /// Reads in one go, at each of so many places.
+    /// Reads in one run, and number of runs.
     const RUN: u64 = 1024;
-    const PLACES: u64 = 4;
+    const RUNS: u64 = 4;
     let room = drive.sectors().saturating_sub(RUN * u64::from(sectors));
     let (mut reads, mut time) = (0, Nanos(0));
-    for place in 0..PLACES {
-        let first = room / PLACES * place / u64::from(BLOCK) * u64::from(BLOCK);
-        let run: Vec<u64> = (0..RUN).map(|at| first + at * u64::from(sectors)).collect();
-        time += drive.read_all(&run, sectors, LONG_DEPTH)?;
+    for run in 0..RUNS {
+        let first = room / RUNS * run / u64::from(BLOCK) * u64::from(BLOCK);
+        let offsets: Vec<u64> = (0..RUN).map(|at| first + at * u64::from(sectors)).collect();
+        time += drive.read_all(&offsets, sectors, LONG_DEPTH)?;
         reads += RUN;
         if time > budget {
             break;
@@ -134,33 +134,33 @@ fn in_sequence(drive: &mut dyn Drive, sectors: u32, budget: Nanos) -> io::Result
     Ok(Nanos(time.0 / reads))
 }
 
-/// Fits the read side of the law to the samples of a drive of `sectors` sectors.
+/// Fits the read side of the model to the samples of a drive of `sectors` sectors.
 ///
 /// # Errors
-/// Why they are not those of flash.
+/// The reason why they are not those of flash.
 pub fn fit_flash(samples: &FlashSamples, facts: &Facts, sectors: u64) -> Result<Fitted, FitError> {
-    let each = |check: &Check| Nanos(check.time.0 / check.places.len().max(1) as u64);
+    let each = |check: &Check| Nanos(check.time.0 / check.offsets.len().max(1) as u64);
     let [one, .., all] = samples.fitted.as_slice() else { return Err(FitError::TooFew(0)) };
-    if each(one) < FASTEST {
-        return Err(FitError::Memory { took: each(one), least: FASTEST });
+    if each(one) < MIN_FLASH_TIME {
+        return Err(FitError::Memory { took: each(one), least: MIN_FLASH_TIME });
     }
-    // Of two sizes the larger one's more time is what the interface takes for the more bytes.
+    // The additional time of the larger size is the interface time of the additional bytes.
     let more = samples.long[1].0.saturating_sub(samples.long[0].0).max(1);
     let rate = u64::from(LONG[1] - LONG[0]) * SECTOR * 1_000_000 / more;
     let rate = rate.clamp(100, 100_000_000);
-    let sensed = each(one).0.saturating_sub(median(&samples.again).0) / 1000;
+    let sensed = each(one).0.saturating_sub(median(&samples.repeated).0) / 1000;
     let mut best: Option<Candidate> = None;
     let shares = SHARES.map(|percent| each(one).0 / 1000 * percent / 100);
     for (at, read_us) in std::iter::once(sensed).chain(shares).enumerate() {
-        if best.as_ref().is_some_and(|best| best.measured && best.error < CLEARLY) {
+        if best.as_ref().is_some_and(|best| best.measured && best.error < MIN_IMPROVEMENT) {
             break;
         }
         for dies in DIES {
-            let tried = Law { rate, read_us: read_us.max(1), dies };
+            let tried = Parameters { rate, read_us: read_us.max(1), dies };
             let mut candidate = tried.fit(samples, facts, sectors)?;
             candidate.measured = at == 0;
             let lead = best.as_ref().filter(|best| best.measured != candidate.measured);
-            let lead = lead.map_or(0.0, |_| CLEARLY);
+            let lead = lead.map_or(0.0, |_| MIN_IMPROVEMENT);
             if best.as_ref().is_none_or(|best| candidate.error + lead < best.error) {
                 best = Some(candidate);
             }
@@ -169,33 +169,38 @@ pub fn fit_flash(samples: &FlashSamples, facts: &Facts, sectors: u64) -> Result<
     let Some(Candidate { mut spec, measured, .. }) = best else { return Err(FitError::TooFew(0)) };
     let found = parameters(ssd(&spec)?, measured, each(all));
     spec.source = sources(&spec, facts, &found, BASE)?;
-    let foretold = foretold(&samples.checks, &spec)?;
-    if let Some(far) = foretold.iter().find(|check| check.error().abs() > TOO_FAR) {
+    let predictions = predict(&samples.checks, &spec)?;
+    if let Some(far) = predictions.iter().find(|check| check.error().abs() > MAX_ERROR) {
         let (depth, error) = (far.depth, far.error());
-        return Err(FitError::Far { depth, measured: far.measured, foretold: far.foretold, error });
+        return Err(FitError::Far {
+            depth,
+            measured: far.measured,
+            predicted: far.predicted,
+            error,
+        });
     }
-    Ok(Fitted { spec, foretold, seeks: 0, outliers: 0 })
+    Ok(Fitted { spec, predictions, seeks: 0, outliers: 0 })
 }
 
-/// A law that was tried, and how near it comes.
+/// A fitted candidate, and its error.
 struct Candidate {
     spec: DiskSpec,
     /// The largest error of the fitted depths' rates, as the logarithm of a ratio.
     error: f64,
-    /// Whether its sensing time is the measured one.
+    /// True if its sensing time is the measured one.
     measured: bool,
 }
 
-/// What is tried together.
-struct Law {
+/// The parameters of a candidate.
+struct Parameters {
     rate: u64,
     read_us: u64,
     dies: u32,
 }
 
-impl Law {
-    /// The law with the command's share of the link that gives the measured rate at the greatest depth, and
-    /// the latency that gives it at depth 1.
+impl Parameters {
+    /// Fits the command's link time to the measured rate at the greatest depth, and
+    /// the latency to the rate at depth 1.
     fn fit(
         &self,
         samples: &FlashSamples,
@@ -205,13 +210,13 @@ impl Law {
         let mut spec = disk(facts, sectors, self)?;
         let (one, all) = (&samples.fitted[0], &samples.fitted[FITTED.len() - 1]);
         let off = |check: &Check, spec: &DiskSpec| -> Result<f64, FitError> {
-            let time = check.again(&mut Modelled::new(spec, 1))?;
-            Ok((check.time.0 as f64 - time.0 as f64) / check.places.len().max(1) as f64)
+            let time = check.replay(&mut Modelled::new(spec, 1))?;
+            Ok((check.time.0 as f64 - time.0 as f64) / check.offsets.len().max(1) as f64)
         };
         let add = |time: &mut u64, more: f64| {
             *time = (*time as f64 + more).round().clamp(1.0, 100_000_000.0) as u64;
         };
-        // One moves the other a little, so twice.
+        // Each affects the other slightly, so twice.
         for _ in 0..2 {
             let command = off(all, &spec)?;
             add(&mut ssd_mut(&mut spec)?.read_command_ns, command);
@@ -220,7 +225,7 @@ impl Law {
         }
         let mut error = 0.0_f64;
         for check in &samples.fitted {
-            let time = check.again(&mut Modelled::new(&spec, 1))?;
+            let time = check.replay(&mut Modelled::new(&spec, 1))?;
             let ratio = time.0.max(1) as f64 / check.time.0.max(1) as f64;
             error = error.max(ratio.ln().abs());
         }
@@ -228,30 +233,30 @@ impl Law {
     }
 }
 
-/// The catalog's disk, new, with these in place of its own.
-fn disk(facts: &Facts, sectors: u64, law: &Law) -> Result<DiskSpec, FitError> {
+/// The catalog's disk, as new, with these parameters replaced.
+fn disk(facts: &Facts, sectors: u64, parameters: &Parameters) -> Result<DiskSpec, FitError> {
     let mut spec = catalog::get(BASE)?;
     let capacity = Bytes(sectors * SECTOR / 4096 * 4096);
     spec.about = facts.about.clone();
     spec.queue = facts.queue.clone();
     spec.queue.rotational = false;
-    // The buffer of writes, which is an estimate, must hold the largest request.
+    // The write buffer, an estimate, must hold the largest request.
     spec.queue.max_sectors_kb = spec.queue.max_sectors_kb.min(16 << 10);
     let whole = spec.capacity.0;
     spec.capacity = capacity;
     let ssd = ssd_mut(&mut spec)?;
-    // As many superblocks as the catalog's disk has.
+    // The same number of superblocks as the catalog's disk.
     let block = u128::from(ssd.block.0) * u128::from(ssd.dies) * u128::from(capacity.0)
         / u128::from(whole)
-        / u128::from(law.dies);
+        / u128::from(parameters.dies);
     let program = ssd.program_size.0;
     ssd.block = Bytes((block as u64 / program * program).clamp(program, 1 << 30));
-    ssd.dies = law.dies;
-    ssd.channels = ssd.channels.min(law.dies);
-    ssd.read_us = law.read_us;
-    ssd.read_rate_kb = law.rate;
+    ssd.dies = parameters.dies;
+    ssd.channels = ssd.channels.min(parameters.dies);
+    ssd.read_us = parameters.read_us;
+    ssd.read_rate_kb = parameters.rate;
     (ssd.read_command_ns, ssd.read_latency_ns) = (1, 1);
-    // The file of a drive says nothing of what other drives hold.
+    // A profile describes a new drive by default.
     ssd.prefilled_percent = 0;
     spec.validate()?;
     Ok(spec)
@@ -271,52 +276,52 @@ fn ssd_mut(spec: &mut DiskSpec) -> Result<&mut Ssd, FitError> {
     }
 }
 
-/// What was found, and how.
+/// The fitted parameters with their sources.
 fn parameters(ssd: &Ssd, measured: bool, busiest: Nanos) -> Vec<Parameter> {
     let from = |name, value, from: String| Parameter { name, value, from };
     let sensing = if measured {
-        "measured: random reads of 4 KiB one at a time, less the same block again and again"
+        "measured: random reads of 4 KiB one at a time, minus repeated reads of one block"
     } else {
-        "fitted: of four shares of a read the one that foretells 4 and 16 reads in flight best; the same block \
-         read again and again did not tell it"
+        "fitted: best predictor at queue depths 4 and 16, of four shares of a read; repeated reads of one block \
+         did not show it"
     };
     vec![
         from("read_us", json!(ssd.read_us), sensing.into()),
         from(
             "dies",
             json!(ssd.dies),
-            "fitted: of the powers of two from 2 to 128 the one that foretells 4, 16 and 32 reads in flight \
-             best; where the interface is the limit many numbers do as well"
+            "fitted: best predictor at queue depths 4, 16 and 32, of the powers of two from 2 to 128; \
+             if the interface is the limit, many numbers fit equally well"
                 .into(),
         ),
         from(
             "channels",
             json!(ssd.channels),
-            format!("estimate: as {BASE}, and no more than dies"),
+            format!("estimate: as {BASE}, but not more than dies"),
         ),
         from(
             "read_rate_kb",
             json!(ssd.read_rate_kb),
-            "measured: reads of 128 KiB against 32 KiB in sequence, 32 in flight".into(),
+            "measured: sequential reads of 128 KiB against 32 KiB, 32 in flight".into(),
         ),
         from(
             "read_command_ns",
             json!(ssd.read_command_ns),
             format!(
-                "measured: with 32 in flight a read of 4 KiB takes {busiest}; less its bytes on the interface \
-                 and what dies keep waiting"
+                "measured: a read of 4 KiB with 32 in flight takes {busiest}; minus its transfer on the interface \
+                 and waits for dies"
             ),
         ),
         from(
             "read_latency_ns",
             json!(ssd.read_latency_ns),
-            "measured: the rest of a read of 4 KiB alone; the host's own part is in it".into(),
+            "measured: the rest of a single read of 4 KiB, including the host's overhead".into(),
         ),
         from(
             "block",
             json!(ssd.block),
             format!("estimate: as many superblocks as {BASE} has"),
         ),
-        from("prefilled_percent", json!(0), "chosen: a drive as new".into()),
+        from("prefilled_percent", json!(0), "chosen: a new drive".into()),
     ]
 }

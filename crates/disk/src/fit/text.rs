@@ -1,12 +1,12 @@
-//! A fitted disk as a file of the catalog's form, with what it is worth in its head.
+//! Writes a fitted disk as a profile, with its prediction errors in the header.
 
 use super::{Facts, Fitted};
 
-/// Comments and the disk.
+/// Formats the comments and the profile.
 pub fn write(fitted: &Fitted, facts: &Facts) -> Result<String, toml::ser::Error> {
     let mut text = format!(
-        "# Fitted by `fsdyno fit`, {}.\n#\n# How well it foretells reads at random places (4 KiB, the whole \
-         disk), which it was not fitted to:\n",
+        "# Fitted by `fsdyno fit`, {}.\n#\n# Prediction error for random reads (4 KiB, the whole \
+         disk), to which it was not fitted:\n",
         facts.probed
     );
     for line in fitted.errors() {
@@ -14,30 +14,30 @@ pub fn write(fitted: &Fitted, facts: &Facts) -> Result<String, toml::ser::Error>
     }
     if fitted.seeks > 0 {
         text.push_str(&format!(
-            "# The seeks are fitted to {} reads; {} more no turn of the platter explains.\n",
+            "# The seeks are fitted to {} reads; {} outliers, which rotation cannot explain, are excluded.\n",
             fitted.seeks, fitted.outliers
         ));
     }
     text.push_str(
-        "# Nothing was written to the drive, so all that belongs to writes is an estimate: see the sources.\n\n",
+        "# Nothing was written to the drive, so all parameters of writes are estimates: see the sources.\n\n",
     );
     text.push_str(&toml::to_string(&fitted.spec)?);
     Ok(text)
 }
 
 impl Fitted {
-    /// A line for each queue depth: measured, foretold, error.
+    /// A line for each queue depth: measured rate, predicted rate, error.
     pub fn errors(&self) -> Vec<String> {
-        let line = |check: &super::Foretold| {
+        let line = |check: &super::Prediction| {
             format!(
-                "{} in flight: {:.1} reads a second measured over {} reads, {:.1} foretold ({:+.1} %)",
+                "{} in flight: {:.1} reads/s measured over {} reads, {:.1} predicted ({:+.1} %)",
                 check.depth,
                 check.measured,
                 check.reads,
-                check.foretold,
+                check.predicted,
                 check.error()
             )
         };
-        self.foretold.iter().map(line).collect()
+        self.predictions.iter().map(line).collect()
     }
 }

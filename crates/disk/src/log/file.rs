@@ -1,11 +1,11 @@
-//! The log as a file, `logs/<trial_id>.log` in a result folder: some 10 bytes a request.
+//! The request log as a file, `logs/<trial_id>.log` in a result folder: some 10 bytes per request.
 //!
 //! 8 bytes `fsdynolg`, then u32 version (1), u64 entries, u64 lost entries, all little-endian; then
 //! the entries in order of arrival. An entry is one byte of flags (bits 0 and 1: read, write,
-//! flush, trim; 2 FUA; 3 untimed; 4 failed; 5 another place), where bit 5 says so disk (u8), stage
-//! (u8) and phase, then the time since the arrival before it, the response time, the distance from
-//! the sector after the request before it (zigzag), and the sectors. Numbers are LEB128. Disk,
-//! stage and phase hold until another place is given; all begin with 0.
+//! flush, trim; 2 FUA; 3 untimed; 4 failed; 5 new context), with bit 5 the disk (u8), stage
+//! (u8) and phase, then the time since the previous arrival, the response time, the distance from
+//! the sector after the previous request (zigzag), and the sectors. Numbers are LEB128. Disk,
+//! stage and phase stay valid until the next bit 5; all begin with 0.
 
 use std::io::{self, Write};
 
@@ -18,35 +18,35 @@ use super::{BLANK, Entry, KNOWN};
 const MAGIC: &[u8; 8] = b"fsdynolg";
 const VERSION: u32 = 1;
 const HEADER: usize = 28;
-const PLACE: u8 = 1 << 5;
+const CONTEXT: u8 = 1 << 5;
 
-/// Why bytes are no log.
+/// An error of reading a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// It does not begin like one.
-    #[error("it is no request log of fsdyno (run with --keep-log writes them to logs/)")]
+    /// It does not begin like a log.
+    #[error("it is not a request log of fsdyno (run with --keep-log writes them to logs/)")]
     NoLog,
     /// Another version wrote it.
     #[error("it is a request log of version {0}, and this fsdyno reads version {VERSION}")]
     Version(u32),
-    /// It ends or goes wrong in the middle.
-    #[error("request {at} of {entries} is cut off or damaged")]
+    /// It is truncated or damaged.
+    #[error("request {at} of {entries} is truncated or damaged")]
     Damaged {
-        /// Which, from 1.
+        /// The entry's number, from 1.
         at: u64,
-        /// How many its header promises.
+        /// Number of entries in the header.
         entries: u64,
     },
-    /// There is more after the last entry.
-    #[error("something follows its last request")]
+    /// Bytes follow the last entry.
+    #[error("bytes follow its last request")]
     Trailing,
 }
 
-/// Writes a log; its entries must be in order of arrival, and one that is not counts as having
-/// arrived with the one before it.
+/// Writes a log; its entries must be in order of arrival, and one that is not is stored with
+/// the arrival of the previous one.
 ///
 /// # Errors
-/// The writer's own.
+/// Errors of the writer.
 pub fn write(log: &Logged, out: &mut impl Write) -> io::Result<()> {
     out.write_all(MAGIC)?;
     out.write_all(&VERSION.to_le_bytes())?;
@@ -60,7 +60,7 @@ pub fn write(log: &Logged, out: &mut impl Write) -> io::Result<()> {
         if place(entry) == place(&before) {
             bytes.push(entry.flags());
         } else {
-            bytes.extend([entry.flags() | PLACE, entry.disk, entry.stage as u8]);
+            bytes.extend([entry.flags() | CONTEXT, entry.disk, entry.stage as u8]);
             push(&mut bytes, entry.phase.into());
         }
         let arrived = entry.arrived.max(before.arrived);
@@ -75,7 +75,7 @@ pub fn write(log: &Logged, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The entries of a log, one by one; after an error there are no more.
+/// An iterator over the entries of a log; it ends after an error.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     bytes: &'a [u8],
@@ -106,12 +106,12 @@ pub fn open(bytes: &[u8]) -> Result<Entries<'_>, LogError> {
 }
 
 impl Entries<'_> {
-    /// How many entries the header promises.
+    /// Number of entries in the header.
     pub fn promised(&self) -> u64 {
         self.entries
     }
 
-    /// How many requests found no room in the guest's memory and are missing here.
+    /// Number of requests that are missing because the guest's log memory was full.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -119,11 +119,11 @@ impl Entries<'_> {
     fn one(&mut self) -> Option<Entry> {
         let flags = self.byte()?;
         let mut entry = self.before;
-        if flags & !(KNOWN | PLACE) != 0 {
+        if flags & !(KNOWN | CONTEXT) != 0 {
             return None;
         }
         entry.set_flags(flags);
-        if flags & PLACE != 0 {
+        if flags & CONTEXT != 0 {
             entry.disk = self.byte()?;
             let stage = self.byte()?;
             entry.stage = Stage::from_word(stage.into());

@@ -1,8 +1,8 @@
-//! The log of requests: what was asked of a disk, when, and how long the disk took.
+//! The request log: each request of a disk, its time, and its response time.
 //!
-//! In the guest a disk's server writes it into memory of the host ([`region`]), always, so that
-//! whether it is kept changes no digit. The host makes a file of it that is a third as large
-//! ([`file`]). Where a trial asks for it, the bytes are logged too ([`data`]).
+//! In the guest a disk's server always writes it into memory of the host ([`region`]), so that
+//! keeping it does not change results. The host converts it to a file a third as large
+//! ([`file`]). On request, the bytes are logged too ([`data`]).
 
 pub mod data;
 pub mod file;
@@ -13,39 +13,38 @@ use fsdyno_record::mailbox::Stage;
 
 use crate::disk::Action;
 
-/// One request that was answered.
+/// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When its header was read, on the guest's clock.
+    /// Arrival: when its header was read, on the guest's clock.
     pub arrived: Nanos,
-    /// From then until the model was done with it, its wait behind others among it; 0 for an untimed
-    /// one. What the server itself was
-    /// late with the answer is not in it.
+    /// Response time of the model, including the wait behind other requests; 0 if untimed.
+    /// The server's own delay is not included.
     pub response: Nanos,
-    /// What was asked.
+    /// The kind of request.
     pub action: Action,
-    /// The first sector on the disk, in units of 512 bytes; the partition's start is in it.
+    /// The first sector on the disk, in units of 512 bytes, including the partition's start.
     pub sector: u64,
-    /// How many sectors.
+    /// Number of sectors.
     pub sectors: u32,
-    /// For a write: it had to be on the medium when it was answered.
+    /// For a write: it had to be persisted before completion (FUA).
     pub fua: bool,
-    /// It was answered at once (mkfs, verification), outside the model.
+    /// It completed at once, outside the model (mkfs, verification).
     pub untimed: bool,
-    /// It was answered with an error.
+    /// It completed with an error.
     pub failed: bool,
-    /// Which of the guest's disks; [`region::Writer`] puts its own here.
+    /// Index of the guest's disk; [`region::Writer`] sets its own.
     pub disk: u8,
-    /// Where the trial was when it arrived.
+    /// Stage of the trial at arrival.
     pub stage: Stage,
-    /// In or after which phase, from 0.
+    /// The current or last phase, from 0.
     pub phase: u16,
 }
 
 const FUA: u8 = 1 << 2;
 const UNTIMED: u8 = 1 << 3;
 const FAILED: u8 = 1 << 4;
-/// Bits of the flags that have a meaning; the lowest two are the action.
+/// Defined bits of the flags; the lowest two are the action.
 const KNOWN: u8 = 3 | FUA | UNTIMED | FAILED;
 
 impl Entry {
@@ -74,7 +73,7 @@ impl Entry {
     }
 }
 
-/// An entry to be filled in.
+/// A blank entry.
 const BLANK: Entry = Entry {
     arrived: Nanos(0),
     response: Nanos(0),

@@ -1,8 +1,8 @@
-//! The log in the guest's second memory: a part for each disk, so that no two servers write to
+//! The request log in the guest's log memory: one part per disk, so that no two servers write to
 //! the same words.
 //!
-//! A part begins with a block of header (magic, version, entries, lost entries) and holds entries
-//! of 32 bytes, in the order in which they were answered. Words are little-endian:
+//! A part begins with a header of one block (magic, version, entries, lost entries) and holds entries
+//! of 32 bytes, in order of completion. Words are little-endian:
 //! arrival, response, sector, then sectors (32 bits), flags (8), disk (8), stage (3), phase (13).
 //! The count is written after the entry, so a guest that is cut leaves whole entries only.
 
@@ -14,13 +14,13 @@ use fsdyno_record::mailbox::Stage;
 use super::{BLANK, Entry};
 use crate::store::Memory;
 
-/// Bytes of a disk's part; on the host they take room only as they are written.
+/// Size of a disk's part in bytes; the host allocates it only as it is written.
 pub const PART: u64 = 512 << 20;
-/// Disks that a guest may have.
+/// Maximum number of disks of a guest.
 pub const MOST_DISKS: u64 = 16;
-/// Bytes of the whole region.
+/// Size of the whole region in bytes.
 pub const SIZE: u64 = PART * MOST_DISKS;
-/// Entries that a part has room for; those after them are counted and lost.
+/// Maximum entries of a part; further ones are counted and lost.
 pub const MOST_ENTRIES: u64 = (PART - HEADER) / ENTRY;
 
 const HEADER: u64 = 4096;
@@ -29,7 +29,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"fsdynorq");
 const VERSION: u64 = 1;
 const MOST_PHASE: u16 = (1 << 13) - 1;
 
-/// One disk's part, for the server that writes it.
+/// The writer of one disk's part.
 pub struct Writer<M> {
     memory: M,
     disk: u8,
@@ -38,7 +38,7 @@ pub struct Writer<M> {
 }
 
 impl<M: Memory> Writer<M> {
-    /// An empty log of disk `disk`, which numbers the parts; without room for it (a smaller region
+    /// Creates an empty log of disk number `disk`; if its part does not fit (a region smaller
     /// than [`SIZE`]) all entries are lost.
     pub fn create(mut memory: M, disk: u8) -> Writer<M> {
         if start(disk) + HEADER <= memory.size() {
@@ -47,7 +47,7 @@ impl<M: Memory> Writer<M> {
         Writer { memory, disk, entries: 0, lost: 0 }
     }
 
-    /// Adds a request that was answered; its disk is the writer's.
+    /// Adds a completed request, with the writer's disk.
     pub fn add(&mut self, entry: &Entry) {
         let start = start(self.disk);
         let at = start + HEADER + self.entries * ENTRY;
@@ -73,19 +73,19 @@ impl<M: Memory> Writer<M> {
     }
 }
 
-/// What a guest has logged.
+/// The log of a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Logged {
     /// The entries of all disks in order of arrival.
     pub entries: Vec<Entry>,
-    /// How many found no room.
+    /// Number of lost entries.
     pub lost: u64,
 }
 
-/// Reads the log of all disks out of a region.
+/// Reads the log of all disks from a region.
 ///
 /// # Errors
-/// A region of another version, or one whose counts cannot be: what is wrong.
+/// A sentence on what is wrong: another version, or impossible counts.
 pub fn read(memory: &mut impl Memory) -> Result<Logged, &'static str> {
     let mut logged = Logged::default();
     for disk in 0..MOST_DISKS as u8 {
@@ -98,11 +98,11 @@ pub fn read(memory: &mut impl Memory) -> Result<Logged, &'static str> {
             continue;
         }
         if magic != MAGIC || version != VERSION {
-            return Err("the request log is of another version");
+            return Err("the request log has another version");
         }
         let room = (memory.size() - start - HEADER) / ENTRY;
         if entries > MOST_ENTRIES.min(room) {
-            return Err("the request log counts more entries than it has room for");
+            return Err("the request log has more entries than fit");
         }
         logged.lost += lost;
         const TOGETHER: u64 = 4096;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_in_order_of_arrival() {
+    fn entries_are_read_in_order_of_arrival() {
         let mut writer = Writer::create(vec![0; 8192], 0);
         assert_eq!(read(&mut writer.memory), Ok(Logged::default()));
         writer.add(&some(20));
@@ -183,19 +183,19 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted() {
+    fn lost_entries_are_counted() {
         let mut writer = Writer::create(vec![0; 4096 + 64], 0);
         (0..5).for_each(|at| writer.add(&some(at)));
         let logged = read(&mut writer.memory).unwrap();
         assert_eq!((logged.entries.len(), logged.lost), (2, 3));
-        // A disk whose part lies beyond the region writes nothing at all.
+        // A disk whose part is beyond the region writes nothing.
         let mut writer = Writer::create(vec![0; 4096], 1);
         writer.add(&some(1));
         assert_eq!(read(&mut writer.memory), Ok(Logged::default()));
     }
 
     #[test]
-    fn a_region_that_is_no_log_is_refused() {
+    fn a_region_that_is_not_a_log_is_refused() {
         let mut writer = Writer::create(vec![0; 8192], 0);
         writer.add(&some(1));
         writer.memory[18] = 1;

@@ -1,4 +1,4 @@
-//! The disk that takes no time: every request completes at the instant it is submitted.
+//! The instant disk: every request completes at its submission.
 
 use std::collections::VecDeque;
 
@@ -7,14 +7,14 @@ use fsdyno_record::{Bytes, Nanos};
 
 use crate::disk::{Action, Disk, Request, count};
 
-/// Room for completions that nobody has asked for yet; more than NBD has tags.
-const ROOM: usize = 1024;
+/// Capacity for pending completions; more than NBD has tags.
+const CAPACITY: usize = 1024;
 
-/// A disk without a law.
+/// A disk that takes no time.
 pub struct InstantDisk {
     done: VecDeque<(Nanos, u64)>,
-    /// Sectors that were written and not asked for yet.
-    landed: VecDeque<(u64, u64)>,
+    /// Written sectors not yet reported as persisted.
+    persisted: VecDeque<(u64, u64)>,
     now: Nanos,
     counters: Device,
 }
@@ -24,8 +24,9 @@ impl InstantDisk {
     pub fn new() -> InstantDisk {
         let counters =
             Device { busy_ns: Some(Nanos(0)), peak_in_flight: Some(0), ..Device::default() };
-        let (done, landed) = (VecDeque::with_capacity(ROOM), VecDeque::with_capacity(ROOM));
-        InstantDisk { done, landed, now: Nanos(0), counters }
+        let (done, persisted) =
+            (VecDeque::with_capacity(CAPACITY), VecDeque::with_capacity(CAPACITY));
+        InstantDisk { done, persisted, now: Nanos(0), counters }
     }
 }
 
@@ -35,7 +36,7 @@ impl Disk for InstantDisk {
         count(&mut self.counters, &request);
         self.done.push_back((self.now, request.id));
         if request.action == Action::Write {
-            self.landed.push_back((request.sector, request.sectors.into()));
+            self.persisted.push_back((request.sector, request.sectors.into()));
         }
         self.counters.peak_in_flight =
             self.counters.peak_in_flight.max(Some(self.done.len() as u64));
@@ -50,8 +51,8 @@ impl Disk for InstantDisk {
         self.done.pop_front().map(|done| done.1)
     }
 
-    fn landed(&mut self) -> Option<(u64, u64)> {
-        self.landed.pop_front()
+    fn persisted(&mut self) -> Option<(u64, u64)> {
+        self.persisted.pop_front()
     }
 
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes {
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_completes_at_the_instant_it_comes() {
+    fn every_request_completes_at_its_submission() {
         let mut disk = InstantDisk::new();
         for id in 0..3 {
             disk.submit(

@@ -1,4 +1,4 @@
-//! The laws of service times, one file each.
+//! The disk models, one file each.
 
 pub mod hdd;
 pub mod instant;

@@ -1,18 +1,18 @@
 //! A solid-state disk on a serial interface: one link, a write buffer in DRAM, a translation layer
-//! that writes to a log and collects garbage, dies that work side by side.
+//! that writes to a log and collects garbage, and dies that work in parallel.
 //!
-//! A command takes its turn on the link, which carries one thing at a time. A write is answered when
-//! it is in the buffer; dies program what the buffer holds as soon as a full program has come
-//! together, or somebody waits, or it has lain there long enough. A read takes what the buffer has, or
-//! asks the dies, and its data take another turn on the link. A flush waits for all that came before
-//! it, and for a record of where it lies.
+//! A command takes its turn on the link, which carries one transfer at a time. A write completes when
+//! it is in the buffer; dies program the buffer's pages as soon as they fill a program,
+//! or a command waits, or they are old enough. A read is served from the buffer, or
+//! by the dies, and its data take another turn on the link. A flush waits for all earlier
+//! writes, and for a record of the mapping.
 //!
-//! Nothing runs by itself. Every call first plays all events up to its own instant
+//! Nothing runs by itself. Every call first processes all events up to its own time
 //! ([`SolidStateDisk::advance`]).
 //!
-//! What is left out: the part of the flash that works with one bit a cell (the drive that this law
-//! was written for writes as fast without it), collection in idle time, where a page written at
-//! random lies when it is read (the die of a read follows from its address), wear, errors and heat.
+//! Not modelled: an SLC cache (the drive that this model
+//! was written for writes as fast without one), garbage collection in idle time, the location of a page written at
+//! random when it is read (the die of a read follows from its address), wear, errors and heat.
 
 mod buffer;
 mod command;
@@ -25,10 +25,10 @@ use std::collections::VecDeque;
 use fsdyno_record::trial::Device;
 use fsdyno_record::{Bytes, Nanos, seed};
 
-pub use self::buffer::MOST_SLOTS;
+pub use self::buffer::MAX_SLOTS;
 use self::buffer::{Buffer, PAGE, Slot};
 use self::command::{Command, Stage, Times, page_reads};
-pub use self::dies::MOST_PER_PROGRAM;
+pub use self::dies::MAX_PAGES_PER_PROGRAM;
 use self::dies::{Dies, Finished, Purpose};
 use self::ftl::Ftl;
 pub use self::ftl::RESERVE;
@@ -39,10 +39,10 @@ use crate::spec::{self, DiskSpec};
 
 /// Bytes of a page of the translation layer.
 const PAGE_BYTES: u64 = PAGE * SECTOR;
-/// Room for requests that wait outside, more than the tags of any block driver.
-const ROOM_OUTSIDE: usize = 1024;
-/// Most superblocks, so that each writing can have a number of 16 bits.
-pub const MOST_SUPERBLOCKS: u64 = 50_000;
+/// Capacity for requests that wait for admission, more than the tags of any block driver.
+const WAITING_CAPACITY: usize = 1024;
+/// Maximum number of superblocks, so that each generation can have a number of 16 bits.
+pub const MAX_SUPERBLOCKS: u64 = 50_000;
 
 /// A solid-state disk in virtual time. Times are in ns.
 pub struct SolidStateDisk {
@@ -57,39 +57,39 @@ pub struct SolidStateDisk {
     write_back: bool,
     depth: usize,
 
-    /// The instant up to which everything has happened.
+    /// The time up to which all events are processed.
     clock: u64,
-    outside: VecDeque<Request>,
-    /// Commands in the drive, and places for more.
+    waiting: VecDeque<Request>,
+    /// Slots for the commands in the drive.
     commands: Vec<Option<Command>>,
-    inside: usize,
-    /// A command is in that shares the drive with no other.
+    admitted: usize,
+    /// True while a command runs alone in the drive.
     closed: bool,
-    /// What waits for the link, and what it carries.
-    for_link: VecDeque<usize>,
+    /// Commands that wait for the link, and the one on it with its end.
+    link_queue: VecDeque<usize>,
     link: Option<(usize, u64)>,
-    /// Writes that wait for room in the buffer.
-    for_room: VecDeque<usize>,
-    /// Records that wait for a free die, by command.
-    for_record: VecDeque<usize>,
-    /// Commands that are through, in order of when they are answered: time and command.
-    ripening: VecDeque<(u64, usize)>,
+    /// Writes that wait for space in the buffer.
+    space_queue: VecDeque<usize>,
+    /// Commands whose record waits for a free die.
+    record_queue: VecDeque<usize>,
+    /// Commands with a known completion time, in its order: time and command.
+    completing: VecDeque<(u64, usize)>,
     done: VecDeque<(u64, u64)>,
-    /// Programs that collection still has to make, in pages.
-    owed: u64,
-    moved_seen: u64,
-    opened_seen: u64,
-    /// When the page came that has waited longest.
+    /// Programs that garbage collection still owes, in pages.
+    gc_debt_pages: u64,
+    moved_pages_charged: u64,
+    superblocks_erased: u64,
+    /// Arrival of the page that has waited longest.
     waiting_since: u64,
-    /// Commands that wait until pages are on flash.
+    /// Number of commands that wait until pages are on flash.
     settling: usize,
-    /// Whether pages lie elsewhere than the last record says.
+    /// True if the mapping changed since the last record.
     unrecorded: bool,
-    landed: VecDeque<(u64, u64)>,
+    persisted: VecDeque<(u64, u64)>,
     counters: Device,
 }
 
-/// Pages of the host's, superblocks and pages in one of them.
+/// Host pages, superblocks, and pages per superblock.
 pub fn geometry(ssd: &Ssd, capacity: Bytes) -> (u64, u64, u64) {
     let pages = capacity.0 / PAGE_BYTES;
     let size = ssd.block.0 / PAGE_BYTES * u64::from(ssd.dies);
@@ -98,18 +98,18 @@ pub fn geometry(ssd: &Ssd, capacity: Bytes) -> (u64, u64, u64) {
 }
 
 impl SolidStateDisk {
-    /// A drive at rest. Which superblocks lose the pages that the map does not follow is drawn from
-    /// `seed`.
+    /// An idle drive. Draws from `seed` decide which superblocks lose pages that the map does not
+    /// track.
     pub fn new(spec: &DiskSpec, ssd: &Ssd, seed: u64) -> SolidStateDisk {
         let (pages, superblocks, size) = geometry(ssd, spec.capacity);
-        let lots = seed::stream(seed, "flash");
-        let ftl = Ftl::new(pages, superblocks as usize, size as u32, ssd.prefilled_percent, lots);
-        let slots = ((ssd.write_buffer.0 / PAGE_BYTES) as usize).min(MOST_SLOTS);
+        let draws = seed::stream(seed, "flash");
+        let ftl = Ftl::new(pages, superblocks as usize, size as u32, ssd.prefilled_percent, draws);
+        let slots = ((ssd.write_buffer.0 / PAGE_BYTES) as usize).min(MAX_SLOTS);
         let depth = spec.queue.depth.max(1) as usize;
         let largest = u64::from(spec.queue.max_sectors_kb) * 1024 / ssd.flash_page.0 + 2;
         let reads = depth * (largest / u64::from(ssd.dies) + 1) as usize;
         SolidStateDisk {
-            opened_seen: ftl.opened(),
+            superblocks_erased: ftl.opened(),
             ftl,
             buffer: Buffer::new(slots),
             dies: Dies::new(ssd, reads),
@@ -119,23 +119,23 @@ impl SolidStateDisk {
             write_back: spec.queue.write_cache == spec::WriteCache::WriteBack,
             depth,
             clock: 0,
-            outside: VecDeque::with_capacity(ROOM_OUTSIDE),
+            waiting: VecDeque::with_capacity(WAITING_CAPACITY),
             commands: vec![None; depth],
-            inside: 0,
+            admitted: 0,
             closed: false,
-            for_link: VecDeque::with_capacity(depth),
+            link_queue: VecDeque::with_capacity(depth),
             link: None,
-            for_room: VecDeque::with_capacity(depth),
-            for_record: VecDeque::with_capacity(depth),
-            ripening: VecDeque::with_capacity(depth),
-            done: VecDeque::with_capacity(ROOM_OUTSIDE),
-            owed: 0,
-            moved_seen: 0,
+            space_queue: VecDeque::with_capacity(depth),
+            record_queue: VecDeque::with_capacity(depth),
+            completing: VecDeque::with_capacity(depth),
+            done: VecDeque::with_capacity(WAITING_CAPACITY),
+            gc_debt_pages: 0,
+            moved_pages_charged: 0,
             waiting_since: 0,
             settling: 0,
             unrecorded: false,
-            // Half of a page's sectors at worst lie apart.
-            landed: VecDeque::with_capacity(4 * slots),
+            // At worst, half of a page's sectors are separate ranges.
+            persisted: VecDeque::with_capacity(4 * slots),
             counters: Device {
                 busy_ns: Some(Nanos(0)),
                 peak_in_flight: Some(0),
@@ -144,84 +144,84 @@ impl SolidStateDisk {
         }
     }
 
-    /// Plays all events up to `now`.
+    /// Processes all events up to `now`.
     fn advance(&mut self, now: u64) {
         let now = now.max(self.clock);
         loop {
             self.dispatch();
             let link = self.link.map(|(_, until)| until);
-            let ripe = self.ripening.front().map(|(due, _)| *due);
+            let known = self.completing.front().map(|(due, _)| *due);
             let next =
-                [link, ripe, self.dies.next(), self.destage_at()].into_iter().flatten().min();
+                [link, known, self.dies.next(), self.destage_at()].into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next <= now) else { break };
-            self.pass_time(next);
+            self.advance_clock(next);
             if let Some((at, _)) = self.link.take_if(|(_, until)| *until <= next) {
                 self.finish_on_link(at);
             }
             while let Some((due, at)) =
-                self.ripening.front().copied().filter(|(due, _)| *due <= next)
+                self.completing.front().copied().filter(|(due, _)| *due <= next)
             {
-                self.ripening.pop_front();
-                self.answer(due, at);
+                self.completing.pop_front();
+                self.complete(due, at);
             }
             while self.dies.next().is_some_and(|due| due <= next) {
                 match self.dies.advance(next) {
-                    Some(Finished::Read(at)) => self.page_is_here(at),
+                    Some(Finished::Read(at)) => self.finish_page_read(at),
                     Some(Finished::Program(die)) => self.finish_program(die),
                     None => {}
                 }
             }
         }
-        self.pass_time(now);
+        self.advance_clock(now);
     }
 
-    fn pass_time(&mut self, to: u64) {
-        if self.inside > 0 || self.dies.is_busy() {
+    fn advance_clock(&mut self, to: u64) {
+        if self.admitted > 0 || self.dies.is_busy() {
             let busy = self.counters.busy_ns.unwrap_or_default();
             self.counters.busy_ns = Some(busy + Nanos(to - self.clock));
         }
         self.clock = to;
     }
 
-    /// Gives work to whoever is free.
+    /// Gives work to the idle link and dies.
     fn dispatch(&mut self) {
-        while let Some(request) = self.outside.front().copied() {
-            // FLUSH CACHE and DATA SET MANAGEMENT are no queued commands.
+        while let Some(request) = self.waiting.front().copied() {
+            // FLUSH CACHE and DATA SET MANAGEMENT are not queued commands.
             let alone = matches!(request.action, Action::Flush | Action::Trim);
-            if self.closed || self.inside >= self.depth || (alone && self.inside > 0) {
+            if self.closed || self.admitted >= self.depth || (alone && self.admitted > 0) {
                 break;
             }
-            self.outside.pop_front();
+            self.waiting.pop_front();
             self.closed = alone;
             self.admit(request);
         }
-        while let Some(at) = self.for_room.front().copied() {
+        while let Some(at) = self.space_queue.front().copied() {
             let pages = self.commands[at].map_or(0, |command| command.pages());
             if !self.buffer.reserve(pages) {
                 break;
             }
-            self.for_room.pop_front();
+            self.space_queue.pop_front();
             self.queue_for_link(at, Stage::Arriving);
         }
         self.settle();
         self.start_programs();
         if self.link.is_none() {
-            if let Some(at) = self.for_link.pop_front() {
-                self.begin_on_link(at);
+            if let Some(at) = self.link_queue.pop_front() {
+                self.start_on_link(at);
             }
         }
     }
 
     fn admit(&mut self, request: Request) {
         let Some(at) = self.commands.iter().position(Option::is_none) else { return };
-        self.inside += 1;
+        self.admitted += 1;
         let mut command = Command { request, stage: Stage::Arriving, hit: false };
         let (first, end) = command.range();
         command.hit = request.action == Action::Read && self.buffer.hit(first, end);
         self.commands[at] = Some(command);
         if request.action == Action::Write {
-            self.set_stage(at, Stage::Room);
-            self.for_room.push_back(at);
+            self.set_stage(at, Stage::NeedsSpace);
+            self.space_queue.push_back(at);
         } else {
             self.queue_for_link(at, Stage::Arriving);
         }
@@ -235,26 +235,26 @@ impl SolidStateDisk {
 
     fn queue_for_link(&mut self, at: usize, stage: Stage) {
         self.set_stage(at, stage);
-        self.for_link.push_back(at);
+        self.link_queue.push_back(at);
     }
 
-    fn begin_on_link(&mut self, at: usize) {
+    fn start_on_link(&mut self, at: usize) {
         let Some(command) = self.commands[at] else { return };
         let until = self.clock + self.times.on_link(&command);
         self.link = Some((at, until));
-        // What is through when the link is: known from now on, so that nobody has to ask in between.
+        // Commands that complete with the link have a known time from now on.
         match (command.request.action, command.stage) {
-            (Action::Read, Stage::Leaving) => self.ripen(at, until + self.times.read_latency),
-            (Action::Write, _) if self.is_told(&command) => {
-                self.ripen(at, until + self.times.write_latency);
+            (Action::Read, Stage::Leaving) => self.complete_at(at, until + self.times.read_latency),
+            (Action::Write, _) if self.completes_from_buffer(&command) => {
+                self.complete_at(at, until + self.times.write_latency);
             }
-            (Action::Trim, _) => self.ripen(at, until + self.times.trim),
+            (Action::Trim, _) => self.complete_at(at, until + self.times.trim),
             _ => {}
         }
     }
 
-    /// Whether a write is answered out of the buffer.
-    fn is_told(&self, command: &Command) -> bool {
+    /// Returns true if a write completes from the buffer.
+    fn completes_from_buffer(&self, command: &Command) -> bool {
         self.write_back && !command.request.fua
     }
 
@@ -268,13 +268,13 @@ impl SolidStateDisk {
                 if self.buffer.waiting() == 0 {
                     self.waiting_since = self.clock;
                 }
-                let told = self.is_told(&command);
-                self.buffer.insert(first, end, told);
-                if !told {
-                    self.begin_to_settle(at);
+                let acknowledged = self.completes_from_buffer(&command);
+                self.buffer.insert(first, end, acknowledged);
+                if !acknowledged {
+                    self.start_settling(at);
                 }
             }
-            Action::Flush => self.begin_to_settle(at),
+            Action::Flush => self.start_settling(at),
             Action::Trim => {
                 let (first, end) = (first.div_ceil(PAGE), end / PAGE);
                 self.buffer.drop_pages(first, end);
@@ -284,7 +284,7 @@ impl SolidStateDisk {
         }
     }
 
-    fn begin_to_settle(&mut self, at: usize) {
+    fn start_settling(&mut self, at: usize) {
         self.set_stage(at, Stage::Settling { arrival: self.buffer.arrivals() });
         self.settling += 1;
     }
@@ -303,7 +303,7 @@ impl SolidStateDisk {
         self.set_stage(at, Stage::Reading { pages, ready });
     }
 
-    fn page_is_here(&mut self, at: usize) {
+    fn finish_page_read(&mut self, at: usize) {
         let Some(Stage::Reading { pages, ready }) = self.commands[at].map(|command| command.stage)
         else {
             return;
@@ -315,48 +315,48 @@ impl SolidStateDisk {
         }
     }
 
-    /// The command will be answered at `due`.
-    fn ripen(&mut self, at: usize, due: u64) {
-        self.set_stage(at, Stage::Ripening);
-        let behind = self.ripening.partition_point(|(other, _)| *other <= due);
-        self.ripening.insert(behind, (due, at));
+    /// Schedules the completion of a command at `due`.
+    fn complete_at(&mut self, at: usize, due: u64) {
+        self.set_stage(at, Stage::Completing);
+        let index = self.completing.partition_point(|(other, _)| *other <= due);
+        self.completing.insert(index, (due, at));
     }
 
-    fn answer(&mut self, due: u64, at: usize) {
+    fn complete(&mut self, due: u64, at: usize) {
         if let Some(command) = self.commands[at].take() {
-            self.inside -= 1;
+            self.admitted -= 1;
             self.closed = false;
             self.done.push_back((due, command.request.id));
         }
     }
 
-    // From the buffer to flash.
+    // Destaging from the buffer to flash.
 
-    /// When what waits in the buffer has waited long enough.
+    /// Time at which waiting pages are old enough to destage.
     fn destage_at(&self) -> Option<u64> {
         let due = self.waiting_since + self.times.destage;
         (self.buffer.waiting() > 0 && due > self.clock).then_some(due)
     }
 
-    /// Whether a program begins though it is not full.
-    fn is_pressed(&self) -> bool {
-        !self.for_room.is_empty()
+    /// Returns true if a program starts even if not full.
+    fn must_destage(&self) -> bool {
+        !self.space_queue.is_empty()
             || self.clock >= self.waiting_since + self.times.destage
             || self.settling > 0
     }
 
     fn start_programs(&mut self) {
         while let Some(die) = self.dies.free() {
-            if let Some(at) = self.for_record.pop_front() {
+            if let Some(at) = self.record_queue.pop_front() {
                 let record = Purpose::Record { command: at };
                 let ready = self.dies.program(self.clock, die, record, &[]);
                 self.set_stage(at, Stage::Recording { ready });
-            } else if self.owed >= self.program_pages as u64 {
-                self.owed -= self.program_pages as u64;
+            } else if self.gc_debt_pages >= self.program_pages as u64 {
+                self.gc_debt_pages -= self.program_pages as u64;
                 self.dies.program(self.clock, die, Purpose::Collection, &[]);
             } else {
                 let waiting = self.buffer.waiting();
-                if waiting == 0 || (waiting < self.program_pages && !self.is_pressed()) {
+                if waiting == 0 || (waiting < self.program_pages && !self.must_destage()) {
                     return;
                 }
                 self.program_host_pages(die);
@@ -365,7 +365,7 @@ impl SolidStateDisk {
     }
 
     fn program_host_pages(&mut self, die: usize) {
-        let mut slots: [Slot; MOST_PER_PROGRAM] = [0; MOST_PER_PROGRAM];
+        let mut slots: [Slot; MAX_PAGES_PER_PROGRAM] = [0; MAX_PAGES_PER_PROGRAM];
         let mut count = 0;
         while count < self.program_pages {
             let Some((slot, page)) = self.buffer.take() else { break };
@@ -374,29 +374,29 @@ impl SolidStateDisk {
             count += 1;
         }
         self.waiting_since = self.clock;
-        while self.opened_seen < self.ftl.opened() {
+        while self.superblocks_erased < self.ftl.opened() {
             self.dies.erase_all();
-            self.opened_seen += 1;
+            self.superblocks_erased += 1;
         }
-        self.pay(count as u64);
+        self.charge_collection(count as u64);
         self.dies.program(self.clock, die, Purpose::Host, &slots[..count]);
     }
 
-    /// What collection moved is paid for evenly over the pages that are written before it collects
-    /// again, not at once.
-    fn pay(&mut self, pages: u64) {
-        let unpaid = self.ftl.moved_pages() - self.moved_seen;
-        let before_next = u64::from(self.ftl.room()) + pages;
-        let now = (unpaid * pages).div_ceil(before_next);
-        self.moved_seen += now;
-        self.owed += now;
+    /// Spreads the cost of moved pages evenly over the pages written before the next
+    /// collection.
+    fn charge_collection(&mut self, pages: u64) {
+        let uncharged = self.ftl.moved_pages() - self.moved_pages_charged;
+        let before_next = u64::from(self.ftl.writable_pages()) + pages;
+        let now = (uncharged * pages).div_ceil(before_next);
+        self.moved_pages_charged += now;
+        self.gc_debt_pages += now;
     }
 
     fn finish_program(&mut self, die: usize) {
         let (purpose, slots) = self.dies.programmed(die);
         if let Purpose::Record { command } = purpose {
             let due = self.clock + self.times.write_latency;
-            self.ripen(command, due);
+            self.complete_at(command, due);
             return;
         }
         self.unrecorded |= purpose == Purpose::Host;
@@ -409,18 +409,18 @@ impl SolidStateDisk {
                     run.1 += 1;
                 } else {
                     if run.1 > 0 {
-                        self.landed.push_back(run);
+                        self.persisted.push_back(run);
                     }
                     run = (sector, 1);
                 }
             }
         }
         if run.1 > 0 {
-            self.landed.push_back(run);
+            self.persisted.push_back(run);
         }
     }
 
-    /// Commands whose pages are all on flash go on to the record.
+    /// Moves commands whose pages are all on flash on to the record.
     fn settle(&mut self) {
         if self.settling == 0 {
             return;
@@ -438,37 +438,38 @@ impl SolidStateDisk {
             self.settling -= 1;
             if self.unrecorded {
                 self.set_stage(at, Stage::Recording { ready: 0 });
-                self.for_record.push_back(at);
+                self.record_queue.push_back(at);
             } else {
-                self.ripen(at, self.clock + self.times.write_latency);
+                self.complete_at(at, self.clock + self.times.write_latency);
             }
         }
-        if !self.for_record.is_empty() {
+        if !self.record_queue.is_empty() {
             self.unrecorded = false;
         }
     }
 
-    /// Whether a flush has nothing to do.
+    /// Returns true if a flush has nothing to do.
     fn is_clean(&self) -> bool {
         !self.unrecorded && self.buffer.is_empty()
     }
 
-    /// When this command can be answered at the earliest, if that is not yet known. What the link
-    /// carries ends at `link`, the first of what dies do at `die`.
+    /// Earliest possible completion of a command, if its time is not yet known. The transfer on the link
+    /// ends at `link`, the first work of the dies at `die`.
     fn earliest(&self, command: &Command, link: u64, die: u64) -> Option<u64> {
         let times = &self.times;
         let leave = || command.bytes() * 1_000_000 / times.read_rate + times.read_latency;
         Some(match (command.stage, command.request.action) {
-            (Stage::Ripening, _) => return None,
-            (Stage::Room, _) => die + self.times.on_link(command) + times.write_latency,
+            (Stage::Completing, _) => return None,
+            (Stage::NeedsSpace, _) => die + self.times.on_link(command) + times.write_latency,
             (Stage::Arriving, Action::Read) => {
                 let (first, end) = command.range();
                 let read = page_reads(0, first, end, self.flash_page).next();
-                let least = read.filter(|_| !command.hit).map_or(0, |read| self.dies.least(&read));
+                let least =
+                    read.filter(|_| !command.hit).map_or(0, |read| self.dies.min_read_time(&read));
                 link + least + leave()
             }
             (Stage::Arriving, Action::Trim) => link + times.trim,
-            (Stage::Arriving, Action::Write) if !self.is_told(command) => {
+            (Stage::Arriving, Action::Write) if !self.completes_from_buffer(command) => {
                 link + 2 * times.program + times.write_latency
             }
             (Stage::Arriving, Action::Write) => link + times.write_latency,
@@ -486,8 +487,8 @@ impl Disk for SolidStateDisk {
     fn submit(&mut self, now: Nanos, request: Request) {
         self.advance(now.0);
         count(&mut self.counters, &request);
-        self.outside.push_back(request);
-        let in_flight = (self.inside + self.outside.len()) as u64;
+        self.waiting.push_back(request);
+        let in_flight = (self.admitted + self.waiting.len()) as u64;
         self.counters.peak_in_flight = self.counters.peak_in_flight.max(Some(in_flight));
         self.dispatch();
     }
@@ -496,11 +497,11 @@ impl Disk for SolidStateDisk {
         if let Some((due, _)) = self.done.front() {
             return Some(Nanos(*due));
         }
-        let known = self.ripening.front().map(|(due, _)| *due);
+        let known = self.completing.front().map(|(due, _)| *due);
         let link = self.link.map_or(self.clock, |(_, until)| until);
         let die = self.dies.next().unwrap_or(self.clock);
-        // What is not known yet has to wait for one of these and the drive's latency at least; a TRIM
-        // is alone, and known when it is on the link.
+        // Commands without a known time wait at least for one of these and the drive's latency; a TRIM
+        // runs alone, and its time is known once it is on the link.
         let least = link.min(die) + self.times.read_latency.min(self.times.write_latency);
         if known.is_some_and(|known| known <= least) {
             return known.map(Nanos);
@@ -515,8 +516,8 @@ impl Disk for SolidStateDisk {
         self.done.pop_front().map(|(_, id)| id)
     }
 
-    fn landed(&mut self) -> Option<(u64, u64)> {
-        self.landed.pop_front()
+    fn persisted(&mut self) -> Option<(u64, u64)> {
+        self.persisted.pop_front()
     }
 
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes {
@@ -524,15 +525,15 @@ impl Disk for SolidStateDisk {
         Bytes(self.buffer.volatile() * SECTOR)
     }
 
-    fn outside_time(&mut self, request: Request) {
+    fn note_untimed(&mut self, request: Request) {
         let (first, end) = (request.sector, request.sector + u64::from(request.sectors));
         match request.action {
             Action::Write => {
                 let moved = self.ftl.moved_pages();
                 (first / PAGE..end.div_ceil(PAGE)).for_each(|page| self.ftl.write(page));
-                // Nobody waited for what that moved and erased.
-                self.moved_seen += self.ftl.moved_pages() - moved;
-                self.opened_seen = self.ftl.opened();
+                // Moves and erasures outside the trial's time are not charged.
+                self.moved_pages_charged += self.ftl.moved_pages() - moved;
+                self.superblocks_erased = self.ftl.opened();
             }
             Action::Trim => self.ftl.trim(first.div_ceil(PAGE), end / PAGE),
             Action::Read | Action::Flush => {}

@@ -1,15 +1,15 @@
-//! How a store lies in its region: header, table, entries, free list. All words little-endian.
+//! The layout of a store in its region: header, table, entries, free list. All words are little-endian.
 //!
-//! Offset 0 holds the header (one block), then comes the table (a u32 for each chunk of 2 MiB:
+//! Offset 0 holds the header (one block), followed by the table (a u32 for each chunk of 2 MiB:
 //! the slot of its page, 0 for none), then slots of 4 KiB, each a block of the disk or a page of
 //! 512 entries. Slot numbers count from 1. Free slots are threaded through their first word.
 //!
-//! An entry is one word of 64 bits: what the drive answers, what is on the medium, and which
-//! sectors differ. All that happens to a block is one store of that word, so that a guest that is
-//! cut between any two instructions leaves each block as it was before or as it is after. Words go
-//! in this order: the header (a slot that is taken is out of the free list before it is filled),
-//! the bytes, the entry, and only then the release of a slot that no entry names any more. So a cut
-//! may leak slots, and may tear the bytes of the one request that is on its way from the driver; it
+//! An entry is one word of 64 bits: the visible content, the medium's content, and which
+//! sectors differ. Every change of a block is one store of that word, so that a guest that is
+//! cut between any two instructions leaves each block in its old or its new state. Words are written
+//! in this order: the header (an allocated slot leaves the free list before it is filled),
+//! the bytes, the entry, and only then the release of a slot that no entry refers to. So a cut
+//! may leak slots, and may tear the bytes of the one request in transfer from the driver; it
 //! loses nothing else.
 
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -29,89 +29,89 @@ const MAGIC: u64 = u64::from_le_bytes(*b"fsdynost");
 const VERSION: u64 = 2;
 /// Bits of one of the two codes in an entry.
 const CODE_BITS: u32 = 28;
-/// The bit of a code that tells a repeated byte (in the low 8 bits) from a slot's number.
+/// The bit of a code that marks a repeated byte (in the low 8 bits) instead of a slot's number.
 const REPEATED: u64 = 1 << (CODE_BITS - 1);
-/// Slots that an entry can tell apart: 512 GiB of blocks.
+/// Maximum number of slots in an entry's code: 512 GiB of blocks.
 const MOST_SLOTS: u64 = REPEATED - 1;
-/// Where the fields that change begin: next, free, stored, cached.
+/// Offset of the fields that change: next, free, stored, cached.
 const CHANGING_AT: u64 = 32;
 
-/// What a block holds.
+/// The content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
-    /// Nothing was ever written there, or it was forgotten: zeros.
+pub enum Content {
+    /// Never written, or discarded: zeros.
     Untouched,
-    /// One byte, repeated.
+    /// One repeated byte.
     Repeated(u8),
-    /// Its bytes lie in this slot.
+    /// The bytes in this slot.
     Slot(u32),
 }
 
-impl Held {
-    /// What the next block must hold to continue a run of this one.
-    pub fn next(self) -> Held {
+impl Content {
+    /// The content with which the next block continues a run of this one.
+    pub fn next(self) -> Content {
         match self {
-            Held::Slot(slot) => Held::Slot(slot + 1),
+            Content::Slot(slot) => Content::Slot(slot + 1),
             other => other,
         }
     }
 
     fn code(self) -> u64 {
         match self {
-            Held::Untouched | Held::Repeated(0) => 0,
-            Held::Repeated(byte) => REPEATED | u64::from(byte),
-            Held::Slot(slot) => slot.into(),
+            Content::Untouched | Content::Repeated(0) => 0,
+            Content::Repeated(byte) => REPEATED | u64::from(byte),
+            Content::Slot(slot) => slot.into(),
         }
     }
 }
 
-/// A block as the drive answers it and as it is on the medium.
+/// The visible and the medium's content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What a read finds.
-    pub visible: Held,
-    /// What the sectors of `mask` hold on the medium.
-    pub medium: Held,
-    /// Sectors that are not on the medium yet, the first in the lowest bit. All others are there
-    /// as they are visible.
+    /// Content that a read returns.
+    pub visible: Content,
+    /// The medium's content of the sectors in `mask`.
+    pub medium: Content,
+    /// Volatile sectors, the first in the lowest bit. For all others the medium holds
+    /// the visible content.
     pub mask: u8,
 }
 
 impl Entry {
-    /// A block whose medium holds what is visible.
-    pub fn landed(visible: Held) -> Entry {
-        Entry { visible, medium: Held::Untouched, mask: 0 }
+    /// A block whose visible content is on the medium.
+    pub fn persisted(visible: Content) -> Entry {
+        Entry { visible, medium: Content::Untouched, mask: 0 }
     }
 }
 
-/// Where an entry lies in the region.
+/// Offset of an entry in the region.
 #[derive(Clone, Copy, Debug)]
-pub struct Place(u64);
+pub struct EntryAddress(u64);
 
 /// The header's fields, written back after each change.
 #[derive(Clone, Debug)]
 pub struct Header {
     pub capacity: Bytes,
-    /// Slots that the region has room for.
+    /// Number of slots in the region.
     slots: u64,
-    /// The lowest slot that was never given out.
+    /// The lowest slot that was never allocated.
     next: u64,
     /// Head of the free list; 0 if it is empty.
     free: u64,
-    /// Slots of blocks, pages not counted.
+    /// Allocated slots of blocks, without pages.
     pub stored: u64,
-    /// Blocks of which a sector is not on the medium yet.
+    /// Blocks with volatile sectors.
     pub cached: u64,
-    /// The chunk that was looked up last, and where its page lies. A page stays where it is.
+    /// The last chunk looked up, and the offset of its page. Pages never move.
     last: Option<(u64, u64)>,
 }
 
-/// How many chunks a disk has.
+/// Number of chunks of a disk.
 pub fn chunks(capacity: Bytes) -> u64 {
     capacity.0.div_ceil(BLOCK * PAGE_ENTRIES)
 }
 
-/// Where the slots begin.
+/// Offset of the slots.
 pub fn data_at(capacity: Bytes) -> u64 {
     BLOCK + (chunks(capacity) * 4).div_ceil(BLOCK) * BLOCK
 }
@@ -150,14 +150,14 @@ impl Header {
         Ok(Header { capacity, slots, next, free, stored, cached, last: None })
     }
 
-    /// Writes all of it.
+    /// Writes the whole header.
     pub fn write(&self, memory: &mut impl Memory) {
         let words = [MAGIC, VERSION, self.capacity.0, self.slots];
         put_words(memory.slice(0, 32), words);
         self.update(memory);
     }
 
-    /// Writes what changes, before anything that comes after it in the program.
+    /// Writes the changing fields, before all later stores in program order.
     pub fn update(&self, memory: &mut impl Memory) {
         compiler_fence(Ordering::SeqCst);
         let words = [self.next, self.free, self.stored, self.cached];
@@ -165,7 +165,7 @@ impl Header {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Clears the table, touching only what is not clear yet, so that a sparse file stays sparse.
+    /// Clears the table, writing only non-zero parts, so that a sparse file stays sparse.
     pub fn clear_table(&self, memory: &mut impl Memory) {
         for at in (BLOCK..data_at(self.capacity)).step_by(BLOCK as usize) {
             let page = memory.slice(at, BLOCK as usize);
@@ -179,7 +179,9 @@ impl Header {
     pub fn count_cached(&mut self, memory: &mut impl Memory) {
         self.cached = 0;
         for chunk in 0..chunks(self.capacity) {
-            let Some(Place(page)) = self.place(memory, chunk * PAGE_ENTRIES) else { continue };
+            let Some(EntryAddress(page)) = self.entry_address(memory, chunk * PAGE_ENTRIES) else {
+                continue;
+            };
             let words = memory.slice(page, BLOCK as usize).chunks_exact(8).map(u64_of);
             self.cached += words.filter(|word| word >> (2 * CODE_BITS) != 0).count() as u64;
         }
@@ -189,72 +191,76 @@ impl Header {
         data_at(self.capacity) + (u64::from(slot) - 1) * BLOCK
     }
 
-    pub fn place(&mut self, memory: &mut impl Memory, block: u64) -> Option<Place> {
+    pub fn entry_address(&mut self, memory: &mut impl Memory, block: u64) -> Option<EntryAddress> {
         let chunk = block / PAGE_ENTRIES;
         let within = block % PAGE_ENTRIES * 8;
         if let Some((_, page)) = self.last.filter(|last| last.0 == chunk) {
-            return Some(Place(page + within));
+            return Some(EntryAddress(page + within));
         }
         if chunk >= chunks(self.capacity) {
             return None;
         }
         let page = u32_at(memory, BLOCK + chunk * 4);
-        // A page beyond the region's slots can only come from a damaged region.
+        // A page beyond the region's slots means a damaged region.
         if page == 0 || u64::from(page) > self.slots {
             return None;
         }
         let page = self.offset_of(page);
         self.last = Some((chunk, page));
-        Some(Place(page + within))
+        Some(EntryAddress(page + within))
     }
 
-    /// As [`Header::place`], giving the chunk a page if it has none; none if there is no room.
-    pub fn place_or_new(&mut self, memory: &mut impl Memory, block: u64) -> Option<Place> {
-        if let Some(place) = self.place(memory, block) {
-            return Some(place);
+    /// As [`Header::entry_address`], but allocates a page if the chunk has none; none if the region is full.
+    pub fn entry_address_or_new(
+        &mut self,
+        memory: &mut impl Memory,
+        block: u64,
+    ) -> Option<EntryAddress> {
+        if let Some(address) = self.entry_address(memory, block) {
+            return Some(address);
         }
         let page = self.take(memory)?;
         self.update(memory);
         memory.slice(self.offset_of(page), BLOCK as usize).fill(0);
         compiler_fence(Ordering::SeqCst);
         set_u32_at(memory, BLOCK + block / PAGE_ENTRIES * 4, page);
-        self.place(memory, block)
+        self.entry_address(memory, block)
     }
 
-    pub fn entry(&self, memory: &mut impl Memory, place: Place) -> Entry {
-        self.decode(u64_of(memory.slice(place.0, 8)))
+    pub fn entry(&self, memory: &mut impl Memory, address: EntryAddress) -> Entry {
+        self.decode(u64_of(memory.slice(address.0, 8)))
     }
 
     fn decode(&self, word: u64) -> Entry {
         let mask = (word >> (2 * CODE_BITS)) as u8;
-        let visible = self.held(word);
+        let visible = self.content(word);
         if mask == 0 {
-            return Entry::landed(visible);
+            return Entry::persisted(visible);
         }
-        Entry { visible, medium: self.held(word >> CODE_BITS), mask }
+        Entry { visible, medium: self.content(word >> CODE_BITS), mask }
     }
 
-    fn held(&self, code: u64) -> Held {
+    fn content(&self, code: u64) -> Content {
         match code & ((1 << CODE_BITS) - 1) {
-            0 => Held::Untouched,
-            code if code & REPEATED != 0 => Held::Repeated(code as u8),
+            0 => Content::Untouched,
+            code if code & REPEATED != 0 => Content::Repeated(code as u8),
             // Not `next`: after a cut the header may be a request behind the entries.
-            slot if slot <= self.slots => Held::Slot(slot as u32),
-            _ => Held::Untouched,
+            slot if slot <= self.slots => Content::Slot(slot as u32),
+            _ => Content::Untouched,
         }
     }
 
-    pub fn set_entry(&self, memory: &mut impl Memory, place: Place, entry: Entry) {
+    pub fn set_entry(&self, memory: &mut impl Memory, address: EntryAddress, entry: Entry) {
         let medium = if entry.mask == 0 { 0 } else { entry.medium.code() };
         let word = entry.visible.code()
             | (medium << CODE_BITS)
             | (u64::from(entry.mask) << (2 * CODE_BITS));
         compiler_fence(Ordering::SeqCst);
-        put_words(memory.slice(place.0, 8), [word]);
+        put_words(memory.slice(address.0, 8), [word]);
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// A slot for a block of the disk. It is free until [`Header::update`].
+    /// Allocates a slot for a block of the disk. It is free until [`Header::update`].
     pub fn take_block(&mut self, memory: &mut impl Memory) -> Option<u32> {
         let slot = self.take(memory)?;
         self.stored += 1;
@@ -265,7 +271,7 @@ impl Header {
         if self.free != 0 {
             let slot = self.free as u32;
             let next = u64::from(u32_at(memory, self.offset_of(slot)));
-            // A list that leaves what was given out is damaged; it ends here.
+            // A list with a slot that was never allocated is damaged; it ends here.
             self.free = if next < self.next { next } else { 0 };
             return Some(slot);
         }
@@ -275,7 +281,7 @@ impl Header {
         })
     }
 
-    /// Gives a block's slot back.
+    /// Frees a block's slot.
     pub fn release(&mut self, memory: &mut impl Memory, slot: u32) {
         self.stored = self.stored.saturating_sub(1);
         if u64::from(slot) + 1 == self.next {

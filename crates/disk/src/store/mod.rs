@@ -1,36 +1,36 @@
-//! The disk's bytes: a compact store over a region of memory that grows with what is written.
+//! The disk's bytes: a compact store in a region of memory that grows with the data written.
 //!
-//! Everything lies in the region, so that the host can open the same file afterwards: a header, a
+//! Everything is in the region, so that the host can open the same file afterwards: a header, a
 //! table with one entry for each 2 MiB of disk, pages of entries for each 4 KiB block, and the
 //! blocks. A block that was never written, or that holds one byte repeated, is neither stored nor
 //! read. Nothing is allocated on the heap.
 //!
-//! The volatile write cache is real: the store keeps a block both as the drive answers it and as
-//! it is on the medium, until [`Store::land`] says that the two are one. What a power cut leaves
-//! is [`View::Medium`].
+//! The volatile write cache is real: the store holds both the visible and the medium's content of
+//! a block, until [`Store::persist`] makes them equal. A power cut leaves
+//! [`View::Medium`].
 
 mod cache;
 mod layout;
 mod write;
 
 use fsdyno_record::Bytes;
-use layout::{ALL, BLOCK, Entry, Header, Held, PAGE_ENTRIES, Place};
+use layout::{ALL, BLOCK, Content, Entry, EntryAddress, Header, PAGE_ENTRIES};
 
-pub use write::To;
+pub use write::Destination;
 
-/// The longest slice that the store asks of its memory and hands to a sink or source, in bytes.
+/// Maximum slice that the store requests from its memory and passes to a sink or source, in bytes.
 pub const MAX_SLICE: usize = 1 << 20;
 
-/// The region that a store lies in.
+/// The region of a store.
 pub trait Memory {
-    /// `length` bytes from `offset`; the store asks only for what lies within [`Memory::size`],
-    /// and for at most [`MAX_SLICE`] bytes.
+    /// `length` bytes from `offset`; the store requests only bytes within [`Memory::size`],
+    /// and at most [`MAX_SLICE`] of them.
     fn slice(&mut self, offset: u64, length: usize) -> &mut [u8];
     /// The region's size in bytes.
     fn size(&self) -> u64;
 }
 
-/// A region of this process's own.
+/// A region in this process's memory.
 impl Memory for Vec<u8> {
     fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
         &mut self[offset as usize..offset as usize + length]
@@ -41,7 +41,7 @@ impl Memory for Vec<u8> {
     }
 }
 
-/// A region that its owner gets back.
+/// A borrowed region.
 impl<M: Memory> Memory for &mut M {
     fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
         (**self).slice(offset, length)
@@ -52,7 +52,7 @@ impl<M: Memory> Memory for &mut M {
     }
 }
 
-/// Why a region is no store.
+/// An error of opening a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// Too little memory for header and table.
@@ -62,18 +62,18 @@ pub enum OpenError {
         capacity: Bytes,
         /// The region's size.
         size: Bytes,
-        /// The least that would do.
+        /// The minimum size.
         least: Bytes,
     },
-    /// Not a store, or one that was cut off or overwritten.
+    /// Not a store, or a truncated or overwritten one.
     #[error("open a disk's store: its {0} is wrong")]
     Corrupt(&'static str),
 }
 
-/// Why a write failed.
+/// An error of writing to a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError<E> {
-    /// The region has no room for more blocks.
+    /// The region is full.
     #[error("store a block: the region of the disk's bytes is full")]
     Full,
     /// The range ends beyond the disk.
@@ -84,29 +84,29 @@ pub enum StoreError<E> {
     Source(E),
 }
 
-/// Which of a disk's two faces is asked for.
+/// A view of a disk's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// What the drive answers, out of its cache where that is newer.
+    /// The content that reads return, from the cache if that is newer.
     Visible,
-    /// What a power cut would leave.
+    /// The content after a power cut.
     Medium,
 }
 
-/// What a block holds in one of the views.
+/// The content of a block in one of the views.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    Whole(Held),
-    /// Some sectors of one slot and some of another.
+enum ViewedBlock {
+    Whole(Content),
+    /// Sectors from both contents.
     Mixed(Entry),
 }
 
-impl Seen {
-    fn of(entry: Entry, view: View) -> Seen {
+impl ViewedBlock {
+    fn of(entry: Entry, view: View) -> ViewedBlock {
         match (view, entry.mask) {
-            (View::Visible, _) | (View::Medium, 0) => Seen::Whole(entry.visible),
-            (View::Medium, ALL) => Seen::Whole(entry.medium),
-            (View::Medium, _) => Seen::Mixed(entry),
+            (View::Visible, _) | (View::Medium, 0) => ViewedBlock::Whole(entry.visible),
+            (View::Medium, ALL) => ViewedBlock::Whole(entry.medium),
+            (View::Medium, _) => ViewedBlock::Mixed(entry),
         }
     }
 }
@@ -117,16 +117,16 @@ pub struct Store<M> {
     header: Header,
 }
 
-/// How large a region must be for a disk of `capacity` of which at most `limit` bytes are stored.
+/// Size of a region for a disk of `capacity` of which at most `limit` bytes are stored.
 pub fn region_size(capacity: Bytes, limit: Bytes) -> u64 {
     let blocks = limit.0.div_ceil(BLOCK);
-    // In the worst case each stored block needs a page of entries of its own.
+    // In the worst case each stored block needs its own page of entries.
     let pages = layout::chunks(capacity).min(blocks);
     layout::data_at(capacity) + (blocks + pages) * BLOCK
 }
 
 impl<M: Memory> Store<M> {
-    /// An empty disk. The region may hold anything.
+    /// Creates an empty disk, whatever the region holds.
     ///
     /// # Errors
     /// [`OpenError::TooSmall`].
@@ -138,7 +138,7 @@ impl<M: Memory> Store<M> {
         Ok(store)
     }
 
-    /// The disk that a region holds.
+    /// Opens the disk in a region.
     ///
     /// # Errors
     /// [`OpenError::Corrupt`].
@@ -148,7 +148,7 @@ impl<M: Memory> Store<M> {
         Ok(Store { memory, header })
     }
 
-    /// The region itself.
+    /// The region.
     pub fn memory_mut(&mut self) -> &mut M {
         &mut self.memory
     }
@@ -158,13 +158,13 @@ impl<M: Memory> Store<M> {
         self.header.capacity
     }
 
-    /// Bytes of the blocks that are stored, tables not counted.
+    /// Bytes of stored blocks, without tables.
     pub fn stored(&self) -> Bytes {
         Bytes(self.header.stored * BLOCK)
     }
 
-    /// Hands `length` visible bytes from `offset` to `sink`, in order, in slices as long as they
-    /// lie together. What lies beyond the disk's end reads as zeros.
+    /// Passes `length` visible bytes from `offset` to `sink`, in order, in slices of
+    /// contiguous bytes. Bytes beyond the disk's end read as zeros.
     ///
     /// # Errors
     /// The sink's own.
@@ -180,82 +180,84 @@ impl<M: Memory> Store<M> {
             let (seen, mut stop) = self.run(at, end, View::Visible);
             stop = stop.min(end);
             match seen {
-                Seen::Whole(Held::Slot(slot)) => {
+                ViewedBlock::Whole(Content::Slot(slot)) => {
                     let from = self.header.offset_of(slot) + at % BLOCK;
                     sink(self.memory.slice(from, (stop - at) as usize))?;
                 }
-                Seen::Whole(Held::Repeated(byte)) => fill(byte, stop - at, sink)?,
-                Seen::Whole(Held::Untouched) | Seen::Mixed(_) => fill(0, stop - at, sink)?,
+                ViewedBlock::Whole(Content::Repeated(byte)) => fill(byte, stop - at, sink)?,
+                ViewedBlock::Whole(Content::Untouched) | ViewedBlock::Mixed(_) => {
+                    fill(0, stop - at, sink)?
+                }
             }
             at = stop;
         }
         Ok(())
     }
 
-    /// Forgets the whole blocks within a range, on the medium too; they read as zeros afterwards.
-    /// Of the parts of blocks at its ends TRIM promises nothing, and they stay. A drive may forget
-    /// at any moment from the request on; this one does it at once.
+    /// Discards the whole blocks within a range, on the medium too; they read as zeros afterwards.
+    /// Partial blocks at its ends, for which TRIM promises nothing, do not change. A drive may discard
+    /// at any time after the request; this one does it at once.
     pub fn trim(&mut self, offset: u64, length: u64) {
         let end = offset.saturating_add(length).min(self.header.capacity.0) / BLOCK;
         let first = offset.div_ceil(BLOCK);
-        // From the last to the first, so that the free list gives them out in rising order.
+        // From the last to the first, so that the free list returns them in ascending order.
         let mut block = end;
         while block > first {
             block -= 1;
-            match self.place(block) {
-                // A chunk without a page has nothing to forget.
+            match self.entry_address(block) {
+                // A chunk without a page has nothing to discard.
                 None => block = (block / PAGE_ENTRIES * PAGE_ENTRIES).max(first),
-                Some(place) => {
-                    let old = self.entry(place);
-                    self.replace(place, old, Entry::landed(Held::Untouched));
+                Some(address) => {
+                    let old = self.entry(address);
+                    self.replace(address, old, Entry::persisted(Content::Untouched));
                 }
             }
         }
         self.header.update(&mut self.memory);
     }
 
-    /// Hands every block that does not read as zeros in a view to `out`, with its offset on the
-    /// disk, in rising order; blocks that lie together come in one slice.
+    /// Passes every block that does not read as zeros in a view to `out`, with its offset on the
+    /// disk, in ascending order; contiguous blocks come in one slice.
     pub fn export(&mut self, view: View, out: &mut dyn FnMut(u64, &[u8])) {
         let end = self.header.capacity.0;
         let mut at = 0;
         while at < end {
             let (seen, stop) = self.run(at, end, view);
             match seen {
-                Seen::Whole(Held::Untouched | Held::Repeated(0)) => {}
-                Seen::Whole(Held::Slot(slot)) => {
+                ViewedBlock::Whole(Content::Untouched | Content::Repeated(0)) => {}
+                ViewedBlock::Whole(Content::Slot(slot)) => {
                     let from = self.header.offset_of(slot);
                     out(at, self.memory.slice(from, (stop - at) as usize));
                 }
-                Seen::Whole(Held::Repeated(byte)) => {
+                ViewedBlock::Whole(Content::Repeated(byte)) => {
                     let block = [byte; BLOCK as usize];
                     (at..stop).step_by(BLOCK as usize).for_each(|block_at| out(block_at, &block));
                 }
-                Seen::Mixed(entry) => out(at, &self.mixed(entry)),
+                ViewedBlock::Mixed(entry) => out(at, &self.mixed(entry)),
             }
             at = stop;
         }
     }
 
-    /// What the block at byte `at` holds, and how far what follows is of the same kind (for slots:
-    /// lies next to it in memory), at most until `end` rounded up to a block.
-    fn run(&mut self, at: u64, end: u64, view: View) -> (Seen, u64) {
+    /// The content of the block at byte `at`, and the end of the run of the same kind (for slots:
+    /// contiguous in memory), at most `end` rounded up to a block.
+    fn run(&mut self, at: u64, end: u64, view: View) -> (ViewedBlock, u64) {
         let last = end.min(at - at % BLOCK + MAX_SLICE as u64).div_ceil(BLOCK);
         let mut block = at / BLOCK;
-        let Some(place) = self.place(block) else {
-            let nothing = Seen::Whole(Held::Untouched);
+        let Some(address) = self.entry_address(block) else {
+            let nothing = ViewedBlock::Whole(Content::Untouched);
             return (nothing, ((block / PAGE_ENTRIES + 1) * PAGE_ENTRIES) * BLOCK);
         };
-        let first = Seen::of(self.entry(place), view);
+        let first = ViewedBlock::of(self.entry(address), view);
         block += 1;
-        let Seen::Whole(held) = first else { return (first, block * BLOCK) };
-        let mut expected = held.next();
+        let ViewedBlock::Whole(content) = first else { return (first, block * BLOCK) };
+        let mut expected = content.next();
         while block < last {
-            let next = match self.place(block) {
-                Some(place) => Seen::of(self.entry(place), view),
-                None => Seen::Whole(Held::Untouched),
+            let next = match self.entry_address(block) {
+                Some(address) => ViewedBlock::of(self.entry(address), view),
+                None => ViewedBlock::Whole(Content::Untouched),
             };
-            if next != Seen::Whole(expected) {
+            if next != ViewedBlock::Whole(expected) {
                 break;
             }
             expected = expected.next();
@@ -264,11 +266,11 @@ impl<M: Memory> Store<M> {
         (first, block * BLOCK)
     }
 
-    /// Gives a block another entry, keeps the count of cached blocks, and releases the slots that
-    /// only the old entry named.
-    fn replace(&mut self, place: Place, old: Entry, new: Entry) {
+    /// Replaces a block's entry, updates the count of cached blocks, and releases the slots that
+    /// only the old entry referred to.
+    fn replace(&mut self, address: EntryAddress, old: Entry, new: Entry) {
         if old != new {
-            self.header.set_entry(&mut self.memory, place, new);
+            self.header.set_entry(&mut self.memory, address, new);
         }
         match (old.mask, new.mask) {
             (0, 1..) => self.header.cached += 1,
@@ -277,27 +279,27 @@ impl<M: Memory> Store<M> {
         }
         let mut gone = [old.visible, old.medium];
         if gone[0] == gone[1] {
-            gone[1] = Held::Untouched;
+            gone[1] = Content::Untouched;
         }
-        for held in gone {
-            let Held::Slot(slot) = held else { continue };
-            if held != new.visible && held != new.medium {
+        for content in gone {
+            let Content::Slot(slot) = content else { continue };
+            if content != new.visible && content != new.medium {
                 self.header.release(&mut self.memory, slot);
             }
         }
     }
 
-    /// Where the entry of a block lies; none if its chunk has no page yet.
-    fn place(&mut self, block: u64) -> Option<Place> {
-        self.header.place(&mut self.memory, block)
+    /// The address of a block's entry; none if its chunk has no page.
+    fn entry_address(&mut self, block: u64) -> Option<EntryAddress> {
+        self.header.entry_address(&mut self.memory, block)
     }
 
-    fn entry(&mut self, place: Place) -> Entry {
-        self.header.entry(&mut self.memory, place)
+    fn entry(&mut self, address: EntryAddress) -> Entry {
+        self.header.entry(&mut self.memory, address)
     }
 }
 
-/// Sends `length` times `byte`.
+/// Passes `length` times `byte` to `sink`.
 fn fill<E>(byte: u8, length: u64, sink: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
     let block;

@@ -12,7 +12,7 @@ use crate::errno::Errno;
 use crate::issue::Issuer;
 use crate::run::{Failure, Meter};
 use crate::scan;
-use crate::tree::{self, Calls, Place};
+use crate::tree::{self, Calls, TreePath};
 use crate::{kernel, planted};
 
 /// An empty slot; the kernel returns EBADF.
@@ -87,7 +87,7 @@ impl Sync {
     fn open(&mut self, dir: DirSlot, name: &Name, slot: FileSlot, flags: c_int, mode: u32) -> i64 {
         // SAFETY: the name ends in NUL and lives as long as the call.
         let fd =
-            unsafe { kernel::openat(self.dir(dir), text(name), flags | libc::O_CLOEXEC, mode) };
+            unsafe { kernel::openat(self.dir(dir), as_ptr(name), flags | libc::O_CLOEXEC, mode) };
         if fd < 0 {
             return fd;
         }
@@ -105,7 +105,7 @@ impl Sync {
 
     #[inline(always)]
     fn stat(&mut self, dir: DirSlot, name: &Name) -> i64 {
-        let (dir, name, at) = (self.dir(dir), text(name), self.status.0.as_mut_ptr());
+        let (dir, name, at) = (self.dir(dir), as_ptr(name), self.status.0.as_mut_ptr());
         // SAFETY: the name ends in NUL, `at` is valid for writing one stat.
         unsafe { kernel::fstatat(dir, name, at, libc::AT_SYMLINK_NOFOLLOW) }
     }
@@ -113,13 +113,13 @@ impl Sync {
     #[inline(always)]
     fn unlink(&self, dir: DirSlot, name: &Name, flags: c_int) -> i64 {
         // SAFETY: the name ends in NUL and lives as long as the call.
-        unsafe { kernel::unlinkat(self.dir(dir), text(name), flags) }
+        unsafe { kernel::unlinkat(self.dir(dir), as_ptr(name), flags) }
     }
 
     #[inline(always)]
     fn rename(&self, (dir, name): (DirSlot, &Name), (to, other): (DirSlot, &Name)) -> i64 {
         // SAFETY: the names end in NUL and live as long as the call.
-        unsafe { kernel::renameat(self.dir(dir), text(name), self.dir(to), text(other)) }
+        unsafe { kernel::renameat(self.dir(dir), as_ptr(name), self.dir(to), as_ptr(other)) }
     }
 
     fn open_dir(&mut self, dir: DirSlot, op: &Op, slot: DirSlot) -> i64 {
@@ -347,8 +347,8 @@ impl Issuer for Sync {
             Call::CopyTree { dir, to }
             | Call::PackTree { dir, to, .. }
             | Call::UnpackTree { dir, to, .. } => {
-                let from = Place::new(self.dir(dir), &op.name);
-                let to = Place::new(self.dir(to), &op.other);
+                let from = TreePath::new(self.dir(dir), &op.name);
+                let to = TreePath::new(self.dir(to), &op.other);
                 let mut calls = Calls::new(meter, self.owner);
                 match op.call {
                     Call::PackTree { compute, .. } => tree::pack(&mut calls, from, to, compute),

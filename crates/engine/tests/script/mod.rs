@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use fsdyno_engine::threads::Done;
+use fsdyno_engine::threads::PhaseResult;
 use fsdyno_engine::{PhaseError, PhaseRun, run_threads, verify};
 use fsdyno_record::plan::{IssuerPlan, VerifyMode};
 use fsdyno_record::trial::VerifyReport;
@@ -159,7 +159,7 @@ pub fn run(
     threads: u32,
     issuer: &str,
     path: &Path,
-) -> Result<Done, PhaseError> {
+) -> Result<PhaseResult, PhaseError> {
     let (root, contents) = (root(path), contents());
     let phase_run = PhaseRun {
         work,

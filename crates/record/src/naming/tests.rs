@@ -53,9 +53,9 @@ fn on(medium: MediumPlan) -> Plan {
     with(|plan| plan.medium = medium)
 }
 
-fn device(typed: &str, raid: Option<&str>, journal: Option<u64>) -> Plan {
+fn device(text: &str, raid: Option<&str>, journal: Option<u64>) -> Plan {
     on(MediumPlan::Device(DevicePlan {
-        on: typed.into(),
+        on: text.into(),
         raid: raid.map(|raid| raid.parse().unwrap()),
         journal_size: journal.map(Bytes),
     }))
@@ -65,8 +65,8 @@ fn directory(path: &str) -> Plan {
     on(MediumPlan::Directory { path: path.into() })
 }
 
-fn aged(typed: &str) -> Plan {
-    filesystem(|filesystem| filesystem.age = Some(typed.parse().unwrap()))
+fn aged(text: &str) -> Plan {
+    filesystem(|filesystem| filesystem.age = Some(text.parse().unwrap()))
 }
 
 fn period(year: &str) -> Plan {
@@ -191,7 +191,7 @@ fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
         (plan(), with(|plan| plan.issuer = IssuerPlan::Null), ["ext4, sync", "ext4, null"]),
         (
             plan(),
-            with(|plan| plan.verify = VerifyMode::RowNames),
+            with(|plan| plan.verify = VerifyMode::Names),
             ["ext4, verify full", "ext4, verify names"],
         ),
         (plan(), aged("fill=80%"), ["ext4, fresh", "ext4, aged 80% churn 1"]),

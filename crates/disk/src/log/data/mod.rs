@@ -1,23 +1,23 @@
-//! The log of bytes: all that happened to what a disk holds, in the order in which it happened, with
+//! The data log: all changes of a disk's content, in order, with
 //! the bytes of every write.
 //!
-//! A disk's server writes it ([`writer`]) where a trial asks for it, beside the log of requests; it
-//! is no part of a usual trial, for the copies take processor time of the guest. [`reader`] reads
-//! it back and rebuilds what the disk held at any moment, as it answered and as its medium was.
+//! A disk's server writes it ([`writer`]) on request, in addition to the request log; normal trials
+//! do not write it, since copying takes processor time of the guest. [`reader`] reads
+//! it back and rebuilds the disk's visible and persisted content at any time.
 //!
-//! The region begins with a block of header: magic, version, the place of the end, events, requests
-//! answered, lost events, capacity of the disk. Then come the events, each of 32 bytes:
+//! The region begins with a header of one block: magic, version, offset of the end, events, completed
+//! requests, lost events, capacity of the disk. Then come the events, each of 32 bytes:
 //!
-//! | word | what |
+//! | word | content |
 //! |---|---|
-//! | 0 | when, on the guest's clock, in nanoseconds |
+//! | 0 | time on the guest's clock, in nanoseconds |
 //! | 1 | sectors (32 bits), kind (8), flags (8) |
 //! | 2 | the first sector on the disk |
-//! | 3 | of a write: bytes of what follows; of an answer: the event that it answers, from 1 |
+//! | 3 | of a write: bytes that follow; of a reply: the event of its request, from 1 |
 //!
 //! After a write's event comes a table with 16 bits for each block of 4 KiB that it touches (the
 //! byte that fills it, or [`RAW`]), padded to 8 bytes, and then the bytes of those that are raw,
-//! padded likewise. A block that holds one byte repeated so takes no room.
+//! padded likewise. A block of one repeated byte thus takes no space.
 
 pub mod reader;
 pub mod writer;
@@ -29,62 +29,68 @@ pub use writer::Writer;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fsdynodt");
 const VERSION: u64 = 1;
-/// Bytes of the header.
+/// Size of the header in bytes.
 const HEADER: u64 = 4096;
-/// Bytes of an event without what follows it.
+/// Size of an event in bytes, without the bytes that follow it.
 const EVENT: u64 = 32;
-/// In the table of a write: the block's bytes follow as they are.
+/// Code in the table of a write: the block's bytes follow uncompressed.
 const RAW: u16 = 0xffff;
 const BLOCK: u64 = 4096;
 const SECTOR: u64 = crate::SECTOR;
 
-/// Bytes of the region that holds bytes and, behind them, what else such a trial tells; the file
-/// behind it is sparse.
+/// Size of the region, which also holds the other logs of such a trial after the bytes; its
+/// file is sparse.
 pub const REGION: u64 = fsdyno_record::acks::REGION;
-/// Bytes of it that the log of bytes may take.
+/// Maximum size of the data log in it.
 pub const SIZE: u64 = fsdyno_record::acks::OFFSET;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// A write came in whole: from now on it is what the drive answers.
+pub enum EventKind {
+    /// A write has arrived completely: from now on it is visible.
     Write,
-    /// Sectors that were cached are on the medium from now on, as the drive would answer them now.
-    Land,
-    /// All that was cached is on the medium.
-    LandAll,
-    /// The whole blocks of 4 KiB within are forgotten, on the medium too.
+    /// Cached sectors are persisted, as visible at this time.
+    Persist,
+    /// All cached sectors are persisted.
+    PersistAll,
+    /// The whole blocks of 4 KiB within are discarded, on the medium too.
     Trim,
-    /// A flush came in.
+    /// A flush has arrived.
     Flush,
-    /// A request was answered; requests are answered in the order of the log of requests.
-    Answer,
+    /// A request completed; completions are in the order of the request log.
+    Reply,
 }
 
-impl What {
-    const ALL: [What; 6] =
-        [What::Write, What::Land, What::LandAll, What::Trim, What::Flush, What::Answer];
+impl EventKind {
+    const ALL: [EventKind; 6] = [
+        EventKind::Write,
+        EventKind::Persist,
+        EventKind::PersistAll,
+        EventKind::Trim,
+        EventKind::Flush,
+        EventKind::Reply,
+    ];
 }
 
-/// One event.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, on the guest's clock.
+    /// Time on the guest's clock.
     pub at: Nanos,
-    /// What happened.
-    pub what: What,
-    /// Of a write or flush: the request has FUA.
+    /// The kind of event.
+    pub kind: EventKind,
+    /// For a write or flush: the request has FUA.
     pub fua: bool,
-    /// Outside the model's time (mkfs, verification): on the medium at once.
+    /// Outside the model's time (mkfs, verification): persisted at once.
     pub untimed: bool,
-    /// The first sector on the disk, the partition's start in it.
+    /// The first sector on the disk, including the partition's start.
     pub sector: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u32,
-    /// Of an answer to a write, a flush or a trim: which event brought the request, from 0.
+    /// For a reply to a write, a flush or a trim: index of the request's event, from 0.
     pub of: Option<u32>,
-    /// Where in the region its bytes begin.
-    place: u64,
+    /// Offset of its bytes in the region.
+    offset: u64,
 }
 
 const FUA: u8 = 1;
@@ -97,7 +103,7 @@ impl Event {
     }
 }
 
-/// How many blocks a range of bytes touches.
+/// Number of blocks that a range of bytes touches.
 fn blocks(offset: u64, length: u64) -> u64 {
     (offset + length).div_ceil(BLOCK) - offset / BLOCK
 }

@@ -2,7 +2,7 @@ use fsdyno_record::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::store::{To, View, region_size};
+use crate::store::{Destination, View, region_size};
 use crate::{Action, Request, Store};
 
 const CAPACITY: u64 = 4 << 20;
@@ -24,28 +24,28 @@ fn image(store: &mut Store<Vec<u8>>, view: View) -> Vec<u8> {
     image
 }
 
-/// Something that a server does.
+/// An action of a server.
 #[derive(Clone, Debug)]
-enum Done {
+enum Step {
     Write { sector: u64, fill: Vec<(u8, u16)>, untimed: bool },
-    Land(u64, u64),
-    LandAll,
+    Persist(u64, u64),
+    PersistAll,
     Trim(u64, u32),
 }
 
-fn done() -> impl Strategy<Value = Done> {
+fn step() -> impl Strategy<Value = Step> {
     let sectors = CAPACITY / SECTOR;
     let fill = prop::collection::vec((any::<u8>(), 1u16..1500), 1..4);
     prop_oneof![
         4 => (0..sectors, fill, any::<bool>())
-            .prop_map(|(sector, fill, untimed)| Done::Write { sector, fill, untimed }),
-        2 => (0..sectors, 1..64u64).prop_map(|(first, count)| Done::Land(first, count)),
-        1 => Just(Done::LandAll),
-        1 => (0..sectors, 1..64u32).prop_map(|(first, count)| Done::Trim(first, count)),
+            .prop_map(|(sector, fill, untimed)| Step::Write { sector, fill, untimed }),
+        2 => (0..sectors, 1..64u64).prop_map(|(first, count)| Step::Persist(first, count)),
+        1 => Just(Step::PersistAll),
+        1 => (0..sectors, 1..64u32).prop_map(|(first, count)| Step::Trim(first, count)),
     ]
 }
 
-/// Bytes in runs of one byte, whole sectors of them, within the disk.
+/// Bytes in runs of one repeated byte, padded to whole sectors, within the disk.
 fn filled(sector: u64, fill: &[(u8, u16)]) -> Vec<u8> {
     let mut bytes: Vec<u8> =
         fill.iter().flat_map(|(byte, count)| vec![*byte; usize::from(*count) * 11]).collect();
@@ -55,9 +55,9 @@ fn filled(sector: u64, fill: &[(u8, u16)]) -> Vec<u8> {
 }
 
 proptest! {
-    /// Replayed to any moment, the log is what the store was then, in both views.
+    /// A replay up to any event equals the store at that time, in both views.
     #[test]
-    fn a_replay_is_the_store_at_any_moment(steps in prop::collection::vec(done(), 1..24), to in 0usize..24) {
+    fn a_replay_equals_the_store_at_any_time(steps in prop::collection::vec(step(), 1..24), to in 0usize..24) {
         let mut held = vec![0; 4 << 20];
         let (mut store, mut then) = (empty(), None);
         let mut writer = Writer::create(&mut held, 4 << 20, Bytes(CAPACITY));
@@ -68,32 +68,32 @@ proptest! {
             }
             let at = Nanos(index as u64);
             match step {
-                Done::Write { sector, fill, untimed } => {
+                Step::Write { sector, fill, untimed } => {
                     let bytes = filled(*sector, fill);
                     let (offset, length) = (sector * SECTOR, bytes.len() as u64);
-                    let to = if *untimed { To::Medium } else { To::Cache };
+                    let to = if *untimed { Destination::Medium } else { Destination::Cache };
                     let mut rest = &bytes[..];
-                    writer.begin(offset, length);
+                    writer.begin_write(offset, length);
                     store.write_with(to, offset, length, &mut |slice: &mut [u8]| {
                         let (part, more) = rest.split_at(slice.len());
                         slice.copy_from_slice(part);
-                        writer.bytes(part);
+                        writer.add_bytes(part);
                         rest = more;
                         Ok::<_, ()>(())
                     }).unwrap();
-                    writer.whole(at, &request(Action::Write, *sector, (length / SECTOR) as u32), *untimed);
+                    writer.end_write(at, &request(Action::Write, *sector, (length / SECTOR) as u32), *untimed);
                 }
-                Done::Land(first, count) => {
-                    store.land(*first, *count);
-                    writer.landed(at, *first, *count);
+                Step::Persist(first, count) => {
+                    store.persist(*first, *count);
+                    writer.add_persisted(at, *first, *count);
                 }
-                Done::LandAll => {
-                    store.land_all();
-                    writer.landed_all(at);
+                Step::PersistAll => {
+                    store.persist_all();
+                    writer.add_all_persisted(at);
                 }
-                Done::Trim(first, count) => {
+                Step::Trim(first, count) => {
                     store.trim(first * SECTOR, u64::from(*count) * SECTOR);
-                    writer.came(at, What::Trim, &request(Action::Trim, *first, *count), false);
+                    writer.add_request(at, EventKind::Trim, &request(Action::Trim, *first, *count), false);
                 }
             }
             events += 1;
@@ -110,23 +110,23 @@ proptest! {
 }
 
 #[test]
-fn an_answer_leads_to_what_it_answers_and_its_bytes() {
+fn a_reply_leads_to_its_request_and_its_bytes() {
     let mut held = vec![0; 1 << 20];
     let mut writer = Writer::create(&mut held, 1 << 20, Bytes(CAPACITY));
     let write = Request { fua: true, ..request(Action::Write, 1, 16) };
-    writer.begin(512, 8192);
+    writer.begin_write(512, 8192);
     let bytes: Vec<u8> = (0..8192u32).map(|at| (at / 3000) as u8).collect();
-    bytes.chunks(1000).for_each(|part| writer.bytes(part));
-    let wrote = writer.whole(Nanos(10), &write, false);
-    writer.answered(Nanos(11), &request(Action::Read, 5, 8), false, 0);
+    bytes.chunks(1000).for_each(|part| writer.add_bytes(part));
+    let wrote = writer.end_write(Nanos(10), &write, false);
+    writer.add_reply(Nanos(11), &request(Action::Read, 5, 8), false, 0);
     let flush = request(Action::Flush, 0, 0);
-    let flushed = writer.came(Nanos(12), What::Flush, &flush, false);
-    writer.answered(Nanos(20), &flush, false, flushed);
-    writer.answered(Nanos(21), &write, false, wrote);
+    let flushed = writer.add_request(Nanos(12), EventKind::Flush, &flush, false);
+    writer.add_reply(Nanos(20), &flush, false, flushed);
+    writer.add_reply(Nanos(21), &write, false, wrote);
     let mut log = DataLog::open(held).unwrap();
     assert_eq!((log.requests(), log.events().len(), log.lost()), (3, 5, 0));
     assert_eq!([0, 1, 2, 3].map(|number| log.request(number)), [Some(1), Some(2), Some(0), None]);
-    assert_eq!([9, 10, 12, 99].map(|time| log.until(Nanos(time))), [0, 1, 3, 5]);
+    assert_eq!([9, 10, 12, 99].map(|time| log.events_until(Nanos(time))), [0, 1, 3, 5]);
     assert!(log.events()[0].fua && log.events()[3].of == Some(2));
     let mut found = vec![0; 9216];
     log.bytes_of(0, &mut |at, part| found[at as usize..][..part.len()].copy_from_slice(part));
@@ -135,46 +135,50 @@ fn an_answer_leads_to_what_it_answers_and_its_bytes() {
 }
 
 #[test]
-fn a_block_of_one_byte_takes_no_room() {
+fn a_block_of_one_byte_takes_no_space() {
     let mut held = vec![0; 8192];
     let mut writer = Writer::create(&mut held, 8192, Bytes(CAPACITY));
     for _ in 0..20 {
-        writer.begin(0, 8192);
-        writer.bytes(&[0; 8192]);
-        writer.whole(Nanos(1), &request(Action::Write, 0, 16), false);
+        writer.begin_write(0, 8192);
+        writer.add_bytes(&[0; 8192]);
+        writer.end_write(Nanos(1), &request(Action::Write, 0, 16), false);
     }
-    assert_eq!(DataLog::open(held).unwrap().lost(), 20, "a write is written before it is known");
+    assert_eq!(
+        DataLog::open(held).unwrap().lost(),
+        20,
+        "the bytes of a write are written before its event"
+    );
     let mut held = vec![0; 32768];
     let mut writer = Writer::create(&mut held, 32768, Bytes(CAPACITY));
     for _ in 0..200 {
-        writer.begin(0, 8192);
-        writer.bytes(&[0; 8192]);
-        writer.whole(Nanos(1), &request(Action::Write, 0, 16), false);
+        writer.begin_write(0, 8192);
+        writer.add_bytes(&[0; 8192]);
+        writer.end_write(Nanos(1), &request(Action::Write, 0, 16), false);
     }
     assert_eq!(DataLog::open(held).unwrap().lost(), 0);
 }
 
 #[test]
-fn what_finds_no_room_is_counted_and_nothing_comes_after_it() {
+fn lost_events_are_counted_and_nothing_is_added_after_them() {
     let mut held = vec![0; 16384];
     let mut writer = Writer::create(&mut held, 16384, Bytes(CAPACITY));
     let bytes: Vec<u8> = (0..8192u32).map(|at| at as u8).collect();
     for _ in 0..3 {
-        writer.begin(0, 8192);
-        writer.bytes(&bytes);
-        writer.whole(Nanos(1), &request(Action::Write, 0, 16), false);
+        writer.begin_write(0, 8192);
+        writer.add_bytes(&bytes);
+        writer.end_write(Nanos(1), &request(Action::Write, 0, 16), false);
     }
-    writer.came(Nanos(2), What::Flush, &request(Action::Flush, 0, 0), false);
+    writer.add_request(Nanos(2), EventKind::Flush, &request(Action::Flush, 0, 0), false);
     let log = DataLog::open(held).unwrap();
     assert_eq!((log.events().len(), log.lost()), (1, 3));
 }
 
 #[test]
-fn what_is_no_log_is_refused() {
+fn a_region_that_is_not_a_log_is_refused() {
     assert!(DataLog::open(vec![0; 8192]).is_err());
     let mut held = vec![0; 8192];
     let mut writer = Writer::create(&mut held, 8192, Bytes(CAPACITY));
-    writer.landed_all(Nanos(1));
+    writer.add_all_persisted(Nanos(1));
     let whole = held.clone();
     assert!(DataLog::open(whole).is_ok());
     for at in [0, 8, 17, 24, 4096 + 12] {

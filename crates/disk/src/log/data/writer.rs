@@ -1,45 +1,45 @@
-//! Writes the log of bytes; one for each disk.
+//! Writes the data log of one disk.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use fsdyno_record::{Bytes, Nanos};
 
-use super::{BLOCK, EVENT, FUA, HEADER, MAGIC, RAW, UNTIMED, VERSION, What, blocks};
+use super::{BLOCK, EVENT, EventKind, FUA, HEADER, MAGIC, RAW, UNTIMED, VERSION, blocks};
 use crate::disk::Request;
 use crate::store::Memory;
 
-/// The writing end.
+/// The writer of a data log.
 pub struct Writer<M> {
     memory: M,
-    /// One past the last byte that may be written.
+    /// End of the writable bytes.
     limit: u64,
     end: u64,
     events: u64,
-    answered: u64,
+    completed: u64,
     lost: u64,
     write: Write,
 }
 
-/// A write of which bytes are coming.
+/// A write in progress.
 #[derive(Clone, Copy, Default)]
 struct Write {
-    /// The disk's byte that comes next.
+    /// The next byte's offset on the disk.
     next: u64,
-    /// Where the table's entry of its block lies.
+    /// Offset of the table entry of its block.
     entry: u64,
-    /// Where its bytes go.
+    /// Offset of its bytes in the region.
     to: u64,
-    /// Whether there was room for it.
+    /// True if the write fits.
     fits: bool,
 }
 
 impl<M: Memory> Writer<M> {
-    /// An empty log of a disk of `capacity` in the first `size` bytes of a region.
+    /// Creates an empty log of a disk of `capacity` in the first `size` bytes of a region.
     pub fn create(memory: M, size: u64, capacity: Bytes) -> Writer<M> {
         let limit = size.min(memory.size());
         let write = Write::default();
         let mut writer =
-            Writer { memory, limit, end: HEADER, events: 0, answered: 0, lost: 0, write };
+            Writer { memory, limit, end: HEADER, events: 0, completed: 0, lost: 0, write };
         if limit >= HEADER {
             put(writer.memory.slice(0, 16), [MAGIC, VERSION]);
             put(writer.memory.slice(48, 8), [capacity.0]);
@@ -48,8 +48,8 @@ impl<M: Memory> Writer<M> {
         writer
     }
 
-    /// The bytes of a write begin to come: `length` of them, for the disk's byte `offset` on.
-    pub fn begin(&mut self, offset: u64, length: u64) {
+    /// Begins a write of `length` bytes at `offset` on the disk.
+    pub fn begin_write(&mut self, offset: u64, length: u64) {
         let entry = self.end + EVENT;
         let table = (blocks(offset, length) * 2).next_multiple_of(8);
         let to = entry + table;
@@ -57,8 +57,8 @@ impl<M: Memory> Writer<M> {
         self.write = Write { next: offset, entry, to, fits };
     }
 
-    /// The next bytes of it.
-    pub fn bytes(&mut self, mut bytes: &[u8]) {
+    /// Adds the next bytes of the write.
+    pub fn add_bytes(&mut self, mut bytes: &[u8]) {
         if !self.write.fits {
             return;
         }
@@ -70,7 +70,7 @@ impl<M: Memory> Writer<M> {
         }
     }
 
-    /// Bytes of one block. A block that comes in several parts is raw from its first that is.
+    /// Adds bytes of one block. A block in several parts is raw from its first raw part on.
     fn part(&mut self, part: &[u8]) {
         let Write { next, entry, to, .. } = self.write;
         let ends = next + part.len() as u64;
@@ -90,58 +90,64 @@ impl<M: Memory> Writer<M> {
         }
     }
 
-    /// All of it came; it counts from now on.
-    pub fn whole(&mut self, at: Nanos, request: &Request, untimed: bool) -> u32 {
+    /// Ends a write and adds its event; returns the event's number, from 1.
+    pub fn end_write(&mut self, at: Nanos, request: &Request, untimed: bool) -> u32 {
         if !self.write.fits {
             self.lose();
             return 0;
         }
         let follows = self.write.to.next_multiple_of(8) - self.end - EVENT;
-        self.event(at, What::Write, request, untimed, follows)
+        self.event(at, EventKind::Write, request, untimed, follows)
     }
 
-    /// Something came that has no bytes: a flush, a trim; its number, from 1.
-    pub fn came(&mut self, at: Nanos, what: What, request: &Request, untimed: bool) -> u32 {
-        self.event(at, what, request, untimed, 0)
+    /// Adds a request without bytes, a flush or a trim; returns its event's number, from 1.
+    pub fn add_request(
+        &mut self,
+        at: Nanos,
+        kind: EventKind,
+        request: &Request,
+        untimed: bool,
+    ) -> u32 {
+        self.event(at, kind, request, untimed, 0)
     }
 
-    /// Sectors are on the medium.
-    pub fn landed(&mut self, at: Nanos, first: u64, count: u64) {
+    /// Adds the persisting of sectors.
+    pub fn add_persisted(&mut self, at: Nanos, first: u64, count: u64) {
         let mut from = first;
         while from < first + count {
             let take = (first + count - from).min(u32::MAX.into());
-            self.event(at, What::Land, &range(from, take as u32), false, 0);
+            self.event(at, EventKind::Persist, &range(from, take as u32), false, 0);
             from += take;
         }
     }
 
-    /// All sectors are.
-    pub fn landed_all(&mut self, at: Nanos) {
-        self.event(at, What::LandAll, &range(0, 0), true, 0);
+    /// Adds the persisting of all sectors.
+    pub fn add_all_persisted(&mut self, at: Nanos) {
+        self.event(at, EventKind::PersistAll, &range(0, 0), true, 0);
     }
 
-    /// A request was answered: that of event number `of`, from 1; 0 for one that changes nothing.
-    pub fn answered(&mut self, at: Nanos, request: &Request, untimed: bool, of: u32) {
-        self.answered += 1;
-        self.event(at, What::Answer, request, untimed, of.into());
+    /// Adds the reply to the request of event number `of`, from 1; 0 for a request without an event.
+    pub fn add_reply(&mut self, at: Nanos, request: &Request, untimed: bool, of: u32) {
+        self.completed += 1;
+        self.event(at, EventKind::Reply, request, untimed, of.into());
     }
 
-    fn event(&mut self, at: Nanos, what: What, of: &Request, untimed: bool, last: u64) -> u32 {
+    fn event(&mut self, at: Nanos, kind: EventKind, of: &Request, untimed: bool, last: u64) -> u32 {
         if self.lost > 0 || self.end + EVENT > self.limit {
             self.lose();
             return 0;
         }
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
         let flags = bit(of.fua, FUA) | bit(untimed, UNTIMED);
-        let second = u64::from(of.sectors) | ((what as u64) << 32) | (u64::from(flags) << 40);
+        let second = u64::from(of.sectors) | ((kind as u64) << 32) | (u64::from(flags) << 40);
         put(self.memory.slice(self.end, EVENT as usize), [at.0, second, of.sector, last]);
-        self.end += EVENT + if what == What::Write { last } else { 0 };
+        self.end += EVENT + if kind == EventKind::Write { last } else { 0 };
         self.events += 1;
         self.commit();
         self.events as u32
     }
 
-    /// What finds no room is counted, and nothing comes after it: a log with a hole is none.
+    /// Counts a lost event; nothing is added after it, since a log with a hole is useless.
     fn lose(&mut self) {
         self.lost += 1;
         if self.limit >= HEADER {
@@ -149,10 +155,10 @@ impl<M: Memory> Writer<M> {
         }
     }
 
-    /// The count is written after the event, so a guest that is cut leaves whole events only.
+    /// Writes the count after the event, so a guest that is cut leaves only complete events.
     fn commit(&mut self) {
         compiler_fence(Ordering::SeqCst);
-        let words = [self.end, self.events, self.answered, self.lost];
+        let words = [self.end, self.events, self.completed, self.lost];
         put(self.memory.slice(16, 32), words);
         compiler_fence(Ordering::SeqCst);
     }
@@ -162,7 +168,7 @@ fn range(sector: u64, sectors: u32) -> Request {
     Request { id: 0, action: crate::Action::Write, sector, sectors, fua: false }
 }
 
-/// The byte that fills all of a part; none at the first that differs.
+/// The byte that fills a whole part, if any.
 fn repeated(part: &[u8]) -> Option<u8> {
     let (byte, rest) = part.split_first()?;
     (*rest == part[..rest.len()]).then_some(*byte)

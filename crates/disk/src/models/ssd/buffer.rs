@@ -1,53 +1,53 @@
-//! The drive's write buffer in DRAM: pages on their way to flash, in order of arrival.
+//! The drive's write buffer in DRAM: pages to be written to flash, in order of arrival.
 
 use std::collections::VecDeque;
 
 /// Sectors of a page, one bit each.
 pub const PAGE: u64 = 8;
 
-/// A place of the buffer.
+/// A slot of the buffer.
 pub type Slot = u16;
 const NONE: Slot = Slot::MAX;
 
-/// Most places of a buffer.
-pub const MOST_SLOTS: usize = NONE as usize;
+/// Maximum number of slots.
+pub const MAX_SLOTS: usize = NONE as usize;
 
 /// A page in the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     page: u64,
-    /// Its place in the order of arrival.
+    /// Its number in order of arrival.
     order: u64,
-    /// Sectors of it that are here.
+    /// Buffered sectors of the page.
     here: u8,
-    /// Sectors whose writer has been told that they are written.
-    told: u8,
-    /// A die is being given it; newer data of the page take another place.
+    /// Sectors whose writes are acknowledged.
+    acknowledged: u8,
+    /// True while a die programs it; newer data of the page take another slot.
     leaving: bool,
-    /// The next place whose page has the same hash.
+    /// The next slot whose page has the same hash.
     next: Slot,
 }
 
-/// The buffer.
+/// The write buffer.
 #[derive(Debug)]
 pub struct Buffer {
     entries: Vec<Entry>,
     free: Vec<Slot>,
-    /// First place of each hash.
+    /// First slot of each hash.
     heads: Vec<Slot>,
-    /// Those that no die has been given, in order of arrival.
+    /// Slots not yet given to a die, in order of arrival.
     waiting: VecDeque<Slot>,
-    /// Kept for writes that are under way.
+    /// Pages reserved for writes on the link.
     reserved: usize,
     arrivals: u64,
-    /// Sectors that are told to be written, and are only here.
-    told: u64,
+    /// Acknowledged sectors that are only here.
+    acknowledged: u64,
 }
 
 impl Buffer {
     /// An empty buffer of `slots` pages.
     pub fn new(slots: usize) -> Buffer {
-        let slots = slots.clamp(1, MOST_SLOTS);
+        let slots = slots.clamp(1, MAX_SLOTS);
         Buffer {
             entries: vec![Entry::default(); slots],
             free: (0..slots as Slot).rev().collect(),
@@ -55,12 +55,12 @@ impl Buffer {
             waiting: VecDeque::with_capacity(slots),
             reserved: 0,
             arrivals: 0,
-            told: 0,
+            acknowledged: 0,
         }
     }
 
-    /// Keeps room for a write of `pages`; false if there is none. A write beyond the whole buffer gets
-    /// all of it.
+    /// Reserves space for a write of `pages`; returns false if there is none. A write larger than the buffer
+    /// gets all of it.
     pub fn reserve(&mut self, pages: usize) -> bool {
         let right = self.reserved + pages.min(self.entries.len()) <= self.free.len();
         if right {
@@ -69,9 +69,9 @@ impl Buffer {
         right
     }
 
-    /// A write of the sectors from `first` to before `end`, for which room was kept, has arrived. It
-    /// is `told` if its writer is not made to wait until it is on flash.
-    pub fn insert(&mut self, first: u64, end: u64, told: bool) {
+    /// Inserts a write of the sectors from `first` to before `end`, for which space is reserved. It
+    /// is `acknowledged` if it completes before it is on flash.
+    pub fn insert(&mut self, first: u64, end: u64, acknowledged: bool) {
         let pages = end.div_ceil(PAGE) - first / PAGE;
         self.reserved = self.reserved.saturating_sub((pages as usize).min(self.entries.len()));
         for page in first / PAGE..end.div_ceil(PAGE) {
@@ -87,14 +87,14 @@ impl Buffer {
                 };
             let entry = &mut self.entries[usize::from(slot)];
             entry.here |= mask;
-            if told {
-                self.told += u64::from((mask & !entry.told).count_ones());
-                entry.told |= mask;
+            if acknowledged {
+                self.acknowledged += u64::from((mask & !entry.acknowledged).count_ones());
+                entry.acknowledged |= mask;
             }
         }
     }
 
-    /// Whether all sectors from `first` to before `end` are here.
+    /// Returns true if all sectors from `first` to before `end` are buffered.
     pub fn hit(&self, first: u64, end: u64) -> bool {
         !self.is_empty()
             && (first / PAGE..end.div_ceil(PAGE)).all(|page| {
@@ -104,7 +104,7 @@ impl Buffer {
             })
     }
 
-    /// Drops what waits of the pages from `first` to before `end`.
+    /// Drops the waiting pages from `first` to before `end`.
     pub fn drop_pages(&mut self, first: u64, end: u64) {
         for at in (0..self.waiting.len()).rev() {
             let slot = self.waiting[at];
@@ -115,22 +115,22 @@ impl Buffer {
         }
     }
 
-    /// Whether it holds nothing at all.
+    /// Returns true if the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.free.len() == self.entries.len()
     }
 
-    /// Pages that no die has been given.
+    /// Number of pages not yet given to a die.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// When the page came that has waited longest, in the order of arrival.
+    /// Arrival number of the page that has waited longest.
     pub fn oldest_waiting(&self) -> Option<u64> {
         self.waiting.front().map(|slot| self.entries[usize::from(*slot)].order)
     }
 
-    /// Gives the next page to a die.
+    /// Takes the next page for a die.
     pub fn take(&mut self) -> Option<(Slot, u64)> {
         let slot = self.waiting.pop_front()?;
         let entry = &mut self.entries[usize::from(slot)];
@@ -138,7 +138,7 @@ impl Buffer {
         Some((slot, entry.page))
     }
 
-    /// The place in the order of arrival of what is in `slot`.
+    /// Arrival number of the page in `slot`.
     pub fn order(&self, slot: Slot) -> u64 {
         self.entries[usize::from(slot)].order
     }
@@ -148,16 +148,16 @@ impl Buffer {
         self.arrivals
     }
 
-    /// The page in `slot` is on flash: gives it and its sectors, and frees the place.
+    /// Frees a slot whose page is on flash; returns the page and its sectors.
     pub fn finish(&mut self, slot: Slot) -> (u64, u8) {
         let entry = self.entries[usize::from(slot)];
         self.release(slot);
         (entry.page, entry.here)
     }
 
-    /// Sectors that a power cut would lose though their writers were told.
+    /// Acknowledged sectors that a power cut would lose.
     pub fn volatile(&self) -> u64 {
-        self.told
+        self.acknowledged
     }
 
     fn bucket(&self, page: u64) -> usize {
@@ -190,7 +190,7 @@ impl Buffer {
 
     fn release(&mut self, slot: Slot) {
         let entry = self.entries[usize::from(slot)];
-        self.told -= u64::from(entry.told.count_ones());
+        self.acknowledged -= u64::from(entry.acknowledged.count_ones());
         let bucket = self.bucket(entry.page);
         let mut at = self.heads[bucket];
         if at == slot {
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_again_before_it_leaves_takes_no_second_place() {
+    fn a_page_rewritten_before_it_leaves_takes_no_second_slot() {
         let mut buffer = Buffer::new(4);
         assert!(buffer.reserve(2));
         buffer.insert(4, 12, true);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_bounded_and_pages_of_one_hash_are_kept_apart() {
+    fn space_is_bounded_and_pages_of_one_hash_are_distinguished() {
         let mut buffer = Buffer::new(4);
         assert!(buffer.reserve(3) && !buffer.reserve(2) && buffer.reserve(1));
         (0..4).for_each(|page| buffer.insert(page * 8, page * 8 + 8, true));

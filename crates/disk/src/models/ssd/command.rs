@@ -1,4 +1,4 @@
-//! A command in the drive: where it is, and how long its steps take.
+//! A command in the drive: its stage, and the times of its steps.
 
 use super::buffer::PAGE;
 use super::dies::PageRead;
@@ -9,28 +9,28 @@ use crate::model::Ssd;
 /// A drive's times, in ns and kB/s.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// A read, a flush or a TRIM on the link, besides its data.
+    /// Link time of a read, a flush or a TRIM in addition to its data.
     pub read_command: u64,
-    /// A write on the link, besides its data.
+    /// Link time of a write in addition to its data.
     pub write_command: u64,
-    /// A read, besides, while the drive serves others.
+    /// Additional latency of a read, during which the drive serves others.
     pub read_latency: u64,
-    /// A write or a flush, besides, while the drive serves others.
+    /// Additional latency of a write or a flush, during which the drive serves others.
     pub write_latency: u64,
-    /// Data on their way out.
+    /// Rate of read data.
     pub read_rate: u64,
-    /// Data on their way in.
+    /// Rate of write data.
     pub write_rate: u64,
-    /// A TRIM, besides.
+    /// Additional time of a TRIM.
     pub trim: u64,
-    /// How long a page waits at most for others to fill a program.
+    /// Maximum wait of a page for others to fill a program.
     pub destage: u64,
-    /// One program.
+    /// Time of a program.
     pub program: u64,
 }
 
 impl Times {
-    /// The times of a disk's file.
+    /// The times of a disk profile.
     pub fn new(ssd: &Ssd) -> Times {
         Times {
             read_command: ssd.read_command_ns,
@@ -45,7 +45,7 @@ impl Times {
         }
     }
 
-    /// Time that a command takes of the link in the stage that it is in.
+    /// Link time of a command in its current stage.
     pub fn on_link(&self, command: &Command) -> u64 {
         match (command.request.action, command.stage) {
             (Action::Read, Stage::Leaving) => command.bytes() * 1_000_000 / self.read_rate,
@@ -57,47 +57,47 @@ impl Times {
     }
 }
 
-/// Where a command is.
+/// The stage of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It waits for room in the buffer.
-    Room,
-    /// It waits for the link or is on it, on its way in.
+    /// It waits for space in the buffer.
+    NeedsSpace,
+    /// It waits for the link or arrives over it.
     Arriving,
-    /// Dies read so many pages for it, the last not before so long.
+    /// Dies still read `pages` pages for it, the last not before `ready`.
     Reading { pages: u32, ready: u64 },
     /// Its data wait for the link.
     Leaving,
     /// It waits until all pages up to this arrival are on flash.
     Settling { arrival: u64 },
-    /// It waits for the record, which is not done before so long.
+    /// It waits for the record, which is not complete before `ready`.
     Recording { ready: u64 },
-    /// It is through, and is answered after the drive's latency.
-    Ripening,
+    /// Its completion time is known.
+    Completing,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// As it was submitted.
+    /// The submitted request.
     pub request: Request,
-    /// Where it is.
+    /// Its stage.
     pub stage: Stage,
-    /// A read that the buffer serves.
+    /// True for a read that the buffer serves.
     pub hit: bool,
 }
 
 impl Command {
-    /// Its first sector, and one past the last.
+    /// The first sector, and one past the last.
     pub fn range(&self) -> (u64, u64) {
         (self.request.sector, self.request.sector + u64::from(self.request.sectors))
     }
 
-    /// Its bytes.
+    /// Size in bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.request.sectors) * SECTOR
     }
 
-    /// Pages of the translation layer that it touches.
+    /// Number of pages of the translation layer that it touches.
     pub fn pages(&self) -> usize {
         let (first, end) = self.range();
         (end.div_ceil(PAGE) - first / PAGE) as usize

@@ -1,12 +1,12 @@
 //! The translation layer: a log over superblocks (one erase block of every die), page mapping,
 //! greedy garbage collection.
 //!
-//! A superblock is known by how many of its pages hold data. A page that the trial wrote is known
-//! exactly, until collection moves it; of what was moved and of what was there before, the map
-//! knows that it is somewhere, and when such a page is overwritten the superblock that it is missing
-//! from is drawn by lot, in proportion to how many such pages each holds. For writes at random that
-//! is exact in distribution (all such pages are alike); where the moved pages are not alike, hot and
-//! cold ones mix, and the write amplification comes out a little high.
+//! A superblock is represented by its number of pages that hold data. A page that the trial wrote is tracked
+//! exactly, until collection moves it; for moved pages and those from before the trial, the map
+//! knows only that they exist, and when such a page is overwritten the superblock that loses it
+//! is drawn at random, in proportion to the number of such pages in each. For random writes that
+//! is exact in distribution (all such pages are equivalent); if moved pages differ, hot and
+//! cold ones mix, and the write amplification is slightly too high.
 //!
 //! Greedy: the superblock with the fewest pages of data is collected. Source of the model and its
 //! limit: Bux and Iliadis, "Performance of greedy garbage collection in flash-based solid-state
@@ -20,28 +20,28 @@ use fsdyno_record::seed::SplitMix64;
 
 use super::map::{CHUNK, EMPTY, FIRST_WRITING, MOVED, Map, PREFILLED, SOMEWHERE, State};
 
-/// Superblocks that are kept erased; collection begins below it.
+/// Number of erased superblocks in reserve; collection starts below it.
 pub const RESERVE: usize = 2;
 
-/// No superblock.
+/// Marks no superblock.
 const NONE: u16 = u16::MAX;
 
-/// Draws before the superblock of a page is looked for in order.
+/// Maximum draws before the superblock of a page is searched in order.
 const TRIES: u32 = 32;
 
-/// One erase block of every die. Counts are of pages that hold data.
+/// One erase block of every die. Counts are those of pages that hold data.
 #[derive(Clone, Copy, Debug, Default)]
 struct Superblock {
-    /// Written by the trial, here.
+    /// Pages written here by the trial.
     young: u32,
-    /// Written by the trial, and moved here.
+    /// Pages written by the trial and moved here.
     moved: u32,
-    /// From before the trial.
+    /// Pages from before the trial.
     prefilled: u32,
-    /// It is full, and can be collected.
+    /// True if it is full and can be collected.
     closed: bool,
-    /// The number of its last writing.
-    writing: State,
+    /// The generation of its last use.
+    generation: State,
 }
 
 impl Superblock {
@@ -60,29 +60,29 @@ pub struct Ftl {
     /// Pages of a superblock.
     size: u32,
     superblocks: Vec<Superblock>,
-    /// Erased ones, the longest erased first.
+    /// Erased superblocks, the longest erased first.
     free: VecDeque<u16>,
     open: u16,
-    /// Pages of the open one that are written.
+    /// Written pages of the open superblock.
     used: u32,
     map: Map,
-    /// Which superblock holds each writing; a superblock gets a new number each time it is opened.
+    /// The superblock of each generation; a superblock gets a new generation each time it is opened.
     holder: Vec<u16>,
-    last_writing: State,
+    last_generation: State,
     moved: u64,
     prefilled: u64,
-    lots: SplitMix64,
-    /// Pages written for the host, and by collection.
+    draws: SplitMix64,
+    /// Pages written for the host, and pages moved by collection.
     host_pages: u64,
     moved_pages: u64,
-    /// Superblocks opened, each after an erasure.
+    /// Number of superblocks opened, each after an erasure.
     opened: u64,
 }
 
 impl Ftl {
-    /// A drive of `pages` pages of 4 KiB before the host and `superblocks` of `size` pages behind
-    /// them, `filled` percent full, as random overwriting leaves it. An empty one is wholly erased.
-    pub fn new(pages: u64, superblocks: usize, size: u32, filled: u64, lots: SplitMix64) -> Ftl {
+    /// A drive of `pages` host pages of 4 KiB on `superblocks` of `size` pages,
+    /// `filled` percent full, in the state after random overwriting. An empty drive is completely erased.
+    pub fn new(pages: u64, superblocks: usize, size: u32, filled: u64, draws: SplitMix64) -> Ftl {
         let map = Map::new(pages, filled);
         let prefilled = map.prefilled();
         let mut ftl = Ftl {
@@ -93,10 +93,10 @@ impl Ftl {
             used: 0,
             map,
             holder: vec![NONE; usize::from(State::MAX) + 1],
-            last_writing: FIRST_WRITING - 1,
+            last_generation: FIRST_WRITING - 1,
             moved: 0,
             prefilled,
-            lots,
+            draws,
             host_pages: 0,
             moved_pages: 0,
             opened: 0,
@@ -109,7 +109,7 @@ impl Ftl {
         ftl.prefilled = ftl.superblocks.iter().map(|one| u64::from(one.prefilled)).sum();
         ftl.free.extend((full..superblocks).map(|at| at as u16));
         ftl.open_next();
-        // A full drive has just collected, as after every superblock that it opens.
+        // A full drive starts just after a collection, as after every superblock that it opens.
         while ftl.free.len() < RESERVE && ftl.collect() {}
         ftl
     }
@@ -121,8 +121,8 @@ impl Ftl {
             self.open_next();
             while self.free.len() < RESERVE && self.collect() {}
         }
-        let writing = self.superblocks[usize::from(self.open)].writing;
-        let (old, remembered) = self.map.replace(page, writing, &mut self.lots);
+        let generation = self.superblocks[usize::from(self.open)].generation;
+        let (old, remembered) = self.map.replace(page, generation, &mut self.draws);
         self.drop_pages(old, 1);
         let open = &mut self.superblocks[usize::from(self.open)];
         if remembered {
@@ -135,7 +135,7 @@ impl Ftl {
         self.host_pages += 1;
     }
 
-    /// Forgets pages from `first` to before `end`.
+    /// Discards pages from `first` to before `end`.
     pub fn trim(&mut self, first: u64, end: u64) {
         let mut page = first;
         while page < end {
@@ -145,68 +145,68 @@ impl Ftl {
                 self.map = map;
                 page += CHUNK;
             } else {
-                let (old, _) = self.map.replace(page, EMPTY, &mut self.lots);
+                let (old, _) = self.map.replace(page, EMPTY, &mut self.draws);
                 self.drop_pages(old, 1);
                 page += 1;
             }
         }
     }
 
-    /// Pages that the host can write before the next superblock is opened.
-    pub fn room(&self) -> u32 {
+    /// Number of pages that the host can write before the next superblock is opened.
+    pub fn writable_pages(&self) -> u32 {
         self.size - self.used
     }
 
-    /// Pages written for the host so far.
+    /// Number of pages written for the host.
     #[cfg(test)]
     pub fn host_pages(&self) -> u64 {
         self.host_pages
     }
 
-    /// Pages that collection has moved so far.
+    /// Number of pages moved by collection.
     pub fn moved_pages(&self) -> u64 {
         self.moved_pages
     }
 
-    /// Superblocks opened so far.
+    /// Number of superblocks opened.
     pub fn opened(&self) -> u64 {
         self.opened
     }
 
-    /// Pages that hold data.
+    /// Number of pages that hold data.
     #[cfg(test)]
     pub fn valid(&self) -> u64 {
         self.superblocks.iter().map(|superblock| u64::from(superblock.valid())).sum()
     }
 
     fn open_next(&mut self) {
-        // Never empty: what is spare is more than the reserve, and collection gives one back before it
+        // Never empty: there are more spare superblocks than the reserve, and collection releases one before it
         // takes one.
         let Some(next) = self.free.pop_front() else { return };
-        let writing = self.new_writing();
+        let generation = self.new_generation();
         let superblock = &mut self.superblocks[usize::from(next)];
-        *superblock = Superblock { writing, ..Superblock::default() };
-        self.holder[usize::from(writing)] = next;
+        *superblock = Superblock { generation, ..Superblock::default() };
+        self.holder[usize::from(generation)] = next;
         (self.open, self.used) = (next, 0);
         self.opened += 1;
     }
 
-    fn new_writing(&mut self) -> State {
+    fn new_generation(&mut self) -> State {
         loop {
-            if self.last_writing == State::MAX {
-                // All numbers were used: pages of writings that are over become plain moved ones.
+            if self.last_generation == State::MAX {
+                // All numbers are used: pages of ended generations become moved ones.
                 let holder = &self.holder;
-                self.map.forget(|writing| holder[usize::from(writing)] == NONE);
-                self.last_writing = FIRST_WRITING - 1;
+                self.map.forget(|generation| holder[usize::from(generation)] == NONE);
+                self.last_generation = FIRST_WRITING - 1;
             }
-            self.last_writing += 1;
-            if self.holder[usize::from(self.last_writing)] == NONE {
-                return self.last_writing;
+            self.last_generation += 1;
+            if self.holder[usize::from(self.last_generation)] == NONE {
+                return self.last_generation;
             }
         }
     }
 
-    /// Collects the superblock with the fewest pages of data; false if none would give room.
+    /// Collects the superblock with the fewest pages of data; returns false if none would free space.
     fn collect(&mut self) -> bool {
         let closed = self.superblocks.iter().enumerate().filter(|(_, one)| one.closed);
         let Some((at, victim)) = closed.min_by_key(|(_, one)| one.valid()) else { return false };
@@ -214,8 +214,8 @@ impl Ftl {
         if victim.valid() == self.size {
             return false;
         }
-        if victim.writing >= FIRST_WRITING {
-            self.holder[usize::from(victim.writing)] = NONE;
+        if victim.generation >= FIRST_WRITING {
+            self.holder[usize::from(victim.generation)] = NONE;
         }
         self.superblocks[at] = Superblock::default();
         self.free.push_back(at as u16);
@@ -229,7 +229,7 @@ impl Ftl {
                     self.superblocks[usize::from(self.open)].closed = true;
                     self.open_next();
                 }
-                let now = left.min(self.room());
+                let now = left.min(self.writable_pages());
                 *self.superblocks[usize::from(self.open)].of(kind) += now;
                 self.used += now;
                 left -= now;
@@ -249,17 +249,19 @@ impl Ftl {
         let kind = match state {
             EMPTY => return,
             PREFILLED => PREFILLED,
-            SOMEWHERE if self.lots.below(self.moved + self.prefilled) < self.prefilled => PREFILLED,
-            // A writing that is over is one of these too.
+            SOMEWHERE if self.draws.below(self.moved + self.prefilled) < self.prefilled => {
+                PREFILLED
+            }
+            // An ended generation is one of these too.
             _ => MOVED,
         };
-        // Draws of one kind may have used up pages of the other; no page is counted on when it is gone.
+        // Draws of one kind may have used up pages of the other; a missing page is not counted.
         let left = self.drop_drawn(kind, pages);
         self.drop_drawn(if kind == PREFILLED { MOVED } else { PREFILLED }, left);
     }
 
-    /// Takes `pages` pages of one kind from superblocks drawn in proportion to what they hold, up to
-    /// 16 from one. Gives how many more there should have been.
+    /// Removes `pages` pages of one kind from superblocks drawn in proportion to their number, up to
+    /// 16 from each. Returns the number that could not be removed.
     fn drop_drawn(&mut self, kind: State, pages: u64) -> u64 {
         let all = if kind == PREFILLED { &mut self.prefilled } else { &mut self.moved };
         let mut left = pages.min(*all);
@@ -270,9 +272,9 @@ impl Ftl {
         }
         let count = self.superblocks.len();
         let mut tries = 0;
-        let mut at = self.lots.below(count as u64) as usize;
+        let mut at = self.draws.below(count as u64) as usize;
         while left > 0 {
-            let lot = self.lots.below(u64::from(self.size)) as u32;
+            let lot = self.draws.below(u64::from(self.size)) as u32;
             let held = self.superblocks[at].of(kind);
             if lot < *held || (tries >= TRIES && *held > 0) {
                 let taken = (*held).min(16).min(left as u32);
@@ -282,7 +284,7 @@ impl Ftl {
             }
             tries += 1;
             at = if tries < TRIES {
-                self.lots.below(count as u64) as usize
+                self.draws.below(count as u64) as usize
             } else {
                 (at + 1) % count
             };
@@ -291,15 +293,15 @@ impl Ftl {
     }
 }
 
-/// Pages of data in each of `superblocks` superblocks, the youngest first, that hold `pages` in all.
+/// Pages of data in each of `superblocks` superblocks, the youngest first, that hold `pages` in total.
 ///
-/// Under random writes a page outlives each further superblock with the same chance, so the numbers
+/// Under random writes a page survives each further superblock with the same probability, so the numbers
 /// fall by the same ratio from one superblock to the next older one, from `size` on: the steady state
 /// of the sources above. The ratio, in units of 2^-32, is found by bisection.
 fn ages(pages: u64, superblocks: usize, size: u32) -> impl Iterator<Item = u32> {
     let falling = move |ratio: u64| {
         let next = move |valid: &u64| Some(((u128::from(*valid) * u128::from(ratio)) >> 32) as u64);
-        // 20 more bits, so that what a ratio near one takes away is not lost.
+        // 20 more bits of precision for a ratio near one.
         std::iter::successors(Some(u64::from(size) << 20), next)
             .take(superblocks)
             .map(|valid| (valid >> 20) as u32)

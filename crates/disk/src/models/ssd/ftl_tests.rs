@@ -1,4 +1,4 @@
-//! The translation layer against a plain one that knows where every page lies, and against theory.
+//! Tests the translation layer against a reference that tracks every page, and against theory.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ fn layer(pages: u64, superblocks: usize, filled: u64) -> Ftl {
     Ftl::new(pages, superblocks, SIZE, filled, SplitMix64::new(7))
 }
 
-/// Write amplification of `writes` writes at random over all pages.
+/// Write amplification of `writes` random writes over all pages.
 fn amplification(ftl: &mut Ftl, pages: u64, writes: u64, seed: u64) -> f64 {
     let (host, moved) = (ftl.host_pages(), ftl.moved_pages());
     let mut draws = SplitMix64::new(seed);
@@ -20,9 +20,9 @@ fn amplification(ftl: &mut Ftl, pages: u64, writes: u64, seed: u64) -> f64 {
     (host + moved) as f64 / host as f64
 }
 
-/// A layer that knows where every page lies: greedy collection, the same reserve, no limits.
-struct Plain {
-    place: HashMap<u64, usize>,
+/// A reference layer that tracks every page: greedy collection, the same reserve, no limits.
+struct Reference {
+    location: HashMap<u64, usize>,
     blocks: Vec<Vec<u64>>,
     valid: Vec<u32>,
     free: Vec<usize>,
@@ -31,11 +31,11 @@ struct Plain {
     moved: u64,
 }
 
-impl Plain {
-    fn new(superblocks: usize) -> Plain {
+impl Reference {
+    fn new(superblocks: usize) -> Reference {
         let free = (1..superblocks).rev().collect();
         let (blocks, valid) = (vec![Vec::new(); superblocks], vec![0; superblocks]);
-        Plain { place: HashMap::new(), blocks, valid, free, open: 0, host: 0, moved: 0 }
+        Reference { location: HashMap::new(), blocks, valid, free, open: 0, host: 0, moved: 0 }
     }
 
     fn put(&mut self, page: u64) {
@@ -45,11 +45,11 @@ impl Plain {
         self.forget(page);
         self.blocks[self.open].push(page);
         self.valid[self.open] += 1;
-        self.place.insert(page, self.open);
+        self.location.insert(page, self.open);
     }
 
     fn forget(&mut self, page: u64) {
-        if let Some(old) = self.place.remove(&page) {
+        if let Some(old) = self.location.remove(&page) {
             self.valid[old] -= 1;
         }
     }
@@ -62,7 +62,7 @@ impl Plain {
             let victim = closed.min_by_key(|at| self.valid[*at]).unwrap();
             let pages = std::mem::take(&mut self.blocks[victim]);
             let alive: Vec<u64> =
-                pages.into_iter().filter(|page| self.place.get(page) == Some(&victim)).collect();
+                pages.into_iter().filter(|page| self.location.get(page) == Some(&victim)).collect();
             // A page can lie there twice; it is alive once.
             let alive: std::collections::BTreeSet<u64> = alive.into_iter().collect();
             assert_eq!(alive.len() as u32, self.valid[victim]);
@@ -82,7 +82,7 @@ fn a_new_drive_filled_in_order_writes_every_page_once() {
 }
 
 #[test]
-fn random_writes_are_amplified_as_theory_says() {
+fn random_writes_are_amplified_as_in_theory() {
     // Flash to data 1.3: 2.36 by Xiang and Kurkoski's formula, 2.35 by their simulation.
     let pages = 130 * u64::from(SIZE);
     let mut ftl = layer(pages, 169 + RESERVE, 0);
@@ -93,7 +93,7 @@ fn random_writes_are_amplified_as_theory_says() {
 }
 
 #[test]
-fn a_prefilled_drive_begins_in_the_state_that_random_writes_lead_to() {
+fn a_prefilled_drive_starts_in_the_steady_state_of_random_writes() {
     let pages = 128 * 1024;
     let mut ftl = layer(pages, 1332, 100);
     assert_eq!(ftl.valid(), pages);
@@ -104,8 +104,8 @@ fn a_prefilled_drive_begins_in_the_state_that_random_writes_lead_to() {
 }
 
 #[test]
-fn a_drive_that_the_map_cannot_follow_is_amplified_alike() {
-    // Twice as many chunks as the map has places, each hit at once.
+fn a_drive_beyond_the_map_has_the_same_amplification() {
+    // Twice as many chunks as the map holds, each hit at once.
     let pages = 28 * 1024 * CHUNK;
     let mut ftl = Ftl::new(pages, 1230, 12_800, 100, SplitMix64::new(7));
     let all = ftl.valid();
@@ -117,7 +117,7 @@ fn a_drive_that_the_map_cannot_follow_is_amplified_alike() {
 }
 
 #[test]
-fn amplification_rises_with_what_is_on_the_drive_and_falls_when_it_is_trimmed() {
+fn amplification_rises_with_the_fill_of_the_drive_and_falls_after_a_trim() {
     let pages = 64 * 1024;
     let at =
         |filled| amplification(&mut layer(pages, 600, filled), pages * filled / 100, pages / 4, 1);
@@ -131,7 +131,7 @@ fn amplification_rises_with_what_is_on_the_drive_and_falls_when_it_is_trimmed() 
 }
 
 #[test]
-fn numbers_of_writings_run_out_and_pages_are_still_counted_once() {
+fn pages_are_counted_once_after_the_generations_run_out() {
     // Small superblocks, so that 65,000 are opened soon.
     let mut ftl = Ftl::new(512, 160, 4, 0, SplitMix64::new(7));
     let mut draws = SplitMix64::new(3);
@@ -146,14 +146,14 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(12) })]
 
     #[test]
-    fn a_layer_that_knows_every_page_moves_as_many(
+    fn a_layer_that_tracks_every_page_moves_as_many(
         spare in 8usize..40, hot in 20u64..=100, share in 20u64..=100, seed in any::<u64>(),
         trimmed in 0u64..40,
     ) {
         // `share` percent of the writes go to the first `hot` percent of the pages.
         let pages = 100 * u64::from(SIZE);
         let superblocks = 100 + RESERVE + spare;
-        let (mut ours, mut plain) = (layer(pages, superblocks, 0), Plain::new(superblocks));
+        let (mut ours, mut plain) = (layer(pages, superblocks, 0), Reference::new(superblocks));
         for page in 0..pages {
             ours.write(page);
             plain.write(page);
@@ -168,7 +168,7 @@ proptest! {
             ours.write(page);
             plain.write(page);
         }
-        prop_assert_eq!(ours.valid(), plain.place.len() as u64);
+        prop_assert_eq!(ours.valid(), plain.location.len() as u64);
         prop_assert_eq!(ours.host_pages(), plain.host);
         let (ours, plain) = (
             (ours.host_pages() + ours.moved_pages()) as f64 / ours.host_pages() as f64,

@@ -1,34 +1,34 @@
-//! Where each page of a drive lies, in a bounded arena: exact for what a trial touches, a count for
+//! The state of each page of a drive, in bounded memory: exact for the pages that a trial touches, a count for
 //! the rest.
 //!
 //! The whole map of a 1 TB drive would take 500 MB of the guest's memory. A trial touches a small
-//! part of it, in neighbourhoods, so the drive is cut into chunks of 2 MiB: one that was never
-//! touched, or was trimmed as a whole, is one word; one that was touched has a word for each of its
-//! pages. When the arena is used up, a chunk keeps only how many of its pages hold data, and which
-//! of them a write meets is drawn by lot.
+//! part of it, with locality, so the drive is divided into chunks of 2 MiB: a chunk that was never
+//! touched, or was trimmed completely, is one word; a touched chunk has a word for each of its
+//! pages. When the arena is full, a chunk stores only its number of pages that hold data, and
+//! a draw decides which of them a write hits.
 
 use fsdyno_record::seed::SplitMix64;
 
 /// Pages of a chunk.
 pub const CHUNK: u64 = 512;
 
-/// Chunks that are known page by page: 28 GiB of the drive, 14 MiB of memory.
+/// Number of chunks tracked page by page: 28 GiB of the drive, 14 MiB of memory.
 const ARENA: usize = 14 << 10;
 
-/// What is known of a page: one of these, or the number of the writing it went with.
+/// The state of a page: one of these, or the generation in which it was written.
 pub type State = u16;
-/// It holds nothing.
+/// It holds no data.
 pub const EMPTY: State = 0;
-/// It has held data since before the trial.
+/// It holds data from before the trial.
 pub const PREFILLED: State = 1;
-/// It holds data of the trial that were moved since.
+/// It holds moved data of the trial.
 pub const MOVED: State = 2;
-/// It holds data that the map has no room to follow.
+/// It holds data that the map cannot track.
 pub const SOMEWHERE: State = 3;
-/// The first number of a writing.
+/// The first generation.
 pub const FIRST_WRITING: State = 4;
 
-/// Chunk entries: EMPTY and PREFILLED hold for a whole chunk; then come places in the arena; from
+/// Chunk entries: EMPTY and PREFILLED apply to a whole chunk; then come indexes into the arena; from
 /// here on, counts of pages.
 const COUNTED: u16 = u16::MAX - CHUNK as u16;
 const FIRST_PLACE: u16 = 2;
@@ -38,12 +38,12 @@ const FIRST_PLACE: u16 = 2;
 pub struct Map {
     chunks: Vec<u16>,
     arena: Vec<[State; CHUNK as usize]>,
-    /// Places of the arena that are free.
+    /// Free entries of the arena.
     free: Vec<u16>,
 }
 
 impl Map {
-    /// The map of `pages` pages, of which `filled` percent hold data, evenly spread by chunks.
+    /// A map of `pages` pages, of which `filled` percent hold data, evenly distributed by chunk.
     pub fn new(pages: u64, filled: u64) -> Map {
         let count = pages.div_ceil(CHUNK);
         let is_filled = |chunk: u64| chunk * filled / 100 != (chunk + 1) * filled / 100;
@@ -56,14 +56,14 @@ impl Map {
         }
     }
 
-    /// Pages that hold data from before the trial, while nothing has been written yet.
+    /// Number of pages that hold data from before the trial, before the first write.
     pub fn prefilled(&self) -> u64 {
         self.chunks.iter().filter(|chunk| **chunk == PREFILLED).count() as u64 * CHUNK
     }
 
-    /// Puts `state` in the place of what is known of `page`. Gives what was known, and whether the
-    /// map will remember the new state.
-    pub fn replace(&mut self, page: u64, state: State, lots: &mut SplitMix64) -> (State, bool) {
+    /// Replaces the state of `page`. Returns the old state, and true if the
+    /// map tracks the new one.
+    pub fn replace(&mut self, page: u64, state: State, draws: &mut SplitMix64) -> (State, bool) {
         let (at, within) = ((page / CHUNK) as usize, (page % CHUNK) as usize);
         let Some(entry) = self.chunks.get_mut(at) else { return (EMPTY, false) };
         if *entry < FIRST_PLACE {
@@ -82,7 +82,7 @@ impl Map {
             return (std::mem::replace(known, state), true);
         }
         let full = u64::from(*entry - COUNTED);
-        let hit = lots.below(CHUNK) < full;
+        let hit = draws.below(CHUNK) < full;
         match (hit, state) {
             (true, EMPTY) => *entry -= 1,
             (false, EMPTY) | (true, _) => {}
@@ -91,7 +91,7 @@ impl Map {
         (if hit { SOMEWHERE } else { EMPTY }, false)
     }
 
-    /// Empties a whole chunk, telling of each state how many pages had it.
+    /// Empties a whole chunk, and reports the number of pages for each state.
     pub fn clear(&mut self, chunk: u64, mut gone: impl FnMut(State, u64)) {
         let Some(entry) = self.chunks.get_mut(chunk as usize) else { return };
         match *entry {
@@ -100,7 +100,7 @@ impl Map {
             counted if counted >= COUNTED => gone(SOMEWHERE, u64::from(counted - COUNTED)),
             place => {
                 let place = place - FIRST_PLACE;
-                // Neighbours were mostly written together: one call for each run of them.
+                // Adjacent pages were mostly written together: one call for each run of them.
                 self.arena[usize::from(place)]
                     .chunk_by(|a, b| a == b)
                     .filter(|run| run[0] != EMPTY)
@@ -111,7 +111,7 @@ impl Map {
         *entry = EMPTY;
     }
 
-    /// Calls every page of a writing that `is_over` by the name of what was moved.
+    /// Marks every page of a generation that `is_over` as moved.
     pub fn forget(&mut self, is_over: impl Fn(State) -> bool) {
         for state in self.arena.iter_mut().flatten() {
             if *state >= FIRST_WRITING && is_over(*state) {
@@ -126,24 +126,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_is_found_until_its_chunk_is_cleared() {
-        let (mut map, mut lots) = (Map::new(4 * CHUNK, 50), SplitMix64::new(1));
+    fn a_state_is_found_until_its_chunk_is_cleared() {
+        let (mut map, mut draws) = (Map::new(4 * CHUNK, 50), SplitMix64::new(1));
         assert_eq!(map.prefilled(), 2 * CHUNK);
-        assert_eq!(map.replace(CHUNK + 3, 9, &mut lots), (PREFILLED, true));
-        assert_eq!(map.replace(CHUNK + 3, 10, &mut lots), (9, true));
-        assert_eq!(map.replace(3, 7, &mut lots), (EMPTY, true));
+        assert_eq!(map.replace(CHUNK + 3, 9, &mut draws), (PREFILLED, true));
+        assert_eq!(map.replace(CHUNK + 3, 10, &mut draws), (9, true));
+        assert_eq!(map.replace(3, 7, &mut draws), (EMPTY, true));
         let mut gone = Vec::new();
         map.clear(1, |state, pages| gone.push((state, pages)));
         assert_eq!(gone, [(PREFILLED, 3), (10, 1), (PREFILLED, CHUNK - 4)]);
-        assert_eq!(map.replace(CHUNK + 3, 9, &mut lots), (EMPTY, true));
+        assert_eq!(map.replace(CHUNK + 3, 9, &mut draws), (EMPTY, true));
     }
 
     #[test]
-    fn beyond_the_arena_a_chunk_knows_how_full_it_is() {
+    fn beyond_the_arena_a_chunk_stores_its_number_of_pages() {
         let chunks = ARENA as u64 + 1;
-        let (mut map, mut lots) = (Map::new(chunks * CHUNK, 0), SplitMix64::new(1));
-        (0..chunks - 1).for_each(|chunk| assert!(map.replace(chunk * CHUNK, 9, &mut lots).1));
-        let mut write = |map: &mut Map| map.replace((chunks - 1) * CHUNK, 9, &mut lots);
+        let (mut map, mut draws) = (Map::new(chunks * CHUNK, 0), SplitMix64::new(1));
+        (0..chunks - 1).for_each(|chunk| assert!(map.replace(chunk * CHUNK, 9, &mut draws).1));
+        let mut write = |map: &mut Map| map.replace((chunks - 1) * CHUNK, 9, &mut draws);
         assert_eq!(write(&mut map), (EMPTY, false));
         let mut full = 1;
         for _ in 0..20_000 {
