@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 
 use fsdyno_disk::SECTOR;
-use fsdyno_disk::log::data::{DataLog, Event, What};
-use fsdyno_disk::store::{Memory, Store, StoreError, To};
+use fsdyno_disk::log::data::{DataLog, Event, EventKind};
+use fsdyno_disk::store::{Destination, Memory, Store, StoreError};
 use fsdyno_record::seed::{SplitMix64, stream};
 
 use crate::atomic_unit::AtomicUnit;
@@ -108,7 +108,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
         for block in std::mem::take(&mut self.changed) {
             let mut bytes = [0; BLOCK as usize];
             read(&mut self.medium, block * BLOCK, &mut bytes);
-            work.write_bytes(To::Medium, block * BLOCK, &bytes)?;
+            work.write_bytes(Destination::Medium, block * BLOCK, &bytes)?;
         }
         self.write_survivors(cut, work)
     }
@@ -117,12 +117,12 @@ impl<M: Memory, N: Memory> Builder<M, N> {
     fn replay_until(&mut self, until: usize) -> Result<(), Full> {
         while self.at < until.min(self.log.events().len()) {
             let event = self.log.events()[self.at];
-            match event.what {
-                What::Write if event.untimed => {
+            match event.kind {
+                EventKind::Write if event.untimed => {
                     self.discard(event.sector, event.end());
                     self.write(self.at, &[(event.sector, event.end())])?;
                 }
-                What::Write => {
+                EventKind::Write => {
                     let parts = vec![(event.sector, event.end())];
                     self.held += event.end() - event.sector;
                     self.cached.push(CachedWrite { event: self.at, parts });
@@ -130,12 +130,12 @@ impl<M: Memory, N: Memory> Builder<M, N> {
                         self.evict_excess()?;
                     }
                 }
-                What::Land if self.disk == DiskFault::Honest => {
+                EventKind::Persist if self.disk == DiskFault::Honest => {
                     self.persist(event.sector, event.end())?
                 }
-                What::LandAll => self.persist(0, u64::MAX)?,
-                What::Trim => self.trim(&event),
-                What::Land | What::Flush | What::Answer => {}
+                EventKind::PersistAll => self.persist(0, u64::MAX)?,
+                EventKind::Trim => self.trim(&event),
+                EventKind::Persist | EventKind::Flush | EventKind::Reply => {}
             }
             self.at += 1;
         }
@@ -253,8 +253,8 @@ impl<M: Memory, N: Memory> Builder<M, N> {
     /// Returns all writes since the last flush that was answered, and a random half of the older ones.
     fn reordered(&self, cut: &Cut) -> Vec<(usize, Vec<SectorRange>)> {
         let events = self.log.events();
-        let answered = events[..self.at].iter().rev().find_map(|event| match event.what {
-            What::Answer => event.of.filter(|of| events[*of as usize].what == What::Flush),
+        let answered = events[..self.at].iter().rev().find_map(|event| match event.kind {
+            EventKind::Reply => event.of.filter(|of| events[*of as usize].kind == EventKind::Flush),
             _ => None,
         });
         let before = answered.map_or(0, |flush| flush as usize);
@@ -283,7 +283,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
         let mut whole = vec![0; 2 * half as usize];
         read(work, from * SECTOR, &mut whole);
         whole[half as usize..].copy_from_slice(&old);
-        work.write_bytes(To::Medium, from * SECTOR, &whole)
+        work.write_bytes(Destination::Medium, from * SECTOR, &whole)
     }
 }
 
@@ -353,7 +353,7 @@ fn copy_parts<M: Memory, N: Memory>(
                 ((from * SECTOR).max(at), (to * SECTOR).min(at + bytes.len() as u64));
             if first < end && done.is_ok() {
                 let part = &bytes[(first - at) as usize..(end - at) as usize];
-                done = store.write_bytes(To::Medium, first, part);
+                done = store.write_bytes(Destination::Medium, first, part);
             }
         }
     });

@@ -1,7 +1,7 @@
 //! Replays the ops of a trial from their generators in the order in which they returned.
 
 use fsdyno_record::Nanos;
-use fsdyno_record::acks::{Acks, What};
+use fsdyno_record::acks::{Acks, PhaseEventKind};
 use fsdyno_workload::{Call, Expect, Op, OpSource, Share, Workload};
 
 use crate::guarantee::Guarantee;
@@ -17,8 +17,8 @@ pub struct Replay<'a> {
     /// The phase being replayed.
     phase: usize,
     ranks: Vec<Rank<'a>>,
-    /// Number of marks replayed.
-    marks: usize,
+    /// Number of phase events replayed.
+    events_read: usize,
 }
 
 struct Rank<'a> {
@@ -38,31 +38,33 @@ impl<'a> Replay<'a> {
         acks: &'a Acks,
     ) -> Replay<'a> {
         let (tree, ranks) = (Tree::new(guarantee.names), Vec::new());
-        Replay { work, threads, guarantee, acks, tree, phase: 0, ranks, marks: 0 }
+        Replay { work, threads, guarantee, acks, tree, phase: 0, ranks, events_read: 0 }
     }
 
     /// Returns the tree after everything that returned before `time`, with what the ops in flight may have done.
     /// `time` must not go back.
     pub fn tree_at(&mut self, time: Nanos) -> Tree {
         loop {
-            let mark = self.acks.marks.get(self.marks).filter(|mark| mark.at < time);
+            let event = self.acks.events.get(self.events_read).filter(|event| event.at < time);
             let next = self.ranks.iter().enumerate().filter_map(|(at, rank)| {
                 let times = self.acks.returned.get(self.phase)?.get(at)?;
                 Some((*times.get(rank.next?)?, at))
             });
             let next = next.min().filter(|(at, _)| *at < time);
-            match (next, mark) {
-                (Some((at, rank)), mark) if mark.is_none_or(|mark| at <= mark.at) => {
+            match (next, event) {
+                (Some((at, rank)), event) if event.is_none_or(|event| at <= event.at) => {
                     self.op(rank, at);
                 }
-                (_, Some(mark)) => {
-                    match mark.what {
-                        What::Begin => self.begin(mark.phase, mark.at),
-                        What::Returned => {}
-                        What::Synced if self.guarantee.whole => self.tree.settle_all(mark.at),
-                        What::Synced => {}
+                (_, Some(event)) => {
+                    match event.kind {
+                        PhaseEventKind::Begin => self.begin(event.phase, event.at),
+                        PhaseEventKind::Returned => {}
+                        PhaseEventKind::Synced if self.guarantee.whole => {
+                            self.tree.settle_all(event.at)
+                        }
+                        PhaseEventKind::Synced => {}
                     }
-                    self.marks += 1;
+                    self.events_read += 1;
                 }
                 _ => break,
             }
@@ -130,8 +132,9 @@ pub fn acknowledged(
             }
         }
     }
-    let synced = acks.marks.iter().filter(|mark| guarantee.whole && mark.what == What::Synced);
-    times.extend(synced.map(|mark| mark.at));
+    let synced =
+        acks.events.iter().filter(|event| guarantee.whole && event.kind == PhaseEventKind::Synced);
+    times.extend(synced.map(|event| event.at));
     times.sort_unstable();
     times
 }

@@ -129,7 +129,7 @@ fn a_deadlock_of_threads_is_an_error_and_not_a_hang() {
     let script = Script(vec![vec![after(1, 1, stat("."))], vec![after(0, 1, stat("."))]]);
     let failure = failure(run_script(&script, folder.path()));
     assert!(matches!(failure.cause, Cause::Never(_)), "{failure}");
-    assert!(failure.to_string().contains("which never comes, after 0 ops"), "{failure}");
+    assert!(failure.to_string().contains("which can never return, after 0 ops"), "{failure}");
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn an_expanded_op_stops_after_its_current_call() {
 fn an_error_at_the_start_is_named_and_has_a_hint() {
     let open = |errno| std::io::Error::from_raw_os_error(errno);
     let error = PhaseError::Start("reopen it", open(libc::EMFILE));
-    assert_eq!(error.to_string(), "open it again: Too many open files (EMFILE)");
+    assert_eq!(error.to_string(), "reopen it: Too many open files (EMFILE)");
     assert!(error.hint().unwrap().contains("limit of open files"));
     let error = PhaseError::Start("io_uring", std::io::Error::other("none here"));
     assert_eq!((error.to_string().as_str(), error.hint()), ("io_uring: none here", None));

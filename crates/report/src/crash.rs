@@ -3,7 +3,7 @@
 use fsdyno_crash::{CutOutcome, DiskFault, Row};
 use fsdyno_filesystem::durability;
 use fsdyno_record::Nanos;
-use fsdyno_record::naming::{Names, Subject};
+use fsdyno_record::naming::{RowNames, Subject};
 use fsdyno_record::trial::Conditions;
 use fsdyno_stats::validity::Flag;
 use unicode_width::UnicodeWidthStr;
@@ -133,7 +133,7 @@ pub fn table(rows: &[Row], format: Format, style: Style) -> Option<String> {
 /// The rows with unique names: equal labels, as from two results, get the conditions in which they differ. Unsafe rows
 /// are last.
 pub fn with_unique_names(rows: &[Row]) -> Vec<Row> {
-    let names = Names::of(rows.iter().map(subject));
+    let names = RowNames::of(rows.iter().map(subject));
     let mut new: Vec<Row> = Vec::new();
     for row in rows {
         let namesakes = || rows.iter().filter(|other| other.label == row.label);

@@ -1,7 +1,7 @@
 //! Curves: the growth of a phase's time with the number of files, on each file system.
 
 use fsdyno_record::Trial;
-use fsdyno_record::naming::Names;
+use fsdyno_record::naming::RowNames;
 use fsdyno_stats::Summary;
 use fsdyno_stats::growth::{self, Growth};
 use fsdyno_stats::validity::Flag;
@@ -120,7 +120,7 @@ pub fn words(growth: &Growth) -> String {
 
 /// The curves of these trials, in their order.
 pub fn curves<'a>(trials: &'a [Trial]) -> Vec<Curve<'a>> {
-    let at = |here: &[&'a Trial], names: &Names| view::sections_named(here, names, None.into());
+    let at = |here: &[&'a Trial], names: &RowNames| view::sections_named(here, names, None.into());
     let of_each = each_point(trials, at);
     of_each.into_iter().flat_map(|(sizes, sections)| assemble(&sizes, sections)).collect()
 }
@@ -129,8 +129,9 @@ pub fn curves<'a>(trials: &'a [Trial]) -> Vec<Curve<'a>> {
 /// p-values are not adjusted yet.
 pub fn points<'a>(trials: &'a [Trial], basis: Basis<'_>) -> Vec<Section<'a>> {
     let measure = Some(Measure::Returned);
-    let at =
-        |here: &[&'a Trial], names: &Names| view::unadjusted_sections(here, names, basis, measure);
+    let at = |here: &[&'a Trial], names: &RowNames| {
+        view::unadjusted_sections(here, names, basis, measure)
+    };
     let mut points = Vec::new();
     for (sizes, sections) in each_point(trials, at) {
         for (size, sections) in sizes.iter().zip(sections) {
@@ -148,7 +149,7 @@ type Points<'a> = (Vec<u64>, Vec<Vec<Section<'a>>>);
 
 fn each_point<'a>(
     trials: &'a [Trial],
-    at: impl Fn(&[&'a Trial], &Names) -> Vec<Section<'a>>,
+    at: impl Fn(&[&'a Trial], &RowNames) -> Vec<Section<'a>>,
 ) -> Vec<Points<'a>> {
     let of = |trial: &'a Trial, key: &str| trial.plan.workload.params.get(key).map(String::as_str);
     let files = |trial: &'a Trial| of(trial, FILES).and_then(|n| n.parse::<u64>().ok());
@@ -169,7 +170,7 @@ fn each_point<'a>(
         sizes.sort_unstable();
         sizes.dedup();
         // A row has one name at every point, whichever of its neighbours failed there.
-        let names = Names::of(mine.iter().copied());
+        let names = RowNames::of(mine.iter().copied());
         let at = |size: &u64| {
             let here = mine.iter().copied().filter(|trial| files(trial) == Some(*size));
             at(&view::distinct(here), &names)

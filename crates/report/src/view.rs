@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::naming::{Names, Subject};
+use fsdyno_record::naming::{RowNames, Subject};
 use fsdyno_record::trial::{OpStats, Outcome, Phase};
 use fsdyno_record::{OpKind, Repeats, Trial};
 use fsdyno_stats::compare::Comparison;
@@ -173,13 +173,13 @@ pub fn sections_of<'a, 'b>(
     basis: impl Into<Basis<'b>>,
 ) -> Vec<Section<'a>> {
     let trials = distinct(trials);
-    sections_named(&trials, &Names::of(trials.iter().copied()), basis.into())
+    sections_named(&trials, &RowNames::of(trials.iter().copied()), basis.into())
 }
 
 /// The sections of distinct trials, with the rows' names among a larger set of trials.
 pub fn sections_named<'a>(
     trials: &[&'a Trial],
-    rows: &Names,
+    rows: &RowNames,
     basis: Basis<'_>,
 ) -> Vec<Section<'a>> {
     let mut sections = unadjusted_sections(trials, rows, basis, None);
@@ -191,11 +191,11 @@ pub fn sections_named<'a>(
 /// comparisons.
 pub fn unadjusted_sections<'a>(
     trials: &[&'a Trial],
-    rows: &Names,
+    rows: &RowNames,
     basis: Basis<'_>,
     measure: Option<Measure>,
 ) -> Vec<Section<'a>> {
-    let names = Names::of(trials.iter().copied());
+    let names = RowNames::of(trials.iter().copied());
     let workloads: Vec<String> =
         trials.iter().map(|trial| clean(&names.workload(*trial))).collect();
     let mut groups: Vec<(String, &str, Runs<'_>)> = Vec::new();
@@ -349,7 +349,7 @@ struct Group<'a> {
 }
 
 /// The trials of each row, grouped by name.
-fn by_name<'a>(trials: Runs<'a>, names: &Names) -> Vec<Group<'a>> {
+fn by_name<'a>(trials: Runs<'a>, names: &RowNames) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for (trial, phase) in trials {
         let variant = clean(&names.variant(trial));
@@ -449,7 +449,7 @@ fn histogram(stats: &OpStats) -> Histogram {
 pub fn labs(trials: &[Trial]) -> Vec<(&str, Vec<String>)> {
     // The identity is displayed next to the name, and need not be in it.
     let row = |trial| Subject { lab_id: None, ..Subject::from(trial) };
-    let names = Names::of(trials.iter().filter(|trial| trial.lab_id.is_some()).map(row));
+    let names = RowNames::of(trials.iter().filter(|trial| trial.lab_id.is_some()).map(row));
     let mut labs: Vec<(&str, Vec<String>)> = Vec::new();
     for trial in trials {
         let Some(id) = trial.lab_id.as_deref() else { continue };

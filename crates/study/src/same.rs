@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::Plan;
-use fsdyno_record::naming::Names;
+use fsdyno_record::naming::RowNames;
 use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::trial::Trial;
 use fsdyno_venue::{Venue, fingerprint};
@@ -55,7 +55,7 @@ pub fn others<'a>(
         cells.iter().any(same)
     };
     let plans = cells.iter().map(|cell| &cell.plan);
-    let names = Names::of(plans.chain(stored.clone().map(|trial| &trial.plan)));
+    let names = RowNames::of(plans.chain(stored.clone().map(|trial| &trial.plan)));
     let others: Vec<&Plan> =
         stored.map(|trial| &trial.plan).filter(|plan| !is_requested(plan)).collect();
     let name = |plan: &&Plan| format!("{} on {}", names.workload(*plan), names.row(*plan));

@@ -59,7 +59,7 @@ pub fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String>
         };
         if !same {
             let describe = |rule: Option<&Repeats>| match rule {
-                Some(rule) => format!("{} --seed {}", rule.typed(), rule.first_seed),
+                Some(rule) => format!("{} --seed {}", rule.arguments(), rule.first_seed),
                 None => "a fixed number of repeats (--repeat)".to_string(),
             };
             return Err(format!(

@@ -163,7 +163,7 @@ fn runs<'a>(cell: &Cell<'a>, phase: &str) -> Vec<Run<'a>> {
     let mut known = BTreeSet::new();
     let run = |trial: &'a Trial| {
         let found = trial.measured.phases.iter().find(|found| found.name == phase)?;
-        (!trial.repeats_exactly() || known.insert(trial.seed)).then_some((trial, found))
+        (!trial.is_bit_identical() || known.insert(trial.seed)).then_some((trial, found))
     };
     cell.good().filter_map(run).collect()
 }

@@ -82,7 +82,7 @@ type Line = (Vec<String>, (String, Vec<String>));
 pub fn commands(rows: &[Row]) -> String {
     let mut commands: Vec<Line> = Vec::new();
     for row in rows.iter().filter(|row| !row.tried.is_empty()) {
-        let spec = row.plan.file_system_typed().unwrap_or_else(|| row.plan.label.clone());
+        let spec = row.plan.filesystem_request().unwrap_or_else(|| row.plan.label.clone());
         let (file_system, choices) = (option("fs", &spec), choices(row));
         match commands.iter_mut().find(|(_, known)| *known == choices) {
             Some((file_systems, _)) if file_systems.contains(&file_system) => {}
@@ -106,11 +106,11 @@ fn choices(row: &Row) -> (String, Vec<String>) {
     words.extend(set.map(|set| option("set", &set)));
     words.extend(plan.disk_name().map(|disk| option("disk", disk)));
     if let Some(lab) = plan.lab() {
-        words.push(option("kernel", lab.kernel_typed()));
+        words.push(option("kernel", lab.kernel_request()));
         words.push(option("ram", &bytes(lab.ram)));
         words.extend(lab.size.map(|size| option("size", &bytes(size))));
         words.extend(lab.cacheable.map(|size| option("cacheable", &bytes(size))));
-        words.extend((!lab.cpu.is_usual()).then(|| option("cpu", &lab.cpu.to_string())));
+        words.extend((!lab.cpu.is_default()).then(|| option("cpu", &lab.cpu.to_string())));
         words.extend(lab.scheduler.iter().map(|name| option("scheduler", name)));
     }
     words.extend(period(row).map(|period| option("period", &period)));
