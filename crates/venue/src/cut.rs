@@ -6,7 +6,7 @@ use std::path::Path;
 
 use fsdyno_crash::image::Builder;
 use fsdyno_crash::request::RecoveryRequest;
-use fsdyno_disk::log::data::{Event, What};
+use fsdyno_disk::log::data::{Event, EventKind};
 use fsdyno_disk::partition;
 use fsdyno_disk::store::{Memory, Store, View};
 use fsdyno_record::mailbox::Progress;
@@ -86,7 +86,7 @@ impl LabVenue {
         let log = logged.bytes()?;
         let blocks = |event: &Event| (event.end().div_ceil(8) - event.sector / 8) * 4096;
         // At worst each block is in a page of its own.
-        let writes = log.events().iter().filter(|event| event.what == What::Write);
+        let writes = log.events().iter().filter(|event| event.kind == EventKind::Write);
         let space = TABLES + 2 * writes.map(blocks).sum::<u64>();
         let store = || {
             Store::create(vec![0; space as usize], spec.capacity)

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fsdyno_record::mount_table::{self, MountLine, unescaped};
+use fsdyno_record::mount_table::{self, MountLine, unescape};
 use rustix::fs::{major, minor};
 
 use super::drive::{Drive, KernelPart, node_of, read_attribute};
@@ -114,7 +114,7 @@ fn mounts_in(table: &str, all: &[UsedDevice]) -> Vec<(String, String)> {
 fn swap(all: &[UsedDevice]) -> Vec<Reason> {
     let table = fs::read_to_string("/proc/swaps").unwrap_or_default();
     let paths = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
-    let used = paths.filter_map(|path| find_by_path(all, Path::new(&unescaped(path))));
+    let used = paths.filter_map(|path| find_by_path(all, Path::new(&unescape(path))));
     used.map(|used| Reason::Swap { part: used.name.clone() }).collect()
 }
 
