@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_media::block::InspectedDrive;
-use fsdyno_record::naming::Names;
+use fsdyno_record::naming::RowNames;
 use fsdyno_record::plan::{IssuerPlan, MediumPlan, RaidPlan};
 use fsdyno_record::{OpKind, Plan};
 use fsdyno_report::{Format, counted};
@@ -83,7 +83,7 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
             text.push_str(&format!("   {step}\n"));
         }
     }
-    let names = Names::of(cells.iter().map(|cell| &cell.plan));
+    let names = RowNames::of(cells.iter().map(|cell| &cell.plan));
     for (at, cell) in cells.iter().enumerate() {
         let plan = &cell.plan;
         let shown = |argv: &[String]| {
@@ -205,7 +205,7 @@ fn place(plan: &Plan) -> String {
             parts.push(format!("kernel {}", lab.kernel));
             parts.extend((!lab.boot.is_cold()).then(|| "from a snapshot of a booted guest".into()));
             parts.extend(
-                (!lab.cpu.is_usual())
+                (!lab.cpu.is_default())
                     .then(|| format!("CPU of {} instructions per nanosecond", lab.cpu)),
             );
             parts.extend(

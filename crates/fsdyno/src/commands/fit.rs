@@ -133,7 +133,7 @@ fn rotates(drive: &mut dyn Drive, still: bool, facts: &Facts) -> io::Result<bool
     if still || facts.rpm.is_some() {
         return Ok(!still);
     }
-    let took = fit::first_look(drive)?;
+    let took = fit::mean_read_time(drive)?;
     if took < HALF_REVOLUTION {
         say(&format!(
             "fsdyno: random reads take {took} on average, so this is fitted as a solid-state drive; for a \

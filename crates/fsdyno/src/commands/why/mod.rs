@@ -38,7 +38,7 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
     let all = trials.iter().chain(others.iter().flatten());
     let explainer = Explainer::new(all, &why.kernels, &stop)?;
     // Names distinguish the trials of both results: by kernel, disk or parameter.
-    let names = naming::Names::of(trials.iter().chain(others.iter().flatten()));
+    let names = naming::RowNames::of(trials.iter().chain(others.iter().flatten()));
     let mut explained: BTreeMap<(bool, usize), Explained> = BTreeMap::new();
     let mut written = BTreeSet::new();
     let mut one = |(at, other): (usize, Option<usize>)| -> Result<(), Failure> {
