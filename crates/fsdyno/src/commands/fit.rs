@@ -282,7 +282,7 @@ mod tests {
         let (_, found): (String, DiskSpec) = catalog::find(out.to_str().unwrap()).unwrap();
         assert_eq!(found, fitted.spec);
         assert!(text.starts_with("# Fitted by `fsdyno fit`, in a test"), "{text}");
-        assert!(text.contains("32 in flight: ") && text.contains(" foretold ("), "{text}");
+        assert!(text.contains("32 in flight: ") && text.contains(" predicted ("), "{text}");
         // A second fit replaces it; other files are kept.
         check_out(&out).unwrap();
         write(&out, &text).unwrap();
