@@ -9,20 +9,17 @@ use std::path::{Path, PathBuf};
 /// Words and clauses left per crate (`docs` is README.md and docs/*.md), for those that have any: a number can only shrink.
 /// Clauses count if they are more than [`LIMIT`] of a crate's doc comments. The failing test prints the new table.
 const LEFT: &[(&str, usize, usize)] = &[
-    ("agent", 154, 135),
-    ("crash", 7, 0),
-    ("disk", 182, 181),
-    ("docs", 8, 0),
-    ("engine", 76, 99),
-    ("ext2dir", 15, 39),
+    ("agent", 145, 135),
+    ("crash", 4, 0),
+    ("disk", 3, 0),
+    ("docs", 6, 0),
+    ("ext2dir", 1, 0),
     ("filesystem", 2, 0),
-    ("fsdyno", 1, 0),
     ("lab", 2, 0),
-    ("record", 63, 167),
+    ("record", 5, 0),
     ("report", 39, 0),
     ("stats", 2, 0),
     ("study", 22, 0),
-    ("venue", 1, 0),
     ("why", 1, 0),
     ("workload", 20, 0),
 ];
