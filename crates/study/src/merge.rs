@@ -442,7 +442,8 @@ fn series_of<'a>(trial: &Trial, known: &OverTime<'a>) -> Result<Option<&'a Serie
 /// Returns the first difference between two records, except for facts of the host, with both values.
 fn first_difference(a: &Trial, b: &Trial) -> Option<String> {
     let value = |trial: &Trial| {
-        let trial = Trial { host: Default::default(), ..trial.clone() };
+        // The row depends on the other trials of a folder.
+        let trial = Trial { host: Default::default(), row: None, ..trial.clone() };
         serde_json::to_value(trial).unwrap_or_default()
     };
     let (path, one, other) = parts(&value(a), &value(b))?;

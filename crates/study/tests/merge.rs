@@ -139,7 +139,9 @@ impl Cluster {
     }
 
     fn whole(&self) -> Vec<Trial> {
-        self.slots().iter().map(|slot| trial(&self.cells, slot)).collect()
+        let row = |slot: &Slot| u32::try_from(slot.cell).ok();
+        let trial = |slot: &Slot| Trial { row: row(slot), ..trial(&self.cells, slot) };
+        self.slots().iter().map(trial).collect()
     }
 }
 

@@ -218,7 +218,7 @@ fn io_uring_is_for_the_host_and_null_for_both() {
     let text = matrix(&issued(2, "io_uring:4096"), &host).unwrap_err().to_string();
     assert!(text.contains("8192 ops in flight"), "{text}");
     let in_lab = Question { filesystems: vec!["ext4".into()], ..issued(1, "io_uring:4") };
-    assert!(refusal(&in_lab, lab()).contains("not proven"));
+    assert!(refusal(&in_lab, lab()).contains("the lab does not run io_uring"));
     let null = Question { issuer: IssuerPlan::Null, ..ask(&["dirops"], &["ext4"]) };
     assert_eq!(matrix(&null, &Place::Lab(lab())).unwrap()[0].plan.issuer, IssuerPlan::Null);
     assert!(matrix(&issued(1, "null"), &host).is_ok());
