@@ -210,7 +210,7 @@ fn errors_in_a_file_are_reported_with_their_position_before_any_work() {
             "more_than = 1.0",
             "more_than = \"1.0\"",
             "41:13",
-            "'more_than' is a text; it has to be a number",
+            "'more_than' is a text; it must be a number",
         ),
     ] {
         assert_eq!(STUDY.matches(from).count().min(1), 1, "{from}");
