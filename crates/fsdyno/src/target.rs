@@ -67,6 +67,9 @@ pub fn cells(requests: &[TargetRequest]) -> Result<Vec<Cell>, Failure> {
     for TargetRequest { question, place } in requests {
         cells.extend(matrix(question, place)?);
     }
+    for (row, cell) in (0..).zip(&mut cells) {
+        cell.row = row;
+    }
     Ok(cells)
 }
 

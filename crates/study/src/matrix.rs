@@ -44,6 +44,7 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
                 hash: String::new(),
             };
             cells.push(Cell {
+                row: u32::try_from(cells.len()).unwrap_or(u32::MAX),
                 deadline: question.deadline,
                 plan: plan.sealed(),
                 needs: work.needs,

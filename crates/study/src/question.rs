@@ -172,6 +172,8 @@ pub const USUAL_JOURNAL: Bytes = Bytes(256 << 20);
 /// One plan, and the facts about it that are known without running it.
 #[derive(Clone, Debug)]
 pub struct Cell {
+    /// Number of its row in the table of the whole experiment, from 0.
+    pub row: u32,
     /// The plan.
     pub plan: Plan,
     /// Requirements of the workload on its file system.

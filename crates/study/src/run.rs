@@ -1,6 +1,6 @@
 //! Runs a schedule in a venue: several trials in parallel, each stored as it ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -225,16 +225,17 @@ fn row_of(plan: &Plan) -> (String, String) {
     (plan.hash.clone(), plan.label.clone())
 }
 
-/// Returns the rows of all cells: those named by earlier commands keep theirs, the others follow in the order of
-/// this command.
+/// Returns the rows of all cells: those of earlier commands keep theirs, and the others have the one of their experiment,
+/// or the next free one where another has that.
 fn rows(cells: &[Cell], stored: &[Trial]) -> Rows {
     let known = stored.iter().filter_map(|trial| Some((row_of(&trial.plan), trial.row?)));
     let mut rows: Rows = known.collect();
-    let mut next = rows.values().max().map_or(0, |last| last + 1);
+    let mut taken: BTreeSet<u32> = rows.values().copied().collect();
     for cell in cells {
         rows.entry(row_of(&cell.plan)).or_insert_with(|| {
-            next += 1;
-            next - 1
+            let free = (cell.row..).find(|row| !taken.contains(row)).unwrap_or(cell.row);
+            taken.insert(free);
+            free
         });
     }
     rows

@@ -116,7 +116,7 @@ mod tests {
         let mut plan = trial(1, Outcome::Ok).plan;
         plan.label = label.into();
         let (needs, phases) = Default::default();
-        Cell { plan, needs, phases, skip: None, deadline: Nanos(1) }
+        Cell { row: 0, plan, needs, phases, skip: None, deadline: Nanos(1) }
     }
 
     fn of(label: &str, seed: u64, durable: Option<u64>) -> Trial {

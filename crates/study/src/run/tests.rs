@@ -66,7 +66,14 @@ fn cells() -> Vec<Cell> {
                 hash: String::new(),
             };
             let (needs, phases) = (Default::default(), Vec::new());
-            Cell { plan: plan.sealed(), needs, phases, skip: None, deadline: USUAL_DEADLINE }
+            Cell {
+                row: 0,
+                plan: plan.sealed(),
+                needs,
+                phases,
+                skip: None,
+                deadline: USUAL_DEADLINE,
+            }
         })
         .into()
 }
