@@ -425,7 +425,7 @@ fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
     // What is kept is read, and never gone on with or written over.
     for (words, says) in [
         ("study ./my.toml --out kept", "is an archive (report --archive), which is read-only"),
-        ("report out --archive kept", "'kept' is not empty; give --archive a new folder"),
+        ("report out --archive kept", "'kept' is not empty; give a new folder with --archive"),
         ("report out --archive out/x/y", "'out/x/y' lies in the study's own folder 'out'"),
         ("report out/then/curve --archive other", "--archive is for the folder of a study"),
     ] {
@@ -473,9 +473,9 @@ fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
     let legs = legs.map(|(run, variant)| (run.to_string(), variant.to_string()));
     assert_eq!((of("rows"), of("exponents")), (legs.to_vec(), legs[..2].to_vec()));
     let table = shown("--format csv");
-    assert!(table.lines().next().unwrap().ends_with(",run,as,period,cacheable"), "{table}");
+    assert!(table.lines().next().unwrap().ends_with(",run,as,period,cacheable,unsafe"), "{table}");
     for (run, variant) in &legs {
-        assert!(table.contains(&format!(",{run},{variant},,\n")), "{table}");
+        assert!(table.contains(&format!(",{run},{variant},,,\n")), "{table}");
     }
     std::fs::remove_dir_all(path.join("out/today")).unwrap();
     let text = shown("");
