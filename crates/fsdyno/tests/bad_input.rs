@@ -307,7 +307,7 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("--raid", "10x99", "RAID 10 takes 2 to 8 disks, not 99"),
     ("--raid", "5x3:64Q", "5x3:64Q"),
     ("--raid", "5x3:5K", "5x3:5K"),
-    ("--cpu", "0", "it is a power of two in instructions a nanosecond, from 1/64 to 8"),
+    ("--cpu", "0", "it must be a power of two in instructions per nanosecond, from 1/64 to 8"),
     ("--cpu", "3", "from 1/64 to 8"),
     ("--cpu", "1/3", "from 1/64 to 8"),
     ("--cpu", "1/128", "from 1/64 to 8"),
@@ -438,7 +438,7 @@ fn a_dry_run_refuses_a_folder_of_other_trials_as_a_run_does() {
     for (words, part) in [
         ("--width 2% --at-most 9 --out plain", "a number of repeats is fixed before"),
         ("--repeat 2 --out share", "'share' holds share 1/2, and a run without --shard"),
-        ("--repeat 2 --shard 2/2 --out share", "and share 2/2 cannot go there"),
+        ("--repeat 2 --shard 2/2 --out share", "and share 2/2 cannot be stored there"),
         ("--repeat 3 --shard 1/2 --out share", "holds share 1/2 of other trials"),
         ("--repeat 2 --shard 1/2 --out plain", "so it is not a share"),
     ] {
@@ -525,7 +525,7 @@ fn a_disk_too_small_for_the_file_system_is_reported() {
         let output = run(folder.path(), &words);
         assert_eq!(code(&output), 2, "{}", stderr(&output));
         let said =
-            format!("disk 'tiny.toml' is too small for {kind}: it has room for 1 MiB, and {kind}");
+            format!("disk 'tiny.toml' is too small for {kind}: it holds 1 MiB, and {kind}");
         assert!(stderr(&output).contains(&said), "{}", stderr(&output));
     }
 }
