@@ -155,7 +155,7 @@ fn a_pipe_or_a_device_in_the_place_of_a_file_is_refused_at_once() {
 #[test]
 fn a_file_beyond_its_limit_is_refused_with_the_limit() {
     let limit = |file: &str| match file {
-        file if file.contains("ndjson") => "longer than 32 MiB, the most that one of records has",
+        file if file.contains("ndjson") => "longer than 32 MiB, the limit for lines of records",
         file if file.ends_with("json") => {
             "larger than 256 MiB, and results in JSON are 256 MiB at most"
         }

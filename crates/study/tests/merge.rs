@@ -28,7 +28,7 @@ fn cell(label: &str, medium: MediumPlan) -> Cell {
         hash: String::new(),
     };
     let (needs, phases) = (Default::default(), Vec::new());
-    Cell { plan: plan.sealed(), needs, phases, skip: None, deadline: USUAL_DEADLINE }
+    Cell { row: 0, plan: plan.sealed(), needs, phases, skip: None, deadline: USUAL_DEADLINE }
 }
 
 fn lab(spec: &str) -> MediumPlan {
