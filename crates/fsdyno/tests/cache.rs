@@ -147,7 +147,7 @@ fn package_lists_are_fetched_once_and_not_used_when_they_were_altered() {
         let output = apt.run("--dry-run");
         let said = stderr(&output);
         assert_eq!(code(&output), 0, "{said}");
-        assert!(said.contains("kernel 9.9-amd64 is not here"), "{said}");
+        assert!(said.contains("kernel 9.9-amd64 is not installed"), "{said}");
         let updates = fs::read_to_string(apt.folder.path().join("updates")).unwrap();
         assert_eq!(updates.lines().count(), times, "{said}");
         said

@@ -242,7 +242,7 @@ fn disks_that_reorder_or_tear_and_a_file_system_without_a_journal_are_detected()
 fn plans_that_cannot_be_crash_tested_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     for (words, why) in [
-        ("maildir --fs tmpfs", "what 'tmpfs' promises is not written down"),
+        ("maildir --fs tmpfs", "the durability guarantees of 'tmpfs' are not known"),
         ("maildir --disk instant", "memory without a cache"),
         ("capacity", "until its file system is full"),
         ("source-tree --size 32G", "whose parts only the file system knows"),
@@ -252,7 +252,7 @@ fn plans_that_cannot_be_crash_tested_are_refused_before_any_work() {
         ("maildir --image left.img", "cannot be used with"),
         ("--image left.img", "--replay <FILE>"),
         ("maildir --boot snapshot", "fsdyno crash has no --boot: its guests boot cold"),
-        ("maildir --repeat=3", "fsdyno crash has no --repeat: one trial is logged"),
+        ("maildir --repeat=3", "fsdyno crash has no --repeat: it logs one trial"),
         ("maildir --cpu 3", "--cpu"),
     ] {
         let output = run(folder.path(), &format!("crash {words}"));

@@ -426,7 +426,7 @@ fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
     for (words, says) in [
         ("study ./my.toml --out kept", "is an archive (report --archive), which is read-only"),
         ("report out --archive kept", "'kept' is not empty; give a new folder with --archive"),
-        ("report out --archive out/x/y", "'out/x/y' lies in the study's own folder 'out'"),
+        ("report out --archive out/x/y", "'out/x/y' is in the study's own folder 'out'"),
         ("report out/then/curve --archive other", "--archive is for the folder of a study"),
     ] {
         let output = run(path, words);
@@ -489,7 +489,7 @@ fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
         std::fs::write(&own, records.replace(was, is)).unwrap();
         let strange = run(path, "report out");
         assert_eq!(code(&strange), 2);
-        let told = "and run curve as then is of dirops on classic, indexed; put the records back";
+        let told = "and run curve as then is of dirops on classic, indexed; move the records to";
         assert!(stderr(&strange).contains(told), "{}", stderr(&strange));
         let before_work = study(path, STUDY, "--out out --as today --repeat 2");
         assert!(stderr(&before_work).contains(told), "{}", stderr(&before_work));
@@ -499,7 +499,7 @@ fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
     std::fs::remove_file(path.join("out/study.toml")).unwrap();
     let lost = run(path, "report out");
     assert_eq!(code(&lost), 2);
-    for part in ["its study.toml is missing: put it back", "fsdyno report 'out/then/curve'"] {
+    for part in ["its study.toml is missing; restore it", "fsdyno report 'out/then/curve'"] {
         assert!(stderr(&lost).contains(part), "{}", stderr(&lost));
     }
 }
