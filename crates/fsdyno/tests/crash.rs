@@ -260,7 +260,7 @@ fn plans_that_cannot_be_crash_tested_are_refused_before_any_work() {
         assert!(stderr(&output).contains(why), "{words}: {}", stderr(&output));
     }
     let dry = run(folder.path(), "crash dirops --fs ext4 --fs xfs --cuts 7 --dry-run");
-    assert_eq!((code(&dry), stdout(&dry).matches("7 cuts").count()), (0, 2), "{}", stderr(&dry));
+    assert_eq!((code(&dry), stdout(&dry).matches("7 crash points").count()), (0, 2), "{}", stderr(&dry));
     assert_eq!(
         std::fs::read_dir(folder.path())
             .unwrap()
