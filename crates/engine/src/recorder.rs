@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::trial::OpStats;
-use fsdyno_record::{Nanos, OpKind};
-use fsdyno_stats::Histogram;
+use fsdyno_record::{Histogram, Nanos, OpKind};
 
 use crate::timeline::Timeline;
 

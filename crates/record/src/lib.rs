@@ -10,6 +10,7 @@ pub mod build;
 pub mod canonical;
 mod device_plan;
 pub mod guest;
+pub mod histogram;
 mod lab_plan;
 pub mod lines;
 pub mod mailbox;
@@ -29,6 +30,7 @@ pub mod trial;
 pub mod units;
 
 pub use build::Build;
+pub use histogram::Histogram;
 pub use op::OpKind;
 pub use plan::{Job, Plan};
 pub use repeats::Repeats;

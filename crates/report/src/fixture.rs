@@ -13,8 +13,7 @@ use fsdyno_record::trial::{
     Capacity, CheckReport, Conditions, Device, DiskConditions, DiskRole, Gap, Host, Instrument,
     Measured, OpStats, Outcome, Phase, Setup, Split, VerifyReport, trial_id,
 };
-use fsdyno_record::{Build, Bytes, Nanos, OpKind, Trial};
-use fsdyno_stats::Histogram;
+use fsdyno_record::{Build, Bytes, Histogram, Nanos, OpKind, Trial};
 
 /// Label, kind, spec, and the time of a create and of an unlink in microseconds.
 const FILESYSTEMS: [(&str, &str, &str, u64, u64); 3] = [

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::naming::{RowNames, Subject};
 use fsdyno_record::trial::{OpStats, Outcome, Phase};
-use fsdyno_record::{OpKind, Repeats, Trial};
+use fsdyno_record::{Histogram, OpKind, Repeats, Trial};
+use fsdyno_stats::Summary;
 use fsdyno_stats::compare::Comparison;
 use fsdyno_stats::measure::seconds;
 use fsdyno_stats::validity::Flag;
-use fsdyno_stats::{Histogram, Summary};
 
 use crate::against::{self, Basis, Ratio, Standing};
 use crate::ages::{self, Pair};

@@ -8,7 +8,6 @@ pub mod drift;
 pub mod estimate;
 mod flag;
 pub mod growth;
-pub mod histogram;
 pub mod holm;
 pub mod interval;
 pub mod levels;
@@ -24,5 +23,4 @@ pub mod validity;
 pub mod warmup;
 
 pub use estimate::Estimate;
-pub use histogram::Histogram;
 pub use interval::Summary;

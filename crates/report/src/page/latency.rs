@@ -1,7 +1,6 @@
 //! Latencies of a phase's main op: the share of ops that took longer than a given time.
 
-use fsdyno_record::Nanos;
-use fsdyno_stats::Histogram;
+use fsdyno_record::{Histogram, Nanos};
 
 use super::chart::{Chart, Key};
 use super::colour::{Look, Looks};
