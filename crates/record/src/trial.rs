@@ -3,7 +3,7 @@
 //! Only [`Trial::host`] depends on the speed of the host; under one lab identity
 //! [`Trial::measured`] is bit-identical on every machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -470,6 +470,12 @@ pub struct Identity<'a> {
     pub lab_id: Option<&'a str>,
     /// Start of the trial ([`Host::started`]), if that makes it a separate one; else empty.
     pub started: &'a str,
+}
+
+/// Names the components in which two lab identities differ.
+pub fn differing(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Vec<String> {
+    let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    names.into_iter().filter(|name| one.get(*name) != other.get(*name)).cloned().collect()
 }
 
 impl Trial {

@@ -44,9 +44,13 @@ pub fn markdown(trials: &[Trial], basis: Basis<'_>) -> String {
         let what = format!("{}: {}", escape(&trial.what), escape(&reason));
         out.push_str(&format!("- {}: {what}\n", trial.outcome));
     }
-    for (id, labels) in view::labs(trials) {
-        let labels = number::clean(&labels.join(", "));
-        out.push_str(&format!("\nLab `{}`: {}\n", number::clean(id), escape(&labels)));
+    for lab in view::labs(trials) {
+        let labels = number::clean(&lab.rows.join(", "));
+        out.push_str(&format!("\nLab `{}`: {}\n", number::clean(lab.id), escape(&labels)));
+        if !lab.differs.is_empty() {
+            let differs = number::clean(&lab.differs.join(", "));
+            out.push_str(&format!("(another lab than above: {})\n", escape(&differs)));
+        }
     }
     out
 }

@@ -7,7 +7,7 @@ use crate::against::Basis;
 use crate::columns::{self, Column, columns, flags};
 use crate::curve::{self, Curve};
 use crate::table::Style;
-use crate::view::{self, Section};
+use crate::view::{self, LabRows, Section};
 use crate::wrap::wrap;
 use crate::{
     answer, calls, described, disks, instrument, legend, number, repeatability, subject, work_units,
@@ -258,17 +258,21 @@ impl Writer {
     /// The file systems that ran in each lab: enough of its identity to distinguish it; the records and the
     /// page have all of it.
     fn labs(&mut self, trials: &[Trial]) {
-        let labs: Vec<(String, &str)> = view::labs(trials)
+        let labs: Vec<(String, LabRows<'_>)> = view::labs(trials)
             .into_iter()
-            .map(|(id, labels)| (number::clean(&labels.join(", ")), id))
+            .map(|lab| (number::clean(&lab.rows.join(", ")), lab))
             .collect();
         let space = self.style.width.saturating_sub("lab    123456789012".len()).max(8);
         let width = labs.iter().map(|(labels, _)| labels.width()).max().unwrap_or(0).min(space);
-        for (labels, id) in labs {
+        for (labels, lab) in labs {
             let labels =
                 columns::truncate(&labels, width, if self.ascii { CUT_ASCII } else { CUT });
             let pad = " ".repeat(width.saturating_sub(labels.width()));
-            self.line(&format!("lab  {labels}{pad}  {:.12}", number::clean(id)));
+            self.line(&format!("lab  {labels}{pad}  {:.12}", number::clean(lab.id)));
+            if !lab.differs.is_empty() {
+                let differs = number::clean(&lab.differs.join(", "));
+                self.paragraph(&format!("another lab than above: {differs}"), "     ");
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::naming::{RowNames, Subject};
-use fsdyno_record::trial::{OpStats, Outcome, Phase};
+use fsdyno_record::trial::{OpStats, Outcome, Phase, differing};
 use fsdyno_record::{Histogram, OpKind, Repeats, Trial};
 use fsdyno_stats::Summary;
 use fsdyno_stats::compare::Comparison;
@@ -445,19 +445,41 @@ fn histogram(stats: &OpStats) -> Histogram {
     Histogram::from_buckets(&buckets, stats.total_ns.0, stats.max_ns.0)
 }
 
+/// A lab identity in a result.
+#[derive(Debug)]
+pub struct LabRows<'a> {
+    /// The identity.
+    pub id: &'a str,
+    /// The rows that ran in it.
+    pub rows: Vec<String>,
+    /// If one of its rows ran in an earlier lab too: the components in which the two differ.
+    pub differs: Vec<String>,
+    components: &'a BTreeMap<String, String>,
+}
+
 /// The distinct lab identities with the rows that ran in each, in the order of the trials.
-pub fn labs(trials: &[Trial]) -> Vec<(&str, Vec<String>)> {
+pub fn labs(trials: &[Trial]) -> Vec<LabRows<'_>> {
     // The identity is displayed next to the name, and need not be in it.
     let row = |trial| Subject { lab_id: None, ..Subject::from(trial) };
     let names = RowNames::of(trials.iter().filter(|trial| trial.lab_id.is_some()).map(row));
-    let mut labs: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut labs: Vec<LabRows<'_>> = Vec::new();
     for trial in trials {
         let Some(id) = trial.lab_id.as_deref() else { continue };
         let row = names.row(row(trial));
-        match labs.iter_mut().find(|lab| lab.0 == id) {
-            Some(lab) if lab.1.contains(&row) => {}
-            Some(lab) => lab.1.push(row),
-            None => labs.push((id, vec![row])),
+        match labs.iter_mut().find(|lab| lab.id == id) {
+            Some(lab) if lab.rows.contains(&row) => {}
+            Some(lab) => lab.rows.push(row),
+            None => {
+                let (rows, differs) = (vec![row], Vec::new());
+                labs.push(LabRows { id, rows, differs, components: &trial.lab });
+            }
+        }
+    }
+    for index in 1..labs.len() {
+        let (earlier, lab) = (&labs[..index], &labs[index]);
+        let shares = |other: &&LabRows<'_>| other.rows.iter().any(|row| lab.rows.contains(row));
+        if let Some(other) = earlier.iter().find(shares) {
+            labs[index].differs = differing(other.components, lab.components);
         }
     }
     labs
@@ -579,6 +601,23 @@ mod tests {
         assert_eq!(rows.len(), 6);
         assert!(rows.iter().all(|row| row.returned.n == 3));
         assert!(rows[3].name.contains("lab anothe"), "{}", rows[3].name);
+    }
+
+    #[test]
+    fn a_row_in_two_labs_has_the_components_in_which_they_differ() {
+        let mut trials = fixture::trials();
+        let mut other = fixture::trials();
+        for trial in &mut other {
+            trial.lab_id = Some("another".into());
+            trial.lab.insert("agent".into(), "sha256:77cd".into());
+        }
+        trials.append(&mut other);
+        let labs = labs(&trials);
+        assert_eq!(labs.len(), 2);
+        assert!(labs[0].differs.is_empty());
+        assert_eq!(labs[1].differs, ["agent"]);
+        let text = crate::table(&trials, None, crate::Format::Text, Default::default()).unwrap();
+        assert!(text.contains("another lab than above: agent"), "{text}");
     }
 
     #[test]

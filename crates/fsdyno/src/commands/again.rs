@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_record::plan::{Task, kernel_names};
+use fsdyno_record::trial::differing;
 use fsdyno_record::{Job, Trial};
 use fsdyno_study::Question;
 use fsdyno_venue::{Commands, Identity, LabVenue, SetupHooks};
@@ -43,7 +44,7 @@ pub fn venue<'a>(
     let labs = labs(&kernels, given)?;
     let hooks =
         SetupHooks { log: |line| say(&format!("fsdyno: {line}")), cancel: Arc::clone(stop) };
-    Ok(LabVenue::new(labs, target::executable(), std::env::temp_dir(), Cache::of_user()?)
+    Ok(LabVenue::new(labs, target::agent()?, std::env::temp_dir(), Cache::of_user()?)
         .with_inputs(inputs)
         .with_setup_hooks(hooks))
 }
@@ -62,9 +63,7 @@ pub fn job(trial: &Trial) -> Job {
 
 /// The components in which this lab's identity differs from that of a stored trial.
 pub fn differing_components(here: &Identity, trial: &Trial) -> Vec<String> {
-    let names: BTreeSet<&String> = here.components.keys().chain(trial.lab.keys()).collect();
-    let differs = |name: &&String| here.components.get(*name) != trial.lab.get(*name);
-    names.into_iter().filter(differs).cloned().collect()
+    differing(&here.components, &trial.lab)
 }
 
 /// Finds the labs of the kernels named in plans.

@@ -187,6 +187,7 @@ mod tests {
         for trial in &mut new {
             trial.lab_id = Some("b".repeat(64));
             trial.conditions.kernel = "6.12.3 #1".into();
+            trial.lab.insert("agent".into(), "sha256:77cd".into());
             if trial.plan.label == "xfs" {
                 trial.conditions.tools.insert("mkfs".into(), "mkfs.xfs 6.9".into());
             }
@@ -196,7 +197,11 @@ mod tests {
         }
         let found = between(&base, &new);
         let of = |what: &str| found.iter().find(|d| d.what == what).unwrap().clone();
-        assert_eq!(found.len(), 4, "{found:?}");
+        assert_eq!(found.len(), 5, "{found:?}");
+        assert_eq!(
+            (of("lab agent").base, of("lab agent").new),
+            ("sha256:51ab".into(), "sha256:77cd".into())
+        );
         assert_eq!((of("disk rpm").base, of("disk rpm").new), ("7200".into(), "5400".into()));
         assert_eq!(of("kernel").new, "6.12.3 #1");
         assert!(of("kernel").cells.is_empty() && of("lab identity").cells.is_empty());

@@ -6,7 +6,7 @@ use fsdyno_record::Trial;
 use serde::Serialize;
 
 use super::facts;
-use crate::view::{self, Row};
+use crate::view::{self, LabRows, Row};
 
 /// The largest number of trials of a row that are listed; more are counted.
 const LISTED: usize = 20;
@@ -130,11 +130,11 @@ pub fn labs(trials: &[Trial]) -> Vec<Lab> {
         trial.map(|trial| BTreeMap::clone(&trial.lab)).unwrap_or_default()
     };
     let labs = view::labs(trials);
-    let first = labs.first().map(|lab| parts(lab.0)).unwrap_or_default();
-    let view = |(index, (id, labels)): (usize, (&str, Vec<String>))| {
+    let first = labs.first().map(|lab| parts(lab.id)).unwrap_or_default();
+    let view = |(index, LabRows { id, rows, .. }): (usize, LabRows<'_>)| {
         let mut own = parts(id);
         own.retain(|name, value| index == 0 || first.get(name) != Some(value));
-        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+        let labels: Vec<&str> = rows.iter().map(String::as_str).collect();
         let labels = super::join_names(&labels, 12);
         Lab { id: id.into(), labels, parts: own }
     };
