@@ -5,8 +5,8 @@ CARGO ?= cargo
 PROFILE_DIR = $(or $(CARGO_TARGET_DIR),target)/release
 FSDYNO = $(PROFILE_DIR)/fsdyno
 
-# The agent is part of the lab identity, so its bytes must not depend on the build folder:
-# the compiler replaces the paths of the checkout and of cargo's folder.
+# The bytes of a program must not depend on the build folder: the compiler replaces the paths of the
+# checkout and of cargo's folder.
 CARGO_HOME_DIR = $(or $(CARGO_HOME),$(HOME)/.cargo)
 # (Encoded, because the path of a checkout may contain spaces; C sources come from cargo's folder.)
 REPRODUCIBLE = \
@@ -14,7 +14,21 @@ REPRODUCIBLE = \
 		'--remap-path-prefix=$(CURDIR)' '--remap-path-prefix=$(CARGO_HOME_DIR)')" \
 	CFLAGS="-ffile-prefix-map=$(CARGO_HOME_DIR)=/cargo"
 
-.PHONY: help build as-built demo test test-full lint bench docs fuzz setup
+# The agent is built by itself, so that no other crate decides the features of its libraries, and static, so that
+# it needs no library of the host. Its bytes are part of the lab identity.
+AGENT_TARGET = x86_64-unknown-linux-gnu
+AGENT_BUILT = $(or $(CARGO_TARGET_DIR),target)/$(AGENT_TARGET)/agent/fsdyno-agent
+AGENT = $(PROFILE_DIR)/fsdyno-agent
+TARGET_DIR = $(if $(filter /%,$(CARGO_TARGET_DIR)),$(CARGO_TARGET_DIR),$(CURDIR)/$(or $(CARGO_TARGET_DIR),target))
+STATIC = \
+	CARGO_ENCODED_RUSTFLAGS="$$(printf '%s=/fsdyno\037%s=/target\037%s=/cargo\037%s\037%s' \
+		'--remap-path-prefix=$(CURDIR)' '--remap-path-prefix=$(TARGET_DIR)' \
+		'--remap-path-prefix=$(CARGO_HOME_DIR)' -Ctarget-feature=+crt-static -Crelocation-model=static)"
+# A running agent is replaced, not written to.
+PUT_AGENT = mkdir -p "$(PROFILE_DIR)" && cmp -s "$(AGENT_BUILT)" "$(AGENT)" || \
+	{ cp "$(AGENT_BUILT)" "$(AGENT).new" && mv "$(AGENT).new" "$(AGENT)"; }
+
+.PHONY: help build agent as-built demo test test-full lint bench docs fuzz setup
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 12
@@ -22,21 +36,28 @@ help: ## print this list
 setup: ## install missing packages
 	@scripts/setup.sh
 
-build: setup ## build the program, with the same bytes in every checkout
-	@$(REPRODUCIBLE) $(CARGO) build --release --locked
+build: agent ## build the programs, with the same bytes in every checkout
+	@$(REPRODUCIBLE) $(CARGO) build --release --locked -p fsdyno
+
+agent: setup
+	@$(STATIC) $(CARGO) build --profile agent --locked -p fsdyno-agent --target $(AGENT_TARGET)
+	@$(PUT_AGENT)
 
 demo: build ## compare real file systems on a modelled disk; about five minutes
 	@scripts/demo.sh "$(FSDYNO)"
 
-# The lab's tests run the program that users run, because it is part of the lab identity. It is copied,
-# because cargo replaces it by another one for the tests, with other features of its libraries.
-AS_BUILT = FSDYNO_PROGRAM="$(abspath $(PROFILE_DIR))/fsdyno-as-built"
+# The lab's tests run the programs that users run. They are copied, because cargo replaces them by others
+# for the tests, with other features of their libraries.
+AS_BUILT = FSDYNO_PROGRAM="$(TARGET_DIR)/release/fsdyno-as-built" FSDYNO_AGENT="$(TARGET_DIR)/release/fsdyno-agent-as-built"
 
 as-built: build
 	@cp "$(FSDYNO)" "$(PROFILE_DIR)/fsdyno-as-built"
+	@cp "$(AGENT)" "$(PROFILE_DIR)/fsdyno-agent-as-built"
+
+TEST = $(AS_BUILT) $(REPRODUCIBLE) $(CARGO) test --release --locked --workspace --no-fail-fast
 
 test: as-built ## run all tests except the long ones, including the lab's; under 25 minutes
-	@$(AS_BUILT) $(REPRODUCIBLE) $(CARGO) test --release --locked --workspace --no-fail-fast
+	@$(TEST); code=$$?; $(PUT_AGENT); exit $$code
 
 # In addition: all seven file systems under both workloads with three seeds at larger sizes, and once each
 # on the kernels 5.10 and 6.12, which are downloaded; a tarball of 100,000 files on ext4 (the original's 725,000
@@ -44,7 +65,7 @@ test: as-built ## run all tests except the long ones, including the lab's; under
 # tests/common/specs.rs, small, under three workloads; newer file systems twice. 200 SIGKILLs take
 # six minutes, eight kills of a resumed run in the lab about three more.
 test-full: as-built ## run the long tests, too; half an hour more
-	@FSDYNO_TEST=full $(AS_BUILT) $(REPRODUCIBLE) $(CARGO) test --release --locked --workspace --no-fail-fast
+	@FSDYNO_TEST=full $(TEST); code=$$?; $(PUT_AGENT); exit $$code
 
 lint: ## check a change: format, clippy, shellcheck
 	@$(CARGO) fmt --all --check

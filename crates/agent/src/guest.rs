@@ -33,11 +33,11 @@ const MOUNT_POINT: &str = "/mnt";
 /// over the user's folders and reboot the machine.
 pub fn guest() -> ! {
     if std::process::id() != 1 {
-        eprintln!("fsdyno agent --guest is for PID 1 of the lab's guest");
+        eprintln!("fsdyno-agent --guest is for PID 1 of the lab's guest");
         std::process::exit(2);
     }
     if let Err(error) = live() {
-        eprintln!("fsdyno agent: {error}");
+        eprintln!("fsdyno-agent: {error}");
     }
     loop {
         // Without ACPI's modules the power stays on; the venue ends QEMU once it has the report,

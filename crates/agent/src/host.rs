@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use fsdyno_disk::Partition;
 use fsdyno_filesystem::array;
+use fsdyno_record::agent::{Handover, NAME};
 use fsdyno_record::mailbox::{self, Mailbox};
 use fsdyno_record::plan::DevicePlan;
 use fsdyno_record::trial::DiskRole;
@@ -17,7 +18,7 @@ use fsdyno_workload::Input;
 use rustix::mount::MountFlags;
 
 use crate::memory::{mapped_input, shared_words};
-use crate::proven::{Handed, Held};
+use crate::proven::Held;
 use crate::sampler::Sampler;
 use crate::target::{Directory, Formatted, Medium, ModelledDisk, Target};
 use crate::{keeper, process, trial};
@@ -26,43 +27,27 @@ use crate::{keeper, process, trial};
 /// there. What of the user's lies there is neither touched nor seen meanwhile.
 const MOUNT_POINTS: &[&str] = &["/mnt", "/media", "/srv", "/tmp"];
 
-/// What the parent hands over.
-#[derive(Clone, Debug)]
-pub struct Given {
-    /// The mailbox.
-    pub mailbox: RawFd,
-    /// The root of the trial, where that is a directory.
-    pub root: Option<RawFd>,
-    /// The workload's input, where there is one.
-    pub input: Option<RawFd>,
-    /// The devices to format: those of the file system, and after them that of its journal.
-    pub devices: Vec<Handed>,
-    /// The array to make of them: `/dev/md119`.
-    pub array: Option<PathBuf>,
-    /// What UUIDs are drawn from on a device of this host; the venue knows them too.
-    pub uuids: Option<u64>,
-}
-
 /// Runs the job in the mailbox and puts the report into the mailbox.
 ///
 /// Exit code 0 means that there is a report, whatever it says.
-pub fn host(given: &Given) -> ExitCode {
-    match begin(given) {
+pub fn host(handover: &Handover) -> ExitCode {
+    match begin(handover) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("fsdyno agent: {error}");
+            eprintln!("{NAME}: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
 /// The keeper holds the devices too: until it has seen the end of all that may write to them.
-fn begin(given: &Given) -> io::Result<()> {
-    let held = given.devices.iter().map(|device| Held::new(take(device.fd)?, device.path.clone()));
+fn begin(handover: &Handover) -> io::Result<()> {
+    let held =
+        handover.devices.iter().map(|device| Held::new(take(device.fd)?, device.path.clone()));
     let held: Arc<[Held]> = held.collect::<io::Result<Vec<_>>>()?.into();
     match held.is_empty() {
-        true => serve(given, &held),
-        false => keeper::keep(|| serve(given, &held), || stop_arrays(&held)),
+        true => serve(handover, &held),
+        false => keeper::keep(|| serve(handover, &held), || stop_arrays(&held)),
     }
 }
 
@@ -77,12 +62,12 @@ fn stop_arrays(held: &[Held]) {
     }
 }
 
-fn serve(given: &Given, held: &Arc<[Held]>) -> io::Result<()> {
-    let memory = take(given.mailbox)?;
+fn serve(handover: &Handover, held: &Arc<[Held]>) -> io::Result<()> {
+    let memory = take(handover.mailbox)?;
     let words = shared_words(memory.as_fd(), mailbox::SIZE)?;
     let mailbox = Mailbox::new(words).map_err(io::Error::other)?;
     let job: Job = serde_json::from_slice(&mailbox.job().map_err(io::Error::other)?)?;
-    let input = match (&job.plan.workload.input, given.input) {
+    let input = match (&job.plan.workload.input, handover.input) {
         (Some(plan), Some(fd)) => Some(mapped_input(take(fd)?.as_fd(), plan.bytes)?),
         _ => None,
     };
@@ -93,8 +78,8 @@ fn serve(given: &Given, held: &Arc<[Held]>) -> io::Result<()> {
         let report = trial::run(&job, target, mailbox, input, sampler);
         trial::put_report(mailbox, &report)
     };
-    match (job.plan.device(), given.root) {
-        (Some(plan), _) => run(&mut formatted(&job, plan, given, held)?, input),
+    match (job.plan.device(), handover.root) {
+        (Some(plan), _) => run(&mut formatted(&job, plan, handover, held)?, input),
         (None, Some(root)) => run(&mut Directory::new(take(root)?)?, input),
         (None, None) => Err(io::Error::other("neither a directory nor a device was handed over")),
     }
@@ -103,7 +88,7 @@ fn serve(given: &Given, held: &Arc<[Held]>) -> io::Result<()> {
 fn formatted(
     job: &Job,
     plan: &DevicePlan,
-    given: &Given,
+    handover: &Handover,
     held: &Arc<[Held]>,
 ) -> io::Result<Formatted> {
     let Some(filesystem) = job.plan.filesystem.clone() else {
@@ -123,9 +108,9 @@ fn formatted(
         Ok(ModelledDisk { name: plan.on.clone(), spec: None, role, partition, medium })
     });
     let disks = disks.collect::<io::Result<Vec<_>>>()?;
-    let array = given.array.as_deref().map(name_of).transpose()?;
+    let array = handover.array.as_deref().map(name_of).transpose()?;
     let made = Formatted::new(filesystem, job.seed, disks, plan.raid, None, mount_point()?);
-    let uuids = given.uuids.ok_or_else(|| io::Error::other("nothing to draw UUIDs from"))?;
+    let uuids = handover.uuids.ok_or_else(|| io::Error::other("nothing to draw UUIDs from"))?;
     Ok(made.beside_others(array, uuids, held.clone()))
 }
 

@@ -30,5 +30,4 @@ mod target;
 mod trial;
 
 pub use guest::guest;
-pub use host::{Given, host};
-pub use proven::Handed;
+pub use host::host;

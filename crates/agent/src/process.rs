@@ -193,7 +193,7 @@ fn exit_code(result: io::Result<()>) -> libc::c_int {
     match result {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("fsdyno agent: {error}");
+            eprintln!("fsdyno-agent: {error}");
             1
         }
     }

@@ -5,32 +5,11 @@
 //! trial have it open too, it stays until both have ended, whatever becomes of the venue.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Stat, fstat, major, minor, stat};
 use rustix::io::{FdFlags, fcntl_setfd};
-
-/// A device that is handed over: `FD:PATH` on the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Handed {
-    /// What keeps it, inherited: the device itself, or of a drive the guard beside it.
-    pub fd: RawFd,
-    /// Its node, which commands are given.
-    pub path: PathBuf,
-}
-
-impl std::str::FromStr for Handed {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Handed, String> {
-        let parted = text.split_once(':').and_then(|(fd, path)| Some((fd.parse().ok()?, path)));
-        let (fd, path) = parted
-            .filter(|(_, path)| path.starts_with('/'))
-            .ok_or_else(|| format!("'{text}' is no device; it is written FD:PATH"))?;
-        Ok(Handed { fd, path: path.into() })
-    }
-}
 
 /// A device that is held.
 #[derive(Debug)]
@@ -87,15 +66,6 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-
-    #[test]
-    fn what_is_handed_over_is_written_with_its_descriptor() {
-        let handed: Handed = "7:/dev/loop3".parse().unwrap();
-        assert_eq!(handed, Handed { fd: 7, path: "/dev/loop3".into() });
-        for wrong in ["/dev/loop3", "7", "x:/dev/loop3", "7:loop3", "7:"] {
-            assert!(wrong.parse::<Handed>().is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn what_is_no_block_device_is_not_held() {

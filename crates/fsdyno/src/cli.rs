@@ -86,9 +86,6 @@ pub enum Command {
     Fit(Fit),
     /// Check what works on this machine and what is missing
     Doctor(Doctor),
-    /// The process that issues the ops (started by fsdyno itself)
-    #[command(hide = true)]
-    Agent(Agent),
 }
 
 /// The allowed numbers of trials per configuration.
@@ -513,27 +510,4 @@ pub struct Doctor {
     /// Output format
     #[arg(long, value_enum, default_value_t = DataFormat::Text)]
     pub format: DataFormat,
-}
-
-/// `fsdyno agent`
-#[derive(Args, Debug)]
-pub struct Agent {
-    /// The inherited descriptor of the mailbox
-    #[arg(long)]
-    pub mailbox_fd: i32,
-    /// The inherited descriptor of the trial's root, if the target is a directory
-    #[arg(long)]
-    pub root_fd: Option<i32>,
-    /// The inherited descriptor of the workload's input
-    #[arg(long)]
-    pub input_fd: Option<i32>,
-    /// A device to format, as FD:PATH with the inherited descriptor that holds it; may be repeated
-    #[arg(long = "device")]
-    pub devices: Vec<fsdyno_agent::Handed>,
-    /// The md array to create from the devices
-    #[arg(long)]
-    pub array: Option<PathBuf>,
-    /// The seed that UUIDs are drawn from
-    #[arg(long)]
-    pub uuids: Option<u64>,
 }

@@ -15,10 +15,6 @@ mod version;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // In the guest this is PID 1, where no one reads a usage message.
-    if commands::agent::is_guest() {
-        fsdyno_agent::guest();
-    }
     let cli = match cli::parse_args() {
         Ok(cli) => cli,
         // `git bisect run` must not take invalid arguments for a bad commit.

@@ -1,8 +1,8 @@
 //! Resolves `--on` and the options for it to targets and to the venues that run them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use fsdyno_filesystem::Author;
 use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
@@ -12,7 +12,9 @@ use fsdyno_record::plan::IssuerPlan;
 use fsdyno_study::{
     Cell, DevicePlace, LabPlace, ModelPlace, Place, Question, TODAY, USUAL_RAM, matrix,
 };
-use fsdyno_venue::{HostVenue, Inputs, LabVenue, ModelVenue, SetupHooks, Venue, tools};
+use fsdyno_venue::{
+    Agent, HostVenue, Inputs, LabVenue, ModelVenue, SetupHooks, Venue, VenueError, tools,
+};
 
 use crate::cli::Run;
 use crate::drive;
@@ -341,9 +343,16 @@ pub fn default_folder(name: &str) -> PathBuf {
     Path::new("fsdyno-results").join(format!("{time}-{name}"))
 }
 
-/// This executable; the kernel's link stays valid even if the file is replaced while it runs.
-pub fn executable() -> PathBuf {
-    PathBuf::from("/proc/self/exe")
+/// Returns the path of the agent, which is held open until this process ends.
+///
+/// # Errors
+/// An agent that is missing or does not fit.
+pub fn agent() -> Result<PathBuf, VenueError> {
+    static AGENT: OnceLock<Agent> = OnceLock::new();
+    match AGENT.get() {
+        Some(agent) => Ok(agent.path()),
+        None => Agent::find().map(|agent| AGENT.get_or_init(|| agent).path()),
+    }
 }
 
 /// The mode of a command: a dry run downloads, locks and boots nothing.
@@ -369,15 +378,15 @@ pub fn venues(
     let (mut venues, mut known) = (Vec::new(), Vec::new());
     for TargetRequest { question, place } in requests {
         let inputs = question.inputs.clone();
-        let host = || HostVenue::new(executable()).with_inputs(inputs.clone());
+        let host = || agent().map(|agent| HostVenue::new(agent).with_inputs(inputs.clone()));
         let (venue, place): (Option<Box<dyn Venue>>, Place) = match place {
             Place::Model(_) => (Some(Box::new(ModelVenue)), place),
-            Place::Directory { .. } => (Some(Box::new(host())), place),
+            Place::Directory { .. } => (Some(Box::new(host()?)), place),
             Place::Device(device) => {
                 // A folder that does not exist yet will be on the file system of its parent.
                 let there =
                     results.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
-                let mut venue = host().with_folder(there);
+                let mut venue = host()?.with_folder(there);
                 if drive::is_named(&device.on) && mode == Mode::Run {
                     venue = venue.with_drive(drive::inspect(run, &device.on)?.claim()?);
                 }
@@ -403,10 +412,10 @@ fn lab_of(
     inputs: Inputs,
     results: &Path,
     stop: &Arc<AtomicBool>,
-) -> Result<LabVenue, LabError> {
+) -> Result<LabVenue, Failure> {
     let hooks =
         SetupHooks { log: |line| say(&format!("fsdyno: {line}")), cancel: Arc::clone(stop) };
-    let venue = LabVenue::new(labs, executable(), std::env::temp_dir(), Cache::of_user()?)
+    let venue = LabVenue::new(labs, agent()?, std::env::temp_dir(), Cache::of_user()?)
         .with_inputs(inputs)
         .with_logs(run.keep_log.then(|| results.to_path_buf()))
         .with_changes(run.changes.clone())

@@ -61,7 +61,7 @@ pub use kernel::{
 pub use modules::{Module, Modules};
 pub use probe::{Qemu, probe_qemu};
 pub use profile::{Begun, Code, Counts, Node};
-pub use program::program_bytes;
+pub use program::{program_bytes, section};
 pub use qemu::{Attach, DiskRegion, KERNEL_WORDS, MACHINE_TYPE, Machine};
 pub use run::{Cut, Finished, OnBegun, Watch};
 pub use snapshot::Snapshot;
@@ -100,7 +100,7 @@ pub struct Lab {
 /// The parts of a guest.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
-    /// The fsdyno executable itself; it becomes /init.
+    /// The file of the agent; it becomes /init.
     pub agent: PathBuf,
     /// Programs such as `mke2fs`, from PATH or the administrator's folders, with their libraries.
     pub tools: Vec<String>,
@@ -204,7 +204,7 @@ impl Lab {
             identity::add_file(&mut components, kind.to_string(), &contents);
             archive.file(path, contents);
         };
-        add("agent", "/init", program_bytes(&parts.agent)?);
+        add("agent", "/init", read(&parts.agent)?);
         let mut libraries = tools::Files::new();
         tools::add_libraries(&parts.agent, &mut libraries)?;
         for tool in &parts.tools {

@@ -1,4 +1,4 @@
-//! The program as a guest and an identity have it: without what only names its build.
+//! Programs of fsdyno as files: the main one as an identity has it, without what only names its build, and sections.
 
 use std::path::Path;
 
@@ -15,8 +15,18 @@ const OF_A_BUILD: [&str; 2] = [build::SECTION, ".note.gnu.build-id"];
 /// # Errors
 /// A file that cannot be read or is no ELF file.
 pub fn program_bytes(path: &Path) -> Result<Vec<u8>, LabError> {
-    let bytes = std::fs::read(path).map_err(LabError::io("read", path))?;
+    let bytes = crate::read(path)?;
     without_build(bytes).map_err(LabError::damaged(path))
+}
+
+/// The contents of a section of a program; none if it has no such section.
+///
+/// # Errors
+/// As [`program_bytes`].
+pub fn section(path: &Path, name: &str) -> Result<Option<Vec<u8>>, LabError> {
+    let bytes = crate::read(path)?;
+    let section = Elf::parse(&bytes).and_then(|elf| elf.section(name).map(|it| it.map(Vec::from)));
+    section.map_err(LabError::damaged(path))
 }
 
 fn without_build(mut bytes: Vec<u8>) -> Result<Vec<u8>, ElfError> {

@@ -358,7 +358,7 @@ mod tests {
             -kernel /proc/self/fd/8 -initrd /proc/self/fd/5 -append console=ttyS0 loglevel=1 panic=-1 \
             oops=panic norandmaps mitigations=off init_on_alloc=0 hardened_usercopy=off lsm= audit=0 \
             cgroup_disable=memory noapictimer tsc=reliable no_timer_check cryptomgr.notests \
-            initcall_blacklist=load_system_certificate_list -- agent --guest \
+            initcall_blacklist=load_system_certificate_list -- --guest \
             -nodefaults -no-user-config -no-reboot";
         assert_eq!(line(vec![disk]), expected);
     }

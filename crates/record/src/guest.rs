@@ -48,4 +48,4 @@ pub const PLANTED: &str = "/lab/planted";
 pub const TOOL_FOLDER: &str = "/bin";
 
 /// Arguments of PID 1: the part of the kernel's command line after `--`.
-pub const INIT_ARGUMENTS: &[&str] = &["agent", "--guest"];
+pub const INIT_ARGUMENTS: &[&str] = &["--guest"];

@@ -5,6 +5,7 @@
 
 pub mod acks;
 pub mod age;
+pub mod agent;
 pub mod bounded;
 pub mod build;
 pub mod canonical;

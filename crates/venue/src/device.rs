@@ -1,7 +1,6 @@
 //! A trial on devices of this host: create, format, run, check, remove.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 use fsdyno_child::SharedMailbox;
 use fsdyno_disk::partition;
 use fsdyno_media::{Device, EphemeralMedium, MediaError, loops};
+use fsdyno_record::agent::{HandedDevice, Handover};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::DevicePlan;
 use fsdyno_record::trial::{AgentReport, Host};
@@ -94,17 +94,18 @@ impl Devices {
         self.data.iter().chain(&self.journal)
     }
 
-    /// Returns the agent's arguments.
-    fn arguments(&self, uuids: u64) -> Vec<OsString> {
-        let uuids = [OsString::from("--uuids"), uuids.to_string().into()];
-        let device = |device: &Device| {
-            let mut value = OsString::from(format!("{}:", device.held.as_raw_fd()));
-            value.push(&device.path);
-            [OsString::from("--device"), value]
+    /// Returns what the agent needs of them.
+    fn handover(&self, uuids: u64) -> Handover {
+        let device = |device: &Device| HandedDevice {
+            fd: device.held.as_raw_fd(),
+            path: device.path.clone(),
         };
-        let array = |array: &Array| [OsString::from("--array"), array.device.clone().into()];
-        let devices = self.all().flat_map(device).chain(self.array.iter().flat_map(array));
-        devices.chain(uuids).collect()
+        Handover {
+            devices: self.all().map(device).collect(),
+            array: self.array.as_ref().map(|array| array.device.clone()),
+            uuids: Some(uuids),
+            ..Handover::default()
+        }
     }
 
     /// Returns the descriptors that the agent inherits, so that a device stays in use until all its writers
@@ -213,7 +214,7 @@ pub fn run(
     let mailbox = shared.mailbox().map_err(internal_error)?;
     let text = text_of(job.for_agent())?;
     mailbox.put_job(&text).map_err(internal_error)?;
-    let mut process = venue.start(&shared, devices.arguments(uuids), &devices.held(), input)?;
+    let mut process = venue.start(&shared, devices.handover(uuids), &devices.held(), input)?;
     let ended = wait_for_report(&mut process, &mailbox, job, begin, watch);
     process.kill().map_err(VenueError::io("end the agent"))?;
     let mut agent = ended?;

@@ -2,9 +2,8 @@
 //! devices that are made for it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 use fsdyno_child::{Ended, Process, SharedMailbox};
 use fsdyno_media::Directory;
 use fsdyno_media::block::Claim;
+use fsdyno_record::agent::{HOST_ARGUMENT, Handover, NAME};
 use fsdyno_record::mailbox::{Mailbox, Progress, Stage};
 use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::stages::Stages;
@@ -41,7 +41,7 @@ pub struct HostVenue {
 }
 
 impl HostVenue {
-    /// Creates a venue whose trials are run by `agent`, the fsdyno executable.
+    /// Creates a venue whose trials are run by `agent`, the file of [`crate::Agent`].
     pub fn new(agent: impl Into<PathBuf>) -> HostVenue {
         let (inputs, folder) = (Inputs::default(), std::env::temp_dir());
         HostVenue { agent: agent.into(), inputs, folder, drive: None }
@@ -74,24 +74,26 @@ impl HostVenue {
         &self.folder
     }
 
-    /// Starts an agent that inherits the mailbox, its input, and `open`.
+    /// Starts an agent with what is handed over, the mailbox, and its input; it inherits `open` too.
     pub(crate) fn start(
         &self,
         shared: &SharedMailbox,
-        arguments: impl IntoIterator<Item = OsString>,
+        handover: Handover,
         open: &[BorrowedFd<'_>],
         input: Option<&InputFile>,
     ) -> Result<Process, VenueError> {
-        let mut command = Command::new(&self.agent);
         let mailbox = shared.as_fd();
-        command.arg("agent").args(["--mailbox-fd", &mailbox.as_raw_fd().to_string()]);
-        command.args(arguments);
-        let mut inherited = vec![mailbox];
-        inherited.extend(open);
-        if let Some(input) = input {
-            command.args(["--input-fd", &input.file().as_raw_fd().to_string()]);
-            inherited.push(input.file().as_fd());
-        }
+        let input = input.map(|input| input.file().as_fd());
+        let handover = Handover {
+            mailbox: mailbox.as_raw_fd(),
+            input: input.map(|input| input.as_raw_fd()),
+            ..handover
+        };
+        let handover = serde_json::to_string(&handover).map_err(internal_error)?;
+        let mut command = Command::new(&self.agent);
+        command.arg0(NAME).arg(HOST_ARGUMENT).arg(handover);
+        let inherited: Vec<_> =
+            [mailbox].into_iter().chain(input).chain(open.iter().copied()).collect();
         Process::start(command, &inherited).map_err(VenueError::io("start the agent"))
     }
 
@@ -111,8 +113,8 @@ impl HostVenue {
         let started = clock::now();
         let begin = Instant::now();
         let root = directory.root();
-        let arguments = ["--root-fd".into(), root.as_raw_fd().to_string().into()];
-        let mut process = self.start(&shared, arguments, &[root], input)?;
+        let handover = Handover { root: Some(root.as_raw_fd()), ..Handover::default() };
+        let mut process = self.start(&shared, handover, &[root], input)?;
         let ended = wait_for_report(&mut process, &mailbox, job, begin, watch);
         process.kill().map_err(VenueError::io("end the agent"))?;
         let mut agent = ended?;

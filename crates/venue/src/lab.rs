@@ -67,7 +67,7 @@ pub struct LabVenue {
 type Key = (String, Option<String>, Hardware, String);
 
 impl LabVenue {
-    /// Creates a venue whose trials are run by `agent`, the fsdyno executable, in guests of these labs; the
+    /// Creates a venue whose trials are run by `agent`, the file of [`crate::Agent`], in guests of these labs; the
     /// disks are nameless files in `workdir`, and snapshots of guests are stored in `cache`.
     pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf, cache: Cache) -> LabVenue {
         let labs = labs.into_iter().map(|lab| (lab.name().to_string(), lab)).collect();

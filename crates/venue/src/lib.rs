@@ -1,5 +1,6 @@
 //! Venues: what executes trials (this host, the lab, or the model).
 
+pub mod agent;
 mod array;
 mod check;
 pub mod clock;
@@ -25,6 +26,7 @@ pub mod request_log;
 pub mod tools;
 pub mod venue;
 
+pub use agent::Agent;
 pub use commands::Commands;
 pub use error::VenueError;
 pub use host::HostVenue;

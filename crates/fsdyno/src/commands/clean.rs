@@ -151,17 +151,20 @@ fn mounted(table: &str, devices: &[u64]) -> Vec<Mounted> {
     lines.filter(|it| devices.contains(&it.device)).collect()
 }
 
-/// Tests whether fsdyno starts this program: itself, QEMU, or a file system's check.
+/// Tests whether fsdyno starts this program: the agent, QEMU, or a file system's check.
 fn started_by_us(executable: &Path) -> bool {
     let name = executable.file_name().unwrap_or_default().to_string_lossy();
-    let own = std::env::current_exe().is_ok_and(|own| own == executable);
+    let agent = fsdyno_venue::agent::location().canonicalize();
     let check = || {
         let kinds = fsdyno_filesystem::catalog::all().iter();
         let checks = kinds.filter_map(|kind| kind.check.argv.first());
         let files = checks.filter_map(|name| fsdyno_lab::find_program(name).ok());
         files.filter_map(|file| file.canonicalize().ok()).any(|file| file == executable)
     };
-    own || name.starts_with("fsdyno") || name.starts_with("qemu-system-") || check()
+    agent.is_ok_and(|agent| agent == executable)
+        || name.starts_with("fsdyno")
+        || name.starts_with("qemu-system-")
+        || check()
 }
 
 /// Time for processes that were killed a moment ago to clean up after themselves.

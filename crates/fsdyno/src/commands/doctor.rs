@@ -5,7 +5,8 @@ use std::path::Path;
 use fsdyno_filesystem::array;
 use fsdyno_lab::{Cache, Lab, LabOptions};
 use fsdyno_record::Bytes;
-use fsdyno_venue::tools;
+use fsdyno_venue::agent::location;
+use fsdyno_venue::{Agent, tools};
 use serde::Serialize;
 
 use crate::cli::{DataFormat, Doctor};
@@ -57,7 +58,7 @@ pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
 }
 
 fn check_all() -> Vec<Finding> {
-    let mut findings = vec![qemu(), kernel()];
+    let mut findings = vec![agent(), qemu(), kernel()];
     findings.extend(
         fsdyno_filesystem::catalog::all().iter().filter(|kind| !kind.tools.is_empty()).map(tools),
     );
@@ -86,6 +87,14 @@ fn caches() -> Vec<Finding> {
 
 fn finding(what: &str, state: State, detail: impl Into<String>) -> Finding {
     Finding { what: what.into(), state, detail: detail.into(), cure: None, needed: false }
+}
+
+fn agent() -> Finding {
+    let found = match Agent::find() {
+        Ok(_) => finding("agent", State::Ok, location().display().to_string()),
+        Err(error) => finding("agent", State::Missing, error.to_string()),
+    };
+    Finding { needed: true, ..found }
 }
 
 fn qemu() -> Finding {

@@ -1,7 +1,6 @@
 //! The commands, one file each.
 
 mod again;
-pub mod agent;
 mod charts;
 mod clean;
 mod compare;
@@ -40,6 +39,5 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Show(show) => show::run(&show),
         Command::Fit(fit) => fit::run(&fit),
         Command::Doctor(doctor) => doctor::run(&doctor),
-        Command::Agent(agent) => agent::run(&agent),
     }
 }

@@ -1,0 +1,98 @@
+//! The agent's file: where it is, and whether it fits this program.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::agent::{NAME, PROTOCOL, SECTION, VARIABLE};
+use fsdyno_record::bounded;
+
+use crate::error::VenueError;
+
+/// An agent that fits this program, held open: all trials of a command run the same file, even if another replaces it
+/// meanwhile.
+#[derive(Debug)]
+pub struct Agent(File);
+
+impl Agent {
+    /// Finds the agent that [`location`] names.
+    ///
+    /// # Errors
+    /// [`VenueError::Missing`], with what installs it.
+    pub fn find() -> Result<Agent, VenueError> {
+        Agent::open(&location())
+    }
+
+    fn open(path: &Path) -> Result<Agent, VenueError> {
+        let missing =
+            |why: &str| VenueError::Missing(format!("the agent '{}' {why}", path.display()));
+        let agent = match bounded::open(path) {
+            Ok(file) => Agent(file),
+            Err(error) => return Err(missing(&format!("cannot be opened: {error}; {INSTALL}"))),
+        };
+        // A file that is no ELF file has no such section either.
+        let protocol = fsdyno_lab::section(&agent.path(), SECTION).unwrap_or_default();
+        match protocol.map(|bytes| bytes.try_into().map(u32::from_le_bytes)) {
+            Some(Ok(PROTOCOL)) => Ok(agent),
+            Some(Ok(other)) => Err(missing(&format!(
+                "is of another fsdyno: its protocol is {other}, and that of this program is {PROTOCOL}; {INSTALL}"
+            ))),
+            _ => Err(missing(&format!("is no {NAME}; {INSTALL}"))),
+        }
+    }
+
+    /// The path by which this process and its children reach the open file.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+    }
+}
+
+/// The path of the agent: `$FSDYNO_AGENT`, or `fsdyno-agent` in the folder of this program.
+pub fn location() -> PathBuf {
+    match std::env::var_os(VARIABLE) {
+        Some(path) => path.into(),
+        None => std::env::current_exe().unwrap_or_default().with_file_name(NAME),
+    }
+}
+
+/// The commands that install it.
+const INSTALL: &str = "'make build' in a checkout puts it next to fsdyno, 'cargo install --locked --path crates/agent' \
+     next to a fsdyno that cargo installed, and FSDYNO_AGENT=/path/to/fsdyno-agent names another";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(path: &str) -> String {
+        match Agent::open(Path::new(path)) {
+            Err(VenueError::Missing(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[used]
+    // SAFETY: the section means nothing to linker and loader.
+    #[unsafe(link_section = ".fsdyno.agent")]
+    static OTHER: [u8; 4] = (PROTOCOL + 1).to_le_bytes();
+
+    #[test]
+    fn an_agent_that_is_missing_or_does_not_fit_is_refused_with_what_installs_one() {
+        for (path, why) in [
+            ("/no/such/agent", "cannot be opened: No such file"),
+            ("/dev/null", "it is a device"),
+            ("/bin/sh", "is no fsdyno-agent"),
+            ("/proc/self/exe", "its protocol is 2, and that of this program is 1"),
+        ] {
+            let text = refused(path);
+            assert!(text.contains(why) && text.contains("make build"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_agent_is_looked_for_next_to_this_program() {
+        if std::env::var_os(VARIABLE).is_none() {
+            let own = std::env::current_exe().unwrap();
+            assert_eq!(location(), own.parent().unwrap().join("fsdyno-agent"));
+        }
+    }
+}
