@@ -7,32 +7,15 @@
 mod common;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::lab::{fsdyno, lab, ours, run, skipped, trials};
+use common::lab::{fsdyno, lab, measured, ours, run, skipped, trials};
 use common::{code, stderr, wait_until};
 use serde_json::Value;
 
 const KINDS: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "reiserfs", "jfs"];
-
-/// The bytes of `measured` in each line, by trial.
-fn measured(results: &Path) -> Vec<(String, String)> {
-    let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap();
-    let mut all: Vec<(String, String)> = text
-        .lines()
-        .map(|line| {
-            let trial: Value = serde_json::from_str(line).unwrap();
-            assert_eq!(trial["outcome"], "ok", "{}", trial["reason"]);
-            let id = format!("{} {}", trial["trial_id"], trial["lab_id"]);
-            let (_, rest) = line.split_once("\"measured\":").unwrap();
-            (id, rest.split_once(",\"host\":").unwrap().0.to_string())
-        })
-        .collect();
-    all.sort();
-    all
-}
 
 /// The lines of the phases over time, sorted; each has to agree with its trial's record.
 fn over_time(results: &Path) -> Vec<String> {
@@ -118,38 +101,8 @@ fn gone(pid: u32) -> bool {
 const SAME: &str = "dirops tarball --fs ext4 --fs xfs --fs btrfs --disk hdd-7200 --set dirops.files=2000 \
         --set dirops.stat=yes --set tarball.files=1000 --seed 7";
 
-/// Another checkout of what is committed and not, built by its own Makefile.
-fn other_checkout(folder: &Path) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let there = folder.join("another checkout of it");
-    std::fs::create_dir(&there).unwrap();
-    let files = Command::new("git")
-        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-        .current_dir(&root)
-        .output()
-        .unwrap();
-    assert!(files.status.success(), "git tells no files of this checkout");
-    for file in String::from_utf8(files.stdout).unwrap().split('\0').filter(|f| !f.is_empty()) {
-        if root.join(file).is_file() {
-            std::fs::create_dir_all(there.join(file).parent().unwrap()).unwrap();
-            std::fs::copy(root.join(file), there.join(file)).unwrap();
-        }
-    }
-    let built = Command::new("make")
-        .arg("build")
-        .current_dir(&there)
-        .env_remove("CARGO_TARGET_DIR")
-        .env_remove("RUSTFLAGS")
-        .env_remove("MAKEFLAGS")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    there.join("target/release/fsdyno")
-}
-
 #[test]
-fn trials_are_bit_identical_on_a_busy_machine_and_from_another_checkout() {
+fn trials_are_bit_identical_on_a_busy_machine() {
     let Some(folder) = lab() else { return };
     let quiet = run(folder.path(), &format!("{SAME} --out quiet"));
     assert_eq!(code(&quiet), 0, "{}", stderr(&quiet));
@@ -170,20 +123,6 @@ fn trials_are_bit_identical_on_a_busy_machine_and_from_another_checkout() {
     assert_eq!(series.len(), 6);
     assert!(series.iter().all(|line| line.contains("\"dirty_bytes\"")), "{series:?}");
     assert_eq!(series, over_time(&folder.path().join("busy")));
-
-    let elsewhere = other_checkout(folder.path());
-    let words = format!("run {SAME} --out elsewhere");
-    let other = fsdyno(&elsewhere, folder.path(), &words).output().unwrap();
-    assert_eq!(code(&other), 0, "{}", stderr(&other));
-    // The copy is no checkout of git, so it knows no commit: that alone makes no other agent. A test build outside
-    // the Makefile has the paths of this checkout in it, and is one.
-    let program = |path: &Path| fsdyno_lab::program_bytes(path).unwrap();
-    if program(ours()) == program(&elsewhere) {
-        assert_eq!(first, measured(&folder.path().join("elsewhere")));
-    } else {
-        assert!(std::env::var_os("CI").is_none(), "two checkouts built two programs");
-        skipped("other digits: this program was not built by the Makefile (make test)");
-    }
 }
 
 /// Every workload, small: those of one thread or of their own number of threads, and those that can

@@ -41,6 +41,12 @@ pub fn ours() -> &'static Path {
     })
 }
 
+/// The agent that it runs.
+pub fn agent() -> PathBuf {
+    let named = std::env::var_os("FSDYNO_AGENT").map(PathBuf::from);
+    named.unwrap_or_else(|| ours().with_file_name("fsdyno-agent"))
+}
+
 /// A folder for a test, or none, said aloud, where the lab cannot run.
 pub fn lab() -> Option<tempfile::TempDir> {
     static MISSING: OnceLock<Option<String>> = OnceLock::new();
@@ -92,4 +98,21 @@ pub fn run(folder: &Path, words: &str) -> std::process::Output {
 pub fn trials(results: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The bytes of `measured` in each line, by trial.
+pub fn measured(results: &Path) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap();
+    let mut all: Vec<(String, String)> = text
+        .lines()
+        .map(|line| {
+            let trial: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(trial["outcome"], "ok", "{}", trial["reason"]);
+            let id = format!("{} {}", trial["trial_id"], trial["lab_id"]);
+            let (_, rest) = line.split_once("\"measured\":").unwrap();
+            (id, rest.split_once(",\"host\":").unwrap().0.to_string())
+        })
+        .collect();
+    all.sort();
+    all
 }

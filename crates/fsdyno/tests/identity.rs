@@ -1,0 +1,184 @@
+//! What moves a lab identity: the agent does; a report, a study, the command line and the place of a checkout do not.
+//! Where the lab cannot run, the tests that need it are skipped, with the reason; with CI set that is a failure.
+//!
+//! `FSDYNO_TEST=full` (`make test-full`) builds the main program a second time too.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::lab::{agent, fsdyno, lab, measured, ours, skipped, trials};
+use common::{code, full, stderr, stdout};
+use fsdyno_record::canonical::sha256_hex;
+
+/// A text of command line, report and study each, by its source, and another text of the same length.
+const TEXTS: [(&str, &str, &str); 3] = [
+    ("crates/fsdyno/src/exit.rs", "a verdict says no", "a verdict SAYS NO"),
+    ("crates/report/src/text.rs", "another lab than above", "another lab THAN ABOVE"),
+    ("crates/study/src/store.rs", "give --out a folder", "give --out A FOLDER"),
+];
+
+/// The crates of which the agent is made.
+const OF_THE_AGENT: [&str; 7] = [
+    "fsdyno-agent",
+    "fsdyno-crash",
+    "fsdyno-disk",
+    "fsdyno-engine",
+    "fsdyno-filesystem",
+    "fsdyno-record",
+    "fsdyno-workload",
+];
+
+#[test]
+fn the_agent_is_built_from_what_runs_in_a_guest_and_nothing_else() {
+    let tree = |edges: &str| -> BTreeSet<String> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let output = Command::new(cargo)
+            .args([
+                "tree",
+                "--offline",
+                "--locked",
+                "--package",
+                "fsdyno-agent",
+                "--prefix",
+                "none",
+            ])
+            .args(["--no-dedupe", "--format", "{lib}", "--edges", edges])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output).lines().map(|line| line.replace('_', "-")).collect()
+    };
+    let ours: BTreeSet<String> =
+        tree("normal,build").into_iter().filter(|name| name.starts_with("fsdyno")).collect();
+    assert_eq!(ours, OF_THE_AGENT.map(String::from).into());
+    // A dependency for something else would be in the agent, too.
+    let foreign = ["clap", "minijinja", "indicatif", "tempfile", "cc", "liblzma", "zstd"];
+    let all = tree("normal,build");
+    assert!(foreign.iter().all(|name| !all.contains(*name)), "{all:?}");
+}
+
+/// One small trial; the folder of its results is called `out`.
+fn trial(program: &Path, folder: &Path, out: &str) -> serde_json::Value {
+    let words = "run dirops --fs ext4 --disk hdd-7200 --size 1G --set files=300 --seed 7 --out";
+    let mut command = fsdyno(program, folder, &format!("{words} {out}"));
+    let output = command.env_remove("FSDYNO_AGENT").output().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    trials(&folder.join(out)).remove(0)
+}
+
+/// Puts a main program and an agent into a folder of their own.
+fn install(folder: &Path, program: &[u8], agent: &[u8]) -> PathBuf {
+    fs::create_dir(folder).unwrap();
+    for (name, bytes) in [("fsdyno", program), ("fsdyno-agent", agent)] {
+        fs::write(folder.join(name), bytes).unwrap();
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    folder.join("fsdyno")
+}
+
+/// Replaces every occurrence of one text by another of its length.
+fn replaced(mut bytes: Vec<u8>, text: &str, other: &str) -> Vec<u8> {
+    assert_eq!(text.len(), other.len());
+    let found: Vec<usize> =
+        (0..bytes.len()).filter(|at| bytes[*at..].starts_with(text.as_bytes())).collect();
+    assert!(!found.is_empty(), "'{text}' is not in the program; TEXTS needs another text");
+    for at in found {
+        bytes[at..at + other.len()].copy_from_slice(other.as_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn other_texts_in_the_main_program_move_no_identity_and_another_agent_does() {
+    let Some(folder) = lab() else { return };
+    let (program, agent) = (fs::read(ours()).unwrap(), fs::read(agent()).unwrap());
+    let other =
+        TEXTS.iter().fold(program.clone(), |it, (_, text, other)| replaced(it, text, other));
+    assert_ne!(program, other);
+    let here = |name: &str| folder.path().join(name);
+    let one = trial(&install(&here("1"), &program, &agent), folder.path(), "one");
+    let two = trial(&install(&here("2"), &other, &agent), folder.path(), "two");
+    assert_eq!(one["lab_id"], two["lab_id"]);
+    assert_eq!(measured(&here("one")), measured(&here("two")));
+    assert_eq!(one["lab"]["agent"], format!("sha256:{}", sha256_hex(&agent)));
+
+    // What stands behind the last section of a program executes nothing, but it is another agent.
+    let longer = [agent.as_slice(), b"\0"].concat();
+    let last = install(&here("3"), &program, &longer);
+    let three = trial(&last, folder.path(), "three");
+    assert_ne!(one["lab_id"], three["lab_id"]);
+    let components = one["lab"].as_object().unwrap();
+    let differ = components.keys().filter(|name| one["lab"][*name] != three["lab"][*name]);
+    assert_eq!(differ.collect::<Vec<_>>(), ["agent", "initramfs"]);
+    let compared = fsdyno(&last, folder.path(), "compare one three").output().unwrap();
+    assert!(stdout(&compared).contains("lab agent: sha256:"), "{}", stdout(&compared));
+    let both = ["one", "three"].map(|out| fs::read(here(out).join("trials.ndjson")).unwrap());
+    fs::create_dir(here("both")).unwrap();
+    fs::write(here("both").join("trials.ndjson"), both.concat()).unwrap();
+    let report = fsdyno(&last, folder.path(), "report both").output().unwrap();
+    let named = "another lab than above: agent, initramfs";
+    assert!(stdout(&report).contains(named), "{}", stdout(&report));
+}
+
+/// A copy of this checkout, committed and not, with other texts.
+fn other_checkout(folder: &Path) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let there = folder.join("another checkout of it");
+    let files = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(&root)
+        .output()
+        .unwrap();
+    assert!(files.status.success(), "git tells no files of this checkout");
+    for file in String::from_utf8(files.stdout).unwrap().split('\0').filter(|f| !f.is_empty()) {
+        if root.join(file).is_file() {
+            fs::create_dir_all(there.join(file).parent().unwrap()).unwrap();
+            fs::copy(root.join(file), there.join(file)).unwrap();
+        }
+    }
+    for (file, text, other) in TEXTS {
+        let source = fs::read(there.join(file)).unwrap();
+        fs::write(there.join(file), replaced(source, text, other)).unwrap();
+    }
+    there
+}
+
+#[test]
+fn another_checkout_with_other_texts_builds_the_same_agent() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = other_checkout(folder.path());
+    let goal = if full() { "build" } else { "agent" };
+    let mut make = Command::new("make");
+    make.arg(goal).current_dir(&there).stdin(Stdio::null());
+    for variable in
+        ["CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "MAKEFLAGS", "FSDYNO_AGENT"]
+    {
+        make.env_remove(variable);
+    }
+    let built = make.output().unwrap();
+    assert!(built.status.success(), "{}", stderr(&built));
+    let elsewhere = there.join("target/release/fsdyno");
+    let theirs = fs::read(elsewhere.with_file_name("fsdyno-agent")).unwrap();
+    if fs::read(agent()).unwrap() != theirs {
+        assert!(std::env::var_os("CI").is_none(), "two checkouts built two agents");
+        return skipped("another agent: this one was not built by the Makefile (make test)");
+    }
+    if !full() || lab().is_none() {
+        return;
+    }
+    // Its texts are other ones, and what it measures is the same to the last bit.
+    let help = Command::new(&elsewhere).arg("--help").output().unwrap();
+    assert!(stdout(&help).contains(TEXTS[0].2), "{}", stdout(&help));
+    let program = install(&folder.path().join("ours"), &fs::read(ours()).unwrap(), &theirs);
+    let one = trial(&program, folder.path(), "one");
+    let two = trial(&elsewhere, folder.path(), "two");
+    assert_eq!(one["lab_id"], two["lab_id"]);
+    assert_eq!(measured(&folder.path().join("one")), measured(&folder.path().join("two")));
+}
