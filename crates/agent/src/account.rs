@@ -15,7 +15,7 @@ pub struct Instruments {
     pub servers: Vec<Pid>,
     /// The processes inside NBD_DO_IT, one for each disk.
     pub drivers: Vec<Pid>,
-    /// The processes that do a FUSE file system's work: no part of the instrument, and shown beside the
+    /// The processes that do a FUSE file system's work: no part of the instrument, and listed with the
     /// kernel's threads.
     pub workers: Vec<Pid>,
     /// The process that looks at what is dirty.
@@ -54,7 +54,7 @@ impl Account {
         account
     }
 
-    /// What was spent since the start of a phase: this process's own clocks are read first.
+    /// Accounts for what was spent since the start of a phase; reads this process's own clocks first.
     pub fn close(instruments: &Instruments, opened: &Account) -> Account {
         let mut own = Account::default();
         own.read_own();
@@ -232,7 +232,7 @@ pub fn parse_device_stat(text: &str) -> Option<Device> {
     })
 }
 
-/// What the device did between two moments. The peak is that of the later one, which its source
+/// The activity of a device between two moments. The peak is that of the later one, which its source
 /// counts from the start of the phase.
 pub fn device_since(now: &Device, earlier: &Device) -> Device {
     let both = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_sub(b));
@@ -249,7 +249,7 @@ pub fn device_since(now: &Device, earlier: &Device) -> Device {
     }
 }
 
-/// What several devices did together; the peak is that of one of them.
+/// The sum over several devices; the peak is that of one of them.
 pub fn sum(devices: impl IntoIterator<Item = Device>) -> Option<Device> {
     let either = |a: Option<u64>, b: Option<u64>, with: fn(u64, u64) -> u64| match (a, b) {
         (Some(a), Some(b)) => Some(with(a, b)),

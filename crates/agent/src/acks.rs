@@ -1,4 +1,4 @@
-//! Where a logged trial notes when each op came back: the region after those of its disks.
+//! The log of the time at which each op of a logged trial returned: the region after those of its disks.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -26,7 +26,7 @@ pub fn of(job: &Job, workload: &dyn Workload) -> io::Result<Option<AckLog>> {
     let (ranks, each) = (ranks as usize, counts.sum::<u64>() as usize);
     let length = acks::words_needed(ranks, each) * 8;
     if length as u64 > acks::REGION - acks::OFFSET {
-        return Err(io::Error::other("there are more ops than the log of ops has room for"));
+        return Err(io::Error::other("there are more ops than the log of ops has space for"));
     }
     let memory = open_pci_memory(&layout::disk_pci(lab.disks() as u8))?;
     let words = shared_words_at(memory.as_fd(), acks::OFFSET, length.next_multiple_of(4096))?;

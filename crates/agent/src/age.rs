@@ -1,12 +1,12 @@
 //! Ageing: a fresh file system is filled, and then written over, before the first phase.
 //!
-//! Files of drawn sizes are written until the file system is as full as was asked for. Then come
+//! Files of drawn sizes are written until the file system has the requested fill. Then follow
 //! rounds: each removes a twentieth of the files, chosen at random over all directories, and writes
-//! others, of other sizes, until it is as full again. So free space comes to lie in pieces among what
+//! others, of other sizes, until it is as full again. So free space ends up in pieces among what
 //! stays, as it does in years of use. Names, sizes and order are drawn from a seed and nothing else.
 //!
-//! The files hold zeros: what is asked is where they lie, and the lab does not store zeros. They stay
-//! beside the trial's own tree, with a census of them, by which they are counted at the end.
+//! The files hold zeros: only their places matter, and the lab does not store zeros. They stay
+//! next to the trial's own tree, with a census of them, by which they are counted at the end.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ use fsdyno_workload::sizes::Sizes;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
-/// The folder of the aged files, beside the root of the trial.
+/// The folder of the aged files, next to the root of the trial.
 const FOLDER: &str = "aged";
 
 /// The file in it that says what must be there.
@@ -40,10 +40,10 @@ const CHUNK: usize = 1 << 20;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
 /// Ages the file system that `root`, a directory of its own on it, lies on. `beat` is called with the
-/// bytes written so far, and those there will be about.
+/// bytes written so far and the bytes expected in all.
 ///
 /// # Errors
-/// What the kernel reports; a file system that does not become as full as asked for.
+/// What the kernel reports; a file system that does not reach the requested fill.
 pub fn age(
     plan: &AgePlan,
     seed: u64,
@@ -52,7 +52,7 @@ pub fn age(
 ) -> io::Result<Aged> {
     let wrong = || io::Error::other(format!("'{}' are no sizes of files", plan.files));
     let sizes: Sizes = plan.files.parse().map_err(|()| wrong())?;
-    let top = beside(root)?;
+    let top = parent_of(root)?;
     rustix::fs::mkdirat(&top, FOLDER, Mode::from_raw_mode(0o755))?;
     let folder = open_directory(top.as_fd(), FOLDER)?;
     let seed = plan.seed.unwrap_or(seed);
@@ -79,12 +79,12 @@ pub fn age(
     tree.end()
 }
 
-/// Compares the aged files beside `root` with their census.
+/// Compares the aged files next to `root` with their census.
 ///
 /// # Errors
 /// What differs; what the kernel reports.
 pub fn count(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<()> {
-    let folder = open_directory(beside(root)?.as_fd(), FOLDER)?;
+    let folder = open_directory(parent_of(root)?.as_fd(), FOLDER)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let census = rustix::fs::openat(&folder, CENSUS, flags, Mode::empty())?;
     let mut text = String::new();
@@ -122,7 +122,7 @@ pub fn count(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<()> {
 }
 
 /// The directory that `root` lies in, on the same file system.
-fn beside(root: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+fn parent_of(root: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let above = open_directory(root, "..")?;
     match rustix::fs::fstat(&above)?.st_dev == rustix::fs::fstat(root)?.st_dev {
         true => Ok(above),
@@ -187,7 +187,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// Writes files until so many bytes are in use.
+    /// Writes files until `wanted` bytes are in use.
     fn fill(&mut self, wanted: u64) -> io::Result<()> {
         let mut full = false;
         for _ in 0..FILLS {
@@ -200,7 +200,7 @@ impl Tree<'_> {
             if full {
                 break;
             }
-            // What a file takes beside its bytes is not known before: not all of it at once.
+            // The space that a file takes in addition to its bytes is not known before: not all of it at once.
             full = !self.write_about((missing / 10 * 9).max(4096))?;
         }
         let space = Space::of(self.folder.as_fd())?;
@@ -213,26 +213,26 @@ impl Tree<'_> {
         )))
     }
 
-    /// Writes files of so many bytes; whether there was room for them.
+    /// Writes files of about `bytes`; false if the file system is full.
     fn write_about(&mut self, bytes: u64) -> io::Result<bool> {
         let mut left = bytes;
         // The slots that became free first.
         let mut free = std::mem::take(&mut self.free).into_iter();
-        let mut room = true;
-        while left > 0 && room {
+        let mut fits = true;
+        while left > 0 && fits {
             let slot = match free.next() {
                 Some(slot) => slot,
                 None => self.new_slot()?,
             };
             let size = self.size_of(slot);
-            room = self.write(slot, size)?;
-            if !room {
+            fits = self.write(slot, size)?;
+            if !fits {
                 self.free.push(slot);
             }
             left = left.saturating_sub(size.next_multiple_of(4096).max(4096));
         }
         self.free.extend(free);
-        Ok(room)
+        Ok(fits)
     }
 
     fn new_slot(&mut self) -> io::Result<usize> {

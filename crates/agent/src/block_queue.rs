@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_disk::Queue;
 
-/// What is read back.
+/// The settings that are read back.
 const KEYS: &[&str] = &[
     "rotational",
     "scheduler",
@@ -32,16 +32,16 @@ fn folder(name: &str) -> PathBuf {
     whole.unwrap_or(own).join("queue")
 }
 
-/// What the kernel says of a drive or a partition.
+/// The folder in sysfs of a drive or a partition.
 pub fn of_device(name: &str) -> PathBuf {
     Path::new("/sys/class/block").join(name)
 }
 
-/// What makes a queue behave as the disk's own would, in the order in which it is written.
+/// The settings that make a queue behave as the disk's own would, in the order in which they are written.
 ///
 /// The driver's tags are cut down to the disk's queue depth first, while no scheduler is
 /// attached: a scheduler keeps requests of its own, so once it is there `nr_requests` no longer
-/// bounds what is in flight (linux/block/blk-mq.c, `blk_mq_update_nr_requests`). Read-ahead comes
+/// bounds what is in flight (linux/block/blk-mq.c, `blk_mq_update_nr_requests`). Read-ahead is set
 /// last: since Linux 6.11 every other setting has the kernel compute it anew, as twice the driver's
 /// optimal size (linux/block/blk-settings.c, `blk_apply_bdi_limits`).
 fn settings(queue: &Queue, scheduler: Option<&str>, has_wbt: bool) -> Vec<(&'static str, String)> {
@@ -118,8 +118,8 @@ pub fn count_requests(name: &str) -> io::Result<()> {
     fs::write(folder(name).join("iostats"), "1")
 }
 
-/// What cannot be set in the driver, in sentences: nbd, for one, has physical blocks as large as its
-/// logical ones.
+/// Describes what cannot be set in the driver, in sentences: nbd, for one, has physical blocks as
+/// large as its logical ones.
 pub fn differences(wanted: &Queue, in_effect: &BTreeMap<String, String>) -> Vec<String> {
     let wanted = [
         ("rotational", u64::from(wanted.rotational)),
@@ -140,7 +140,7 @@ pub fn differences(wanted: &Queue, in_effect: &BTreeMap<String, String>) -> Vec<
         .collect()
 }
 
-/// How many bytes a device has.
+/// Returns the size of a device in bytes.
 ///
 /// # Errors
 /// A device that is not there.

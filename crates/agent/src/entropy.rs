@@ -1,6 +1,6 @@
 //! The guest's random number generator, ready from the start.
 //!
-//! The lab's CPU has no instruction for entropy, and in a guest nothing else brings any for minutes. Until the
+//! The lab's CPU has no instruction for entropy, and in a guest nothing else provides any for minutes. Until the
 //! kernel calls its generator ready, each number that it draws is paid for with a hash: ext4, which draws one
 //! for each inode, then takes some 5 % more instructions to create a file, and when that ends depends on
 //! timing (`fsdyno why` of two speeds of the CPU showed it). A machine that has been up for a while is

@@ -86,7 +86,7 @@ fn boot_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
     watch(child, job.deadline, mailbox)
 }
 
-/// The trial's process: brings up the disks, whose servers share its memory, and runs the trial.
+/// The trial's process: starts the disks, whose servers share its memory, and runs the trial.
 fn trial(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> AgentReport {
     let mut report = match run(job, booted, mailbox) {
         Ok(report) => report,
@@ -116,8 +116,8 @@ fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentR
     Ok(trial::run(job, &mut target, mailbox, input, sampler))
 }
 
-/// Where a machine that is to be saved stops: between two instructions, always the same two. All
-/// before it is the same for every job; a machine that is not to be saved goes on at once, having
+/// Stops a machine that is to be saved: between two instructions, always the same two. All before
+/// it is the same for every job; a machine that is not to be saved goes on at once, having
 /// executed the same instructions. A kernel without /dev/port (CONFIG_DEVPORT) goes on too.
 fn stop_for_snapshot(mailbox: Mailbox<'static>) -> io::Result<()> {
     match fs::File::options().write(true).open("/dev/port") {
@@ -179,7 +179,7 @@ fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
     Ok(target.made(job.task == Task::Use))
 }
 
-/// Brings up the disks of the file system, and after them that of its journal.
+/// Starts the disks of the file system, and after them that of its journal.
 fn disks(job: &Job, lab: &LabPlan, mailbox: Mailbox<'static>) -> io::Result<Vec<ModelledDisk>> {
     let (role, size) = match lab.raid {
         Some(raid) => (DiskRole::Member, lab.size.map(|size| partition::member_size(size, raid))),

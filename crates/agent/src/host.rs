@@ -57,7 +57,7 @@ fn stop_arrays(held: &[Held]) {
     let members: Vec<PathBuf> = held.iter().map(|device| device.path().to_path_buf()).collect();
     for device in array::arrays_over(&members) {
         let argv = array::stop(&device.to_string_lossy());
-        // Nobody is left to be told; `fsdyno doctor` finds what could not be stopped.
+        // No process is left to report to; `fsdyno doctor` finds what could not be stopped.
         let _ = process::run(&argv, &array::env());
     }
 }
@@ -71,7 +71,7 @@ fn serve(handover: &Handover, held: &Arc<[Held]>) -> io::Result<()> {
         (Some(plan), Some(fd)) => Some(mapped_input(take(fd)?.as_fd(), plan.bytes)?),
         _ => None,
     };
-    // What is dirty is told of file systems that are the trial's own.
+    // Dirty bytes are sampled on file systems that are the trial's own.
     let own = job.plan.device().is_some();
     let sampler = own.then(|| Sampler::start(mailbox, false)).transpose()?;
     let run = |target: &mut dyn Target, input: Option<Input>| {
@@ -114,8 +114,8 @@ fn formatted(
     Ok(made.beside_others(array, uuids, held.clone()))
 }
 
-/// Where to mount, on a tmpfs of this mount namespace alone: what is made beside it (the place of a file
-/// system below another) is made there too and goes with it, and nothing of the user's is written.
+/// Makes the mount point, on a tmpfs of this mount namespace alone: what is made next to it (the mount point
+/// of a file system below another) is made there too and goes with it, and nothing of the user's is written.
 fn mount_point() -> io::Result<PathBuf> {
     let there = MOUNT_POINTS.iter().map(Path::new).find(|path| path.is_dir());
     let there = there.ok_or_else(|| io::Error::other("there is no /mnt to mount on"))?;
@@ -134,7 +134,7 @@ fn name_of(path: &Path) -> io::Result<String> {
     name.map(String::from).ok_or_else(|| io::Error::other("a device without a name"))
 }
 
-/// A descriptor that the parent said it handed over.
+/// Takes over a descriptor of the handover.
 fn take(fd: RawFd) -> io::Result<OwnedFd> {
     if fd <= 2 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no descriptor {fd}")));

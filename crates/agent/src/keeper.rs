@@ -60,7 +60,7 @@ pub fn keep(work: impl FnOnce() -> io::Result<()>, last: impl FnOnce()) -> io::R
     }
 }
 
-/// How the child ended; it is killed when our parent dies.
+/// Waits for the child and describes its end; it is killed when our parent dies.
 fn wait(child: Pid) -> io::Result<String> {
     loop {
         if let Some(how) = process::ended(child)? {
@@ -149,17 +149,17 @@ mod tests {
             forever()
         })
         .unwrap();
-        let comes = |path: &std::path::Path| {
+        let appears = |path: &std::path::Path| {
             let begin = Instant::now();
             while !path.exists() {
-                assert!(begin.elapsed() < Duration::from_secs(60), "{path:?} never came");
+                assert!(begin.elapsed() < Duration::from_secs(60), "{path:?} never appeared");
                 std::thread::sleep(Duration::from_millis(5));
             }
         };
-        comes(&begun);
+        appears(&begun);
         assert!(!done.exists());
         kill_process(parent, Signal::KILL).unwrap();
-        comes(&done);
+        appears(&done);
         while process::ended(parent).unwrap().is_none() {}
     }
 }

@@ -21,7 +21,7 @@ const FATAL: &[&str] = &[
     "blocked for more than",
 ];
 
-/// How many of the last messages are told.
+/// Number of last messages in a report.
 const TAIL: usize = 20;
 
 /// The nbd driver says this of every request that takes over 30 s; a full drive cache may

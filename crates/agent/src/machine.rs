@@ -34,11 +34,11 @@ pub fn not_scaled(cpu: CpuPlan) -> Option<String> {
     })
 }
 
-/// Whether the guest's clock is as slow as a CPU faster than QEMU's wants it: the time stamp counter,
+/// Checks that the guest's clock is as slow as a CPU faster than QEMU's requires: the time stamp counter,
 /// which goes up by one with each instruction, against the kernel's clock.
 ///
 /// # Errors
-/// A kernel that was told and does not do it.
+/// A kernel that ignores the setting.
 pub fn check_clock(cpu: CpuPlan) -> io::Result<()> {
     if cpu.log2 <= 0 {
         return Ok(());
@@ -70,7 +70,7 @@ fn ticks() -> u64 {
     0
 }
 
-/// How many of so many threads can run at once here.
+/// Returns how many of `threads` threads can run at once here.
 pub fn at_once(threads: u32) -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     threads.clamp(1, processors)
@@ -97,11 +97,14 @@ pub fn set_sysctls(wanted: &BTreeMap<String, String>) -> io::Result<()> {
     Ok(())
 }
 
-/// Fills in kernel, CPU and sysctls in effect (those of the table and those that were `asked`).
+/// Fills in kernel, CPU and sysctls in effect (those of the table and those that were `requested`).
 ///
 /// # Errors
-/// A sysctl that was asked for and cannot be read back, by its name.
-pub fn describe(conditions: &mut Conditions, asked: &BTreeMap<String, String>) -> io::Result<()> {
+/// The name of a requested sysctl that cannot be read back.
+pub fn describe(
+    conditions: &mut Conditions,
+    requested: &BTreeMap<String, String>,
+) -> io::Result<()> {
     let uname = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     conditions.kernel = format!("{} {}", text(uname.release()), text(uname.version()));
@@ -116,7 +119,7 @@ pub fn describe(conditions: &mut Conditions, asked: &BTreeMap<String, String>) -
             conditions.sysctls.insert(key.to_string(), value);
         }
     }
-    for (key, wanted) in asked {
+    for (key, wanted) in requested {
         let value = sysctl(key).map_err(|error| {
             io::Error::new(error.kind(), format!("read sysctl {key} back: {error}"))
         })?;

@@ -12,7 +12,7 @@ use fsdyno_record::Bytes;
 use fsdyno_workload::Input;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 
-/// How much of a region is mapped at a time. Mapping costs the guest page tables of 1/512 of what
+/// Size of the part of a region that is mapped at a time. Mapping costs the guest page tables of 1/512 of what
 /// is mapped (lab.md), so only windows in use are.
 const WINDOW: u64 = 16 << 20;
 
@@ -122,7 +122,7 @@ impl Windows {
         let offset = window as u64 * WINDOW;
         let length = WINDOW.min(self.size - offset) as usize;
         // SAFETY: the range lies inside the reservation made in `new`, which only this struct
-        // uses, so replacing that part of it harms nobody.
+        // uses, so replacing that part of it harms nothing.
         unsafe {
             let window = mmap(
                 self.start.add(offset as usize).cast(),
@@ -143,7 +143,7 @@ impl Windows {
 impl Drop for Windows {
     fn drop(&mut self) {
         // SAFETY: unmaps the reservation made in `new`, of which no slice outlives this struct. A failure
-        // leaves it mapped, which harms nobody.
+        // leaves it mapped, which harms nothing.
         let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.size as usize) };
     }
 }
@@ -158,7 +158,7 @@ impl Memory for Windows {
         let offset = offset.min(end);
         for window in offset / WINDOW..end.div_ceil(WINDOW) {
             if !self.mapped[window as usize] && self.map(window as usize).is_err() {
-                // A disk that cannot reach its own bytes has failed; the trial is told by the
+                // A disk that cannot reach its own bytes has failed; the trial learns it from the
                 // server's death, as it would be by a drive that stops answering.
                 std::process::abort();
             }

@@ -6,13 +6,13 @@ use fsdyno_record::series::{MAX_INTERVALS, PhaseSeries, SHORTEST_SAMPLED};
 
 use crate::sampler::Samples;
 
-/// What the sampler saw of a phase, and what is so at its end.
-pub struct SeenOf {
+/// The sampler's values of a phase, and those at its end.
+pub struct PhaseSamples {
     /// At the ends of intervals.
     pub samples: Samples,
     /// Dirty bytes and bytes under write-back at the end; none where they are not the trial's to tell.
     pub unwritten: Option<[u64; 2]>,
-    /// Bytes written to the device in the whole phase; none where that cannot be told.
+    /// Bytes written to the device in the whole phase; none if unknown.
     pub written: Option<u64>,
 }
 
@@ -22,10 +22,10 @@ pub fn series(
     name: &str,
     timeline: &Timeline,
     length: Nanos,
-    seen: Option<SeenOf>,
+    seen: Option<PhaseSamples>,
 ) -> Option<PhaseSeries> {
     let mut timeline = timeline.clone();
-    // In a phase that is too short for two looks only ops are told.
+    // A phase that is too short for two samples has ops only.
     let seen = seen.filter(|_| length > SHORTEST_SAMPLED);
     let mut gauge = seen.as_ref().map(|seen| seen.samples.gauge.clone()).unwrap_or_default();
     let mut interval = timeline.interval();
@@ -46,7 +46,7 @@ pub fn series(
         return None;
     }
     let mut ops = timeline.counts().to_vec();
-    // An op that came back with the last stamp belongs to the last interval.
+    // An op that returned with the last stamp belongs to the last interval.
     let rest: u64 = ops.drain(intervals.min(ops.len())..).sum();
     ops.resize(intervals, 0);
     if let Some(last) = ops.last_mut() {
@@ -59,7 +59,7 @@ pub fn series(
         ops,
         ..PhaseSeries::default()
     };
-    let Some(SeenOf { samples, unwritten, written }) = seen else { return Some(series) };
+    let Some(PhaseSamples { samples, unwritten, written }) = seen else { return Some(series) };
     let of = |at: usize, first: u64, last: Option<u64>| -> Vec<u64> {
         last.map_or_else(Vec::new, |last| values(&gauge, at, intervals, first, last))
     };
@@ -105,10 +105,10 @@ mod tests {
         timeline
     }
 
-    fn seen(values: &[[u64; 3]], written: Option<u64>) -> SeenOf {
+    fn seen(values: &[[u64; 3]], written: Option<u64>) -> PhaseSamples {
         let gauge = Gauge::of(SHORTEST_SAMPLED, values.to_vec());
         let samples = Samples { gauge, written_before: 1000 };
-        SeenOf { samples, unwritten: Some([0, 0]), written }
+        PhaseSamples { samples, unwritten: Some([0, 0]), written }
     }
 
     #[test]
@@ -125,9 +125,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_is_empty_and_what_is_too_short_is_left_out() {
-        let told = series("stat", &timeline(25), Nanos(85 * MS), Some(seen(&[], None))).unwrap();
-        assert!(told.device_written_bytes.is_empty());
-        assert_eq!(told.dirty_bytes, [0, 0, 0], "nobody looked, and it is clean at the end");
+        let few = series("stat", &timeline(25), Nanos(85 * MS), Some(seen(&[], None))).unwrap();
+        assert!(few.device_written_bytes.is_empty());
+        assert_eq!(few.dirty_bytes, [0, 0, 0], "no sample, and clean at the end");
         for seen in [None, Some(seen(&[], Some(400)))] {
             let alone = series("stat", &timeline(25), Nanos(25 * MS), seen).unwrap();
             assert_eq!((alone.interval_ns, alone.ops.len()), (SHORTEST_INTERVAL, 3));

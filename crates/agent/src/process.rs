@@ -1,4 +1,4 @@
-//! Child processes of the agent: forks, one that lives in its memory, and tools that it runs.
+//! Child processes of the agent: forks, processes that share its memory, and tools that it runs.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::thread;
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
-use crate::said;
+use crate::output;
 
 /// linux/prctl.h: this process serves a block device, so its allocations must not wait for it.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
@@ -21,7 +21,7 @@ const PR_SET_IO_FLUSHER: libc::c_int = 57;
 /// What fork(2) reports.
 pub fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
     // SAFETY: when the agent forks it has one thread that runs (PID 1, or the trial before its workers),
-    // and what [`beside`] started beside it allocates nothing any more, so the child may go on with
+    // and what [`spawn_sharing_memory`] started allocates nothing any more, so the child may go on with
     // everything it inherited, allocator included.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
@@ -34,21 +34,21 @@ pub fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
     }
 }
 
-/// Of the disks' servers, for which the write-back waits.
+/// Real-time priority of the disks' servers, for which the write-back waits.
 const SERVER_PRIORITY: i32 = 50;
 
-/// The stack of what runs [`beside`] us. A disk's server was seen to take 20 KiB of it.
+/// Stack of a process of [`spawn_sharing_memory`]. A disk's server takes 20 KiB of it.
 const STACK: usize = 256 << 10;
 
 /// Starts a process that runs `work` in this process's own memory, and exits as one that [`fork`]
-/// started. It gets the descriptors of `given` and the standard streams, in a table of its own, under the same numbers; those
-/// of `given` are no more ours once it has been started, and `work` has to own them. Its number and its CPU time are its own
-/// too; but a switch between it and us is none of address spaces, which an emulated processor pays for with
-/// all that it has translated.
+/// started. It gets the descriptors of `given` and the standard streams, in a table of its own, under the same
+/// numbers; those of `given` are closed here once it has started, and `work` has to own them. It has its own
+/// number and CPU time; but a switch between it and this process switches no address space, for which an
+/// emulated processor pays with all that it has translated.
 ///
 /// # Errors
 /// What starting a thread, unshare(2), close_range(2) or clone(2) reports.
-pub fn beside(
+pub fn spawn_sharing_memory(
     given: &[RawFd],
     work: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> io::Result<Pid> {
@@ -74,7 +74,7 @@ pub fn beside(
         let mut stack = vec![0u128; STACK / size_of::<u128>()];
         // SAFETY: one past the end of the stack, which grows down and is kept by this thread.
         let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
-        // SAFETY: `enter` takes what `work` points to; stack and thread-local storage are nobody else's
+        // SAFETY: `enter` takes what `work` points to; nothing else uses stack and thread-local storage
         // while this call lasts, which is until the child has ended.
         let pid = unsafe {
             libc::clone(
@@ -97,8 +97,8 @@ pub fn beside(
     started?
 }
 
-/// The name of a thread that sleeps while what it has started [`beside`] us lives.
-const SLEEPER: &str = "beside";
+/// The name of a thread that sleeps while the process lives that [`spawn_sharing_memory`] started from it.
+const SLEEPER: &str = "vm-parent";
 
 /// Gives the calling thread a table of descriptors of its own, with the standard streams and `kept`.
 fn own_table(kept: &[RawFd]) -> io::Result<()> {
@@ -107,81 +107,81 @@ fn own_table(kept: &[RawFd]) -> io::Result<()> {
     close_all_others(kept)
 }
 
-/// A process in our memory with a stack of its own; it is ended with this, and only then its stack goes.
+/// A child that shares our memory, with a stack of its own; dropping this kills it and then frees its stack.
 #[derive(Debug)]
-pub struct Lodger {
+pub struct VmChild {
     /// Its process.
     pub pid: Pid,
     // Of the process alone, until it has ended.
     _stack: Vec<u128>,
 }
 
-impl Drop for Lodger {
+impl Drop for VmChild {
     fn drop(&mut self) {
         let _ = rustix::process::kill_process(self.pid, rustix::process::Signal::KILL);
-        // Whoever has waited for it before us leaves nothing to wait for.
+        // If another call has waited for it, nothing is left to wait for.
         while matches!(waitpid(Some(self.pid), WaitOptions::empty()), Err(rustix::io::Errno::INTR))
         {
         }
     }
 }
 
-/// What a lodger does, and with what.
-struct Stay<F> {
+/// The work of a [`VmChild`], and the descriptor that it keeps.
+struct VmWork<F> {
     work: F,
     kept: RawFd,
 }
 
-/// Starts a process that runs `work` in this process's own memory, with `kept` alone of its descriptors, which are a
-/// copy, beside the standard streams; and without a thread of ours, as [`beside`] needs one. For that `work` may not touch what belongs to the
-/// calling thread, which has it for itself: no allocation, no panic, no libc that may fail. What rustix calls without
-/// libc may be called.
+/// Starts a process that runs `work` in this process's own memory, with a copy of the standard streams and `kept` as
+/// its descriptors, and without the thread that [`spawn_sharing_memory`] needs. So `work` must not touch the calling
+/// thread's storage, which that thread goes on to use: no allocation, no panic, no libc call that may fail. Calls that
+/// rustix makes without libc are allowed.
 ///
 /// # Errors
 /// What clone(2) reports.
-pub fn lodger<F>(kept: BorrowedFd<'_>, work: F) -> io::Result<Lodger>
+pub fn spawn_vm_child<F>(kept: BorrowedFd<'_>, work: F) -> io::Result<VmChild>
 where
     F: FnOnce(BorrowedFd<'_>) + Copy + Send + 'static,
 {
     extern "C" fn enter<F: FnOnce(BorrowedFd<'_>) + Copy>(stay: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: a `Stay<F>` that [`lodger`] has leaked for this call.
-        let stay = unsafe { &*stay.cast::<Stay<F>>() };
+        // SAFETY: a `VmWork<F>` that [`spawn_vm_child`] has leaked for this call.
+        let stay = unsafe { &*stay.cast::<VmWork<F>>() };
         // SAFETY: a descriptor of this process's own table, a copy of one that was open.
         let kept = unsafe { BorrowedFd::borrow_raw(stay.kept) };
         if close_all_but(kept).is_ok() {
             (stay.work)(kept);
         }
-        // SAFETY: ends this process at once; exit handlers belong to the one whose memory it is.
+        // SAFETY: ends this process at once; exit handlers belong to the owner of the memory.
         unsafe { libc::_exit(0) }
     }
-    // Asked here, where it may fail, of nothing: the lodger itself may not come to touch our errno.
+    // Tried here, on nothing, where it may fail: the child itself must not touch our errno.
     // SAFETY: takes numbers; there is no descriptor of that one.
     if unsafe { libc::syscall(libc::SYS_close_range, u32::MAX, u32::MAX, 0) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    let mut stack = vec![0u128; LODGING / size_of::<u128>()];
+    let mut stack = vec![0u128; VM_CHILD_STACK / size_of::<u128>()];
     // SAFETY: one past the end of the stack, which grows down.
     let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
-    // A few bytes for each that are never given back: it may begin after we are gone.
-    let stay = Box::into_raw(Box::new(Stay { work, kept: kept.as_raw_fd() }));
+    // A few bytes for each that are never freed: it may begin after this function has returned.
+    let stay = Box::into_raw(Box::new(VmWork { work, kept: kept.as_raw_fd() }));
     // SAFETY: `enter` is given what it takes, and a stack that is kept until the process has ended. It shares the
     // caller's thread-local storage and touches none of it: close_range(2), which alone could set errno, has just
     // been found to work.
     let pid =
         unsafe { libc::clone(enter::<F>, top.cast(), libc::CLONE_VM | libc::SIGCHLD, stay.cast()) };
     match Pid::from_raw(pid.max(0)) {
-        Some(pid) => Ok(Lodger { pid, _stack: stack }),
+        Some(pid) => Ok(VmChild { pid, _stack: stack }),
         None => Err(io::Error::last_os_error()),
     }
 }
 
-/// The stack of a lodger.
-const LODGING: usize = 64 << 10;
+/// Stack of a [`VmChild`], in bytes.
+const VM_CHILD_STACK: usize = 64 << 10;
 
 type Work = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 extern "C" fn enter(work: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: [`beside`] made it of a box for this call alone.
+    // SAFETY: [`spawn_sharing_memory`] made it of a box for this call alone.
     let work: Box<Work> = unsafe { Box::from_raw(work.cast()) };
     let code = exit_code(work());
     // SAFETY: ends this process at once; exit handlers belong to the parent.
@@ -207,13 +207,13 @@ pub fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
     close_all_others(&[kept.as_raw_fd()])
 }
 
-/// Closes all of a table that is nobody else's, but for the standard streams and `kept`. Allocates nothing.
+/// Closes all of an unshared table but for the standard streams and `kept`. Allocates nothing.
 fn close_all_others(kept: &[RawFd]) -> io::Result<()> {
     let mut first: libc::c_uint = 3;
     loop {
         let next = kept.iter().map(|fd| *fd as libc::c_uint).filter(|fd| *fd >= first).min();
         let last = next.map_or(libc::c_uint::MAX, |next| next.saturating_sub(1));
-        // SAFETY: takes numbers; whoever still owns one of these descriptors has it in another table.
+        // SAFETY: takes numbers; an owner of one of these descriptors has it in another table.
         if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -224,7 +224,7 @@ fn close_all_others(kept: &[RawFd]) -> io::Result<()> {
     }
 }
 
-/// How a child ended, in words; none while it runs.
+/// Describes how a child ended; none while it runs.
 ///
 /// # Errors
 /// What waitpid(2) reports.
@@ -283,14 +283,14 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What a tool did.
+/// The outcome of a tool.
 #[derive(Clone, Debug, Default)]
 pub struct Ran {
     /// Its exit code; none if it was killed.
     pub exit: Option<i32>,
     /// Both its outputs, of each the last MiB.
     pub output: String,
-    /// What of it went to standard error.
+    /// The part of it on standard error.
     pub errors: String,
 }
 
@@ -311,7 +311,7 @@ impl Ran {
         )))
     }
 
-    /// What it says of its failure: of standard error, where anything is there, the last lines before the
+    /// Returns its lines about a failure: of standard error, unless that is empty, the last lines before the
     /// usage that some tools print after every wrong option.
     fn words(&self) -> Vec<String> {
         let errors = if self.errors.trim().is_empty() { &self.output } else { &self.errors };
@@ -352,7 +352,7 @@ pub fn run<'a>(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(named)?;
-    let said = said::both(&mut child);
+    let said = output::read_both(&mut child);
     let status = child.wait().map_err(named)?;
     let (mut output, errors) = said.map_err(named)?;
     output.push_str(&errors);
@@ -379,14 +379,14 @@ mod tests {
     }
 
     /// The process that a test below starts for itself: other tests' threads share its table.
-    const ALONE: &str = "FSDYNO_TEST_BESIDE";
+    const ALONE: &str = "FSDYNO_TEST_SHARING_MEMORY";
 
     #[test]
-    fn what_runs_beside_us_has_what_it_was_given_and_we_share_our_descriptors_with_nobody() {
+    fn a_process_that_shares_our_memory_has_the_given_descriptors_and_shares_none_of_ours() {
         if std::env::var_os(ALONE).is_none() {
             let name = concat!(
-                "process::tests::what_runs_beside_us_has_what_it_was_given",
-                "_and_we_share_our_descriptors_with_nobody"
+                "process::tests::a_process_that_shares_our_memory_has_the_given",
+                "_descriptors_and_shares_none_of_ours"
             );
             let own = std::env::current_exe().unwrap();
             let argv = [name, "--exact", "--test-threads=1", "--nocapture"];
@@ -400,7 +400,7 @@ mod tests {
         line.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
         let (second, number) = (File::open("/dev/zero").unwrap(), theirs.as_raw_fd());
         let given = [second.as_raw_fd(), number];
-        let child = beside(&given, move || {
+        let child = spawn_sharing_memory(&given, move || {
             let mut byte = [0];
             (&theirs).read_exact(&mut byte)?;
             drop(second);
@@ -432,15 +432,15 @@ mod tests {
             describe(waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap().1),
             "exit code 0"
         );
-        // Nobody has the other end any more.
+        // No process has the other end any more.
         assert_eq!(line.read(&mut [0]).unwrap(), 0);
-        let not_started = beside(&[], || Err(io::Error::other("no"))).unwrap();
+        let not_started = spawn_sharing_memory(&[], || Err(io::Error::other("no"))).unwrap();
         let ended = waitpid(Some(not_started), WaitOptions::empty()).unwrap().unwrap().1;
         assert_eq!(describe(ended), "exit code 1");
     }
 
     #[test]
-    fn a_fork_keeps_what_it_is_told_to_and_nothing_else() {
+    fn a_fork_keeps_the_given_descriptor_and_no_other() {
         let (kept, other) = (File::open("/dev/null").unwrap(), File::open("/dev/zero").unwrap());
         let child = fork(|| {
             close_all_but(kept.as_fd())?;
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tools_own_words_are_told_and_not_its_usage() {
+    fn a_tools_own_message_is_reported_and_not_its_usage() {
         let said = |script: &str| {
             let argv = ["sh", "-c", script].map(String::from);
             run(&argv, []).unwrap().good(&argv).unwrap_err().to_string()

@@ -35,7 +35,7 @@ impl Held {
         &self.path
     }
 
-    /// Whether the name still means what is held: the same device, or a partition of the same drive.
+    /// Checks that the name still means the held device, or a partition of the same drive.
     ///
     /// # Errors
     /// What it means instead.

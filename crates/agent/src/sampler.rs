@@ -28,20 +28,20 @@ use crate::{memory, process};
 /// Of the disks' servers, which nothing may keep waiting, it is behind.
 const PRIORITY: i32 = 40;
 
-/// Where the two numbers stand.
+/// The file with the two numbers.
 const VMSTAT: &str = "/proc/vmstat";
 
-/// How much more of it is read than is needed: its numbers grow, and each further line costs.
+/// Bytes of it that are read beyond those needed: its numbers grow, and each further line costs.
 const SLACK: usize = 16;
 
 /// Around where the two stood last they are looked for first.
 const NEAR: usize = 64;
 
-/// What is seen at the end of an interval: dirty bytes, bytes under write-back, bytes written to the
+/// The values at the end of an interval: dirty bytes, bytes under write-back, bytes written to the
 /// device so far.
 pub type Seen = [u64; 3];
 
-/// What was seen of one phase.
+/// The samples of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
     /// At the end of each interval.
@@ -54,7 +54,7 @@ pub struct Samples {
 pub struct Sampler {
     pid: Pid,
     line: UnixStream,
-    /// When the phase began; zero while that is not known.
+    /// The start of the phase; zero while that is not known.
     began: &'static AtomicU64,
 }
 
@@ -106,7 +106,7 @@ impl Sampler {
         self.began.store(now.0, Ordering::Release);
     }
 
-    /// What was seen since, once the phase has ended.
+    /// Ends sampling after a phase and returns its samples.
     ///
     /// # Errors
     /// A sampler that has ended.
@@ -172,7 +172,7 @@ fn watch(
 ) -> io::Result<()> {
     let ready = clock::now();
     loop {
-        // Before the first op it is not known when that comes; it is known by the end of an interval.
+        // The time of the first op is not known before it; it is by the end of an interval.
         let start = Some(began.load(Ordering::Acquire)).filter(|start| *start > 0).map(Nanos);
         let now = clock::now();
         if let Some(start) = start
@@ -207,12 +207,12 @@ fn is_called(line: &UnixStream, wait: Nanos) -> io::Result<bool> {
     }
 }
 
-/// What is looked at in one phase.
+/// The sources that are sampled in one phase.
 struct Look<'a> {
     vmstat: File,
-    /// How much of it is read.
+    /// The part of it that is read.
     bytes: Vec<u8>,
-    /// Where the wanted lines stood last.
+    /// The offset at which the wanted lines were last.
     near: usize,
     counters: Vec<File>,
     mailbox: Mailbox<'a>,
@@ -232,7 +232,7 @@ impl<'a> Look<'a> {
         })
     }
 
-    /// What is so now; zero for what the kernel does not tell.
+    /// Reads the values of this moment; zero for those that the kernel does not have.
     fn now(&mut self) -> Seen {
         let (dirty, writeback) = self.pages();
         let mut written = self.mailbox.get(Word::Written);
@@ -323,7 +323,7 @@ mod tests {
             let samples = sampler.end().unwrap();
             let (looks, passed) = (samples.gauge.samples().len(), clock::now().since(start).0);
             assert!(looks as u64 <= passed / SHORTEST_SAMPLED.0, "{looks} in {passed} ns");
-            // In a second it came to its turn once, however busy the machine is.
+            // In a second it ran once, however busy the machine is.
             assert!(looks > 0 || intervals < 100);
             assert_eq!(samples.written_before, 0);
         }

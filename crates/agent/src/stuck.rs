@@ -1,4 +1,4 @@
-//! A guest that makes no progress any more: told from one that computes or sleeps, and who waits for what in it.
+//! Diagnosis of a guest that makes no progress: distinguished from one that computes or sleeps, with a list of what its threads wait for.
 //!
 //! Where nothing runs, the guest's clock jumps from timer to timer, so hours of waiting pass in seconds of the
 //! host's time. PID 1 looks once a minute of the guest's time, and reads no more than the mailbox while there
@@ -11,7 +11,7 @@ use std::path::Path;
 use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::{Mailbox, Word};
 
-/// How often it is looked, in the guest's time.
+/// Period of looks, in the guest's time.
 pub const PERIOD: Nanos = Nanos(60_000_000_000);
 
 /// After so long without progress an idle guest is stuck. The longest silence of one that is not is that of a
@@ -21,19 +21,19 @@ const LIMIT: Nanos = Nanos(5 * PERIOD.0);
 /// An idle machine has spent at least this part of the time idle, in percent.
 const IDLE: u64 = 90;
 
-/// How much of who waits for what is told, in characters.
-const TOLD: usize = 6000;
+/// Length of the list of waiting threads in a report, in characters.
+const LONGEST: usize = 6000;
 
-/// How many functions of a stack are told: enough to come from the scheduler to the file system.
+/// Number of functions of a stack in a report: enough to reach from the scheduler to the file system.
 const FRAMES: usize = 12;
 
-/// Where the parent of a vfork(2) waits as long as its child lives: the agent's own do, to share their memory.
+/// The functions in which the parent of a vfork(2) waits as long as its child lives: the agent's own do, to share their memory.
 const PARENTS: [&str; 2] = ["kernel_clone", "_do_fork"];
 
-/// What changes while there is progress.
+/// The words of the mailbox that change while there is progress.
 const SIGNS: [Word; 5] = [Word::Stage, Word::Phase, Word::OpsDone, Word::Requests, Word::Written];
 
-/// What the looks found since the last progress.
+/// The findings since the last progress.
 #[derive(Debug, Default)]
 pub struct Stuck {
     signs: [u64; SIGNS.len()],
@@ -57,7 +57,7 @@ struct Task {
     name: String,
     /// `D` waits and no signal wakes it.
     state: char,
-    /// Whether it is one of the kernel's own.
+    /// True for a thread of the kernel.
     is_kernels: bool,
     /// The functions that it waits in, innermost first; not looked up of one of the kernel's own that a signal
     /// would wake.
@@ -65,7 +65,7 @@ struct Task {
 }
 
 impl Task {
-    /// Whether it waits for what only the kernel can bring about.
+    /// True if it waits for an event that only the kernel can cause.
     fn waits(&self) -> bool {
         let parent = self.stack.first().is_some_and(|it| PARENTS.contains(&it.as_str()));
         self.state == 'D' && !parent
@@ -76,7 +76,7 @@ impl Stuck {
     /// Looks; if nothing goes on any more, the reason says who waits for what.
     pub fn look(&mut self, now: Nanos, mailbox: Mailbox<'_>) -> Option<String> {
         let signs = SIGNS.map(|word| mailbox.get(word));
-        self.step(now, signs, || (tasks(), idle())).map(|tasks| told(&tasks))
+        self.step(now, signs, || (tasks(), idle())).map(|tasks| waiting(&tasks))
     }
 
     /// Takes the signs of progress, and without any looks at all threads and the idle time of the processor;
@@ -105,8 +105,8 @@ impl Stuck {
     }
 }
 
-/// Who waits for what: all of the programs' threads, and those of the kernel that no signal wakes.
-fn told(tasks: &[Task]) -> String {
+/// Lists what threads wait for: all of the programs' threads, and those of the kernel that no signal wakes.
+fn waiting(tasks: &[Task]) -> String {
     let mut text = format!(
         "nothing has gone on for {LIMIT} of the guest's time, with its processor idle; {}",
         memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
@@ -120,7 +120,7 @@ fn told(tasks: &[Task]) -> String {
         let times = if times > 1 { format!("{times} times ") } else { String::new() };
         text.push_str(&format!("; {times}{line}"));
     }
-    let end = (0..=TOLD.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    let end = (0..=LONGEST.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text.truncate(end.unwrap_or(0));
     text
 }
@@ -172,7 +172,7 @@ fn functions(stack: &str) -> Vec<String> {
         .collect()
 }
 
-/// What /proc/meminfo says of the memory that such a wait may be for.
+/// The lines of /proc/meminfo about memory that such a wait may be for.
 fn memory(meminfo: &str) -> String {
     const KEYS: &[&str] = &["MemFree", "MemAvailable", "Dirty", "Writeback"];
     let of = |key: &&str| {
@@ -182,7 +182,7 @@ fn memory(meminfo: &str) -> String {
     KEYS.iter().filter_map(of).collect::<Vec<_>>().join(", ")
 }
 
-/// How long the processor was idle since it booted; /proc/uptime says it in hundredths of a second.
+/// Returns how long the processor was idle since boot, from /proc/uptime, in steps of a hundredth of a second.
 fn idle() -> Nanos {
     let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
     let hundredths = text.split_whitespace().nth(1).map(|word| word.replace('.', ""));
@@ -250,12 +250,12 @@ mod tests {
 
     #[test]
     fn who_waits_is_told_with_what_it_waits_in() {
-        let told = told(
+        let text = waiting(
             &[one('D', "io_schedule"), one('D', "io_schedule"), one('S', "pipe_read")].concat(),
         );
-        assert!(told.starts_with("nothing has gone on for 300 s "), "{told}");
-        assert!(told.contains("; 2 times fsdyno (D) in io_schedule < entry"), "{told}");
-        assert!(told.contains("; fsdyno (S) in pipe_read < entry"), "{told}");
+        assert!(text.starts_with("nothing has gone on for 300 s "), "{text}");
+        assert!(text.contains("; 2 times fsdyno (D) in io_schedule < entry"), "{text}");
+        assert!(text.contains("; fsdyno (S) in pipe_read < entry"), "{text}");
     }
 
     #[test]

@@ -19,12 +19,12 @@ use fsdyno_workload::one_file::one_file;
 use fsdyno_workload::{Contents, GapKind, Input, PhaseSpec, Setting, Workload, workloads};
 
 use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
-use crate::over_time::{self, SeenOf};
-use crate::room::{Room, allow_many_files};
+use crate::free_space::{FreeSpace, allow_many_files};
+use crate::over_time::{self, PhaseSamples};
 use crate::sampler::{Sampler, dirty_and_writeback};
 use crate::target::Target;
 use crate::{acks, age};
-use crate::{books, held, machine};
+use crate::{cacheable, calls, machine};
 
 mod beforehand;
 mod end;
@@ -33,8 +33,8 @@ mod end;
 /// 5 s, the flusher every 5 s and at 30 s); the seed draws that moment.
 const MOST_START_DELAY: Nanos = Nanos(30_000_000_000);
 
-/// That moment counts from a round minute of the guest's clock. However long boot, mkfs and mount took, and
-/// wherever the disk was made, the platter stands under the first phase where it stands in every trial of
+/// Grid of the guest's clock on which the first phase starts: a round minute. However long boot, mkfs and mount
+/// took, and wherever the disk was made, the platter is at the same angle at the first phase in every trial of
 /// the seed; a shift of a millisecond turns it by 43 degrees at 7200 rpm.
 const START_GRID: Nanos = Nanos(60_000_000_000);
 
@@ -43,7 +43,7 @@ const START_GRID: Nanos = Nanos(60_000_000_000);
 /// than in every later mount; only a guest that goes on from a snapshot is that early.
 const FIRST_MOUNT: Nanos = Nanos(2_000_000_000);
 
-/// What the sampler's failures are called.
+/// The attempt named in the sampler's failures.
 const SAMPLER: &str = "look at what is dirty";
 
 /// Runs a job on its target; failures become part of the report.
@@ -79,7 +79,7 @@ pub fn run(
         ended = Err(format!(
             "the lab ran out of room for the modelled disk's bytes ({error}): the file system wrote \
              more than 14 GiB and twice what the workload needs; take fewer or smaller files (--set), \
-             or a file system that writes less beside them"
+             or a file system that writes less besides them"
         ));
     }
     if let (Err(reason), Some(cause)) = (&mut ended, trial.target.cause()) {
@@ -94,7 +94,7 @@ pub fn run(
     AgentReport { outcome, reason, conditions, measured, series }
 }
 
-/// Puts the report into the mailbox; if that has no room for its series, without them.
+/// Puts the report into the mailbox; if that has no space for its series, without them.
 ///
 /// # Errors
 /// A report that is too long even so.
@@ -140,7 +140,7 @@ struct Trial<'a> {
     ops_before: u64,
     /// The device that stands for the workload's one file, and that file's name.
     device: Option<(CString, Vec<u8>)>,
-    /// Where it is noted when each op came back, if it is.
+    /// The log of the times at which ops returned, if there is one.
     acks: Option<AckLog>,
     /// Of each phase so far, what each rank has done.
     done: Vec<Vec<u64>>,
@@ -180,7 +180,7 @@ impl Trial<'_> {
             self.target.flush_device().map_err(failed("flush the device"))?;
         }
         if self.calls() && device.is_none() {
-            let room = Room::of(self.target.root()).map_err(failed("statfs"))?;
+            let room = FreeSpace::of(self.target.root()).map_err(failed("statfs"))?;
             room.holds(&workload.needs())?;
         }
         self.beforehand(workload.as_ref())?;
@@ -270,12 +270,12 @@ impl Trial<'_> {
         self.stage(Stage::Preparing);
     }
 
-    /// Whether calls are made at all.
+    /// True if calls are made at all.
     fn calls(&self) -> bool {
         self.job.plan.issuer != IssuerPlan::Null
     }
 
-    /// What the issuer needs, before anything is touched.
+    /// Prepares the issuer, before anything is touched.
     fn ready_issuer(&mut self) -> Result<(), String> {
         match self.job.plan.issuer {
             IssuerPlan::Sync => {}
@@ -290,7 +290,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// What is in effect before the target is touched.
+    /// Records the conditions in effect before the target is touched.
     fn describe(&mut self) -> Result<(), String> {
         let plan = &self.job.plan;
         machine::set_sysctls(&plan.sysctls).map_err(failed("prepare"))?;
@@ -314,13 +314,13 @@ impl Trial<'_> {
         }
         let plan = &self.job.plan;
         if let Some((wanted, ram)) = plan.lab().and_then(|lab| Some((lab.cacheable?, lab.ram))) {
-            held::leave_cacheable(wanted, ram).map_err(failed("prepare"))?;
+            cacheable::leave(wanted, ram).map_err(failed("prepare"))?;
         }
         self.conditions.cacheable_memory = cacheable_memory();
         Ok(())
     }
 
-    /// Whether time is virtual, so that waiting costs the host nothing.
+    /// True if time is virtual, so that waiting costs the host nothing.
     fn in_virtual_time(&self) -> bool {
         self.job.plan.lab().is_some_and(|lab| lab.accel.is_exact())
     }
@@ -341,9 +341,9 @@ impl Trial<'_> {
         }
     }
 
-    /// What lies before a phase, and the verification of the phase before it: after the gap, so
-    /// that a cold gap verifies what came back from the device, and followed by the same gap
-    /// again, untimed, so that the phase finds what it asked for.
+    /// Makes the gap before a phase, and verifies the phase before it: after the gap, so that a cold gap
+    /// verifies what was read back from the device, and followed by the same gap again, untimed, so that
+    /// the phase finds the state that it requires.
     fn gap(
         &mut self,
         workload: &dyn Workload,
@@ -464,7 +464,7 @@ impl Trial<'_> {
         let (device, devices) = (self.target.device(), self.target.devices());
         let device = device.zip(device_before).map(|(now, then)| device_since(&now, &then));
         let seen = match (&mut self.sampler, written_at) {
-            (Some(sampler), Some(at)) => Some(SeenOf {
+            (Some(sampler), Some(at)) => Some(PhaseSamples {
                 samples: sampler.end().map_err(failed(SAMPLER))?,
                 unwritten: dirty_and_writeback(),
                 written: device.filter(|_| at.any).map(|device| device.bytes_written.0),
@@ -480,10 +480,10 @@ impl Trial<'_> {
         self.series.extend(over_time::series(spec.name, timeline, length, seen));
         if self.calls() {
             let right = workload.counts_after(index, &shares);
-            books::compare(&recorder.counts(), &right, outcome.removals > 0)
+            calls::compare(&recorder.counts(), &right, outcome.removals > 0)
                 .map_err(|wrong| format!("phase {}: {wrong}", spec.name))?;
         }
-        let books = workload.work_units_after(index, &shares);
+        let units = workload.work_units_after(index, &shares);
         self.done.push(shares);
         Ok(Phase {
             name: spec.name.to_string(),
@@ -499,7 +499,7 @@ impl Trial<'_> {
             unit: workload.unit(index).map(String::from),
             think_ns: outcome.think_time,
             ops: recorder.ops(),
-            books: books.into_iter().map(|(name, n)| (name.to_string(), n)).collect(),
+            books: units.into_iter().map(|(name, n)| (name.to_string(), n)).collect(),
             bytes_written: outcome.bytes_written,
             bytes_read: outcome.bytes_read,
             device,
@@ -529,8 +529,8 @@ impl Trial<'_> {
         }
     }
 
-    /// When the file system was synced, and when the device's own cache was empty, if that can be
-    /// shown; `asking` is the instrument's own time and taken off.
+    /// Returns when the file system was synced, and when the device's own cache was empty, if that can be
+    /// shown; `asking` is the instrument's own time and subtracted.
     fn settle(&mut self, asking: Nanos) -> Result<(Option<Nanos>, Option<Nanos>), String> {
         self.target.sync().map_err(failed("syncfs"))?;
         let synced = clock::now() - asking;
@@ -547,7 +547,7 @@ impl Trial<'_> {
         Ok(Bytes(stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_frsize))
     }
 
-    /// What statfs(2) says now, as of an empty file system.
+    /// Reads the capacity with statfs(2), as of an empty file system.
     fn held(&self) -> io::Result<Capacity> {
         let stat = rustix::fs::fstatvfs(self.target.root())?;
         let inodes = (stat.f_files > 0).then_some(stat.f_ffree);
@@ -560,7 +560,7 @@ impl Trial<'_> {
         })
     }
 
-    /// What a file system held that is full now.
+    /// The capacity that a file system had which is full now.
     fn capacity(&self, empty: Capacity) -> io::Result<Capacity> {
         let full = self.held()?;
         let book = |unit: &str| {

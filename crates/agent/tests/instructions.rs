@@ -34,10 +34,10 @@ use fsdyno_record::mailbox::{self, Mailbox, Stage, Word};
 use fsdyno_record::{Bytes, guest as layout};
 use rustix::mount::{MountFlags, mount};
 
-/// What the instrument may execute for an op, beside the call.
+/// Most instructions that the instrument may execute for an op, in addition to the call.
 const LIMIT: f64 = 100.0;
 
-/// Files of a phase: so many that it lasts many grace periods of RCU, behind which the kernel frees the
+/// Files of a phase: enough that it lasts many grace periods of RCU, behind which the kernel frees the
 /// inodes of what was removed. Of 5,000 files, one grace period more or less within the phase was up to 40
 /// instructions in each unlink, on whichever side it fell.
 const FILES: u64 = 20_000;
@@ -123,7 +123,7 @@ fn guest(folder: &Path) -> Result<Guest, String> {
     if !compiled.status.success() {
         return Err(format!("cc: {}", String::from_utf8_lossy(&compiled.stderr)));
     }
-    // The same kernel as the product's, brought if this machine has none yet.
+    // The same kernel as the product's, downloaded if this machine has none yet.
     let options =
         LabOptions { kernel: None, qemu: None, cache: Cache::of_user().unwrap(), offline: false };
     let lab = Lab::find(&options, &|_| {}).map_err(|error| error.to_string())?;
@@ -151,7 +151,7 @@ fn means_of(who: &str, report: &str) -> Option<Times> {
 }
 
 /// PID 1 of the guest: lets both take turns, reports, and waits to be switched off. A mistake is the
-/// report, or a panic, which ends the guest and is told with the guest's last words.
+/// report, or a panic, which ends the guest and is reported with the guest's last output.
 fn in_the_guest() {
     for (kind, at) in [("sysfs", "/sys"), ("devtmpfs", "/dev")] {
         mount(kind, at, kind, MountFlags::empty(), None).unwrap();

@@ -1,9 +1,9 @@
-//! Brings a file system back, again and again, from what power cuts left of it.
+//! Recovery of a file system, again and again, from what power cuts left of it.
 //!
-//! The log of a trial's bytes lies in the region of the input; the cuts to try stand beside the job. The
+//! The log of a trial's bytes lies in the region of the input; the cuts to try are in the text of the job. The
 //! builder's certain medium lies in the second disk's region, the disk that is mounted in the first's.
 //! For each cut that disk is laid out, served by the modelled disk from a rest, mounted, walked,
-//! unmounted and checked, in a process of its own, which may die or hang; what came of it is put where
+//! unmounted and checked, in a process of its own, which may die or hang; the outcome is put where
 //! the venue sees it at once.
 
 mod walk;
@@ -38,7 +38,7 @@ use crate::target::{Formatted, Medium, ModelledDisk, Target};
 const MOUNT_POINT: &str = "/mnt";
 /// Words of the kernel that speak of damage.
 const DAMAGE: &[&str] = &["error", "corrupt", "WARNING", "BUG"];
-/// How many such lines are kept of a cut.
+/// Number of such lines that are kept of a cut.
 const LINES: usize = 8;
 
 /// Tries all cuts of its order.
@@ -90,13 +90,13 @@ fn disk() -> io::Result<Windows> {
     Windows::new(open_pci_memory(&layout::disk_pci(0))?)
 }
 
-/// The order, which stands beside the job.
+/// Reads the order, which is in the text of the job.
 fn order(mailbox: Mailbox<'static>) -> io::Result<RecoveryRequest> {
     let text = mailbox.job().map_err(io::Error::other)?;
     Ok(serde_json::from_slice::<RecoveryJob>(&text)?.order)
 }
 
-/// What was written to the disk since its server started, or forgotten, in bytes.
+/// Returns the ranges that were written to the disk since its server started, or discarded, in bytes.
 fn written() -> io::Result<Vec<(u64, u64)>> {
     let mut windows = Windows::new(open_pci_memory(layout::LOG_PCI)?)?;
     let logged = region::read(&mut windows).map_err(io::Error::other)?;
@@ -109,7 +109,7 @@ fn written() -> io::Result<Vec<(u64, u64)>> {
     Ok(entries.map(|entry| (entry.sector * 512, u64::from(entry.sectors) * 512)).collect())
 }
 
-/// What is the same for all cuts.
+/// The parts that all cuts share.
 #[derive(Clone, Copy)]
 struct One<'a> {
     job: &'a Job,
@@ -133,7 +133,7 @@ impl One<'_> {
             let left = end.since(clock::now());
             let why = match status {
                 Some(status) if status == "exit code 0" => return Ok(()),
-                // It says so itself: what failed is ours (no room, a tool that does not start), and no finding.
+                // The failure is ours (no space, a tool that does not start), and no finding; its message says so.
                 Some(status) if status.starts_with("exit code") => {
                     return Err(io::Error::other(format!("cut {index}: {status}")));
                 }
@@ -188,7 +188,7 @@ impl One<'_> {
         let mut target = self.target(device, shared);
         match self.look(&mut target, recovery, tree) {
             Ok(None) => {}
-            // It was there, and is perhaps mounted still: nobody checks or repairs it so.
+            // It was reachable, and is perhaps mounted still: it must not be checked or repaired then.
             Ok(Some(why)) => {
                 recovery.unclean = Some(format!("it was not unmounted in good order: {why}"));
                 return Ok(());
@@ -281,7 +281,7 @@ impl One<'_> {
         walked.map(|()| ended.err().map(|error| error.to_string()))
     }
 
-    /// What a check finds; none where it is clean.
+    /// Runs a check and returns its findings; none if the file system is clean.
     fn check(
         &self,
         target: &Formatted,
@@ -342,7 +342,7 @@ fn kernel_log() -> Option<File> {
     Some(log)
 }
 
-/// What it says of damage.
+/// Returns the lines of a log that report damage.
 fn damage(log: &mut File) -> Vec<String> {
     let (mut lines, mut record) = (Vec::new(), [0; 8192]);
     loop {

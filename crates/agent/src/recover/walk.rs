@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fsdyno_crash::found::{self, Entry, Kind, SECTOR};
 
-/// Adds all names below `root` to the bytes of a tree. What cannot be read is told as such.
+/// Adds all names below `root` to the bytes of a tree. An entry that cannot be read is marked so.
 pub fn walk(root: &Path, tree: &mut Vec<u8>) {
     let mut open = vec![root.to_path_buf()];
     while let Some(folder) = open.pop() {

@@ -1,4 +1,4 @@
-//! Brings a modelled disk up as /dev/nbdN.
+//! A modelled disk as /dev/nbdN: its server and its driver.
 
 use std::fs::{self, File};
 use std::io;
@@ -30,28 +30,28 @@ const FLAG_SEND_FLUSH: u64 = 1 << 2;
 const FLAG_SEND_FUA: u64 = 1 << 3;
 const FLAG_SEND_TRIM: u64 = 1 << 5;
 
-/// Socket buffer of each side. The kernel takes it twice, for what it needs beside the bytes: room for
+/// Socket buffer of each side. The kernel takes it twice, for what it needs in addition to the bytes: space for
 /// the largest request, 1280 KiB, so that driver and server need not switch to each other in the
 /// middle of one.
 const SOCKET_BUFFER: usize = 1 << 20;
 
-/// What the kernel keeps free for each disk. A write is put into the socket while memory is short,
-/// for that is what makes memory free, and the driver then takes what nobody else may; where there
-/// is none it gives up, and the write has failed. A full socket takes half of this.
+/// Memory that the kernel keeps free for each disk. A write is put into the socket while memory is short,
+/// for that is what makes memory free, and the driver then takes from a reserve that no other allocation
+/// may use; if that is empty it gives up, and the write has failed. A full socket takes half of this.
 const RESERVE_KB: u64 = 4096;
 
 const MIN_FREE_KB: &str = "/proc/sys/vm/min_free_kbytes";
 
-/// What is mapped of the disk's bytes before the trial: its page tables take 1 MiB of the guest.
+/// Size of the part of the disk's bytes that is mapped before the trial: its page tables take 1 MiB of the guest.
 const MAPPED_AHEAD: u64 = 512 << 20;
 
-/// What is mapped of the request log before the trial: half a million requests.
+/// Size of the part of the request log that is mapped before the trial: half a million requests.
 const LOG_MAPPED_AHEAD: u64 = 16 << 20;
 
-/// What is mapped of the log of bytes.
+/// Size of the part of the log of bytes that is mapped.
 const DATA_MAPPED_AHEAD: u64 = 64 << 20;
 
-/// Which disk of the guest, and the regions it lies in.
+/// The number of a disk of the guest, and the regions it lies in.
 pub struct Regions {
     /// Its number, from 0: nbd0, nbd1, ...
     pub index: u8,
@@ -59,9 +59,9 @@ pub struct Regions {
     pub bytes: File,
     /// The log of all disks' requests, of which it has a part.
     pub log: File,
-    /// Where the bytes of all writes are logged, if they are.
+    /// The log of the bytes of all writes, if they are logged.
     pub data: Option<File>,
-    /// Whether a file system, made by another guest, lies there.
+    /// True if it holds a file system that another guest made.
     pub made: bool,
 }
 
@@ -108,12 +108,12 @@ pub fn start(
     given.extend(regions.data.as_ref().map(AsRawFd::as_raw_fd));
     let spec = spec.clone();
     let work = move || serve(ours, regions, &spec, seed, partition, shared, mailbox);
-    let server = process::beside(&given, work)?;
+    let server = process::spawn_sharing_memory(&given, work)?;
     wait_for_size(&name, server, driver)?;
     Ok(BlockDevice { name, path, server, driver })
 }
 
-/// Has the kernel keep the reserve of so many disks; a guest of 1 GiB does for one by itself.
+/// Has the kernel keep the reserve of this number of disks; a guest of 1 GiB does for one by itself.
 fn keep_free(disks: u64) -> io::Result<()> {
     let there: u64 = fs::read_to_string(MIN_FREE_KB)?.trim().parse().map_err(io::Error::other)?;
     let wanted = disks * RESERVE_KB;

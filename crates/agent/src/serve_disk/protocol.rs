@@ -22,7 +22,7 @@ pub const EINVAL: u32 = 22;
 /// `ENOSPC`.
 pub const ENOSPC: u32 = 28;
 
-/// A request as it came over the wire.
+/// A request as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Something for the disk; `length` bytes of payload follow a write.
@@ -36,7 +36,7 @@ pub enum Command {
     Disconnect,
 }
 
-/// What is wrong with a request; the reply carries `errno`.
+/// A malformed request; the reply carries `errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// The stream is out of step; nothing can follow.

@@ -19,14 +19,14 @@ use crate::memory::Windows;
 /// More than the driver can have in flight (linux/drivers/block/nbd.c: 128 tags).
 const MOST_IN_FLIGHT: usize = 256;
 
-/// How long a KiB of payload is waited for, in nanoseconds. Found by trial with a streaming write
+/// Nanoseconds that the server waits for a KiB of payload. Found by trial with a streaming write
 /// (200 files of 1 MiB, ext4, hdd-7200): with 800, 1,200, 1,700, 2,500 the server took 0.79, 0.61,
-/// 0.62, 0.64 ns a byte, and answers came 0.09, 0.10, 0.47, 1.11 ms later than due. For the model a
+/// 0.62, 0.64 ns a byte, and answers were 0.09, 0.10, 0.47, 1.11 ms later than due. For the model a
 /// request has arrived before.
 const DRIVER_NS_PER_KIB: u64 = 1200;
 
-/// How often the disk at rest is looked at while it has bytes in its cache: it destages them when it
-/// is idle, and they are on the medium from then on though nobody asks for anything.
+/// Period of looks at an idle disk that has bytes in its cache: it destages them when it is idle,
+/// and they are persisted from then on although no request arrives.
 const IDLE_LOOK: Nanos = Nanos(1_000_000_000);
 
 /// Parts of one write that can reach the medium, by the model, before all of its bytes are here.
@@ -38,7 +38,7 @@ pub struct Server {
     disk: Box<dyn Disk>,
     store: Store<Windows>,
     log: Writer<Windows>,
-    /// Where the bytes are logged too, if they are.
+    /// The log of the bytes too, if they are logged.
     data: Option<data::Writer<Windows>>,
     shared: Shared,
     mailbox: Mailbox<'static>,
@@ -47,35 +47,35 @@ pub struct Server {
     in_flight: Vec<InFlight>,
     /// The sectors of the disk, first and end, whose bytes are on their way from the driver.
     coming: Option<(u64, u64)>,
-    /// Those of them that the model has on the medium already, first and count.
+    /// The ranges of them that the model has persisted already, first and count.
     early: Vec<(u64, u64)>,
-    /// How much earlier than an answer is due the server asks to be woken; see [`waking`].
+    /// Time before an answer is due at which the server is woken; see [`waking`].
     lead: Nanos,
     /// Bytes that the mailbox knows to be stored on this disk; it holds the sum over all disks.
-    told: u64,
+    reported: u64,
     /// Bytes that it knows to be written to this disk, likewise.
-    told_written: u64,
+    reported_written: u64,
 }
 
 #[derive(Clone, Copy)]
 struct InFlight {
     request: Request,
     arrived: Nanos,
-    /// Where the trial was then.
+    /// The stage of the trial at that time.
     stage: Stage,
     phase: u16,
     errno: u32,
-    /// Whether all of it is here; a write's payload follows its header.
+    /// True once all of it is here; a write's payload follows its header.
     whole: bool,
-    /// When the model was done with it, if that was before all of it was here.
+    /// The time at which the model completed it, if that was before all of it was here.
     due: Option<Nanos>,
     /// Its event in the log of bytes, from 1; 0 for none.
     event: u32,
 }
 
-/// What waking from a sleep takes at the least on this CPU: timer, scheduler, return from the kernel.
-/// Asleep for so much less, the server is awake when an answer is due; where it wakes too early it
-/// asks again, so nothing is answered before.
+/// Measures the least time that waking from a sleep takes on this CPU: timer, scheduler, return from the
+/// kernel. With a sleep shorter by this the server is awake when an answer is due; if it wakes too early
+/// it sleeps again, so nothing is answered too early.
 fn waking() -> Nanos {
     let late = (0..WAKINGS).map(|_| {
         let until = clock::now() + WAKING_SLEEP;
@@ -85,7 +85,7 @@ fn waking() -> Nanos {
     late.min().unwrap_or_default()
 }
 
-/// How often waking is tried, and after how long a sleep: 3 ms of the guest's boot in all.
+/// Number of sleeps that measure waking: 3 ms of the guest's boot in all.
 const WAKINGS: usize = 32;
 const WAKING_SLEEP: Nanos = Nanos(100_000);
 
@@ -102,7 +102,7 @@ impl Server {
     ) -> Server {
         let in_flight = Vec::with_capacity(MOST_IN_FLIGHT);
         let (early, coming) = (Vec::with_capacity(MOST_EARLY), None);
-        let (lead, told, told_written) = (Nanos(0), 0, 0);
+        let (lead, reported, reported_written) = (Nanos(0), 0, 0);
         Server {
             socket,
             disk,
@@ -116,8 +116,8 @@ impl Server {
             coming,
             early,
             lead,
-            told,
-            told_written,
+            reported,
+            reported_written,
         }
     }
 
@@ -185,7 +185,7 @@ impl Server {
     /// they overwrite, which may have been promised to somebody; they themselves follow as they come.
     fn land(&mut self) -> io::Result<()> {
         while let Some((first, count)) = self.disk.persisted() {
-            self.landed(first, count);
+            self.persisted(first, count);
             let Some(coming) = self.coming else { continue };
             let (from, to) = (coming.0.max(first), coming.1.min(first + count));
             if from < to {
@@ -199,7 +199,7 @@ impl Server {
     }
 
     /// Sectors have reached the medium.
-    fn landed(&mut self, first: u64, count: u64) {
+    fn persisted(&mut self, first: u64, count: u64) {
         self.store.persist(first, count);
         if let Some(data) = &mut self.data {
             data.add_persisted(clock::now(), first, count);
@@ -207,7 +207,7 @@ impl Server {
     }
 
     /// Logs a request that is here as a whole; its event.
-    fn came(&mut self, request: &Request, errno: u32, untimed: bool) -> u32 {
+    fn received(&mut self, request: &Request, errno: u32, untimed: bool) -> u32 {
         let request = self.on_disk(*request);
         let Some(data) = self.data.as_mut().filter(|_| errno == 0) else { return 0 };
         let now = clock::now();
@@ -240,11 +240,11 @@ impl Server {
                         self.let_payload_come(arrived, length)?;
                     }
                     let errno = self.transfer_in(Destination::Cache, &request, length)?;
-                    let event = self.came(&request, errno, false);
+                    let event = self.received(&request, errno, false);
                     self.transferred(request.id, errno, event)?;
                 } else {
                     let errno = self.transfer_in(Destination::Medium, &request, length)?;
-                    let event = self.came(&request, errno, true);
+                    let event = self.received(&request, errno, true);
                     let held = InFlight { errno, event, ..self.held(arrived, request) };
                     self.disk.note_untimed(self.on_disk(request));
                     self.answer(&held, None)?;
@@ -324,7 +324,7 @@ impl Server {
         if self.in_flight.len() == MOST_IN_FLIGHT {
             return Err(io::Error::other("more requests in flight than the driver has tags"));
         }
-        // What an idle disk has destaged since it was last asked lands before the new bytes come.
+        // Bytes that an idle disk has destaged since the last call are persisted before the new bytes arrive.
         self.disk.volatile_bytes(arrived);
         self.land()?;
         self.in_flight.push(InFlight { whole, ..self.held(arrived, request) });
@@ -346,7 +346,7 @@ impl Server {
     fn transferred(&mut self, id: u64, errno: u32, event: u32) -> io::Result<()> {
         self.coming = None;
         while let Some((first, count)) = self.early.pop() {
-            self.landed(first, count);
+            self.persisted(first, count);
         }
         let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
             return Err(io::Error::other("a request was answered before it was here"));
@@ -366,7 +366,7 @@ impl Server {
             let Some(id) = self.disk.completed(now) else { continue };
             self.land()?;
             let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
-                return Err(io::Error::other("the model completed a request that nobody made"));
+                return Err(io::Error::other("the model completed a request that was not made"));
             };
             if !self.in_flight[at].whole {
                 self.in_flight[at].due = Some(due);
@@ -419,11 +419,11 @@ impl Server {
         self.mailbox.add(Word::Requests, 1);
         self.mailbox.set(Word::Now, clock::now().0);
         let stored = self.store.stored().0;
-        self.mailbox.add(Word::Stored, stored.wrapping_sub(self.told));
-        self.told = stored;
+        self.mailbox.add(Word::Stored, stored.wrapping_sub(self.reported));
+        self.reported = stored;
         let written = counters.bytes_written.0;
-        self.mailbox.add(Word::Written, written.wrapping_sub(self.told_written));
-        self.told_written = written;
+        self.mailbox.add(Word::Written, written.wrapping_sub(self.reported_written));
+        self.reported_written = written;
         Ok(())
     }
 }

@@ -17,8 +17,8 @@ pub const NAME: &str = "md0";
 /// Settings of the array's own that bear on its speed, where its level has them.
 const SETTINGS: &[&str] = &["stripe_cache_size", "preread_bypass_threshold", "group_thread_cnt"];
 
-/// Puts the array together as `/dev/NAME`, and says into the conditions how, and what came of it. What
-/// is arbitrary comes from the seed, UUIDs from `uuids` where that is given.
+/// Puts the array together as `/dev/NAME`, and adds commands and outcome to the conditions. Whatever is
+/// arbitrary is drawn from the seed, UUIDs from `uuids` if that is given.
 ///
 /// # Errors
 /// What mdadm says; an array that does not appear.

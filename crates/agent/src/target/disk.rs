@@ -18,7 +18,7 @@ pub struct ModelledDisk {
     pub name: String,
     /// Its file, where it is modelled.
     pub spec: Option<DiskSpec>,
-    /// What it is for.
+    /// Its role.
     pub role: DiskRole,
     /// The part of it that is used.
     pub partition: Partition,
@@ -26,7 +26,7 @@ pub struct ModelledDisk {
     pub medium: Medium,
 }
 
-/// How the kernel sees a disk.
+/// A disk as the kernel sees it.
 pub enum Medium {
     /// Through a server, which tells what it did.
     Served {
@@ -72,7 +72,7 @@ impl ModelledDisk {
         }
     }
 
-    /// Whether it may hold in a cache of its own what a flush brings to its medium.
+    /// True if it may hold in a cache of its own what a flush persists.
     pub fn has_cache(&self) -> bool {
         !matches!(self.medium, Medium::Instant { .. })
     }
@@ -106,7 +106,7 @@ impl ModelledDisk {
         }
     }
 
-    /// What it is and what is in effect.
+    /// Describes the disk and the settings in effect.
     pub fn conditions(&self) -> DiskConditions {
         DiskConditions {
             disk: self.name.clone(),
@@ -126,7 +126,7 @@ impl ModelledDisk {
         }
     }
 
-    /// Where the kernel counts what is written to it, if no server of ours does.
+    /// The file in which the kernel counts what is written to it, if no server of ours does.
     pub fn stat_file(&self) -> Option<PathBuf> {
         match &self.medium {
             Medium::Served { .. } => None,
@@ -136,14 +136,14 @@ impl ModelledDisk {
         }
     }
 
-    /// How much later than due its answers were so far, in all.
+    /// Sum of the delays of its answers beyond the time due.
     pub fn late(&self) -> Nanos {
         self.shared().map_or(Nanos(0), Shared::late)
     }
 }
 
-/// What the kernel counts of a device. It counts a flush on the whole drive only, which is nobody else's
-/// while a part of it is a trial's.
+/// Reads the kernel's counters of a device. It counts a flush on the whole drive only, which has no other
+/// user while a part of it belongs to a trial.
 fn kernel_counters(name: &str) -> Option<Device> {
     let folder = block_queue::of_device(name);
     let read =

@@ -26,12 +26,12 @@ pub struct Formatted {
     pub(super) plan: FilesystemPlan,
     pub(super) mounting: Mounting,
     pub(super) seed: u64,
-    /// Those of the file system, and after them that of its journal.
+    /// The disks of the file system, and after them that of its journal.
     pub(super) disks: Vec<ModelledDisk>,
     pub(super) raid: Option<RaidPlan>,
     /// As the kernel names the array, where there is one.
     pub(super) array: String,
-    /// What UUIDs are drawn from, where it is not the seed.
+    /// The number that UUIDs are drawn from, if it is not the seed.
     pub(super) uuids: Option<u64>,
     /// The devices of this host that it lies on, proven again before whatever writes to them.
     pub(super) held: Arc<[Held]>,
@@ -41,9 +41,9 @@ pub struct Formatted {
     pub(super) mounted: bool,
     /// The processes that do its work, where the kernel does not.
     pub(super) workers: Workers,
-    /// Whether mkfs has run, perhaps in another guest.
+    /// True once mkfs has run, perhaps in another guest.
     made: bool,
-    /// Whether its disks are laid out.
+    /// True once its disks are laid out.
     laid_out: bool,
     setup: Setup,
 }
@@ -84,7 +84,7 @@ impl Formatted {
         Formatted { array: array.unwrap_or(self.array), uuids: Some(uuids), held, ..self }
     }
 
-    /// Whether the devices' names still mean what is held: asked before each command that writes.
+    /// Checks that the devices' names still mean the held devices, before each command that writes.
     pub(super) fn prove(&self) -> io::Result<()> {
         self.held.iter().try_for_each(Held::prove)
     }
@@ -141,7 +141,7 @@ impl Formatted {
         if self.disks.len() > 1 { &self.disks } else { &[] }
     }
 
-    /// Whether no disk has anything in its cache.
+    /// True if no disk has anything in its cache.
     fn caches_are_empty(&self) -> bool {
         self.disks.iter().filter_map(ModelledDisk::shared).all(Shared::flushed)
     }
@@ -235,7 +235,7 @@ impl Target for Formatted {
                 rustix::fs::fsync(&File::open(path)?)?;
             }
         }
-        Ok(self.mounting.keeps_its_word(&self.plan.mount_options) && self.caches_are_empty())
+        Ok(self.mounting.syncs_are_durable(&self.plan.mount_options) && self.caches_are_empty())
     }
 
     fn set_timed(&self, timed: bool) {

@@ -15,7 +15,7 @@ use super::{ModelledDisk, array};
 use crate::block_queue;
 use crate::process;
 
-/// How many of a tool's last lines are kept.
+/// Number of a tool's last lines that are kept.
 const TOOL_LINES: usize = 12;
 
 impl Formatted {
@@ -52,7 +52,7 @@ impl Formatted {
         Ok(())
     }
 
-    /// Makes the file system, where there is one, and says into the conditions how and what came of it.
+    /// Makes the file system, unless it is already made, and adds commands and outcome to the conditions.
     pub(super) fn format(&self, conditions: &mut Conditions) -> io::Result<()> {
         if matches!(self.mounting, Mounting::Raw) {
             return Ok(());
@@ -112,7 +112,7 @@ impl Formatted {
     }
 }
 
-/// What a file system keeps at a fixed place of its device.
+/// Reads a word that a file system keeps at a fixed offset of its device.
 fn feature_word(device: &Path, word: &FeatureWord) -> io::Result<u32> {
     let mut bytes = [0; 4];
     File::open(device)?.read_exact_at(&mut bytes, word.at)?;

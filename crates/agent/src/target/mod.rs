@@ -23,12 +23,12 @@ pub use directory::Directory;
 pub use disk::{Medium, ModelledDisk};
 pub use formatted::Formatted;
 
-/// Where bytes written to a target's devices are counted, beside by the disks' servers in the mailbox.
+/// The counters of bytes written to a target's devices, in addition to those of the disks' servers in the mailbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrittenAt {
     /// Files of the kernel's, as /sys/block/NAME/stat.
     pub files: Vec<PathBuf>,
-    /// Whether there is a device at all.
+    /// True if it has a device.
     pub any: bool,
 }
 
@@ -49,7 +49,7 @@ pub trait Target {
     /// A command that failed, with its own words.
     fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()>;
 
-    /// How long getting ready took; none where nothing was made.
+    /// The time that preparation took; none if nothing was made.
     fn setup(&self) -> Option<Setup> {
         None
     }
@@ -83,7 +83,7 @@ pub trait Target {
     /// What the kernel reports.
     fn flush_device(&mut self) -> io::Result<bool>;
 
-    /// Whether requests take the disk's time (not while formatting, verifying, checking).
+    /// Sets whether requests take the disk's time (not while formatting, verifying, checking).
     fn set_timed(&self, timed: bool);
 
     /// The device's counters, of several the sum; none where it has none.
@@ -94,23 +94,23 @@ pub trait Target {
         BTreeMap::new()
     }
 
-    /// Where bytes that are written to its devices are counted while a phase runs; none where they are
-    /// not its own to tell, and what is dirty neither.
+    /// The counters of bytes that are written to its devices while a phase runs; none if others write
+    /// to them too, and then dirty bytes are not known either.
     fn written_at(&self) -> Option<WrittenAt> {
         None
     }
 
-    /// How much later than due the device's answers were so far, in all.
+    /// Sum of the delays of the device's answers beyond the time due.
     fn late(&self) -> Nanos {
         Nanos(0)
     }
 
-    /// Why the instrument itself had to answer a request with an error, if it had to.
+    /// The reason why the instrument itself answered a request with an error, if it did.
     fn device_error(&self) -> Option<io::Error> {
         None
     }
 
-    /// What it knows of why calls on it failed.
+    /// The cause of failed calls on it, if known.
     fn cause(&self) -> Option<String> {
         None
     }

@@ -20,7 +20,7 @@ use crate::mount_info;
 /// linux/fs.h `BLKFLSBUF`: write back and drop the device's own page cache.
 const BLKFLSBUF: libc::c_ulong = 0x1261;
 
-/// How a file system is mounted.
+/// A way to mount a file system.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mounting {
     /// By the kernel, on its device.
@@ -29,9 +29,9 @@ pub enum Mounting {
     Memory,
     /// By the kernel, over an empty and an upper layer on another one, which is mounted first.
     Over {
-        /// That other one.
+        /// The other file system.
         below: BelowPlan,
-        /// How it is mounted itself.
+        /// The way in which that is mounted.
         on: Box<Mounting>,
     },
     /// By its command, of which a process stays that does its work (FUSE).
@@ -41,7 +41,7 @@ pub enum Mounting {
 }
 
 impl Mounting {
-    /// That of a plan on so many disks.
+    /// Returns the way for a plan on this number of disks.
     pub fn of(plan: &FilesystemPlan, disks: usize) -> Mounting {
         let by_kernel = if disks == 0 { Mounting::Memory } else { Mounting::Device };
         match &plan.below {
@@ -52,7 +52,7 @@ impl Mounting {
         }
     }
 
-    /// Whether what is stored is in memory, and on no device.
+    /// True if files are stored in memory, and on no device.
     pub fn in_memory(&self) -> bool {
         match self {
             Mounting::Memory => true,
@@ -61,19 +61,19 @@ impl Mounting {
         }
     }
 
-    /// Whether a sync that came back, and the device's cache emptied, make durable what was done: not where
-    /// a process may hold it, nor where overlayfs was told, by these options, to sync nothing.
-    pub fn keeps_its_word(&self, options: &str) -> bool {
+    /// True if a sync that returned, and a flush of the device's cache, make durable what was done: not where
+    /// a process may hold it, nor where overlayfs has an option that has it sync nothing.
+    pub fn syncs_are_durable(&self, options: &str) -> bool {
         match self {
             Mounting::Device | Mounting::Raw => true,
             Mounting::Memory | Mounting::Served => false,
             Mounting::Over { on, .. } => {
-                on.keeps_its_word("") && !options.split(',').any(|option| option == "volatile")
+                on.syncs_are_durable("") && !options.split(',').any(|option| option == "volatile")
             }
         }
     }
 
-    /// What can be done of what a gap is to be: in memory dropping keeps all, and unmounting keeps nothing.
+    /// Returns the possible part of a wanted gap: in memory dropping keeps all, and unmounting keeps nothing.
     pub fn can_do(&self, wanted: GapKind) -> GapKind {
         match wanted {
             GapKind::Drop | GapKind::Remount if self.in_memory() => GapKind::Sync,
@@ -81,8 +81,8 @@ impl Mounting {
         }
     }
 
-    /// What that is called: where nothing is mounted, what a remount does is to drop what the page cache has
-    /// of the device.
+    /// The name of a gap: where nothing is mounted, a remount only drops what the page cache has of the
+    /// device.
     pub fn name_of(&self, done: GapKind) -> &'static str {
         match (self, done) {
             (Mounting::Raw, GapKind::Remount) => GapKind::Drop.name(),
@@ -90,7 +90,7 @@ impl Mounting {
         }
     }
 
-    /// What a reader of the record must know of a file system of this kind.
+    /// Notes for the readers of a record of a file system of this kind.
     pub fn notes(&self, kind: &str, has_check: bool) -> Vec<String> {
         let mut notes = Vec::new();
         match self {
@@ -158,7 +158,7 @@ impl Formatted {
         Ok(())
     }
 
-    /// Where the file system below another is mounted.
+    /// The mount point of the file system below another.
     fn place_below(&self) -> PathBuf {
         self.mount_point.with_extension("below")
     }
@@ -198,7 +198,7 @@ impl Formatted {
         self.mount_by_kernel(Path::new(kind), kind, &options.join(","), &self.mount_point)
     }
 
-    /// What is mounted: the device; what lies on none is named after itself in /proc/mounts.
+    /// The source of the mount: the device; a file system on none is named after itself in /proc/mounts.
     fn source(&self, kind: &str) -> PathBuf {
         if self.mounting.in_memory() { PathBuf::from(kind) } else { self.device_path() }
     }
@@ -228,7 +228,7 @@ impl Formatted {
         if self.held.is_empty() { crate::kernel_log::hint() } else { String::new() }
     }
 
-    /// Whether anything is mounted where it, or what lies below it, belongs.
+    /// True if anything is mounted at its mount point, or at that of the file system below it.
     ///
     /// # Errors
     /// What reading the table of mounts reports.
@@ -321,11 +321,11 @@ mod tests {
             let mounting = Mounting::of(&plan, disks);
             assert_eq!(mounting, right);
             assert_eq!(mounting.in_memory(), in_memory, "{right:?}");
-            assert_eq!(mounting.keeps_its_word("noatime"), durable, "{right:?}");
+            assert_eq!(mounting.syncs_are_durable("noatime"), durable, "{right:?}");
         }
-        assert!(!on(Mounting::Device, "xfs").keeps_its_word("noatime,volatile"));
-        // Of what another is told by that option, nothing is known.
-        assert!(Mounting::Device.keeps_its_word("volatile"));
+        assert!(!on(Mounting::Device, "xfs").syncs_are_durable("noatime,volatile"));
+        // The meaning of that option for another file system is not known.
+        assert!(Mounting::Device.syncs_are_durable("volatile"));
     }
 
     #[test]

@@ -12,10 +12,10 @@ use rustix::process::Pid;
 
 use crate::account::process_time;
 use crate::mount_info;
+use crate::output::OutputTail;
 use crate::process;
-use crate::said::Heard;
 
-/// How long a command may take to mount, and its process to end after the unmount: it may have
+/// Longest time for a command to mount, and for its process to end after the unmount: it may have
 /// gigabytes to write on a slow disk.
 const LIMIT: Nanos = Nanos(3600 * 1_000_000_000);
 
@@ -25,20 +25,20 @@ const STILL: Nanos = Nanos(60 * 1_000_000_000);
 /// A command that goes to the background has mounted before, or will soon after.
 const AFTER_ITS_END: Nanos = Nanos(10_000_000_000);
 
-/// How long the end of a process may take from when it serves no more.
+/// Longest time for a process to end after it has stopped serving.
 const A_MOMENT: Nanos = Nanos(500_000_000);
 
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// How many of the command's last lines are kept.
+/// Number of the command's last lines that are kept.
 const LINES: usize = 6;
 
 /// The processes that do the work of a mounted file system.
 #[derive(Debug, Default)]
 pub struct Workers {
-    /// What the command says; none while nothing is mounted.
-    said: Option<Heard>,
-    /// Those that were seen at work, so that how they end is asked for even if it was at once.
+    /// The output of the command; none while nothing is mounted.
+    said: Option<OutputTail>,
+    /// The processes that were seen at work, so that their end is noticed even if it is immediate.
     pids: Vec<Pid>,
     /// Children of ours that were there before the command: the modelled disks' servers.
     others: Vec<Pid>,
@@ -64,7 +64,7 @@ pub fn mount<'a>(
     if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    let (mouth, said) = Heard::listen()?;
+    let (mouth, said) = OutputTail::start()?;
     let others = children()?.into_iter().map(|child| child.pid).collect();
     let child = Command::new(program)
         .args(arguments)
@@ -119,8 +119,8 @@ impl Workers {
         self.living().unwrap_or_default().into_iter().map(|child| child.pid).collect()
     }
 
-    /// Of those that were seen at work, how the first ended that should still be there; none while all are. To
-    /// be asked after a call has failed: that is known a moment before the end of who should have served it.
+    /// Describes the end of the first process seen at work that should still run; none while all do. To be
+    /// called after a call has failed: the failure is known a moment before the end of the process that served it.
     pub fn died(&self) -> Option<String> {
         let ended = |pid: &Pid| process::ended(*pid).ok().flatten();
         let started = clock::now();
@@ -206,7 +206,7 @@ impl Workers {
 
     /// The last words of the command.
     fn words(&self) -> String {
-        let text = self.said.as_ref().map(Heard::text).unwrap_or_default();
+        let text = self.said.as_ref().map(OutputTail::text).unwrap_or_default();
         let lines: Vec<&str> =
             text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         match lines.len() {
@@ -220,13 +220,13 @@ impl Workers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Child {
     pid: Pid,
-    /// Whether it waits for a device, or for what a signal does not end.
+    /// True while it waits for a device, or in any wait that a signal does not end.
     waits: bool,
 }
 
-/// Whether anything is done.
+/// The progress of the processes.
 struct Work {
-    /// What was last seen of it, and when.
+    /// The last observation, and its time.
     seen: (Nanos, Nanos),
     still: Nanos,
 }
@@ -237,7 +237,7 @@ impl Work {
         Work { seen: (Nanos(0), clock::now()), still }
     }
 
-    /// Whether none of these has taken any CPU time, or waited for a device, for too long.
+    /// True if none of these has taken any CPU time, or waited for a device, for too long.
     fn is_still(&mut self, children: &[Child]) -> bool {
         let (now, times) = (clock::now(), children.iter().map(|child| process_time(child.pid)));
         let time = times.fold(Nanos(0), |sum, time| sum + time);
@@ -336,7 +336,7 @@ mod tests {
             // SAFETY: takes numbers only.
             unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
             Command::new("sh").args(["-c", daemon]).spawn()?;
-            let said = || Some(Heard::listen().unwrap().1);
+            let said = || Some(OutputTail::start().unwrap().1);
             let mut workers = Workers { said: said(), pids: Vec::new(), others: others.clone() };
             workers.wait()?;
             if children()? != known || !workers.now().is_empty() {

@@ -1,4 +1,4 @@
-//! What comes after a phase's times: verification, and the end of the trial.
+//! Verification after a phase, and the end of the trial.
 
 use std::ffi::OsStr;
 use std::fs::File;

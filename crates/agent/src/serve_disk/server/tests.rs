@@ -20,7 +20,7 @@ use super::*;
 const SIZE: u64 = 32 << 20;
 const START: u64 = 1 << 20;
 
-/// What the driver has in its hands.
+/// The driver's end of the connection.
 struct Driver {
     socket: UnixStream,
     server: JoinHandle<io::Result<()>>,
@@ -30,13 +30,13 @@ struct Driver {
     shared: Shared,
 }
 
-fn driver(spec: DiskSpec, room: u64) -> Driver {
+fn driver(spec: DiskSpec, stored: u64) -> Driver {
     let file = |size| {
         let file = tempfile::tempfile().unwrap();
         file.set_len(size).unwrap();
         file
     };
-    let (bytes, log) = (file(region_size(spec.capacity, Bytes(room))), file(1 << 20));
+    let (bytes, log) = (file(region_size(spec.capacity, Bytes(stored))), file(1 << 20));
     let data = file(256 << 20);
     let (ours, socket) = UnixStream::pair().unwrap();
     let shared = Shared::new().unwrap();
@@ -92,7 +92,7 @@ impl Driver {
         bytes
     }
 
-    /// What a power cut would leave of the partition now.
+    /// The bytes of the partition that a power cut would leave now.
     fn medium(&self) -> Vec<u8> {
         let windows = Windows::new(self.bytes.try_clone().unwrap()).unwrap();
         image(&mut Store::open(windows).unwrap(), View::Medium)
@@ -106,8 +106,8 @@ impl Driver {
         let windows = |file: &File| Windows::new(file.try_clone().unwrap()).unwrap();
         let mut left = Store::open(windows(&self.bytes)).unwrap();
         let mut log = DataLog::open(windows(&self.data)).unwrap();
-        let room = region_size(log.capacity(), Bytes(4 * SIZE)) as usize;
-        let mut again = Store::create(vec![0; room], log.capacity()).unwrap();
+        let size = region_size(log.capacity(), Bytes(4 * SIZE)) as usize;
+        let mut again = Store::create(vec![0; size], log.capacity()).unwrap();
         log.replay(0..log.events().len(), &mut again).unwrap();
         for view in [View::Visible, View::Medium] {
             assert!(image(&mut left, view) == image(&mut again, view), "{view:?}");

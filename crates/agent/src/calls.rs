@@ -1,4 +1,4 @@
-//! Whether a phase made the calls that its workload says, kind by kind.
+//! Check that a phase made the calls that its workload predicts, kind by kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,13 @@ use fsdyno_record::OpKind;
 
 type Counts = BTreeMap<OpKind, u64>;
 
-/// Compares what was made with what the workload says.
+/// Compares the calls made with those that the workload predicts.
 ///
-/// Only the file system knows three things, which are all that may differ: how many getdents64(2)
-/// calls a directory takes; and where the phase `removes` trees whose names it was not told (see
+/// Three numbers depend on the file system and may differ: how many getdents64(2) calls a directory
+/// takes; and where the phase `removes` trees whose names it does not know (see
 /// `fsdyno_engine::scan`), how often a directory had to be emptied again because names were skipped
-/// while others were removed, each time by one open, one close and one rmdir more, and whether it
-/// says what an entry is, or each one removed has to be asked for its status.
+/// while others were removed, each time by one open, one close and one rmdir more, and whether
+/// getdents64(2) gives the type of an entry, or each one removed takes a call for its status.
 ///
 /// # Errors
 /// The first kind whose number is wrong, with both numbers.
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(compare(&made(5, 5, 5), &right, true), Ok(()));
         assert!(compare(&made(5, 5, 4), &right, true).is_err());
         assert!(compare(&made(2, 2, 1), &right, true).is_err());
-        assert!(compare(&made(5, 5, 5), &right, false).is_err(), "where names are told");
+        assert!(compare(&made(5, 5, 5), &right, false).is_err(), "where names are known");
     }
 
     #[test]
@@ -79,6 +79,6 @@ mod tests {
         assert_eq!(compare(&made(7), &right, true), Ok(()));
         assert!(compare(&made(9), &right, true).is_err());
         let text = compare(&made(7), &right, false).unwrap_err();
-        assert_eq!(text, "7 calls of stat were made where there are 0", "names are told");
+        assert_eq!(text, "7 calls of stat were made where there are 0", "names are known");
     }
 }

@@ -1,4 +1,4 @@
-//! Memory that is held through a trial, so that only so much is left to cache files in.
+//! Memory that is held through a trial, so that a given amount is left to cache files in.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -11,8 +11,8 @@ use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous};
 use crate::account::cacheable_memory;
 use crate::process;
 
-/// What is taken while it is taken: page tables, and pages on their way between the kernel's lists.
-/// Two rounds came within 0.1 % at 100 MB of 256 MiB, and the third is for other kernels.
+/// Rounds of holding memory: holding takes memory too, for page tables and for pages on their way between
+/// the kernel's lists. Two rounds reach 0.1 % at 100 MB of 256 MiB, and the third is for other kernels.
 const ROUNDS: usize = 3;
 
 /// Less than this is left as it is.
@@ -24,7 +24,7 @@ const CLOSE_ENOUGH: Bytes = Bytes(256 << 10);
 ///
 /// # Errors
 /// A guest that has less, with the RAM that would do; what fork(2), mmap(2) and mlock(2) report.
-pub fn leave_cacheable(wanted: Bytes, ram: Bytes) -> io::Result<()> {
+pub fn leave(wanted: Bytes, ram: Bytes) -> io::Result<()> {
     let there = cacheable_memory();
     if there < wanted {
         return Err(io::Error::other(too_little(wanted, there, ram)));
@@ -57,14 +57,14 @@ fn less(from: Bytes, amount: Bytes) -> Bytes {
     Bytes(from.0.saturating_sub(amount.0))
 }
 
-/// Maps, touches and locks so much memory, which is never given back.
+/// Maps, touches and locks `amount` of memory, which is never released.
 fn hold(amount: Bytes) -> io::Result<()> {
     if amount < CLOSE_ENOUGH {
         return Ok(());
     }
     let length = usize::try_from(amount.0).map_err(io::Error::other)?;
     let prot = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice; nobody reads or writes
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice; no code reads or writes
     // it, and mlock touches every page of it.
     unsafe {
         let start = mmap_anonymous(ptr::null_mut(), length, prot, MapFlags::PRIVATE)?;
@@ -72,7 +72,7 @@ fn hold(amount: Bytes) -> io::Result<()> {
     }
 }
 
-/// What a guest that has too little says, in whole mebibytes of RAM that would do.
+/// The message of a guest that has too little, with the RAM that suffices in whole mebibytes.
 fn too_little(wanted: Bytes, there: Bytes, ram: Bytes) -> String {
     // The kernel's table of pages takes 1/64 of what is added.
     let more = less(wanted, there).0 * 65 / 64;

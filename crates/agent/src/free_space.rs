@@ -1,6 +1,6 @@
 //! Whether the work can fit where it is to run, found before the first op.
 //!
-//! What a file system needs beside names and bytes is not known, so only what cannot fit is refused;
+//! The space that a file system needs in addition to names and bytes is not known, so only what cannot fit is refused;
 //! the rest may still run out of space, and that failure says where.
 
 use std::os::fd::BorrowedFd;
@@ -9,36 +9,36 @@ use fsdyno_record::Bytes;
 use fsdyno_workload::Needs;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
-/// What a file system has left for this user; none where it has no limit of that kind.
+/// The free space of a file system for this user; none where it has no limit of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct FreeSpace {
     /// Free space.
     pub bytes: Option<Bytes>,
     /// Files and directories that may still be made.
     pub inodes: Option<u64>,
 }
 
-impl Room {
+impl FreeSpace {
     /// Asks the file system below `root`.
     ///
     /// # Errors
     /// What fstatvfs(3) reports.
-    pub fn of(root: BorrowedFd<'_>) -> std::io::Result<Room> {
+    pub fn of(root: BorrowedFd<'_>) -> std::io::Result<FreeSpace> {
         let stat = rustix::fs::fstatvfs(root)?;
         let mine = geteuid().is_root();
         let blocks = if mine { stat.f_bfree } else { stat.f_bavail };
         let inodes = if mine { stat.f_ffree } else { stat.f_favail };
-        Ok(Room {
+        Ok(FreeSpace {
             // A tmpfs without a limit has no blocks at all, a btrfs no inodes.
             bytes: (stat.f_blocks > 0).then(|| Bytes(blocks.saturating_mul(stat.f_frsize))),
             inodes: (stat.f_files > 0).then_some(inodes),
         })
     }
 
-    /// Whether what is needed can fit.
+    /// Checks that `needs` fit.
     ///
     /// # Errors
-    /// What does not, with how much is needed and how much there is.
+    /// What does not fit, with the amounts needed and free.
     pub fn holds(&self, needs: &Needs) -> Result<(), String> {
         let less = "make the work smaller with --set, or use a larger medium";
         if let Some(bytes) = self.bytes.filter(|bytes| *bytes < needs.bytes) {
@@ -70,7 +70,7 @@ pub fn allow_many_files() {
 mod tests {
     use super::*;
 
-    const ROOM: Room = Room { bytes: Some(Bytes(4096)), inodes: Some(10) };
+    const ROOM: FreeSpace = FreeSpace { bytes: Some(Bytes(4096)), inodes: Some(10) };
 
     fn needs(bytes: u64, inodes: u64) -> Needs {
         Needs { bytes: Bytes(bytes), inodes, longest_name: 0 }
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_file_system_without_a_limit_refuses_nothing() {
-        let room = Room { bytes: None, inodes: None };
+        let room = FreeSpace { bytes: None, inodes: None };
         assert_eq!(room.holds(&needs(u64::MAX, u64::MAX)), Ok(()));
     }
 
@@ -95,7 +95,7 @@ mod tests {
     fn a_real_file_system_is_asked() {
         use std::os::fd::AsFd;
         let folder = std::fs::File::open(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let room = Room::of(folder.as_fd()).unwrap();
+        let room = FreeSpace::of(folder.as_fd()).unwrap();
         assert_eq!(room.holds(&needs(0, 0)), Ok(()));
         assert!(room.holds(&needs(u64::MAX, 0)).is_err(), "no disk is that large");
     }

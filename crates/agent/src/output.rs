@@ -1,4 +1,4 @@
-//! What a child says: as much of it is kept as a reader can use, whatever it goes on to say.
+//! The output of child processes: as much of it is kept as a reader can use, however long it is.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,10 +15,10 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::process;
 
-/// How much of an output is kept: a mkfs that prints every superblock says some hundred KiB.
+/// Bytes of an output that are kept: a mkfs that lists every superblock prints some hundred KiB.
 const KEPT: usize = 1 << 20;
 
-/// How much of the output of a process that stays is kept, of which a few lines are told.
+/// Bytes of the output of a process that stays that are kept; a report has a few lines of them.
 const KEPT_OF_STAYING: usize = 16 << 10;
 
 /// The last bytes of an output.
@@ -47,18 +47,18 @@ impl Tail {
     }
 }
 
-/// Reads both outputs of a child until nobody has them open any more: the last MiB of each.
+/// Reads both outputs of a child until no process has them open any more: the last MiB of each.
 ///
 /// # Errors
 /// What the kernel reports.
-pub fn both(child: &mut Child) -> io::Result<(String, String)> {
+pub fn read_both(child: &mut Child) -> io::Result<(String, String)> {
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let mut ends = [out.map(OwnedFd::from), err.map(OwnedFd::from)].map(|end| end.map(File::from));
-    let mut said = [Tail::new(KEPT), Tail::new(KEPT)];
+    let mut tails = [Tail::new(KEPT), Tail::new(KEPT)];
     let mut part = [0; 8 << 10];
     while ends.iter().any(Option::is_some) {
         let mut ready = wait_for(ends.iter().flatten().map(File::as_fd))?.into_iter();
-        for (end, tail) in ends.iter_mut().zip(&mut said) {
+        for (end, tail) in ends.iter_mut().zip(&mut tails) {
             let Some(file) = end.as_mut().filter(|_| ready.next() == Some(true)) else { continue };
             match file.read(&mut part) {
                 Ok(0) => *end = None,
@@ -68,7 +68,7 @@ pub fn both(child: &mut Child) -> io::Result<(String, String)> {
             }
         }
     }
-    let [out, err] = said.map(|tail| tail.text());
+    let [out, err] = tails.map(|tail| tail.text());
     Ok((out, err))
 }
 
@@ -85,44 +85,44 @@ fn wait_for<'a>(ends: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<Vec<bo
     }
 }
 
-/// What a process says that stays: taken down for as long as anybody may say something, so that it is never kept
-/// waiting, and a talkative one takes no more memory than a silent one.
+/// The last output of a process that stays: read for as long as any process may write it, so that a writer never
+/// waits, and a long output takes no more memory than a short one.
 ///
-/// Who takes it down is a process in our memory ([`process::lodger`]): a thread would share our descriptors, and then
-/// the kernel counts references in each call that is given one; and a fork would have each page that we write
-/// to copied once more, in the time that is measured.
+/// The reader is a process that shares our memory ([`process::spawn_vm_child`]): a thread would share our
+/// descriptors, and then the kernel counts references in each call that is given one; and a fork would have each
+/// page that we write to copied once more, in the time that is measured.
 #[derive(Clone, Debug)]
-pub struct Heard(Arc<Ear>);
+pub struct OutputTail(Arc<Capture>);
 
 #[derive(Debug)]
-struct Ear {
+struct Capture {
     end: OwnedFd,
-    notes: &'static Notes,
-    // Ends who writes the notes.
-    _lodger: process::Lodger,
+    ring: &'static Ring,
+    // Dropping it ends the reader.
+    _reader: process::VmChild,
 }
 
-/// The last words, as both sides see them. A few pages for each mount that are never given back.
+/// The last bytes, shared by both sides. A few pages for each mount that are never freed.
 #[derive(Debug)]
-struct Notes {
-    /// How many bytes there were in all; the last of them stand in `kept`, each at its number modulo the length.
+struct Ring {
+    /// The bytes of the whole output; the last of them are in `kept`, each at its number modulo the length.
     all: AtomicUsize,
-    /// Whether the listener has nothing in hand.
+    /// True while the reader holds no bytes that are not in `kept` yet.
     waits: AtomicBool,
     kept: Vec<AtomicU8>,
 }
 
-impl Notes {
-    fn leaked() -> &'static Notes {
+impl Ring {
+    fn leaked() -> &'static Ring {
         let kept = (0..KEPT_OF_STAYING).map(|_| AtomicU8::new(0)).collect();
-        Box::leak(Box::new(Notes { all: AtomicUsize::new(0), waits: AtomicBool::new(false), kept }))
+        Box::leak(Box::new(Ring { all: AtomicUsize::new(0), waits: AtomicBool::new(false), kept }))
     }
 
     fn push(&self, part: &[u8]) {
         let all = self.all.load(Ordering::Relaxed);
         for (at, byte) in part.iter().enumerate() {
-            if let Some(place) = self.kept.get((all + at) % KEPT_OF_STAYING) {
-                place.store(*byte, Ordering::Relaxed);
+            if let Some(slot) = self.kept.get((all + at) % KEPT_OF_STAYING) {
+                slot.store(*byte, Ordering::Relaxed);
             }
         }
         self.all.store(all + part.len(), Ordering::Release);
@@ -131,14 +131,14 @@ impl Notes {
     fn text(&self) -> String {
         let all = self.all.load(Ordering::Acquire);
         let numbers = all.saturating_sub(KEPT_OF_STAYING)..all;
-        let places = numbers.filter_map(|at| self.kept.get(at % KEPT_OF_STAYING));
-        let bytes: Vec<u8> = places.map(|place| place.load(Ordering::Relaxed)).collect();
+        let slots = numbers.filter_map(|at| self.kept.get(at % KEPT_OF_STAYING));
+        let bytes: Vec<u8> = slots.map(|slot| slot.load(Ordering::Relaxed)).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Takes down what is said until nobody can say more. Neither allocates nor touches anything of a thread's own,
-    /// as [`process::lodger`] asks.
-    fn take(&self, end: BorrowedFd<'_>) {
+    /// Reads until no process can write any more. Neither allocates nor touches a thread's own storage, as
+    /// [`process::spawn_vm_child`] requires.
+    fn fill(&self, end: BorrowedFd<'_>) {
         let mut part = [0; 4 << 10];
         loop {
             self.waits.store(true, Ordering::SeqCst);
@@ -155,33 +155,32 @@ impl Notes {
     }
 }
 
-/// So long the last words are waited for.
+/// Longest wait for output that is not read yet.
 const A_MOMENT: Duration = Duration::from_millis(500);
 
-impl Heard {
-    /// Begins to listen; what is said into the file is heard.
+impl OutputTail {
+    /// Starts a reader; returns the file to write to.
     ///
     /// # Errors
     /// What the kernel refuses.
-    pub fn listen() -> io::Result<(OwnedFd, Heard)> {
-        let (end, mouth) = pipe_with(PipeFlags::CLOEXEC)?;
-        let notes = Notes::leaked();
-        let lodger = process::lodger(end.as_fd(), move |end| notes.take(end))?;
-        Ok((mouth, Heard(Arc::new(Ear { end, notes, _lodger: lodger }))))
+    pub fn start() -> io::Result<(OwnedFd, OutputTail)> {
+        let (end, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        let ring = Ring::leaked();
+        let reader = process::spawn_vm_child(end.as_fd(), move |end| ring.fill(end))?;
+        Ok((writer, OutputTail(Arc::new(Capture { end, ring, _reader: reader }))))
     }
 
-    /// The last words, those among them that are said and not taken down yet.
+    /// Returns the last output, with what is written and not read yet.
     pub fn text(&self) -> String {
-        let Ear { end, notes, .. } = &*self.0;
+        let Capture { end, ring, .. } = &*self.0;
         let begun = Instant::now();
-        // In this order: what was there before has been taken down if nothing is in hand after.
-        let all = || {
-            ioctl_fionread(end).is_ok_and(|left| left == 0) && notes.waits.load(Ordering::SeqCst)
-        };
+        // In this order: what was in the pipe has been read if the reader then holds nothing.
+        let all =
+            || ioctl_fionread(end).is_ok_and(|left| left == 0) && ring.waits.load(Ordering::SeqCst);
         while !all() && begun.elapsed() < A_MOMENT {
             thread::sleep(Duration::from_millis(1));
         }
-        notes.text()
+        ring.text()
     }
 }
 
@@ -193,12 +192,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_an_output_without_end_the_last_of_it_is_kept() {
+    fn the_end_of_a_long_output_is_kept() {
         let mut tail = Tail::new(10);
         (0..1000).for_each(|number| tail.push(format!("{number} ").as_bytes()));
         assert_eq!(tail.text(), "7 998 999 ");
         assert!(tail.bytes.capacity() < 100);
-        let script = "i=0; while [ $i -lt 60000 ]; do echo 'forty bytes and one more are said in all';\
+        let script = "i=0; while [ $i -lt 60000 ]; do echo 'forty bytes and one more are shown in all';\
                       i=$((i+1)); done; echo end; echo bad >&2";
         let mut child = Command::new("sh")
             .args(["-c", script])
@@ -206,42 +205,42 @@ mod tests {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let (out, err) = both(&mut child).unwrap();
+        let (out, err) = read_both(&mut child).unwrap();
         child.wait().unwrap();
         assert_eq!((out.len(), err.as_str()), (KEPT, "bad\n"));
         assert!(out.ends_with("in all\nend\n"));
     }
 
     #[test]
-    fn who_stays_is_never_kept_waiting_and_his_last_words_are_told_at_once() {
-        let (mouth, heard) = Heard::listen().unwrap();
-        let mut mouth = File::from(mouth);
+    fn a_writer_never_waits_and_its_last_bytes_are_there_at_once() {
+        let (writer, tail) = OutputTail::start().unwrap();
+        let mut writer = File::from(writer);
         // Far more than a pipe holds.
         for _ in 0..1000 {
-            mouth.write_all(&[b'x'; 1024]).unwrap();
+            writer.write_all(&[b'x'; 1024]).unwrap();
         }
-        mouth.write_all(b"last words").unwrap();
-        let text = heard.text();
+        writer.write_all(b"last words").unwrap();
+        let text = tail.text();
         assert!(text.len() == KEPT_OF_STAYING && text.ends_with("xlast words"), "{}", text.len());
-        drop(mouth);
-        assert_eq!(heard.text(), text);
+        drop(writer);
+        assert_eq!(tail.text(), text);
     }
 
     #[test]
-    fn whoever_listens_is_no_thread_of_ours_and_goes_with_what_it_listens_to() {
+    fn the_reader_is_no_thread_of_ours_and_ends_with_the_last_writer() {
         let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
         // Other tests have threads that come and go: some try has to find no more of them than before.
         let alone = (0..100).any(|_| {
             let before = threads();
-            let heard = Heard::listen().unwrap();
+            let tail = OutputTail::start().unwrap();
             let after = threads();
-            drop(heard);
+            drop(tail);
             after <= before
         });
         assert!(alone);
-        let (mouth, heard) = Heard::listen().unwrap();
-        let pid = heard.0._lodger.pid;
-        drop(mouth);
+        let (writer, tail) = OutputTail::start().unwrap();
+        let pid = tail.0._reader.pid;
+        drop(writer);
         let begun = Instant::now();
         while process::ended(pid).unwrap().is_none() {
             assert!(begun.elapsed().as_secs() < 60);
