@@ -130,7 +130,7 @@ fn trial(place: &Path, set: &[(&str, &str)], threads: u32, issuer: &str) -> Agen
         deadline,
         task: Default::default(),
     };
-    let venue = HostVenue::new(env!("CARGO_BIN_EXE_fsdyno"));
+    let venue = HostVenue::new(common::lab::agent());
     venue.run(&job, &mut |_| Watch::GoOn).unwrap().report
 }
 
