@@ -3,6 +3,8 @@
 //! in the environment that is a failure.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
+mod common;
+
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -37,11 +39,6 @@ fn job(kernel: &str) -> Job {
     let seed = 11;
     let (trial_id, task) = (trial_id(&cell.plan, seed), Default::default());
     Job { trial_id, seed, plan: cell.plan, deadline: cell.deadline, task }
-}
-
-fn program() -> PathBuf {
-    let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
-    built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")))
 }
 
 /// A tool of e2fsprogs on an image; the image's place comes last.
@@ -108,7 +105,7 @@ fn ext4_comes_back_by_its_journal_with_all_that_was_fsynced() {
     let job = job(lab.kernel_release());
     let venue = LabVenue::new(
         vec![lab],
-        program(),
+        common::lab::agent(),
         folder.path().into(),
         fsdyno_lab::Cache::of_user().unwrap(),
     );
