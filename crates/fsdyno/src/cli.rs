@@ -31,10 +31,10 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
     /// Print only results and errors: no progress, no notes
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 1000)]
     pub quiet: bool,
     /// Print more detail: the fsdyno build, kernel and QEMU in use, and the mkfs and mount commands of each trial
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, display_order = 1001)]
     pub verbose: bool,
 }
 

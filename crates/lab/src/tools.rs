@@ -45,6 +45,9 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
+/// The library that glibc loads when a thread is cancelled, as libfuse does at an unmount; no ELF header names it.
+const LOADED_BY_LIBC: &str = "libgcc_s.so.1";
+
 /// Adds to `files` the loader and the libraries of `program`, recursively.
 ///
 /// All libraries go into the folder of the C library, which the loader searches without a cache.
@@ -60,6 +63,11 @@ pub fn add_libraries(program: &Path, files: &mut Files) -> Result<(), LabError> 
         let (interpreter, dynamic) = headers(&file)?;
         if let Some(loader) = interpreter {
             files.insert(loader.clone(), PathBuf::from(loader));
+        }
+        if dynamic.needed.iter().any(|soname| soname == "libc.so.6")
+            && let Ok(found) = libraries.find(LOADED_BY_LIBC, &[], &file)
+        {
+            files.insert(home.join(LOADED_BY_LIBC).to_string_lossy().into_owned(), found);
         }
         for soname in dynamic.needed {
             let found = libraries.find(&soname, &dynamic.search, &file)?;
