@@ -504,7 +504,8 @@ pub struct Doctor {
     /// folders and files in this directory [default directory: the current one]
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pub clean: Option<PathBuf>,
-    /// Clear the caches of unpacked kernels, guest snapshots and prepared images; they are rebuilt when needed
+    /// Clear the caches of unpacked kernels, guest snapshots, prepared images and package lists; they are rebuilt when
+    /// needed
     #[arg(long, conflicts_with = "clean")]
     pub clear_caches: bool,
     /// Output format

@@ -52,8 +52,8 @@ pub struct CacheUse {
     pub files: usize,
     /// Their total size on the host.
     pub bytes: Bytes,
-    /// The limit of their total size.
-    pub limit: Bytes,
+    /// The limit of their total size, if there is one.
+    pub limit: Option<Bytes>,
 }
 
 fn host(action: &'static str) -> impl Fn(io::Error) -> RunError {
@@ -202,7 +202,7 @@ impl FileCache {
     pub fn used(&self, what: &'static str) -> io::Result<CacheUse> {
         let files = self.complete()?;
         let bytes = Bytes(files.iter().map(|(_, size, _)| size).sum());
-        let (folder, limit) = (self.folder(), Bytes(self.limit));
+        let (folder, limit) = (self.folder(), Some(Bytes(self.limit)));
         Ok(CacheUse { what, folder, files: files.len(), bytes, limit })
     }
 

@@ -430,7 +430,7 @@ impl Guest {
     }
 }
 
-/// Returns the usage of the caches of kernels, snapshots and images.
+/// Returns the usage of the caches of kernels, snapshots, images and package lists.
 ///
 /// # Errors
 /// A folder that cannot be read.
@@ -439,6 +439,7 @@ pub fn caches(cache: &Cache) -> io::Result<Vec<CacheUse>> {
         vmlinux::file_cache(cache).used("unpacked kernels")?,
         snapshot::file_cache(cache).used("snapshots of guests")?,
         image::file_cache(cache).used("images of disks")?,
+        lists::used(cache)?,
     ])
 }
 
@@ -449,7 +450,8 @@ pub fn caches(cache: &Cache) -> io::Result<Vec<CacheUse>> {
 /// A file that cannot be removed.
 pub fn clear_caches(cache: &Cache) -> io::Result<usize> {
     let all = [vmlinux::file_cache(cache), snapshot::file_cache(cache), image::file_cache(cache)];
-    all.iter().map(FileCache::clear).sum()
+    let files: usize = all.iter().map(FileCache::clear).sum::<io::Result<usize>>()?;
+    Ok(files + lists::clear(cache)?)
 }
 
 /// The progress of a guest that has not begun.

@@ -6,17 +6,19 @@
 //! packages are compared with the hashes in it.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use fsdyno_record::bounded::{self, PARTS};
 use fsdyno_record::canonical::sha256_hex;
+use fsdyno_record::units::Bytes;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::apt::Apt;
 use crate::cache::{self, Cache};
 use crate::error::LabError;
-use crate::file_cache::lock_file;
+use crate::file_cache::{CacheUse, lock_file};
 use crate::packages::Packages;
 
 /// The suites that are searched, oldest first.
@@ -28,6 +30,9 @@ const RECENT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The folder in the cache.
 const FOLDER: &str = "apt";
+
+/// The lock file in that folder and, by apt's own choice, in the folders below it.
+const LOCK: &str = "lock";
 
 /// The file of the kernel packages in that folder.
 const KERNELS: &str = "kernels";
@@ -107,9 +112,54 @@ impl Lists {
     }
 }
 
+/// Returns the usage of the lists and of what apt keeps with them.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn used(cache: &Cache) -> io::Result<CacheUse> {
+    let folder = cache.folder(FOLDER).map_err(io::Error::other)?;
+    let (files, bytes) = sizes(&folder)?;
+    Ok(CacheUse { what: "package lists", folder, files, bytes: Bytes(bytes), limit: None })
+}
+
+/// Removes the lists and what apt keeps with them, and returns the number of files. Waits until no other process
+/// fetches lists.
+///
+/// # Errors
+/// A file that cannot be removed.
+pub fn clear(cache: &Cache) -> io::Result<usize> {
+    let folder = cache.folder(FOLDER).map_err(io::Error::other)?;
+    let _lock = lock(&folder).map_err(io::Error::other)?;
+    let (files, _) = sizes(&folder)?;
+    for entry in fs::read_dir(&folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != LOCK {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(files)
+}
+
+/// Returns the number of files in a folder and their size in bytes, without the lock file.
+fn sizes(folder: &Path) -> io::Result<(usize, u64)> {
+    let mut sum = (0, 0);
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (files, bytes) = match entry.metadata()? {
+            found if found.is_dir() => sizes(&entry.path())?,
+            found if entry.file_name() != LOCK => (1, found.len()),
+            _ => (0, 0),
+        };
+        sum = (sum.0 + files, sum.1 + bytes);
+    }
+    Ok(sum)
+}
+
 /// Waits until no other process fetches lists into a folder.
 fn lock(folder: &Path) -> Result<File, LabError> {
-    let path = folder.join("lock");
+    let path = folder.join(LOCK);
     let file = lock_file(&path).map_err(LabError::io("open", &path))?;
     flock(&file, FlockOperation::LockExclusive)
         .map_err(|error| LabError::io("lock", &path)(error.into()))?;
@@ -177,6 +227,22 @@ pub(crate) mod tests {
         let fetched = (SystemTime::now() - ago).duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let text = text(fetched.as_secs(), &sources(), &Packages::read(list));
         cache::put(&cache.folder(FOLDER).unwrap(), KERNELS, text.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn cleared_lists_are_gone_with_what_apt_keeps() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        keep(&cache, &list(&SPLIT), Duration::ZERO);
+        let archives = cache.folder("apt/cache/archives").unwrap();
+        fs::write(archives.join("linux-image.deb"), "a package").unwrap();
+        fs::write(archives.join(LOCK), "").unwrap();
+        let shown = used(&cache).unwrap();
+        assert!(shown.files == 2 && shown.bytes > Bytes(9), "{shown:?}");
+        assert_eq!(clear(&cache).unwrap(), 2);
+        assert_eq!(Lists::cached(&cache).unwrap(), None);
+        let shown = used(&cache).unwrap();
+        assert_eq!((shown.files, shown.bytes, clear(&cache).unwrap()), (0, Bytes(0), 0));
     }
 
     #[test]

@@ -75,10 +75,10 @@ fn caches() -> Vec<Finding> {
     match fsdyno_lab::caches(&cache) {
         Ok(caches) => caches
             .iter()
-            .map(|kept| {
-                let (files, bytes, limit) = (kept.files, kept.bytes, kept.limit);
-                let folder = kept.folder.display();
-                note(kept.what, format!("{files} in {folder}, {bytes} of at most {limit}"))
+            .map(|used| {
+                let limit = used.limit.map(|limit| format!(" of at most {limit}"));
+                let (folder, limit) = (used.folder.display(), limit.unwrap_or_default());
+                note(used.what, format!("{} in {folder}, {}{limit}", used.files, used.bytes))
             })
             .collect(),
         Err(error) => vec![note("caches", format!("cannot be read: {error}"))],
