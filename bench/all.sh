@@ -7,7 +7,7 @@
 # others go on.
 #
 # The instructions of an op in the lab are held to 100 by crates/agent/tests/instructions.rs, the
-# 128 MiB guest and equal digits by crates/fsdyno/tests/lab.rs.
+# 128 MiB guest and equal digits by crates/fsdyno/tests/lab/trials.rs.
 set -eu
 here=$(dirname "$0")
 fsdyno=$1

@@ -1,8 +1,7 @@
 //! Bad input fails before any work, in one line with what would be right.
 
-mod common;
-
-use common::{code, fsdyno, run, stderr, stdout};
+use crate::common;
+use crate::common::{code, fsdyno, run, stderr, stdout};
 
 /// Arguments, the exit code, and a part of the one-line message.
 const CASES: &[(&str, i32, &str)] = &[
@@ -524,8 +523,7 @@ fn a_disk_too_small_for_the_file_system_is_reported() {
         let words = format!("run dirops --fs {kind} --disk tiny.toml --dry-run");
         let output = run(folder.path(), &words);
         assert_eq!(code(&output), 2, "{}", stderr(&output));
-        let said =
-            format!("disk 'tiny.toml' is too small for {kind}: it holds 1 MiB, and {kind}");
+        let said = format!("disk 'tiny.toml' is too small for {kind}: it holds 1 MiB, and {kind}");
         assert!(stderr(&output).contains(&said), "{}", stderr(&output));
     }
 }

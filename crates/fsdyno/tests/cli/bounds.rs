@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
+use crate::common;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};

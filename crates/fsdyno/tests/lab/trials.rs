@@ -4,15 +4,13 @@
 //! `FSDYNO_TEST=full` (`make test-full`) adds the last test: full size, more seeds, more kernels.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::lab::{fsdyno, lab, measured, ours, run, skipped, trials};
-use common::{code, stderr, wait_until};
+use crate::common::lab::{fsdyno, lab, measured, ours, run, skipped, trials};
+use crate::common::{code, stderr, wait_until};
 use serde_json::Value;
 
 const KINDS: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "reiserfs", "jfs"];

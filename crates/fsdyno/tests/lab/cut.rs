@@ -3,8 +3,7 @@
 //! in the environment that is a failure.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
+use crate::common;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;

@@ -2,12 +2,11 @@
 //! is attributed.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
+use crate::common;
 use std::path::Path;
 
-use common::lab::{fsdyno, lab, ours, run, trials};
-use common::{full, stderr};
+use crate::common::lab::{fsdyno, lab, ours, run, trials};
+use crate::common::{full, stderr};
 use serde_json::Value;
 
 /// `fsdyno why` with `--format json`: one object after another, a row of the result each.

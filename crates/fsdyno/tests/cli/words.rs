@@ -1,7 +1,7 @@
 //! The language of source, help texts and documents: the words that docs/glossary.md does not use, and first lines of doc
 //! comments that begin with a relative clause.
 //!
-//! Help texts are searched in docs/cli.md, which tests/docs.rs compares with the program.
+//! Help texts are searched in docs/cli.md, which tests/cli/docs.rs compares with the program.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 use std::path::{Path, PathBuf};

@@ -2,9 +2,7 @@
 //! shown, and unsupported options refused.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
-use common::{code, run, stderr, stdout};
+use crate::common::{code, run, stderr, stdout};
 use serde_json::Value;
 
 fn trials(folder: &std::path::Path, results: &str) -> Vec<Value> {

@@ -2,13 +2,11 @@
 //! study of the docs runs.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use common::{
+use crate::common::{
     as_built, can_run_the_lab, code, fsdyno, full, lines, run, stderr, stdout, wait_until,
 };
 

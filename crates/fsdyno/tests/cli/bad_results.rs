@@ -2,12 +2,10 @@
 //! the error, its position, and the remedy.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{code, crashed, run, stderr, stdout};
+use crate::common::{code, crashed, run, stderr, stdout};
 use serde_json::Value;
 
 const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[2J|x\n\"'";

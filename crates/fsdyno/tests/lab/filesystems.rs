@@ -4,14 +4,12 @@
 //! `FSDYNO_TEST=full` (`make test-full`) runs all of them, else the two that differ most from the others.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::path::Path;
 use std::process::Output;
 
-use common::lab::{self, ours, runnable, trials};
-use common::specs::{ROWS, Row, clean};
-use common::{code, full, stderr, stdout};
+use crate::common::lab::{self, ours, runnable, trials};
+use crate::common::specs::{ROWS, Row, clean};
+use crate::common::{code, full, stderr, stdout};
 use serde_json::Value;
 
 /// Simply made on a device and mounted by the kernel: what options.rs asks of them is enough.

@@ -3,14 +3,12 @@
 //! FSDYNO_WRITE_DOCS=1 that writes docs/filesystems.md from the records.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use common::lab::{lab, run, runnable, skipped, trials};
-use common::specs::{Effect, KERNELS, ROWS, Row, clean};
-use common::{code, full, stderr};
+use crate::common::lab::{lab, run, runnable, skipped, trials};
+use crate::common::specs::{Effect, KERNELS, ROWS, Row, clean};
+use crate::common::{code, full, stderr};
 use serde_json::Value;
 
 /// The size of the file systems: a journal of 1 GiB fits in.

@@ -1,14 +1,12 @@
 //! The lab's cache: its owner, its content, and the checks before it is trusted.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{as_built, can_run_the_lab, code, fsdyno, stderr, stdout};
+use crate::common::{as_built, can_run_the_lab, code, fsdyno, stderr, stdout};
 
 /// `fsdyno` with a cache in a folder.
 fn with_cache(folder: &Path, cache: &Path, words: &str) -> Output {

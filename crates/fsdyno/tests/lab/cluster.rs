@@ -2,13 +2,12 @@
 //! examples/slurm.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
+use crate::common;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{code, run, stderr};
+use crate::common::{code, run, stderr};
 use fsdyno_lab::Cache;
 use fsdyno_record::Nanos;
 use serde_json::Value;

@@ -3,14 +3,12 @@
 //! in the environment that is a failure.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{code, lines, stderr, wait_until};
+use crate::common::{code, lines, stderr, wait_until};
 use fsdyno_lab::Cache;
 use serde_json::Value;
 

@@ -3,12 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{code, crashed, fsdyno, run, stderr, stdout};
+use crate::common::{code, crashed, fsdyno, run, stderr, stdout};
 use unicode_width::UnicodeWidthStr;
 
 /// Two results of this host, the second with a label in wide letters.

@@ -2,13 +2,11 @@
 //! run they are skipped, with the reason; with CI set in the environment that is a failure.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use common::{code, stderr, stdout};
+use crate::common::{code, stderr, stdout};
 use fsdyno_lab::Cache;
 use serde_json::Value;
 

@@ -3,12 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
+use crate::common;
 use std::ffi::CString;
 use std::path::Path;
 
-use common::{code, ours, run, stderr, stdout};
+use crate::common::{code, ours, run, stderr, stdout};
 use fsdyno_record::plan::{MediumPlan, VerifyMode, WorkloadPlan};
 use fsdyno_record::trial::{AgentReport, Outcome};
 use fsdyno_record::{Job, Nanos, Plan};

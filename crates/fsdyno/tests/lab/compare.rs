@@ -2,13 +2,12 @@
 //! same and slower.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
+use crate::common;
 use std::path::Path;
 use std::process::Output;
 
-use common::lab::{lab, ours, run as run_in_lab, skipped};
-use common::{code, full, run, stderr, stdout};
+use crate::common::lab::{lab, ours, run as run_in_lab, skipped};
+use crate::common::{code, full, run, stderr, stdout};
 use serde_json::Value;
 
 /// A result of a small run on a directory of this host.

@@ -2,12 +2,10 @@
 //! the model, which needs no kernel and is bit-identical each time.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{code, records, run, stderr, stdout};
+use crate::common::{code, records, run, stderr, stdout};
 use serde_json::Value;
 
 const COMMAND: &str =

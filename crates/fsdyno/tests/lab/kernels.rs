@@ -3,13 +3,11 @@
 //! from the records. `FSDYNO_TEST=full` (`make test-full`) runs it; unavailable kernels are reported.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::path::PathBuf;
 
-use common::lab::{self, runnable, skipped, trials};
-use common::specs::{KERNELS, ROWS, Row, clean};
-use common::{code, full, stderr};
+use crate::common::lab::{self, runnable, skipped, trials};
+use crate::common::specs::{KERNELS, ROWS, Row, clean};
+use crate::common::{code, full, stderr};
 use serde_json::Value;
 
 /// The kernels, as `--kernel` takes them.

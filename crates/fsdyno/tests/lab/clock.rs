@@ -3,15 +3,13 @@
 //! the lab cannot run; with CI set in the environment that is a failure.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use common::{code, stderr};
+use crate::common::{code, stderr};
 use fsdyno_lab::{Cache, probe_qemu};
 use serde_json::Value;
 
@@ -48,7 +46,7 @@ fn stand_in(folder: &Path, qemu: &Path) {
     );
     fs::write(&script, text).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/disturb.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lab/disturb.c");
     let mut compile = Command::new("cc");
     compile.args(["-std=gnu11", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]);
     assert!(compile.arg(folder.join("disturb.so")).arg(source).status().unwrap().success());

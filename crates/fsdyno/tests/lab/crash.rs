@@ -4,16 +4,15 @@
 //! `FSDYNO_TEST=full` adds more file systems, more cuts and every kind of disk that does not keep its word.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Once;
 
-use common::lab::{fsdyno, lab, ours};
-use common::{code, full, run, stderr, stdout};
+use crate::common::lab::{fsdyno, lab, ours};
+use crate::common::{code, full, run, stderr, stdout};
 use serde_json::Value;
 
 /// Mail, each message synced before it gets its name, and a reader who renames it then.
@@ -260,7 +259,12 @@ fn plans_that_cannot_be_crash_tested_are_refused_before_any_work() {
         assert!(stderr(&output).contains(why), "{words}: {}", stderr(&output));
     }
     let dry = run(folder.path(), "crash dirops --fs ext4 --fs xfs --cuts 7 --dry-run");
-    assert_eq!((code(&dry), stdout(&dry).matches("7 crash points").count()), (0, 2), "{}", stderr(&dry));
+    assert_eq!(
+        (code(&dry), stdout(&dry).matches("7 crash points").count()),
+        (0, 2),
+        "{}",
+        stderr(&dry)
+    );
     assert_eq!(
         std::fs::read_dir(folder.path())
             .unwrap()

@@ -4,16 +4,14 @@
 //! `FSDYNO_TEST=full` (`make test-full`) builds the main program a second time too.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::lab::{agent, fsdyno, lab, measured, ours, skipped, trials};
-use common::{code, full, stderr, stdout};
+use crate::common::lab::{agent, fsdyno, lab, measured, ours, skipped, trials};
+use crate::common::{code, full, stderr, stdout};
 use fsdyno_record::canonical::sha256_hex;
 
 /// A text of command line, report and study each, by its source, and another text of the same length.

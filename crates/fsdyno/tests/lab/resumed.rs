@@ -3,13 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{as_built, can_run_the_lab, full};
+use crate::common::{as_built, can_run_the_lab, full};
 use fsdyno_record::seed::{SplitMix64, stream};
 
 /// `~` stands for a blank within a word.

@@ -2,11 +2,9 @@
 //! `make docs` writes both.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{code, fsdyno, run, stderr, stdout};
+use crate::common::{code, fsdyno, run, stderr, stdout};
 use serde_json::{Value, json};
 
 const COMMANDS: &[&str] = &[

@@ -1,0 +1,14 @@
+//! Tests of the command line that run no guest: input, results, studies, documents.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bad_input;
+mod bad_results;
+mod bounds;
+mod docs;
+mod model;
+mod repeats;
+mod study;
+mod terminal;
+mod words;

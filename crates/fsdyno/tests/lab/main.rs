@@ -1,0 +1,22 @@
+//! Tests of the command line that run guests. Where the lab cannot run they are skipped, with the reason; with CI
+//! set in the environment that is a failure.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod cache;
+mod clock;
+mod cluster;
+mod compare;
+mod crash;
+mod cut;
+mod filesystems;
+mod full;
+mod identity;
+mod images;
+mod issuers;
+mod kernels;
+mod options;
+mod resumed;
+mod trials;
+mod why;
