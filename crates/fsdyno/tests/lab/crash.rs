@@ -142,7 +142,7 @@ fn each_way_is_found_out(work: &str, modes: &[&str], cuts: usize) {
 /// A reader renames each message, so that a name which the directory's sync made durable is soon not current any more.
 #[test]
 fn a_missing_directory_sync_is_detected_if_a_reader_renames_delivered_mail() {
-    each_way_is_found_out(MAIL, &["honest", "nodir"], 20);
+    each_way_is_found_out(MAIL, &["honest", "nodir"], 8);
 }
 
 #[test]

@@ -2,18 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod script;
-
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::script::{
+    FILE, ROOT, Ranks, SMALL, Script, WRITE, contents, create, no_hang, op, prove, prove_in, run,
+};
 use fsdyno_engine::issue::uring;
 use fsdyno_engine::{Cause, PhaseError};
 use fsdyno_record::{Bytes, Nanos, OpKind};
 use fsdyno_workload::{After, Call, DirSlot, Expect, FileSlot, Op, OpenFlags, Payload};
-use script::{
-    FILE, ROOT, Ranks, SMALL, Script, WRITE, contents, create, no_hang, op, prove, prove_in, run,
-};
 
 /// Returns true if io_uring is available; else prints the reason.
 fn here() -> bool {

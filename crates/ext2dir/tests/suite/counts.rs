@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod common;
-
-use common::{dirops, filled, name, phase, volume};
+use crate::common::{dirops, filled, name, phase, volume};
 use fsdyno_ext2dir::ext2::Ext2;
 use fsdyno_ext2dir::trial::REVISION;
 

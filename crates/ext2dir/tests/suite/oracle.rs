@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::{filled, name, volume};
+use crate::common::{filled, name, volume};
 use fsdyno_ext2dir::ext2::Ext2;
 use fsdyno_ext2dir::hash::half_md4;
 use fsdyno_ext2dir::image;

@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod script;
-
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::script::{ROOT, SMALL, Script, build, contents, create, no_hang, op, prove, root, run};
 use fsdyno_engine::issue::sync::Sync;
 use fsdyno_engine::progress::PhaseProgress;
 use fsdyno_engine::threads::PhaseResult;
@@ -20,7 +19,6 @@ use fsdyno_workload::{
     After, Call, GapKind, Needs, Op, OpCounts, OpSource, PhaseSpec, RemoveOrder, Share, Threads,
     Tree, Workload, workloads,
 };
-use script::{ROOT, SMALL, Script, build, contents, create, no_hang, op, prove, root, run};
 
 fn after(thread: u32, ops: u64, op: Op) -> Op {
     Op { after: After { thread, ops }, ..op }

@@ -1,0 +1,10 @@
+//! Tests of the disk models, the store, the request log and the fitting, through the public interface.
+
+mod any_requests;
+mod cache_and_store;
+mod fit;
+mod hard_disk;
+mod log;
+mod solid_state;
+mod spec;
+mod store;

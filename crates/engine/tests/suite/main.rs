@@ -1,0 +1,12 @@
+//! Tests of the engine on a directory of this host, through the public interface.
+
+#[path = "../script/mod.rs"]
+mod script;
+
+mod archive;
+mod engine;
+mod limit;
+mod threads;
+mod tree;
+mod uring;
+mod verify;

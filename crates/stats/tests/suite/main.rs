@@ -1,0 +1,4 @@
+//! Published tables, through the public interface.
+
+mod layton;
+mod published_tables;
