@@ -92,9 +92,10 @@ fn made(trial: &Value) -> bool {
 fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
     let Some(lab) = lab() else { return };
     let full = std::env::var_os("FSDYNO_TEST").is_some_and(|which| which == "full");
-    let kinds: &[&str] = if full { &ALL } else { &["ext4"] };
+    let (kinds, size): (&[&str], _) =
+        if full { (&ALL, "320M") } else { (&["ext4"], "160M") };
     let words = format!(
-        "dirops --fs {} --set files=50 --size 320M --age none --age fill=60%,churn=1,files=4K-256K",
+        "dirops --fs {} --set files=50 --size {size} --age none --age fill=60%,churn=1,files=4K-256K",
         kinds.join(" --fs ")
     );
     for out in ["first", "cached", "anew"] {
@@ -141,7 +142,7 @@ fn an_aged_array_is_assembled_from_the_cached_disks() {
     let arrays: &[&str] = if full { &["0x2", "1x2", "5x3:64K", "10x4"] } else { &["5x3:64K"] };
     for raid in arrays {
         let words = format!(
-            "dirops --fs ext4 --set files=50 --size 320M --raid {raid} --jobs 2 --age none \
+            "dirops --fs ext4 --set files=50 --size 160M --raid {raid} --jobs 2 --age none \
              --age fill=60%,churn=1,files=4K-256K"
         );
         for out in ["first", "cached"] {
@@ -231,7 +232,7 @@ fn ctrl_c_ends_the_boot_of_a_guest_that_is_to_be_saved() {
 #[test]
 fn a_run_that_is_killed_repeatedly_stores_the_records_of_one_that_ran_through() {
     let Some(lab) = lab() else { return };
-    let words = "dirops --fs ext4 --set files=300 --size 320M --age none \
+    let words = "dirops --fs ext4 --set files=300 --size 128M --age none \
                  --age fill=30%,churn=0,files=64K --repeat 2";
     lab.good(&format!("{words} --out through"));
     lab.kept("images").iter().for_each(|path| std::fs::remove_file(path).unwrap());
