@@ -28,7 +28,7 @@ STATIC = \
 PUT_AGENT = mkdir -p "$(PROFILE_DIR)" && cmp -s "$(AGENT_BUILT)" "$(AGENT)" || \
 	{ cp "$(AGENT_BUILT)" "$(AGENT).new" && mv "$(AGENT).new" "$(AGENT)"; }
 
-.PHONY: help build agent as-built demo test test-full lint bench docs fuzz setup
+.PHONY: help build agent as-built demo test-fast test test-full lint bench docs fuzz setup
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 12
@@ -54,7 +54,12 @@ as-built: build
 	@cp "$(FSDYNO)" "$(PROFILE_DIR)/fsdyno-as-built"
 	@cp "$(AGENT)" "$(PROFILE_DIR)/fsdyno-agent-as-built"
 
+TEST_FAST = $(AS_BUILT) $(REPRODUCIBLE) $(CARGO) test --release --locked --no-fail-fast
 TEST = $(AS_BUILT) $(REPRODUCIBLE) $(CARGO) test --release --locked --workspace --no-fail-fast
+
+test-fast: as-built ## run the tests that need neither the lab nor root
+	@$(TEST_FAST) --workspace --lib --bins; code=$$?; $(TEST_FAST) -p fsdyno --test cli || code=$$?; \
+	$(PUT_AGENT); exit $$code
 
 test: as-built ## run all tests except the long ones, including the lab's; under 25 minutes
 	@$(TEST); code=$$?; $(PUT_AGENT); exit $$code
