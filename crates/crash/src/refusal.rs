@@ -6,7 +6,7 @@ use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 
-use fsdyno_workload::{Call, Expect, Op, OpenFlags, Share, Workload};
+use fsdyno_workload::{Effect, Expect, Op, OpenFlags, Share, Workload};
 
 use crate::tree::{Dirs, Path};
 
@@ -50,31 +50,31 @@ struct ReplayCheck {
 }
 
 impl ReplayCheck {
+    #[deny(clippy::wildcard_enum_match_arm, reason = "a new effect must be decided here")]
     fn refuse(&mut self, op: &Op, rank: u32) -> Option<String> {
         let name = op.name.as_bytes();
-        match op.call {
-            Call::CopyTree { .. } => Some(parts_unknown("copies a tree")),
-            Call::PackTree { .. } | Call::UnpackTree { .. } => {
-                Some(parts_unknown("packs or unpacks a tree"))
-            }
-            Call::Fallocate { .. } => {
-                Some("reserves space, whose state after a power cut is not modelled".into())
-            }
-            _ if op.expect != Expect::Success => None,
-            Call::OpenDir { dir, slot } => {
+        let effect = op.call.facts().effect;
+        if let Effect::Untracked(what) = effect {
+            return Some(what.into());
+        }
+        if op.expect != Expect::Success {
+            return None;
+        }
+        match effect {
+            Effect::OpenDir { dir, slot } => {
                 let path = self.dirs.path(rank, dir, name);
                 self.dirs.open(rank, slot, path);
                 None
             }
-            Call::CloseDir { slot } => {
+            Effect::CloseDir { slot } => {
                 self.dirs.close(rank, slot);
                 None
             }
-            Call::Mkdir { dir, .. } => {
+            Effect::MakeDir { dir } => {
                 self.directories.insert(hash(&self.dirs.path(rank, dir, name)));
                 None
             }
-            Call::Rename { dir, .. } => {
+            Effect::Rename { dir, .. } => {
                 let path = self.dirs.path(rank, dir, name);
                 let moved = self.directories.contains(&hash(&path));
                 moved.then(|| {
@@ -82,10 +82,21 @@ impl ReplayCheck {
                     format!("renames the directory '{path}', whose contents are not tracked")
                 })
             }
-            Call::Create { dir, flags, .. } | Call::Open { dir, flags, .. } => {
+            Effect::Open { dir, flags, .. } => {
                 self.refuse_open(self.dirs.path(rank, dir, name), flags, rank)
             }
-            _ => None,
+            Effect::None
+            | Effect::Lookup { .. }
+            | Effect::MakeLink { .. }
+            | Effect::Close { .. }
+            | Effect::Write { .. }
+            | Effect::Advance { .. }
+            | Effect::Resize { .. }
+            | Effect::Link { .. }
+            | Effect::Remove { .. }
+            | Effect::RemoveTree { .. }
+            | Effect::Sync(_)
+            | Effect::Untracked(_) => None,
         }
     }
 
@@ -109,10 +120,6 @@ impl ReplayCheck {
     }
 }
 
-fn parts_unknown(what: &str) -> String {
-    format!("{what}, whose parts only the file system knows")
-}
-
 fn hash(path: &Path) -> u64 {
     let mut hasher = DefaultHasher::new();
     path.hash(&mut hasher);
@@ -121,7 +128,7 @@ fn hash(path: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_workload::{Setting, workloads};
+    use fsdyno_workload::{Call, Setting, workloads};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use fsdyno_record::Nanos;
 use fsdyno_record::acks::{Acks, PhaseEventKind};
-use fsdyno_workload::{Call, Expect, Op, OpSource, Share, Workload};
+use fsdyno_workload::{Effect, Expect, Op, OpSource, Share, Synced, Workload};
 
 use crate::guarantee::Guarantee;
 use crate::tree::{Timing, Tree};
@@ -123,10 +123,10 @@ pub fn acknowledged(
                 if !source.next(&mut op) {
                     break;
                 }
-                let acknowledges = match op.call {
-                    Call::Fsync { .. } | Call::FsyncDir { .. } => true,
-                    Call::Sync => guarantee.whole,
-                    _ => false,
+                let Effect::Sync(synced) = op.call.facts().effect else { continue };
+                let acknowledges = match synced {
+                    Synced::File(_) | Synced::Dir(_) => true,
+                    Synced::All => guarantee.whole,
                 };
                 times.extend((acknowledges && op.expect == Expect::Success).then_some(*at));
             }

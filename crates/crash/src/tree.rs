@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use fsdyno_record::Nanos;
-use fsdyno_workload::{Call, DirSlot, Expect, FileSlot, Op, Payload};
+use fsdyno_workload::{DirSlot, Effect, Expect, FileSlot, Op, Payload, Synced};
 
 use crate::content::File;
 use crate::guarantee::{Guarantee, Names};
@@ -314,7 +314,15 @@ impl Tree {
         }
     }
 
+    fn create(&mut self, path: Path, when: Timing) -> Id {
+        let fresh = File { since: Some(when.at), ..File::default() };
+        let id = self.add(Some(fresh), false);
+        self.bind(path, Some(id), when, None);
+        id
+    }
+
     /// Applies an op.
+    #[deny(clippy::wildcard_enum_match_arm, reason = "a new effect must be decided here")]
     pub(crate) fn apply(&mut self, op: &Op, guarantee: &Guarantee, when: Timing) {
         let thread = op.thread;
         let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
@@ -322,58 +330,38 @@ impl Tree {
         if op.expect != Expect::Success {
             return;
         }
-        match op.call {
-            Call::Mkdir { dir, .. } => {
+        match op.call.facts().effect {
+            Effect::MakeDir { dir } => {
                 let id = self.add(None, true);
                 self.bind(self.path(thread, dir, name), Some(id), when, None);
             }
-            Call::Symlink { dir } => {
+            Effect::MakeLink { dir } => {
                 let id = self.add(None, false);
                 self.bind(self.path(thread, dir, name), Some(id), when, None);
             }
-            Call::Create { dir, file, flags, .. } => {
+            Effect::Open { dir, file, flags, create } => {
                 let path = self.path(thread, dir, name);
-                let id = match self.now(&path) {
-                    Some(id) => id,
-                    None => {
-                        let fresh = File { since: Some(when.at), ..File::default() };
-                        let id = self.add(Some(fresh), false);
-                        self.bind(path, Some(id), when, None);
-                        id
-                    }
+                let id = match (self.now(&path), create) {
+                    (Some(id), _) => id,
+                    (None, true) => self.create(path, when),
+                    (None, false) => return,
                 };
                 self.open(key(file), id, flags.append, flags.truncate, when);
             }
-            Call::Open { dir, file, flags } => {
-                if let Some(id) = self.now(&self.path(thread, dir, name)) {
-                    self.open(key(file), id, flags.append, flags.truncate, when);
-                }
-            }
-            Call::OpenDir { dir, slot } => {
+            Effect::OpenDir { dir, slot } => {
                 let path = self.path(thread, dir, name);
                 self.dirs.open(thread, slot, path);
             }
-            Call::CloseDir { slot } => self.dirs.close(thread, slot),
-            Call::Close { file } if !when.in_flight => drop(self.files.remove(&key(file))),
-            Call::Write { file, payload } | Call::Append { file, payload } => {
-                self.write(key(file), None, payload, when);
+            Effect::CloseDir { slot } => self.dirs.close(thread, slot),
+            Effect::Write { file, offset, payload } => {
+                self.write(key(file), offset, payload, when);
             }
-            Call::WriteAt { file, offset, payload } => {
-                self.write(key(file), Some(offset), payload, when);
-            }
-            // A read moves the file position.
-            Call::Read { file, length } if !when.in_flight => {
-                if let Some((id, position, _)) = self.files.get_mut(&key(file)) {
-                    let size = self.nodes[*id].file.as_ref().map_or(0, |file| file.now.size);
-                    *position += size.saturating_sub(*position).min(length.into());
-                }
-            }
-            Call::Truncate { file, length } => {
+            Effect::Resize { file, length } => {
                 if let Some((id, ..)) = self.files.get(&key(file)).copied() {
                     self.truncate(id, length, when);
                 }
             }
-            Call::Rename { dir, to } => {
+            Effect::Rename { dir, to } => {
                 let (from, to) = (self.path(thread, dir, name), self.path(thread, to, other));
                 // rename(2) changes nothing if both names refer to one file.
                 if let Some(id) = self.now(&from).filter(|id| self.now(&to) != Some(*id)) {
@@ -382,16 +370,16 @@ impl Tree {
                     self.bind(from, None, when, Some(next));
                 }
             }
-            Call::Link { dir, to } => {
+            Effect::Link { dir, to } => {
                 if let Some(id) = self.now(&self.path(thread, dir, name)) {
                     self.bind(self.path(thread, to, other), Some(id), when, None);
                 }
             }
-            Call::Unlink { dir } | Call::Rmdir { dir } => {
+            Effect::Remove { dir, .. } => {
                 let path = self.path(thread, dir, name);
                 self.bind(path, None, when, None);
             }
-            Call::RemoveTree { dir, .. } | Call::RemoveTreeSynced { dir, .. } => {
+            Effect::RemoveTree { dir } => {
                 let path = self.path(thread, dir, name);
                 for path in self.below(&path).into_iter().chain([path]) {
                     if self.now(&path).is_some() {
@@ -399,17 +387,29 @@ impl Tree {
                     }
                 }
             }
-            Call::Fsync { file } if !when.in_flight => {
+            Effect::Close { .. } | Effect::Advance { .. } | Effect::Sync(_) if when.in_flight => {}
+            Effect::Close { file } => drop(self.files.remove(&key(file))),
+            Effect::Advance { file, length } => {
+                if let Some((id, position, _)) = self.files.get_mut(&key(file)) {
+                    let size = self.nodes[*id].file.as_ref().map_or(0, |file| file.now.size);
+                    *position += size.saturating_sub(*position).min(length.into());
+                }
+            }
+            Effect::Sync(Synced::File(file)) => {
                 if let Some((id, ..)) = self.files.get(&key(file)).copied() {
                     self.fsync(id, when.start);
                 }
             }
-            Call::FsyncDir { dir } if !when.in_flight => {
+            Effect::Sync(Synced::Dir(dir)) => {
                 let path = self.dirs.held(thread, dir);
                 self.fsync_dir(&path, when.start);
             }
-            Call::Sync if !when.in_flight && guarantee.whole => self.settle_all(when.start),
-            _ => {}
+            Effect::Sync(Synced::All) if guarantee.whole => self.settle_all(when.start),
+            // Workloads with untracked effects are refused before any work.
+            Effect::Sync(Synced::All)
+            | Effect::None
+            | Effect::Lookup { .. }
+            | Effect::Untracked(_) => {}
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use fsdyno_record::{Bytes, Nanos, OpKind};
+use fsdyno_record::{Bytes, Moved, Nanos, OpKind};
 use fsdyno_workload::{After, Expect, Op, OpSource};
 
 use crate::clock;
@@ -261,10 +261,10 @@ impl<'a> Meter<'a> {
     /// Adds the bytes that a call read or wrote.
     #[inline]
     pub fn add_bytes(&mut self, kind: OpKind, bytes: i64) {
-        match kind {
-            OpKind::Write | OpKind::Append => self.bytes_written += bytes as u64,
-            OpKind::Read => self.bytes_read += bytes as u64,
-            _ => {}
+        match kind.moved() {
+            Moved::Written => self.bytes_written += bytes as u64,
+            Moved::Read => self.bytes_read += bytes as u64,
+            Moved::None => {}
         }
     }
 

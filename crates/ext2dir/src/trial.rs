@@ -9,7 +9,7 @@ use fsdyno_record::trial::{
 };
 use fsdyno_record::{Bytes, Job, Nanos, OpKind, seed};
 use fsdyno_workload::{
-    Call, DirSlot, Expect, ExpectedKind, GapKind, Op, PhaseSpec, Share, Tree, Workload,
+    Call, DirSlot, Effect, Expect, ExpectedKind, GapKind, Op, PhaseSpec, Share, Tree, Workload,
 };
 
 use crate::cost;
@@ -75,22 +75,52 @@ fn unsupported(op: &Op) -> Option<String> {
     if op.think.0 | op.compute.0 | op.due.0 != 0 {
         return Some("has think time".into());
     }
-    match op.call {
-        Call::Mkdir { .. }
-        | Call::OpenDir { .. }
-        | Call::CloseDir { .. }
-        | Call::Create { .. }
-        | Call::Open { .. }
-        | Call::Close { .. }
-        | Call::Stat { .. }
-        | Call::Unlink { .. }
-        | Call::Rmdir { .. } => None,
-        _ => {
-            let kind = op.call.kind().map_or("removes, copies or packs whole trees", OpKind::name);
-            Some(match op.call.kind() {
-                Some(_) => format!("calls {kind}"),
-                None => kind.to_string(),
-            })
+    match Step::of(&op.call) {
+        Some(_) => None,
+        None => Some(match op.call.kind() {
+            Some(kind) => format!("calls {kind}"),
+            None => "removes, copies or packs whole trees".into(),
+        }),
+    }
+}
+
+/// A call that the model supports.
+enum Step {
+    Mkdir(DirSlot),
+    OpenDir(DirSlot, DirSlot),
+    CloseDir(DirSlot),
+    Create { dir: DirSlot, exclusive: bool },
+    Lookup(DirSlot),
+    Close,
+    Unlink(DirSlot),
+    Rmdir(DirSlot),
+}
+
+impl Step {
+    #[deny(clippy::wildcard_enum_match_arm, reason = "a new effect must be decided here")]
+    fn of(call: &Call) -> Option<Step> {
+        match call.facts().effect {
+            Effect::Lookup { dir } => Some(Step::Lookup(dir)),
+            Effect::MakeDir { dir } => Some(Step::Mkdir(dir)),
+            Effect::OpenDir { dir, slot } => Some(Step::OpenDir(dir, slot)),
+            Effect::CloseDir { slot } => Some(Step::CloseDir(slot)),
+            Effect::Open { dir, flags, create: true, .. } => {
+                Some(Step::Create { dir, exclusive: flags.exclusive })
+            }
+            Effect::Open { dir, .. } => Some(Step::Lookup(dir)),
+            Effect::Close { .. } => Some(Step::Close),
+            Effect::Remove { dir, directory: false } => Some(Step::Unlink(dir)),
+            Effect::Remove { dir, directory: true } => Some(Step::Rmdir(dir)),
+            Effect::None
+            | Effect::MakeLink { .. }
+            | Effect::Write { .. }
+            | Effect::Advance { .. }
+            | Effect::Resize { .. }
+            | Effect::Rename { .. }
+            | Effect::Link { .. }
+            | Effect::RemoveTree { .. }
+            | Effect::Sync(_)
+            | Effect::Untracked(_) => None,
         }
     }
 }
@@ -263,41 +293,36 @@ impl Trial {
 
     fn issue(&mut self, op: &Op) -> Result<(), String> {
         let name = op.name.as_bytes();
-        let of = |slots: &[u32], slot: DirSlot| {
-            slots.get(usize::from(slot.0)).copied().filter(|inode| *inode != 0)
+        let Some(step) = Step::of(&op.call) else {
+            return Err(unsupported(op).unwrap_or_default());
         };
-        let dir = match op.call {
-            Call::Mkdir { dir, .. }
-            | Call::OpenDir { dir, .. }
-            | Call::Create { dir, .. }
-            | Call::Open { dir, .. }
-            | Call::Stat { dir }
-            | Call::Unlink { dir }
-            | Call::Rmdir { dir } => of(&self.slots, dir).ok_or("a directory is not open")?,
-            _ => ROOT,
+        let of = |slots: &[u32], slot: DirSlot| {
+            let inode = slots.get(usize::from(slot.0)).copied().filter(|inode| *inode != 0);
+            inode.ok_or("a directory is not open")
         };
         let ext2 = &mut self.ext2;
-        let answer = match op.call {
-            Call::Mkdir { .. } => ext2.mkdir(dir, name).map(drop),
-            Call::OpenDir { slot, .. } => ext2.stat(dir, name).map(|inode| {
+        let answer = match step {
+            Step::Mkdir(dir) => ext2.mkdir(of(&self.slots, dir)?, name).map(drop),
+            Step::OpenDir(dir, slot) => ext2.stat(of(&self.slots, dir)?, name).map(|inode| {
                 let at = usize::from(slot.0);
                 self.slots.resize(self.slots.len().max(at + 1), 0);
                 self.slots[at] = inode;
             }),
-            Call::CloseDir { slot } => {
+            Step::CloseDir(slot) => {
                 ext2.compute(cost::CLOSE);
                 self.slots[usize::from(slot.0)] = 0;
                 Ok(())
             }
-            Call::Create { flags, .. } => ext2.create(dir, name, flags.exclusive).map(drop),
-            Call::Open { .. } | Call::Stat { .. } => ext2.stat(dir, name).map(drop),
-            Call::Close { .. } => {
+            Step::Create { dir, exclusive } => {
+                ext2.create(of(&self.slots, dir)?, name, exclusive).map(drop)
+            }
+            Step::Lookup(dir) => ext2.stat(of(&self.slots, dir)?, name).map(drop),
+            Step::Close => {
                 ext2.compute(cost::CLOSE);
                 Ok(())
             }
-            Call::Unlink { .. } => ext2.unlink(dir, name),
-            Call::Rmdir { .. } => ext2.rmdir(dir, name),
-            _ => return Err(unsupported(op).unwrap_or_default()),
+            Step::Unlink(dir) => ext2.unlink(of(&self.slots, dir)?, name),
+            Step::Rmdir(dir) => ext2.rmdir(of(&self.slots, dir)?, name),
         };
         match (op.expect, answer) {
             (Expect::Success, Ok(()))

@@ -32,7 +32,7 @@ pub mod units;
 
 pub use build::Build;
 pub use histogram::Histogram;
-pub use op::OpKind;
+pub use op::{Moved, OnDevice, OpKind};
 pub use plan::{Job, Plan};
 pub use repeats::Repeats;
 pub use shared::Shared;

@@ -2,8 +2,31 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The bytes that the result of a call counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// None: the result counts no bytes.
+    None,
+    /// Bytes read.
+    Read,
+    /// Bytes written.
+    Written,
+}
+
+/// Whether a call can be made on a raw device instead of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDevice {
+    /// The device answers it as a file does, or it means nothing there (unlink).
+    Valid,
+    /// It needs a file system.
+    Invalid,
+}
+
+use self::Moved as M;
+use self::OnDevice as D;
+
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)?) => {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $moved:expr, $device:expr;)+) => {
         /// The kind of an op; one kind is one system call.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
@@ -18,55 +41,66 @@ macro_rules! kinds {
             pub fn name(self) -> &'static str {
                 match self { $(OpKind::$name => $text),+ }
             }
+
+            /// The bytes that its result counts.
+            #[inline]
+            pub fn moved(self) -> Moved {
+                match self { $(OpKind::$name => $moved),+ }
+            }
+
+            /// Whether it can be made on a raw device.
+            pub fn on_device(self) -> OnDevice {
+                match self { $(OpKind::$name => $device),+ }
+            }
         }
     };
 }
 
 kinds! {
     /// open(2) with O_CREAT.
-    Create = "create",
+    Create = "create", M::None, D::Valid;
     /// open(2) of an existing file or directory.
-    Open = "open",
+    Open = "open", M::None, D::Valid;
     /// close(2).
-    Close = "close",
+    Close = "close", M::None, D::Valid;
     /// read(2) or pread(2).
-    Read = "read",
+    Read = "read", M::Read, D::Valid;
     /// write(2) or pwrite(2).
-    Write = "write",
+    Write = "write", M::Written, D::Valid;
     /// write(2) on a file opened with O_APPEND.
-    Append = "append",
+    Append = "append", M::Written, D::Invalid;
     /// stat(2), lstat(2), fstat(2) and their *at forms.
-    Stat = "stat",
+    Stat = "stat", M::None, D::Invalid;
     /// getdents64(2).
-    Readdir = "readdir",
+    Readdir = "readdir", M::None, D::Invalid;
     /// rename(2).
-    Rename = "rename",
+    Rename = "rename", M::None, D::Invalid;
     /// link(2).
-    Link = "link",
+    Link = "link", M::None, D::Invalid;
     /// symlink(2).
-    Symlink = "symlink",
+    Symlink = "symlink", M::None, D::Invalid;
     /// unlink(2).
-    Unlink = "unlink",
+    Unlink = "unlink", M::None, D::Valid;
     /// mkdir(2).
-    Mkdir = "mkdir",
+    Mkdir = "mkdir", M::None, D::Invalid;
     /// rmdir(2).
-    Rmdir = "rmdir",
+    Rmdir = "rmdir", M::None, D::Invalid;
     /// fsync(2) of a file or a directory.
-    Fsync = "fsync",
+    Fsync = "fsync", M::None, D::Valid;
     /// ftruncate(2).
-    Truncate = "truncate",
+    Truncate = "truncate", M::None, D::Invalid;
     /// fallocate(2).
-    Fallocate = "fallocate",
+    Fallocate = "fallocate", M::None, D::Invalid;
     /// setxattr(2).
-    Setxattr = "setxattr",
+    Setxattr = "setxattr", M::None, D::Invalid;
     /// chmod(2).
-    Chmod = "chmod",
+    Chmod = "chmod", M::None, D::Invalid;
     /// utimensat(2).
-    Utimes = "utimes",
+    Utimes = "utimes", M::None, D::Invalid;
     /// chown(2).
-    Chown = "chown",
+    Chown = "chown", M::None, D::Invalid;
     /// syncfs(2).
-    Sync = "sync",
+    Sync = "sync", M::None, D::Valid;
 }
 
 impl std::fmt::Display for OpKind {

@@ -5,6 +5,7 @@
 
 mod bigfile;
 pub mod bonnie;
+pub mod call;
 pub mod contents;
 pub mod curve;
 pub mod forest;
@@ -28,13 +29,11 @@ pub mod widths;
 pub mod workload;
 pub mod workloads;
 
+pub use call::{Call, Compound, Effect, Facts, RemoveOrder, Synced};
 pub use contents::Contents;
 pub use curve::Curve;
 pub use input::{Input, Setting};
-pub use op::{
-    After, COPY_BUFFER, Call, DirSlot, Expect, FileSlot, Name, Op, OpenFlags, Payload, RECORD,
-    RemoveOrder,
-};
+pub use op::{After, COPY_BUFFER, DirSlot, Expect, FileSlot, Name, Op, OpenFlags, Payload, RECORD};
 pub use params::{Domain, Param, ParamError};
 pub use tar::archive::{Archive, ArchiveError, Headers};
 pub use widths::Widths;

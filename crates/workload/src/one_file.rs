@@ -1,21 +1,9 @@
 //! Finds the name of a one-file workload, which a device can stand for.
 
-use fsdyno_record::OpKind;
+use fsdyno_record::OnDevice;
 
-use crate::op::{Call, DirSlot, Op};
+use crate::op::{DirSlot, Op};
 use crate::workload::{Share, Workload};
-
-/// Calls that a device answers as a file does, or that mean nothing on it (unlink).
-const KINDS: &[OpKind] = &[
-    OpKind::Create,
-    OpKind::Open,
-    OpKind::Close,
-    OpKind::Read,
-    OpKind::Write,
-    OpKind::Fsync,
-    OpKind::Sync,
-    OpKind::Unlink,
-];
 
 /// Number of ops of each phase that are examined for names; a workload with more files has the
 /// second one among these.
@@ -32,7 +20,7 @@ pub fn one_file(workload: &dyn Workload) -> Result<Vec<u8>, String> {
     for (index, phase) in workload.phases().iter().enumerate() {
         let ranks = phase.threads.of(1);
         let counts = workload.counts(index, ranks);
-        if let Some(kind) = counts.keys().find(|kind| !KINDS.contains(kind)) {
+        if let Some(kind) = counts.keys().find(|kind| kind.on_device() == OnDevice::Invalid) {
             return Err(format!("its phase {} calls {kind}", phase.name));
         }
         for rank in 0..ranks {
@@ -42,11 +30,11 @@ pub fn one_file(workload: &dyn Workload) -> Result<Vec<u8>, String> {
                 if !ops.next(&mut op) {
                     break;
                 }
-                let dir = match op.call {
-                    Call::Create { dir, .. } | Call::Open { dir, .. } | Call::Unlink { dir } => dir,
-                    _ if op.call.kind().is_some_and(|kind| KINDS.contains(&kind)) => continue,
-                    _ => return Err(format!("its phase {} has calls on directories", phase.name)),
-                };
+                let facts = op.call.facts();
+                if facts.kind.is_none_or(|kind| kind.on_device() == OnDevice::Invalid) {
+                    return Err(format!("its phase {} has calls on directories", phase.name));
+                }
+                let Some(dir) = facts.dir else { continue };
                 let name = op.name.as_bytes();
                 let known = only.get_or_insert_with(|| name.to_vec());
                 if dir != DirSlot::ROOT || known.as_slice() != name {

@@ -1,10 +1,10 @@
 //! One file-system call with its thread, dependencies and timing.
 
-use fsdyno_record::{Nanos, OpKind};
+use fsdyno_record::Nanos;
 
-/// One file system call, or a call that the engine expands into many ([`Call::Scan`],
-/// [`Call::StatEach`], [`Call::CopyTree`], [`Call::PackTree`], [`Call::UnpackTree`],
-/// [`Call::RemoveTree`], [`Call::RemoveTreeSynced`]) because only the file system knows its parts.
+pub use crate::call::{Call, Compound, RemoveOrder};
+
+/// One file system call, or a call that the engine expands into many ([`Call::Compound`]).
 ///
 /// A generator receives the same `Op` again and again and rewrites it in place, so that the hot
 /// loop allocates nothing and copies no names.
@@ -146,137 +146,6 @@ pub const COPY_BUFFER: u64 = 128 << 10;
 
 /// Bytes that tar reads and writes at a time: 20 blocks of 512, GNU tar's default record.
 pub const RECORD: u64 = 20 * 512;
-
-/// The order in which the names of a directory are removed, determined when it is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RemoveOrder {
-    /// As getdents64(2) gives them.
-    Readdir,
-    /// By inode number, as GNU rm does in large directories.
-    Inode,
-    /// By name.
-    Name,
-}
-
-/// A file system call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are the call's own arguments")]
-pub enum Call {
-    /// mkdirat(2).
-    Mkdir { dir: DirSlot, mode: u32 },
-    /// openat(2) of a directory, opened as `slot`.
-    OpenDir { dir: DirSlot, slot: DirSlot },
-    /// close(2) of a directory.
-    CloseDir { slot: DirSlot },
-    /// openat(2) with O_CREAT, opened as `file`.
-    Create { dir: DirSlot, file: FileSlot, flags: OpenFlags, mode: u32 },
-    /// openat(2) of an existing file, opened as `file`.
-    Open { dir: DirSlot, file: FileSlot, flags: OpenFlags },
-    /// close(2).
-    Close { file: FileSlot },
-    /// write(2).
-    Write { file: FileSlot, payload: Payload },
-    /// write(2) on a file opened to append.
-    Append { file: FileSlot, payload: Payload },
-    /// read(2) of at most `length` bytes.
-    Read { file: FileSlot, length: u32 },
-    /// pread(2) of at most `length` bytes at `offset`.
-    ReadAt { file: FileSlot, offset: u64, length: u32 },
-    /// pwrite(2) at `offset` of the file (the payload's own offset is one within its content).
-    WriteAt { file: FileSlot, offset: u64, payload: Payload },
-    /// fstatat(2), not following links.
-    Stat { dir: DirSlot },
-    /// fstat(2).
-    StatFile { file: FileSlot },
-    /// renameat(2) from `name` to `other`.
-    Rename { dir: DirSlot, to: DirSlot },
-    /// linkat(2) from `name` to `other`.
-    Link { dir: DirSlot, to: DirSlot },
-    /// symlinkat(2): `name` is the link, `other` its target.
-    Symlink { dir: DirSlot },
-    /// unlinkat(2).
-    Unlink { dir: DirSlot },
-    /// unlinkat(2) with AT_REMOVEDIR.
-    Rmdir { dir: DirSlot },
-    /// fsync(2) of a file.
-    Fsync { file: FileSlot },
-    /// fsync(2) of a directory.
-    FsyncDir { dir: DirSlot },
-    /// ftruncate(2).
-    Truncate { file: FileSlot, length: u64 },
-    /// fallocate(2).
-    Fallocate { file: FileSlot, length: u64 },
-    /// fsetxattr(2) of `user.fsdyno` with `length` bytes.
-    Setxattr { file: FileSlot, length: u32 },
-    /// fchmod(2).
-    ChmodFile { file: FileSlot, mode: u32 },
-    /// fchmodat(2).
-    Chmod { dir: DirSlot, mode: u32 },
-    /// futimens(2) to `mtime` seconds; the access time is left alone (UTIME_OMIT).
-    UtimesFile { file: FileSlot, mtime: i64 },
-    /// utimensat(2) to `mtime` seconds, not following links; the access time is left alone.
-    Utimes { dir: DirSlot, mtime: i64 },
-    /// fchown(2) to the caller's own ids.
-    ChownFile { file: FileSlot },
-    /// fchownat(2) to the caller's own ids.
-    Chown { dir: DirSlot },
-    /// Reads directory `name` to its end (open, getdents64 until nothing comes, close).
-    Scan { dir: DirSlot },
-    /// Reads directory `name` to its end and stats each file in the order in which it is read; with
-    /// `read` each is then opened, read in calls of that many bytes to its end, and closed.
-    StatEach { dir: DirSlot, read: Option<u32> },
-    /// Removes the tree `name`, itself too, as `rm -r` does; each call is timed by itself.
-    RemoveTree { dir: DirSlot, order: RemoveOrder },
-    /// Copies the tree `name` to `other` as `cp -a` does: reads and writes of [`COPY_BUFFER`] bytes.
-    CopyTree { dir: DirSlot, to: DirSlot },
-    /// Packs the tree `name` into the new file `other` as `tar -c` does: reads and writes of
-    /// [`RECORD`] bytes. `compute` is processor time before each record is written.
-    PackTree { dir: DirSlot, to: DirSlot, compute: Nanos },
-    /// Unpacks the archive `name` below the directory `other` as `tar -x` does. `compute` is processor
-    /// time after each record is read.
-    UnpackTree { dir: DirSlot, to: DirSlot, compute: Nanos },
-    /// [`Call::RemoveTree`] with an fsync(2) of the directory after each file that is removed from
-    /// it.
-    RemoveTreeSynced { dir: DirSlot, order: RemoveOrder },
-    /// syncfs(2) of the file system that the trial is on.
-    Sync,
-}
-
-impl Call {
-    /// The kind that this call is counted as; none for a call that the engine expands.
-    pub fn kind(&self) -> Option<OpKind> {
-        Some(match self {
-            Call::Mkdir { .. } => OpKind::Mkdir,
-            Call::OpenDir { .. } | Call::Open { .. } => OpKind::Open,
-            Call::CloseDir { .. } | Call::Close { .. } => OpKind::Close,
-            Call::Create { .. } => OpKind::Create,
-            Call::Write { .. } | Call::WriteAt { .. } => OpKind::Write,
-            Call::Append { .. } => OpKind::Append,
-            Call::Read { .. } | Call::ReadAt { .. } => OpKind::Read,
-            Call::Stat { .. } | Call::StatFile { .. } => OpKind::Stat,
-            Call::Rename { .. } => OpKind::Rename,
-            Call::Link { .. } => OpKind::Link,
-            Call::Symlink { .. } => OpKind::Symlink,
-            Call::Unlink { .. } => OpKind::Unlink,
-            Call::Rmdir { .. } => OpKind::Rmdir,
-            Call::Fsync { .. } | Call::FsyncDir { .. } => OpKind::Fsync,
-            Call::Truncate { .. } => OpKind::Truncate,
-            Call::Fallocate { .. } => OpKind::Fallocate,
-            Call::Setxattr { .. } => OpKind::Setxattr,
-            Call::ChmodFile { .. } | Call::Chmod { .. } => OpKind::Chmod,
-            Call::UtimesFile { .. } | Call::Utimes { .. } => OpKind::Utimes,
-            Call::ChownFile { .. } | Call::Chown { .. } => OpKind::Chown,
-            Call::Scan { .. }
-            | Call::StatEach { .. }
-            | Call::RemoveTree { .. }
-            | Call::CopyTree { .. }
-            | Call::PackTree { .. }
-            | Call::UnpackTree { .. } => return None,
-            Call::Sync => OpKind::Sync,
-            Call::RemoveTreeSynced { .. } => return None,
-        })
-    }
-}
 
 impl Default for Op {
     fn default() -> Op {

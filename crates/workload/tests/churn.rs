@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::{
-    Call, DirSlot, Expect, Op, OpSource, Setting, Share, WorkUnits, Workload, workloads,
+    Call, Compound, DirSlot, Expect, Op, OpSource, Setting, Share, WorkUnits, Workload, workloads,
 };
 use memory::{Memory, Node, build, prove};
 use proptest::prelude::*;
@@ -57,7 +57,7 @@ impl Seen {
             Call::Rename { .. } => self.count("names renamed"),
             Call::Link { .. } => self.count("names linked"),
             Call::Unlink { .. } => self.count("names unlinked"),
-            Call::Scan { .. } => self.count("directories read"),
+            Call::Compound(Compound::Scan { .. }) => self.count("directories read"),
             Call::Fsync { .. } => self.count("files fsynced"),
             _ => {}
         }

@@ -7,7 +7,9 @@ mod memory;
 use std::collections::BTreeMap;
 
 use fsdyno_record::OpKind;
-use fsdyno_workload::{Call, Expect, Input, Op, Payload, Setting, Share, Workload, workloads};
+use fsdyno_workload::{
+    Call, Compound, Expect, Input, Op, Payload, Setting, Share, Workload, workloads,
+};
 use memory::{build, prove, prove_input};
 use proptest::prelude::*;
 
@@ -29,7 +31,7 @@ fn line(op: &Op) -> String {
         Call::OpenDir { .. } => format!("opendir {name}"),
         Call::CloseDir { .. } => "closedir".to_string(),
         Call::FsyncDir { .. } => "fsyncdir".to_string(),
-        Call::Scan { .. } => format!("scan {name}"),
+        Call::Compound(Compound::Scan { .. }) => format!("scan {name}"),
         Call::Stat { .. } => format!("stat {name}"),
         Call::Create { flags, mode, .. } => {
             let how = match (flags.exclusive, flags.truncate) {
@@ -297,7 +299,7 @@ fn the_script_computes_once_before_each_write_and_each_read() {
     let mut computed = BTreeMap::<u64, u64>::new();
     while ops.next(&mut op) {
         if op.compute.0 > 0 {
-            let write = matches!(op.call, Call::Scan { .. });
+            let write = matches!(op.call, Call::Compound(Compound::Scan { .. }));
             assert!(write == (op.compute.0 == 46_000_000), "{}", line(&op));
             *computed.entry(op.compute.0).or_default() += 1;
         }
@@ -345,7 +347,10 @@ fn a_message_is_retrieved_right_after_its_delivery_and_by_these_calls() {
             let mut op = Op::default();
             let mut waits = vec![Vec::new(); deliverers as usize];
             while ops.next(&mut op) {
-                assert_eq!(op.after.ops > 0, matches!(op.call, Call::Scan { .. }));
+                assert_eq!(
+                    op.after.ops > 0,
+                    matches!(op.call, Call::Compound(Compound::Scan { .. }))
+                );
                 if op.after.ops > 0 {
                     waits[op.after.thread as usize].push(op.after.ops);
                 }

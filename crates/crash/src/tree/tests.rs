@@ -1,7 +1,7 @@
 use std::sync::LazyLock;
 
 use fsdyno_record::acks::{Acks, PhaseEventKind};
-use fsdyno_workload::{Name, OpenFlags, Payload, Setting, Share, workloads};
+use fsdyno_workload::{Call, FileSlot, Name, OpenFlags, Payload, Setting, Share, workloads};
 
 use super::*;
 use crate::Replay;

@@ -14,8 +14,8 @@ use fsdyno_engine::{PhaseRun, Recorder, run_phase, run_threads};
 use fsdyno_record::OpKind;
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_workload::{
-    Call, Contents, DirSlot, Needs, Op, OpCounts, OpSource, PhaseSpec, Setting, Share, Threads,
-    Tree, Workload, workloads,
+    Call, Compound, Contents, DirSlot, Needs, Op, OpCounts, OpSource, PhaseSpec, Setting, Share,
+    Threads, Tree, Workload, workloads,
 };
 
 /// The phases of both sides, in order.
@@ -273,7 +273,7 @@ impl OpSource for Scans {
     fn next(&mut self, op: &mut Op) -> bool {
         op.name.clear();
         op.name.push(b"d");
-        op.call = Call::Scan { dir: DirSlot::ROOT };
+        op.call = Call::Compound(Compound::Scan { dir: DirSlot::ROOT });
         self.left = self.left.wrapping_sub(1);
         self.left < SCANS
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fsdyno_record::Nanos;
 use fsdyno_workload::contents::LONGEST_SLICE;
-use fsdyno_workload::{Call, Contents, DirSlot, Op, Payload};
+use fsdyno_workload::{Call, Contents, DirSlot, Effect, FileSlot, Op, Payload};
 use io_uring::types::{Fd, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 
@@ -135,77 +135,99 @@ impl Lane {
     }
 
     /// The call as an entry; none if the kernel has no opcode for it.
+    #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
     pub fn entry(&mut self, opcodes: NewOpcodes, contents: &Contents) -> Option<squeue::Entry> {
-        let name = as_ptr(&self.op.name);
-        Some(match self.op.call {
+        let (name, other) = (as_ptr(&self.op.name), as_ptr(&self.op.other));
+        let entry = match self.op.call {
             Call::Create { dir, flags, mode, .. } => {
-                let flags = self.own.flags(flags) | libc::O_CREAT | libc::O_CLOEXEC;
-                opcode::OpenAt::new(Fd(self.own.dir(dir)), name).flags(flags).mode(mode).build()
+                let flags = self.own.flags(flags) | libc::O_CREAT;
+                self.open(dir, flags, mode)
             }
             Call::Open { dir, flags, .. } => {
-                let flags = self.own.flags(flags) | libc::O_CLOEXEC;
-                opcode::OpenAt::new(Fd(self.own.dir(dir)), name).flags(flags).build()
+                let flags = self.own.flags(flags);
+                self.open(dir, flags, 0)
             }
-            Call::OpenDir { dir, .. } => {
-                let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-                opcode::OpenAt::new(Fd(self.own.dir(dir)), name).flags(flags).build()
-            }
+            Call::OpenDir { dir, .. } => self.open(dir, libc::O_RDONLY | libc::O_DIRECTORY, 0),
             Call::Close { file } => opcode::Close::new(Fd(self.own.file(file))).build(),
-            Call::CloseDir { slot } if slot != DirSlot::ROOT => {
-                opcode::Close::new(Fd(self.own.dir(slot))).build()
-            }
+            Call::CloseDir { slot: DirSlot::ROOT } => return None,
+            Call::CloseDir { slot } => opcode::Close::new(self.dir(slot)).build(),
             Call::Stat { dir } => self.stat(self.own.dir(dir), name, libc::AT_SYMLINK_NOFOLLOW),
             Call::StatFile { file } => {
                 self.stat(self.own.file(file), c"".as_ptr(), libc::AT_EMPTY_PATH)
             }
             Call::Fsync { file } => opcode::Fsync::new(Fd(self.own.file(file))).build(),
-            Call::FsyncDir { dir } => opcode::Fsync::new(Fd(self.own.dir(dir))).build(),
+            Call::FsyncDir { dir } => opcode::Fsync::new(self.dir(dir)).build(),
             Call::Fallocate { file, length } => {
                 opcode::Fallocate::new(Fd(self.own.file(file)), length).build()
             }
-            Call::Write { .. } | Call::Append { .. } | Call::WriteAt { .. } => {
-                self.write(contents)?
+            Call::Write { file, payload } | Call::Append { file, payload } => {
+                self.write(file, payload, FILE_POSITION, contents)
             }
-            Call::Read { .. } | Call::ReadAt { .. } => self.read()?,
-            _ => return self.newer_entry(opcodes, contents),
-        })
-    }
-
-    /// The call as an entry with an opcode newer than Linux 5.6.
-    fn newer_entry(&self, opcodes: NewOpcodes, contents: &Contents) -> Option<squeue::Entry> {
-        let (name, other) = (as_ptr(&self.op.name), as_ptr(&self.op.other));
-        let dir = |slot| Fd(self.own.dir(slot));
-        Some(match self.op.call {
-            Call::Rename { dir: from, to } if opcodes.rename_unlink => {
-                opcode::RenameAt::new(dir(from), name, dir(to), other).build()
+            Call::WriteAt { file, offset, payload } => {
+                self.write(file, payload, offset + u64::from(self.written), contents)
             }
-            Call::Unlink { dir: from } if opcodes.rename_unlink => {
-                opcode::UnlinkAt::new(dir(from), name).build()
+            Call::Read { file, length } => self.read(file, length, FILE_POSITION),
+            Call::ReadAt { file, offset, length } => self.read(file, length, offset),
+            Call::Rename { dir, to } if opcodes.rename_unlink => {
+                opcode::RenameAt::new(self.dir(dir), name, self.dir(to), other).build()
             }
-            Call::Rmdir { dir: from } if opcodes.rename_unlink => {
-                opcode::UnlinkAt::new(dir(from), name).flags(libc::AT_REMOVEDIR).build()
+            Call::Unlink { dir } if opcodes.rename_unlink => {
+                opcode::UnlinkAt::new(self.dir(dir), name).build()
             }
-            Call::Mkdir { dir: at, mode } if opcodes.mkdir_link => {
-                opcode::MkDirAt::new(dir(at), name).mode(mode).build()
+            Call::Rmdir { dir } if opcodes.rename_unlink => {
+                opcode::UnlinkAt::new(self.dir(dir), name).flags(libc::AT_REMOVEDIR).build()
             }
-            Call::Link { dir: from, to } if opcodes.mkdir_link => {
-                opcode::LinkAt::new(dir(from), name, dir(to), other).build()
+            Call::Mkdir { dir, mode } if opcodes.mkdir_link => {
+                opcode::MkDirAt::new(self.dir(dir), name).mode(mode).build()
             }
-            Call::Symlink { dir: at } if opcodes.mkdir_link => {
-                opcode::SymlinkAt::new(dir(at), other, name).build()
+            Call::Link { dir, to } if opcodes.mkdir_link => {
+                opcode::LinkAt::new(self.dir(dir), name, self.dir(to), other).build()
+            }
+            Call::Symlink { dir } if opcodes.mkdir_link => {
+                opcode::SymlinkAt::new(self.dir(dir), other, name).build()
             }
             Call::Truncate { file, length } if opcodes.truncate => {
                 opcode::Ftruncate::new(Fd(self.own.file(file)), length).build()
             }
             Call::Setxattr { file, length } if opcodes.set_xattr => {
-                const NAME: &CStr = c"user.fsdyno";
-                let value = contents.slice(Payload { id: 0, offset: 0, length });
-                let (at, length) = (value.as_ptr().cast(), value.len() as u32);
-                let file = Fd(self.own.file(file));
-                opcode::FSetXattr::new(file, NAME.as_ptr(), at, length).build()
+                self.set_xattr(file, length, contents)
             }
-            _ => return None,
-        })
+            // No opcode in this kernel.
+            Call::Rename { .. }
+            | Call::Unlink { .. }
+            | Call::Rmdir { .. }
+            | Call::Mkdir { .. }
+            | Call::Link { .. }
+            | Call::Symlink { .. }
+            | Call::Truncate { .. }
+            | Call::Setxattr { .. } => return None,
+            // No opcode in any kernel.
+            Call::ChmodFile { .. }
+            | Call::Chmod { .. }
+            | Call::UtimesFile { .. }
+            | Call::Utimes { .. }
+            | Call::ChownFile { .. }
+            | Call::Chown { .. }
+            | Call::Sync
+            | Call::Compound(_) => return None,
+        };
+        Some(entry)
+    }
+
+    fn dir(&self, slot: DirSlot) -> Fd {
+        Fd(self.own.dir(slot))
+    }
+
+    fn open(&self, dir: DirSlot, flags: i32, mode: u32) -> squeue::Entry {
+        let flags = flags | libc::O_CLOEXEC;
+        opcode::OpenAt::new(self.dir(dir), as_ptr(&self.op.name)).flags(flags).mode(mode).build()
+    }
+
+    fn set_xattr(&self, file: FileSlot, length: u32, contents: &Contents) -> squeue::Entry {
+        const NAME: &CStr = c"user.fsdyno";
+        let value = contents.slice(Payload { id: 0, offset: 0, length });
+        let (at, length) = (value.as_ptr().cast(), value.len() as u32);
+        opcode::FSetXattr::new(Fd(self.own.file(file)), NAME.as_ptr(), at, length).build()
     }
 
     fn stat(&mut self, dir: i32, name: *const libc::c_char, flags: i32) -> squeue::Entry {
@@ -217,46 +239,30 @@ impl Lane {
     }
 
     /// The rest of a write as an entry.
-    fn write(&self, contents: &Contents) -> Option<squeue::Entry> {
-        let (file, payload, offset) = match self.op.call {
-            Call::Write { file, payload } | Call::Append { file, payload } => {
-                (file, payload, FILE_POSITION)
-            }
-            Call::WriteAt { file, offset, payload } => {
-                (file, payload, offset + u64::from(self.written))
-            }
-            _ => return None,
-        };
+    fn write(
+        &self,
+        file: FileSlot,
+        payload: Payload,
+        offset: u64,
+        contents: &Contents,
+    ) -> squeue::Entry {
         let bytes = contents.slice(Contents::rest(payload, self.written));
         let (file, at, length) = (Fd(self.own.file(file)), bytes.as_ptr(), bytes.len() as u32);
-        Some(opcode::Write::new(file, at, length).offset(offset).build())
+        opcode::Write::new(file, at, length).offset(offset).build()
     }
 
-    fn read(&mut self) -> Option<squeue::Entry> {
-        let (file, length, offset) = match self.op.call {
-            Call::Read { file, length } => (file, length, FILE_POSITION),
-            Call::ReadAt { file, offset, length } => (file, length, offset),
-            _ => return None,
-        };
+    fn read(&mut self, file: FileSlot, length: u32, offset: u64) -> squeue::Entry {
         let length = length.min(LONGEST_SLICE as u32);
         let (file, at) =
             (Fd(self.own.file(file)), self.own.read_buffer(length as usize).as_mut_ptr());
-        Some(opcode::Read::new(file, at, length).offset(offset).build())
+        opcode::Read::new(file, at, length).offset(offset).build()
     }
 
     /// Adds the result of a part of a write; returns true if more remains to write.
     pub fn continues_write(&mut self, result: i32) -> bool {
-        match self.op.call {
-            Call::Write { payload, .. }
-            | Call::Append { payload, .. }
-            | Call::WriteAt { payload, .. }
-                if result > 0 =>
-            {
-                self.written += result as u32;
-                self.written < payload.length
-            }
-            _ => false,
-        }
+        let Effect::Write { payload, .. } = self.op.call.facts().effect else { return false };
+        self.written += result.max(0) as u32;
+        result > 0 && self.written < payload.length
     }
 
     /// Completes the op: stores what it opened, checks its result and counts it.
@@ -290,35 +296,46 @@ impl Lane {
 
     /// Converts the result to that of [`Issuer::issue`]. Stores an opened file in its slot; a closed slot is
     /// released only here, so that it keeps its file if the close is never submitted.
+    #[deny(clippy::wildcard_enum_match_arm, reason = "a new effect must be decided here")]
     fn apply_result(&mut self, result: i32) -> i64 {
-        match self.op.call {
-            Call::Create { file, .. } | Call::Open { file, .. } if result >= 0 => {
+        match self.op.call.facts().effect {
+            Effect::Open { file, .. } if result >= 0 => {
                 self.own.set_file(file, result);
-                0
+                return 0;
             }
-            Call::OpenDir { dir, slot } if result >= 0 => {
+            Effect::OpenDir { dir, slot } if result >= 0 => {
                 self.own.set_dir(dir, &self.op.name, slot, result);
-                0
+                return 0;
             }
-            Call::Write { payload, .. }
-            | Call::Append { payload, .. }
-            | Call::WriteAt { payload, .. }
-                if result >= 0 =>
-            {
-                match self.written == payload.length {
+            Effect::Write { payload, .. } if result >= 0 => {
+                return match self.written == payload.length {
                     true => i64::from(self.written),
                     false => -i64::from(libc::ENOSPC),
-                }
+                };
             }
-            Call::Close { file } => {
+            Effect::Close { file } => {
                 self.own.release_file(file);
-                i64::from(result)
             }
-            Call::CloseDir { slot } if slot != DirSlot::ROOT => {
+            Effect::CloseDir { slot } if slot != DirSlot::ROOT => {
                 self.own.release_dir(slot);
-                i64::from(result)
             }
-            _ => i64::from(result),
+            Effect::Open { .. }
+            | Effect::OpenDir { .. }
+            | Effect::CloseDir { .. }
+            | Effect::Write { .. }
+            | Effect::None
+            | Effect::Lookup { .. }
+            | Effect::MakeDir { .. }
+            | Effect::MakeLink { .. }
+            | Effect::Advance { .. }
+            | Effect::Resize { .. }
+            | Effect::Rename { .. }
+            | Effect::Link { .. }
+            | Effect::Remove { .. }
+            | Effect::RemoveTree { .. }
+            | Effect::Sync(_)
+            | Effect::Untracked(_) => {}
         }
+        i64::from(result)
     }
 }

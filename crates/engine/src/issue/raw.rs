@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 
-use fsdyno_workload::{Call, Op};
+use fsdyno_workload::{Effect, Op};
 
 use crate::issue::Issuer;
 use crate::issue::sync::Sync;
@@ -26,11 +26,11 @@ impl Raw {
 impl Issuer for Raw {
     /// Ignores O_CREAT, O_EXCL, O_TRUNC and unlink(2): a device keeps its bytes.
     fn issue(&mut self, op: &Op) -> i64 {
-        let slot = match op.call {
-            Call::Create { file, .. } | Call::Open { file, .. } => file,
-            Call::Unlink { .. } => return 0,
-            _ => return self.files.issue(op),
-        };
+        let effect = op.call.facts().effect;
+        if let Effect::Remove { .. } = effect {
+            return 0;
+        }
+        let Effect::Open { file: slot, .. } = effect else { return self.files.issue(op) };
         let flags = libc::O_RDWR | libc::O_CLOEXEC;
         // SAFETY: the path ends in NUL and lives as long as the call.
         let fd = unsafe { kernel::openat(libc::AT_FDCWD, self.device.as_ptr(), flags, 0) };

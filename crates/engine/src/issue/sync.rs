@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use fsdyno_workload::contents::LONGEST_SLICE;
-use fsdyno_workload::{Call, Contents, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
+use fsdyno_workload::{Call, Compound, Contents, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 
 use crate::errno::Errno;
 use crate::issue::Issuer;
@@ -256,6 +256,7 @@ impl Sync {
 
     /// Issues all other calls.
     #[inline(never)]
+    #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
     fn issue_other(&mut self, op: &Op) -> i64 {
         let (name, other) = (as_ptr(&op.name), as_ptr(&op.other));
         let (uid, gid) = self.owner;
@@ -295,13 +296,24 @@ impl Sync {
                     libc::utimensat(self.dir(dir), name, times(mtime).as_ptr(), NOFOLLOW)
                 }
                 Call::Chown { dir } => libc::fchownat(self.dir(dir), name, uid, gid, NOFOLLOW),
-                _ => return -i64::from(libc::EOPNOTSUPP),
+                // Issued inline, or expanded.
+                Call::Create { .. }
+                | Call::Open { .. }
+                | Call::Close { .. }
+                | Call::Write { .. }
+                | Call::Append { .. }
+                | Call::Stat { .. }
+                | Call::Unlink { .. }
+                | Call::Rmdir { .. }
+                | Call::Rename { .. }
+                | Call::Compound(_) => return -i64::from(libc::EOPNOTSUPP),
             }
         };
         done(result)
     }
 }
 
+#[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
 impl Issuer for Sync {
     /// Inlines the frequent calls into the loop; each is so short that it needs
     /// no stack. All others are out of line, so that the frequent calls do not pay for their stack.
@@ -328,61 +340,61 @@ impl Issuer for Sync {
             }
             Call::Rmdir { dir } => self.unlink(dir, &op.name, libc::AT_REMOVEDIR),
             Call::Rename { dir, to } => self.rename((dir, &op.name), (to, &op.other)),
-            _ => self.issue_other(op),
+            Call::Mkdir { .. }
+            | Call::OpenDir { .. }
+            | Call::CloseDir { .. }
+            | Call::Read { .. }
+            | Call::ReadAt { .. }
+            | Call::WriteAt { .. }
+            | Call::StatFile { .. }
+            | Call::Link { .. }
+            | Call::Symlink { .. }
+            | Call::Fsync { .. }
+            | Call::FsyncDir { .. }
+            | Call::Truncate { .. }
+            | Call::Fallocate { .. }
+            | Call::Setxattr { .. }
+            | Call::ChmodFile { .. }
+            | Call::Chmod { .. }
+            | Call::UtimesFile { .. }
+            | Call::Utimes { .. }
+            | Call::ChownFile { .. }
+            | Call::Chown { .. }
+            | Call::Sync
+            | Call::Compound(_) => self.issue_other(op),
         }
     }
 
     fn expand(&mut self, op: &Op, meter: &mut Meter<'_>) -> Result<(), Failure> {
+        let Call::Compound(call) = op.call else { return Ok(()) };
         let path = self.path_of(op);
         let name = CStr::from_bytes_until_nul(op.name.as_bytes_with_nul()).unwrap_or_default();
-        match op.call {
-            Call::StatEach { dir, read } => scan::stat_each(self.dir(dir), name, path, read, meter),
-            Call::Scan { dir } => scan::scan(self.dir(dir), name, path, meter),
-            Call::RemoveTree { dir, order } => {
-                scan::remove_tree(self.dir(dir), name, path, order, false, meter)
+        let from = |dir| TreePath::new(self.dir(dir), &op.name);
+        let to = |dir| TreePath::new(self.dir(dir), &op.other);
+        match call {
+            Compound::StatEach { dir, read } => {
+                scan::stat_each(self.dir(dir), name, path, read, meter)
             }
-            Call::RemoveTreeSynced { dir, order } => {
-                scan::remove_tree(self.dir(dir), name, path, order, true, meter)
+            Compound::Scan { dir } => scan::scan(self.dir(dir), name, path, meter),
+            Compound::RemoveTree { dir, order, synced } => {
+                scan::remove_tree(self.dir(dir), name, path, order, synced, meter)
             }
-            Call::CopyTree { dir, to }
-            | Call::PackTree { dir, to, .. }
-            | Call::UnpackTree { dir, to, .. } => {
-                let from = TreePath::new(self.dir(dir), &op.name);
-                let to = TreePath::new(self.dir(to), &op.other);
-                let mut calls = Calls::new(meter, self.owner);
-                match op.call {
-                    Call::PackTree { compute, .. } => tree::pack(&mut calls, from, to, compute),
-                    Call::UnpackTree { compute, .. } => tree::unpack(&mut calls, from, to, compute),
-                    _ => tree::copy(&mut calls, from, to),
-                }
+            Compound::CopyTree { dir, to: target } => {
+                tree::copy(&mut Calls::new(meter, self.owner), from(dir), to(target))
             }
-            _ => Ok(()),
+            Compound::PackTree { dir, to: target, compute } => {
+                tree::pack(&mut Calls::new(meter, self.owner), from(dir), to(target), compute)
+            }
+            Compound::UnpackTree { dir, to: target, compute } => {
+                tree::unpack(&mut Calls::new(meter, self.owner), from(dir), to(target), compute)
+            }
         }
     }
 
     fn path_of(&self, op: &Op) -> String {
-        match op.call {
-            Call::Create { dir, .. }
-            | Call::Open { dir, .. }
-            | Call::OpenDir { dir, .. }
-            | Call::Mkdir { dir, .. }
-            | Call::Stat { dir }
-            | Call::Rename { dir, .. }
-            | Call::Link { dir, .. }
-            | Call::Symlink { dir }
-            | Call::Unlink { dir }
-            | Call::Rmdir { dir }
-            | Call::Chmod { dir, .. }
-            | Call::Utimes { dir, .. }
-            | Call::Chown { dir }
-            | Call::Scan { dir }
-            | Call::StatEach { dir, .. }
-            | Call::RemoveTree { dir, .. }
-            | Call::CopyTree { dir, .. }
-            | Call::PackTree { dir, .. }
-            | Call::UnpackTree { dir, .. } => self.path_below(dir, &op.name),
-            Call::RemoveTreeSynced { dir, .. } => self.path_below(dir, &op.name),
-            _ => op.name.display(),
+        match op.call.facts().dir {
+            Some(dir) => self.path_below(dir, &op.name),
+            None => op.name.display(),
         }
     }
 }

@@ -16,8 +16,8 @@ use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::trial::VerifyReport;
 use fsdyno_record::{Bytes, Nanos, OpKind};
 use fsdyno_workload::{
-    Call, Contents, DirSlot, Expect, FileSlot, Op, OpSource, OpenFlags, Payload, RemoveOrder,
-    Setting, Share, Workload, workloads,
+    Call, Compound, Contents, DirSlot, Expect, FileSlot, Op, OpSource, OpenFlags, Payload,
+    RemoveOrder, Setting, Share, Workload, workloads,
 };
 
 /// Ops from a list.
@@ -104,7 +104,7 @@ fn every_call_does_what_its_name_says() {
         op(Call::Chown { dir: ROOT }, "soft"),
         op(Call::FsyncDir { dir }, "d"),
         op(Call::Sync, ""),
-        op(Call::Scan { dir: ROOT }, "d"),
+        op(Call::Compound(Compound::Scan { dir: ROOT }), "d"),
         op(Call::Unlink { dir }, "b"),
         op(Call::Mkdir { dir, mode: 0o700 }, "sub"),
         op(Call::Rmdir { dir }, "sub"),
@@ -326,7 +326,11 @@ fn a_directory_of_many_blocks_is_removed_whole() {
     for number in 0..5000 {
         fs::write(deep.join(format!("a name long enough to fill blocks {number}")), b"").unwrap();
     }
-    let call = Call::RemoveTree { dir: ROOT, order: RemoveOrder::Readdir };
+    let call = Call::Compound(Compound::RemoveTree {
+        dir: ROOT,
+        order: RemoveOrder::Readdir,
+        synced: false,
+    });
     let (outcome, recorder) = issue(folder.path(), vec![op(call, "t")]);
     assert_eq!(outcome.unwrap().removals, 1, "the expected counts allow for unpredictable calls");
     assert_eq!(recorder.counts()[&OpKind::Unlink], 5000);
@@ -342,7 +346,8 @@ fn a_removal_that_is_synced_syncs_the_directory_after_each_file() {
     for name in ["t/a", "t/b", "t/sub/c"] {
         fs::write(folder.path().join(name), b"").unwrap();
     }
-    let call = Call::RemoveTreeSynced { dir: ROOT, order: RemoveOrder::Name };
+    let call =
+        Call::Compound(Compound::RemoveTree { dir: ROOT, order: RemoveOrder::Name, synced: true });
     let (outcome, recorder) = issue(folder.path(), vec![op(call, "t")]);
     outcome.unwrap();
     let counts = recorder.counts();
@@ -354,7 +359,8 @@ fn a_removal_that_is_synced_syncs_the_directory_after_each_file() {
 #[test]
 fn a_missing_tree_cannot_be_removed() {
     let folder = tempfile::tempdir().unwrap();
-    let call = Call::RemoveTree { dir: ROOT, order: RemoveOrder::Name };
+    let call =
+        Call::Compound(Compound::RemoveTree { dir: ROOT, order: RemoveOrder::Name, synced: false });
     let failure = issue(folder.path(), vec![op(call, "t")]).0.unwrap_err();
     assert_eq!(failure.to_string(), "open t: No such file or directory (ENOENT) after 0 ops");
 }

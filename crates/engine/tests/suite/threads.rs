@@ -16,8 +16,8 @@ use fsdyno_engine::{
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::{
-    After, Call, GapKind, Needs, Op, OpCounts, OpSource, PhaseSpec, RemoveOrder, Share, Threads,
-    Tree, Workload, workloads,
+    After, Call, Compound, GapKind, Needs, Op, OpCounts, OpSource, PhaseSpec, RemoveOrder, Share,
+    Threads, Tree, Workload, workloads,
 };
 
 fn after(thread: u32, ops: u64, op: Op) -> Op {
@@ -146,7 +146,7 @@ fn the_calls_of_an_expanded_op_count_for_waiting_threads() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("d")).unwrap();
     // A scan of an empty directory is open, getdents64 with `.` and `..`, getdents64, close.
-    let scan = op(Call::Scan { dir: ROOT }, "d");
+    let scan = op(Call::Compound(Compound::Scan { dir: ROOT }), "d");
     let script = Script(vec![vec![scan], vec![after(0, 4, stat("d"))]]);
     assert_eq!(run_script(&script, folder.path()).unwrap().outcome.ops, 5);
 }
@@ -217,9 +217,9 @@ fn an_expanded_op_stops_after_its_current_call() {
     // for each file, and the close of a directory.
     let (read, order) = (Some(100), RemoveOrder::Readdir);
     for (call, kind) in [
-        (Call::StatEach { dir: ROOT, read: None }, OpKind::Stat),
-        (Call::StatEach { dir: ROOT, read }, OpKind::Read),
-        (Call::RemoveTree { dir: ROOT, order }, OpKind::Close),
+        (Call::Compound(Compound::StatEach { dir: ROOT, read: None }), OpKind::Stat),
+        (Call::Compound(Compound::StatEach { dir: ROOT, read }), OpKind::Read),
+        (Call::Compound(Compound::RemoveTree { dir: ROOT, order, synced: false }), OpKind::Close),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().join("d");

@@ -14,7 +14,9 @@ use fsdyno_engine::issue::sync::Sync;
 use fsdyno_engine::{Failure, Outcome, Recorder, run_phase, verify};
 use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::{Nanos, OpKind};
-use fsdyno_workload::{Call, Contents, DirSlot, Op, OpSource, Setting, Share, Workload, workloads};
+use fsdyno_workload::{
+    Call, Compound, Contents, DirSlot, Op, OpSource, Setting, Share, Workload, workloads,
+};
 
 const ROOT: DirSlot = DirSlot::ROOT;
 const PACK: usize = 2;
@@ -117,14 +119,14 @@ fn gnu_tar_finds_no_difference_between_the_archive_and_the_tree() {
 fn an_archive_is_unpacked_below_the_named_directory() {
     let folder = after(PACK);
     fs::create_dir(folder.path().join("elsewhere")).unwrap();
-    let call = Call::UnpackTree { dir: ROOT, to: ROOT, compute: Nanos(0) };
+    let call = Call::Compound(Compound::UnpackTree { dir: ROOT, to: ROOT, compute: Nanos(0) });
     one(folder.path(), call, "archive.tar", "elsewhere").0.unwrap();
     assert!(folder.path().join("elsewhere/in/tree1").is_dir());
 }
 
 #[test]
 fn a_spoiled_or_truncated_archive_is_reported() {
-    let call = Call::UnpackTree { dir: ROOT, to: ROOT, compute: Nanos(0) };
+    let call = Call::Compound(Compound::UnpackTree { dir: ROOT, to: ROOT, compute: Nanos(0) });
     let message = |spoil: &dyn Fn(&mut Vec<u8>)| {
         let folder = after(PACK);
         let archive = folder.path().join("archive.tar");
@@ -147,11 +149,16 @@ fn a_spoiled_or_truncated_archive_is_reported() {
 fn an_existing_target_is_not_overwritten() {
     let folder = after(0);
     fs::create_dir(folder.path().join("copy")).unwrap();
-    let failure = one(folder.path(), Call::CopyTree { dir: ROOT, to: ROOT }, "in", "copy");
+    let failure = one(
+        folder.path(),
+        Call::Compound(Compound::CopyTree { dir: ROOT, to: ROOT }),
+        "in",
+        "copy",
+    );
     let text = failure.0.unwrap_err().to_string();
     assert!(text.starts_with("mkdir copy: File exists"), "{text}");
     fs::write(folder.path().join("archive.tar"), "mine").unwrap();
-    let call = Call::PackTree { dir: ROOT, to: ROOT, compute: Nanos(0) };
+    let call = Call::Compound(Compound::PackTree { dir: ROOT, to: ROOT, compute: Nanos(0) });
     let text = one(folder.path(), call, "in", "archive.tar").0.unwrap_err().to_string();
     assert!(text.starts_with("create archive.tar: File exists"), "{text}");
     assert_eq!(fs::read(folder.path().join("archive.tar")).unwrap(), b"mine");
@@ -162,7 +169,13 @@ fn a_special_file_is_reported_and_not_skipped() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("in")).unwrap();
     symlink("x", folder.path().join("in/link")).unwrap();
-    let copy = one(folder.path(), Call::CopyTree { dir: ROOT, to: ROOT }, "in", "copy").0;
+    let copy = one(
+        folder.path(),
+        Call::Compound(Compound::CopyTree { dir: ROOT, to: ROOT }),
+        "in",
+        "copy",
+    )
+    .0;
     let text = copy.unwrap_err().to_string();
     assert!(text.starts_with("open in/link: Operation not supported"), "{text}");
 }
@@ -171,7 +184,7 @@ fn a_special_file_is_reported_and_not_skipped() {
 fn compression_time_is_in_the_phase_and_in_no_latency() {
     let folder = after(0);
     let each = Nanos(2_000_000);
-    let call = Call::PackTree { dir: ROOT, to: ROOT, compute: each };
+    let call = Call::Compound(Compound::PackTree { dir: ROOT, to: ROOT, compute: each });
     let (outcome, recorder) = one(folder.path(), call, "in", "archive.tar");
     let outcome = outcome.unwrap();
     let records = fs::metadata(folder.path().join("archive.tar")).unwrap().len() / 10_240;

@@ -11,7 +11,7 @@ use crate::script::{
 use fsdyno_engine::issue::uring;
 use fsdyno_engine::{Cause, PhaseError};
 use fsdyno_record::{Bytes, Nanos, OpKind};
-use fsdyno_workload::{After, Call, DirSlot, Expect, FileSlot, Op, OpenFlags, Payload};
+use fsdyno_workload::{After, Call, Compound, DirSlot, Expect, FileSlot, Op, OpenFlags, Payload};
 
 /// Returns true if io_uring is available; else prints the reason.
 fn here() -> bool {
@@ -99,7 +99,7 @@ fn every_call_does_what_its_name_says() {
         Op { expect: Expect::Missing, ..op(Call::Stat { dir }, "c") },
         op(Call::Utimes { dir: ROOT, mtime: 5 }, "soft"),
         op(Call::FsyncDir { dir }, "d"),
-        op(Call::Scan { dir: ROOT }, "d"),
+        op(Call::Compound(Compound::Scan { dir: ROOT }), "d"),
         op(Call::Unlink { dir }, "b"),
         op(Call::Mkdir { dir, mode: 0o700 }, "sub"),
         op(Call::Rmdir { dir }, "sub"),

@@ -8,7 +8,7 @@ use fsdyno_record::seed::SplitMix64;
 
 use crate::bonnie::alnum_names::AlnumNames;
 use crate::numbered::Numbered;
-use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
+use crate::op::{Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
 use crate::permutation::Permutation;
 use crate::workload::{Expected, Links, OpCounts, OpSource};
 
@@ -335,9 +335,10 @@ impl Each<'_> {
         let (dir, order) = (DirSlot::ROOT, RemoveOrder::Readdir);
         set.name_directory(&mut op.name, (set.directories > 0).then_some(number));
         op.call = match (self.task, set.fsync) {
-            (Task::StatEach, _) => Call::StatEach { dir, read: set.is_read().then_some(set.chunk) },
-            (_, true) => Call::RemoveTreeSynced { dir, order },
-            (_, false) => Call::RemoveTree { dir, order },
+            (Task::StatEach, _) => {
+                Call::Compound(Compound::StatEach { dir, read: set.is_read().then_some(set.chunk) })
+            }
+            (_, synced) => Call::Compound(Compound::RemoveTree { dir, order, synced }),
         };
         self.step = match self.task {
             _ if number + 1 < set.directories => EachStep::Directory(number + 1),

@@ -306,12 +306,14 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
     /// Counts the call; a step that repeats stays until its end, which for a read is the call that
     /// returns nothing.
     fn advance(&mut self, call: Call) {
-        match call {
-            Call::Write { payload, .. } => self.progress.advance(payload.length.into()),
-            Call::Read { length, .. } if self.progress.rest > 0 => {
-                self.progress.advance(length.into());
-            }
-            _ => self.go_to(self.at + 1),
+        if let Call::Write { payload, .. } = call {
+            self.progress.advance(payload.length.into());
+        } else if let Call::Read { length, .. } = call
+            && self.progress.rest > 0
+        {
+            self.progress.advance(length.into());
+        } else {
+            self.go_to(self.at + 1);
         }
     }
 }

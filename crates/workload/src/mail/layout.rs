@@ -5,7 +5,7 @@ use crate::mail::messages::Messages;
 use crate::mail::names::NameForm;
 use crate::mail::protocol::{LEAD_LINES, MessageFormat};
 use crate::numbered::Numbered;
-use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
+use crate::op::{Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 
 /// The directory of messages to write from.
 pub const WRITE_STORE: &[u8] = b"write_src";
@@ -88,7 +88,7 @@ impl MailLayout {
             Step::Mkdir(_) => Call::Mkdir { dir, mode: 0o755 },
             Step::Enter => Call::OpenDir { dir: DirSlot::ROOT, slot: ENTERED },
             Step::Leave => Call::CloseDir { slot: ENTERED },
-            Step::Scan(_) => Call::Scan { dir },
+            Step::Scan(_) => Call::Compound(Compound::Scan { dir }),
             Step::OpenFolder(_) => Call::OpenDir { dir, slot: SYNCED },
             Step::FsyncFolder(_) => Call::FsyncDir { dir: SYNCED },
             Step::CloseFolder(_) => Call::CloseDir { slot: SYNCED },

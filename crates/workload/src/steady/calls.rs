@@ -2,7 +2,7 @@
 
 use fsdyno_record::Nanos;
 
-use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
+use crate::op::{Call, Compound, DirSlot, FileSlot, Op, OpenFlags, Payload};
 use crate::steady::parts::{Parts, Walk};
 use crate::steady::paths::Path;
 use crate::steady::population::{Action, Operation, Population};
@@ -225,6 +225,6 @@ fn first(operation: &Operation) -> Call {
         Action::Rename => Call::Rename { dir, to: dir },
         Action::Link => Call::Link { dir, to: dir },
         Action::Unlink => Call::Unlink { dir },
-        Action::Readdir => Call::Scan { dir },
+        Action::Readdir => Call::Compound(Compound::Scan { dir }),
     }
 }

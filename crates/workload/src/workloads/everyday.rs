@@ -7,7 +7,9 @@ use fsdyno_record::{Bytes, OpKind};
 
 use crate::contents::Contents;
 use crate::numbered::Numbered;
-use crate::op::{COPY_BUFFER, Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
+use crate::op::{
+    COPY_BUFFER, Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder,
+};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::sizes::Sizes;
 use crate::whole_trees::WholeTrees;
@@ -290,14 +292,18 @@ impl Workload for Everyday {
     }
 
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
-        let remove = Call::RemoveTree { dir: ROOT, order: RemoveOrder::Readdir };
+        let remove = Call::Compound(Compound::RemoveTree {
+            dir: ROOT,
+            order: RemoveOrder::Readdir,
+            synced: false,
+        });
         match phase_of(phase).filter(|_| share.rank == 0) {
             None => Box::new(NoOps),
             Some(Phase::Write) => {
                 Box::new(Write { work: self, at: FileIndex::default(), step: Step::Top })
             }
             Some(Phase::Copy) => {
-                let copy = Call::CopyTree { dir: ROOT, to: ROOT };
+                let copy = Call::Compound(Compound::CopyTree { dir: ROOT, to: ROOT });
                 Box::new(WholeTrees::new(vec![(copy, IN, COPY)]))
             }
             Some(Phase::Read) => {

@@ -3,7 +3,7 @@
 
 use fsdyno_record::{Bytes, OpKind};
 
-use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
+use crate::op::{Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::widths::Widths;
 use crate::workload::{
@@ -362,7 +362,11 @@ impl OpSource for Remove {
         }
         op.name.clear();
         op.name.push_number(self.top, 1);
-        op.call = Call::RemoveTree { dir: DirSlot::ROOT, order: self.order };
+        op.call = Call::Compound(Compound::RemoveTree {
+            dir: DirSlot::ROOT,
+            order: self.order,
+            synced: false,
+        });
         self.top += 1;
         true
     }

@@ -8,7 +8,8 @@ use fsdyno_record::{Bytes, Nanos, OpKind};
 use crate::contents::Contents;
 use crate::forest::{Forest, Leaf, Shape, size_of};
 use crate::op::{
-    COPY_BUFFER, Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RECORD, RemoveOrder,
+    COPY_BUFFER, Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RECORD,
+    RemoveOrder,
 };
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::whole_trees::{WholeTree, WholeTrees};
@@ -284,19 +285,37 @@ impl Workload for SourceTree {
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         let tree = |call, name, other| -> WholeTree { (call, name, other) };
         let (gzip, gunzip) = self.per_record;
-        let remove = |name| tree(Call::RemoveTree { dir: ROOT, order: self.order }, name, b"");
+        let remove = |name| {
+            tree(
+                Call::Compound(Compound::RemoveTree {
+                    dir: ROOT,
+                    order: self.order,
+                    synced: false,
+                }),
+                name,
+                b"",
+            )
+        };
         let calls = match phase_of(phase).filter(|_| share.rank == 0) {
             None => return Box::new(NoOps),
             Some(Phase::CopyIn) => return Box::new(CopyIn::new(self)),
             Some(Phase::CopyWithin) => {
-                vec![tree(Call::CopyTree { dir: ROOT, to: ROOT }, IN, COPY)]
+                vec![tree(Call::Compound(Compound::CopyTree { dir: ROOT, to: ROOT }), IN, COPY)]
             }
             Some(Phase::Pack) => {
-                vec![tree(Call::PackTree { dir: ROOT, to: ROOT, compute: gzip }, IN, ARCHIVE)]
+                vec![tree(
+                    Call::Compound(Compound::PackTree { dir: ROOT, to: ROOT, compute: gzip }),
+                    IN,
+                    ARCHIVE,
+                )]
             }
             Some(Phase::Unpack) => vec![
                 tree(Call::Mkdir { dir: ROOT, mode: DIRECTORY_MODE }, OUT, b""),
-                tree(Call::UnpackTree { dir: ROOT, to: ROOT, compute: gunzip }, ARCHIVE, OUT),
+                tree(
+                    Call::Compound(Compound::UnpackTree { dir: ROOT, to: ROOT, compute: gunzip }),
+                    ARCHIVE,
+                    OUT,
+                ),
             ],
             Some(Phase::Remove) => vec![
                 remove(IN),

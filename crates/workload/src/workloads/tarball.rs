@@ -6,7 +6,7 @@
 use fsdyno_record::{Nanos, OpKind, quote};
 
 use crate::input::Setting;
-use crate::op::{Call, DirSlot, Expect, Op, RemoveOrder};
+use crate::op::{Call, Compound, DirSlot, Expect, Op, RemoveOrder};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Order;
 use crate::tar::generated_archive::GeneratedArchive;
@@ -272,7 +272,7 @@ impl OpSource for RemoveTree {
         let Some(order) = self.0.take() else { return false };
         op.name.clear();
         op.name.push(TOP);
-        op.call = Call::RemoveTree { dir: DirSlot::ROOT, order };
+        op.call = Call::Compound(Compound::RemoveTree { dir: DirSlot::ROOT, order, synced: false });
         op.expect = Expect::Success;
         true
     }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use fsdyno_record::OpKind;
 use fsdyno_workload::{
-    Call, DirSlot, Expect, ExpectedKind, FileSlot, Input, Op, OpCounts, OpSource, Payload, Prefill,
-    Setting, Share, Tree, Workload, workloads,
+    Call, Compound, DirSlot, Expect, ExpectedKind, FileSlot, Input, Op, OpCounts, OpSource,
+    Payload, Prefill, Setting, Share, Tree, Workload, workloads,
 };
 
 /// One inode.
@@ -303,33 +303,29 @@ impl Memory {
             Call::Chown { dir } => {
                 assert!(self.names.contains_key(&self.path(thread, dir, &name)));
             }
-            Call::Scan { dir } => {
+            Call::Compound(Compound::Scan { dir }) => {
                 assert!(self.is_directory(&self.path(thread, dir, &name)));
                 [OpKind::Open, OpKind::Close].into_iter().for_each(|kind| self.count(kind));
             }
-            Call::StatEach { dir, read } => {
+            Call::Compound(Compound::StatEach { dir, read }) => {
                 let path = self.path(thread, dir, &name);
                 self.stat_each(&path, read);
             }
-            Call::RemoveTree { dir, .. } => {
+            Call::Compound(Compound::RemoveTree { dir, synced, .. }) => {
                 let path = self.path(thread, dir, &name);
-                self.remove_tree(&path, false);
+                self.remove_tree(&path, synced);
             }
-            Call::CopyTree { dir, to } => {
+            Call::Compound(Compound::CopyTree { dir, to }) => {
                 let (from, to) = (self.path(thread, dir, &name), self.path(thread, to, &other));
                 self.copy_tree(&from, &to);
             }
-            Call::PackTree { dir, to, .. } => {
+            Call::Compound(Compound::PackTree { dir, to, .. }) => {
                 let (from, to) = (self.path(thread, dir, &name), self.path(thread, to, &other));
                 self.pack_tree(&from, &name, to);
             }
-            Call::UnpackTree { dir, to, .. } => {
+            Call::Compound(Compound::UnpackTree { dir, to, .. }) => {
                 let (from, to) = (self.path(thread, dir, &name), self.path(thread, to, &other));
                 self.unpack_tree(&from, &to);
-            }
-            Call::RemoveTreeSynced { dir, .. } => {
-                let path = self.path(thread, dir, &name);
-                self.remove_tree(&path, true);
             }
             Call::Sync => {}
         }
