@@ -15,6 +15,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::exit_status::ExitStatus;
 use crate::process;
 
 /// Runs `work` to its end or to that of our parent; in the second case `last` follows.
@@ -54,14 +55,14 @@ pub fn keep(work: impl FnOnce() -> io::Result<()>, last: impl FnOnce()) -> io::R
     if rustix::process::getppid() != parent {
         last();
     }
-    match ended?.as_str() {
-        "exit code 0" => Ok(()),
+    match ended? {
+        ExitStatus::SUCCESS => Ok(()),
         how => Err(Error::other(format!("the trial's process ended: {how}"))),
     }
 }
 
-/// Waits for the child and describes its end; it is killed when our parent dies.
-fn wait(child: Pid) -> io::Result<String> {
+/// Waits for the child and returns how it ended; it is killed when our parent dies.
+fn wait(child: Pid) -> io::Result<ExitStatus> {
     loop {
         if let Some(how) = process::ended(child)? {
             return Ok(how);

@@ -9,6 +9,7 @@ mod block_queue;
 mod cacheable;
 mod calls;
 mod entropy;
+mod exit_status;
 mod free_space;
 mod guest;
 mod host;

@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
-use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use rustix::process::{Pid, WaitOptions, waitpid};
 
+use crate::exit_status::ExitStatus;
 use crate::output;
 
 /// linux/prctl.h: this process serves a block device, so its allocations must not wait for it.
@@ -224,21 +225,12 @@ fn close_all_others(kept: &[RawFd]) -> io::Result<()> {
     }
 }
 
-/// Describes how a child ended; none while it runs.
+/// Returns how a child ended; none while it runs.
 ///
 /// # Errors
 /// What waitpid(2) reports.
-pub fn ended(pid: Pid) -> io::Result<Option<String>> {
-    Ok(waitpid(Some(pid), WaitOptions::NOHANG)?.map(|(_, status)| describe(status)))
-}
-
-/// A wait status in words: `exit code 1`, `killed by signal 9`.
-pub fn describe(status: WaitStatus) -> String {
-    match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => format!("exit code {code}"),
-        (_, Some(signal)) => format!("killed by signal {signal}"),
-        _ => "stopped".to_string(),
-    }
+pub fn ended(pid: Pid) -> io::Result<Option<ExitStatus>> {
+    Ok(waitpid(Some(pid), WaitOptions::NOHANG)?.map(|(_, status)| status.into()))
 }
 
 /// Has the kernel, where it runs out of memory, kill others.
@@ -429,14 +421,14 @@ mod tests {
         assert_eq!(open(&sleeper), sorted);
         io::Write::write_all(&mut line, b"x").unwrap();
         assert_eq!(
-            describe(waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap().1),
-            "exit code 0"
+            ExitStatus::from(waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap().1),
+            ExitStatus::SUCCESS
         );
         // No process has the other end any more.
         assert_eq!(line.read(&mut [0]).unwrap(), 0);
         let not_started = spawn_sharing_memory(&[], || Err(io::Error::other("no"))).unwrap();
         let ended = waitpid(Some(not_started), WaitOptions::empty()).unwrap().unwrap().1;
-        assert_eq!(describe(ended), "exit code 1");
+        assert_eq!(ExitStatus::from(ended).to_string(), "exit code 1");
     }
 
     #[test]
@@ -450,7 +442,7 @@ mod tests {
         })
         .unwrap();
         let ended = waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap().1;
-        assert_eq!(describe(ended), "exit code 0");
+        assert_eq!(ExitStatus::from(ended).to_string(), "exit code 0");
     }
 
     #[test]

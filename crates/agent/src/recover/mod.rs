@@ -29,6 +29,7 @@ use fsdyno_record::{Job, Nanos, guest as layout};
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 
+use crate::exit_status::ExitStatus;
 use crate::guest::wait_for_child_signal;
 use crate::memory::{Windows, open_pci_memory};
 use crate::process::{self, Ran};
@@ -132,9 +133,9 @@ impl One<'_> {
             let status = process::ended(child)?;
             let left = end.since(clock::now());
             let why = match status {
-                Some(status) if status == "exit code 0" => return Ok(()),
+                Some(ExitStatus::SUCCESS) => return Ok(()),
                 // The failure is ours (no space, a tool that does not start), and no finding; its message says so.
-                Some(status) if status.starts_with("exit code") => {
+                Some(status @ ExitStatus::Exited(_)) => {
                     return Err(io::Error::other(format!("cut {index}: {status}")));
                 }
                 Some(status) => format!("the process that brought it back ended: {status}"),

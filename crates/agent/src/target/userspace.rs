@@ -11,6 +11,7 @@ use fsdyno_record::Nanos;
 use rustix::process::Pid;
 
 use crate::account::process_time;
+use crate::exit_status::ExitStatus;
 use crate::mount_info;
 use crate::output::OutputTail;
 use crate::process;
@@ -90,7 +91,7 @@ pub fn mount<'a>(
             && let Some(how) =
                 Pid::from_raw(child.id() as i32).map(process::ended).transpose()?.flatten()
         {
-            if how != "exit code 0" {
+            if how != ExitStatus::SUCCESS {
                 return Err(failed(&workers, &format!("failed ({how})")));
             }
             ended_at = Some(now);
@@ -171,7 +172,7 @@ impl Workers {
             let mut ended = Vec::new();
             for pid in &waited {
                 match process::ended(*pid) {
-                    Ok(Some(how)) if how == "exit code 0" => ended.push(*pid),
+                    Ok(Some(ExitStatus::SUCCESS)) => ended.push(*pid),
                     Ok(Some(how)) => {
                         return Err(io::Error::other(format!(
                             "the file system's process ended with {how}: {}",
@@ -378,7 +379,7 @@ mod tests {
         .unwrap();
         loop {
             if let Some(how) = process::ended(alone).unwrap() {
-                break assert_eq!(how, "exit code 0");
+                break assert_eq!(how, ExitStatus::SUCCESS);
             }
             std::thread::sleep(PERIOD);
         }
