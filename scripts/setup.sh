@@ -33,16 +33,13 @@ need() {
 
 need gcc cc "links the program"
 need qemu-system-x86 qemu-system-x86_64 "runs the lab's guest"
-need e2fsprogs mke2fs "makes and checks ext2, ext3 and ext4"
-need xfsprogs mkfs.xfs "makes and checks xfs"
-need btrfs-progs mkfs.btrfs "makes and checks btrfs"
-need reiserfsprogs mkreiserfs "makes and checks reiserfs"
-need jfsutils jfs_mkfs "makes and checks jfs"
-need f2fs-tools mkfs.f2fs "makes and checks f2fs"
-need nilfs-tools mkfs.nilfs2 "makes nilfs2"
-need dosfstools mkfs.vfat "makes and checks vfat"
-need fuse2fs fuse2fs "runs ext4 in user space"
-need reiser4progs mkfs.reiser4 "makes and checks reiser4"
+# The tools of the file systems, as their files say: the package, and the last of its programs.
+for file in "${0%/*}"/../catalog/filesystems/*.toml; do
+    package=$(sed -n 's/^package = "\(.*\)"/\1/p' "$file")
+    program=$(sed -n 's/^tools = .*"\([^"]*\)"\]$/\1/p' "$file")
+    case " $missing " in *" $package "*) continue ;; esac
+    [ -z "$package" ] || need "$package" "$program" "makes, mounts or checks $(basename "$file" .toml)"
+done
 need mdadm mdadm "puts the lab's disks together as a RAID"
 # Ubuntu has it only as a snap; there the page's tests are skipped, and say so.
 need chromium chromium "opens the report's page in its tests"

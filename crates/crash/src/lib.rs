@@ -10,7 +10,6 @@ mod atomic_unit;
 mod content;
 pub mod cut;
 pub mod found;
-pub mod guarantee;
 pub mod image;
 pub mod judge;
 mod refusal;

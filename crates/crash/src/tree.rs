@@ -11,7 +11,7 @@ use fsdyno_record::Nanos;
 use fsdyno_workload::{DirSlot, Effect, Expect, FileSlot, Op, Payload, Synced};
 
 use crate::content::File;
-use crate::guarantee::{Guarantee, Names};
+use fsdyno_filesystem::{Guarantee, Names};
 
 /// A path below the trial's root.
 pub type Path = Vec<u8>;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::journal_size::Sizing;
 use crate::options::Known;
-use crate::{SpecError, version};
+use crate::{Guarantee, SpecError, lookup, version};
 
 /// All file systems in the order of `fsdyno list filesystems`: the ext family by age, then the others
 /// by use, then those without a device or outside the kernel. To add one, add its file and a row here.
@@ -72,6 +72,17 @@ pub struct Filesystem {
     pub minimum_size: Bytes,
     /// The longest name of a file, in bytes.
     pub longest_name: usize,
+    /// Its number in statfs(2); none if another file system has the same.
+    pub magic: Option<u64>,
+    /// Its colour in reports, an index into the palette; none if its name determines it.
+    pub colour: Option<usize>,
+    /// The way to read which of its structures lies where; none if there is none.
+    pub map: Option<MapFormat>,
+    /// Programs of the package besides `tools`.
+    #[serde(default)]
+    pub more_tools: Vec<String>,
+    /// What survives a power cut, and the commands that repair it; none if it cannot be crash-tested.
+    pub guarantee: Option<Guarantee>,
     /// Environment of all its commands, in addition to `PATH`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
@@ -127,6 +138,20 @@ pub struct Limits {
     /// equivalent. 0 if unknown.
     #[serde(default, deserialize_with = "size")]
     pub smallest_file: Bytes,
+}
+
+/// A reader of the structures of file systems, with their own tools (`why::map`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MapFormat {
+    /// ext2, ext3 and ext4.
+    Ext,
+    /// XFS.
+    Xfs,
+    /// Btrfs.
+    Btrfs,
+    /// ReiserFS.
+    Reiserfs,
 }
 
 /// The backing of a file system.
@@ -291,47 +316,8 @@ pub fn get(kind: &str) -> Result<&'static Filesystem, Unknown> {
 }
 
 fn unknown(kind: &str) -> Unknown {
-    let hint = foreign_hint(kind).unwrap_or_else(|| suggest::hint(kind, names()));
+    let hint = lookup::foreign_hint(kind).unwrap_or_else(|| suggest::hint(kind, names()));
     Unknown { name: kind.to_string(), hint }
-}
-
-/// Existing file systems that are not in the catalog, each with a FUSE spec if there is one. They are not
-/// typing errors, so similar names would be no help.
-const FOREIGN: &[(&str, &str)] = &[
-    ("ntfs", "fuse: mkfs.ntfs -Q -F {device} ; ntfs-3g {device} {mount}"),
-    ("ntfs3", "fuse: mkfs.ntfs -Q -F {device} ; ntfs-3g {device} {mount}"),
-    ("ntfs-3g", "fuse: mkfs.ntfs -Q -F {device} ; ntfs-3g {device} {mount}"),
-    ("exfat", "fuse: mkfs.exfat {device} ; mount.exfat-fuse {device} {mount}"),
-    ("zfs", ""),
-    ("bcachefs", ""),
-    ("ufs", ""),
-    ("hfs", ""),
-    ("hfsplus", ""),
-    ("apfs", ""),
-    ("udf", ""),
-    ("gfs2", ""),
-    ("ocfs2", ""),
-    ("erofs", ""),
-    ("squashfs", ""),
-    ("nfs", ""),
-    ("cifs", ""),
-    ("smb", ""),
-    ("ceph", ""),
-    ("lustre", ""),
-    ("glusterfs", ""),
-    ("9p", ""),
-    ("virtiofs", ""),
-    ("ubifs", ""),
-    ("minix", ""),
-];
-
-/// Returns a hint for a file system that exists but is not in the catalog.
-pub fn foreign_hint(kind: &str) -> Option<String> {
-    let (name, fuse) = FOREIGN.iter().find(|(name, _)| *name == kind)?;
-    Some(match *fuse {
-        "" => format!("fsdyno cannot make {name}; --on DIR runs on a mounted one"),
-        spec => format!("use FUSE: --fs '{spec}' (or --on DIR on a mounted one)"),
-    })
 }
 
 impl Filesystem {
@@ -478,6 +464,20 @@ mod tests {
             assert_eq!(filesystem.package.is_empty(), filesystem.tools.is_empty());
         }
         assert!(get("fuse2fs").unwrap().in_user_space() && !get("ext4").unwrap().in_user_space());
+    }
+
+    #[test]
+    fn facts_that_no_command_needs_are_no_part_of_a_plan() {
+        use crate::{Context, Spec};
+        let spec = Spec::parse("ext4 -I 128 @ noatime").unwrap();
+        let plan = |kind: &Filesystem| {
+            serde_json::to_string(&kind.plan(&spec, Context::Lab, None).unwrap()).unwrap()
+        };
+        let text = source("ext4").unwrap();
+        let mut bare: Filesystem = toml::from_str(text).unwrap();
+        (bare.magic, bare.colour, bare.map, bare.guarantee) = Default::default();
+        (bare.about, bare.package, bare.notes, bare.more_tools) = Default::default();
+        assert_eq!(plan(&bare), plan(get("ext4").unwrap()));
     }
 
     #[test]

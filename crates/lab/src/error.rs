@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fsdyno_filesystem::lookup;
+
 use crate::elf::ElfError;
 
 /// The reason why no guest could be prepared.
@@ -146,7 +148,7 @@ impl LabError {
             NoTool(path) if path.contains('/') => {
                 "it must be an executable file, given by its absolute path".into()
             }
-            NoTool(tool) => match package_of(tool) {
+            NoTool(tool) => match lookup::package_of(tool) {
                 Some(package) => format!("apt-get install {package}"),
                 None => format!("install the package that provides {tool}"),
             },
@@ -169,24 +171,6 @@ fn looked(module: &str, folder: &Path) -> String {
 /// Describes the search for a program.
 fn searched(tool: &str) -> &'static str {
     if tool.contains('/') { "" } else { " in PATH, /usr/sbin or /sbin" }
-}
-
-/// Returns the Debian package of a program of the catalog or of arrays.
-fn package_of(tool: &str) -> Option<&'static str> {
-    const PACKAGES: &[(&str, &[&str])] = &[
-        ("dosfstools", &["mkfs.vfat", "fsck.vfat"]),
-        ("f2fs-tools", &["mkfs.f2fs", "fsck.f2fs"]),
-        ("fuse2fs", &["fuse2fs"]),
-        ("nilfs-tools", &["mkfs.nilfs2", "nilfs-tune"]),
-        ("reiser4progs", &["mkfs.reiser4", "fsck.reiser4", "debugfs.reiser4"]),
-        ("btrfs-progs", &["mkfs.btrfs", "btrfs"]),
-        ("e2fsprogs", &["mke2fs", "e2fsck", "dumpe2fs", "tune2fs", "debugfs"]),
-        ("jfsutils", &["jfs_mkfs", "mkfs.jfs", "jfs_fsck", "fsck.jfs", "jfs_tune"]),
-        ("mdadm", &["mdadm"]),
-        ("reiserfsprogs", &["mkreiserfs", "mkfs.reiserfs", "reiserfsck", "debugreiserfs"]),
-        ("xfsprogs", &["mkfs.xfs", "xfs_repair", "xfs_db", "xfs_info"]),
-    ];
-    PACKAGES.iter().find(|(_, tools)| tools.contains(&tool)).map(|(package, _)| *package)
 }
 
 /// The reason why a guest ended without a report. `Display` includes the last lines of its console.

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use fsdyno_filesystem::lookup;
 use fsdyno_record::Bytes;
 use rustix::fs::{
     Access, AtFlags, Dir, Mode, OFlags, StatVfsMountFlags, accessat, fstat, fstatvfs, mkdirat,
@@ -79,29 +80,8 @@ fn check_opened(dir: &OwnedFd, path: &Path, room: &Room) -> Result<(), MediaErro
 pub fn kind(path: &Path) -> Result<String, MediaError> {
     let stat = statfs(path).map_err(|error| MediaError::io("inspect", path, error))?;
     let number = stat.f_type as u64 & 0xffff_ffff;
-    let known = KINDS.iter().find(|(magic, _)| *magic == number);
-    Ok(known.map_or_else(|| format!("fs-{number:x}"), |(_, name)| (*name).to_string()))
+    Ok(lookup::by_magic(number).map_or_else(|| format!("fs-{number:x}"), str::to_string))
 }
-
-/// Magic numbers of statfs(2), from linux/magic.h.
-const KINDS: &[(u64, &str)] = &[
-    (0x0000_ef53, "ext4"),
-    (0x5846_5342, "xfs"),
-    (0x9123_683e, "btrfs"),
-    (0x0102_1994, "tmpfs"),
-    (0x794c_7630, "overlayfs"),
-    (0x5265_4973, "reiserfs"),
-    (0x3153_464a, "jfs"),
-    (0xf2f5_2010, "f2fs"),
-    (0x0000_3434, "nilfs2"),
-    (0xca45_1a4e, "bcachefs"),
-    (0x2fc1_2fc1, "zfs"),
-    (0x0000_6969, "nfs"),
-    (0x0102_1997, "9p"),
-    (0x6573_5546, "fuse"),
-    (0xff53_4d42, "cifs"),
-    (0x0bd0_0bd0, "lustre"),
-];
 
 /// File systems of the kernel, in which users create no files: linux/magic.h.
 const KERNEL_FILESYSTEMS: &[(u64, &str)] = &[

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use fsdyno_crash::Cut;
 use fsdyno_crash::found::{self, Found, Recovery};
-use fsdyno_crash::guarantee::{self, Guarantee};
 use fsdyno_crash::request::{self, RECORDS, RecoveryRequest};
 use fsdyno_disk::store::Memory;
+use fsdyno_filesystem::Guarantee;
 use fsdyno_lab::{Finished, Guest, Machine, RunError};
 use fsdyno_record::mailbox::Stage;
 use fsdyno_record::plan::Task;
@@ -46,13 +46,13 @@ const ALL: Nanos = Nanos(30 * 86_400 * 1_000_000_000);
 /// Returns the programs for a file system's cuts, and its durability guarantees.
 fn tools(job: &Job) -> Result<(Vec<String>, &'static Guarantee), VenueError> {
     let filesystem = Commands::of(&job.plan)?.ok_or_else(not_a_lab)?;
-    let guarantee = guarantee::of(&filesystem.kind).ok_or_else(|| {
+    let guarantee = Guarantee::of(&filesystem.kind).ok_or_else(|| {
         VenueError::Died(format!(
             "power cuts of {} cannot be tested: its guarantees are not known",
             filesystem.kind
         ))
     })?;
-    let programs = guarantee.repair.first().map(ToString::to_string);
+    let programs = guarantee.repair.first().cloned();
     Ok((programs.into_iter().chain(filesystem.check.first().cloned()).collect(), guarantee))
 }
 

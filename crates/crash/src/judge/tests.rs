@@ -4,8 +4,8 @@ use fsdyno_workload::{Call, DirSlot, OpenFlags};
 use proptest::prelude::*;
 
 use super::*;
-use crate::guarantee::Names;
 use crate::tree::tests::{FILE, Script, bytes, content, file};
+use fsdyno_filesystem::Names;
 
 const ROOT: DirSlot = DirSlot::ROOT;
 const BOTH: [Names; 2] = [Names::WithFile, Names::WithDirectory];

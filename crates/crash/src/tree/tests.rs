@@ -35,12 +35,11 @@ pub fn bytes(id: u64, length: u32) -> Payload {
 /// Returns a guarantee with these durable names.
 fn guarantee(names: Names) -> Guarantee {
     Guarantee {
-        kind: "a test's",
         names,
         whole: true,
-        repair: &[],
-        last_resort: &[],
-        source: "none",
+        repair: Vec::new(),
+        last_resort: Vec::new(),
+        source: "none".into(),
     }
 }
 

@@ -133,7 +133,7 @@ fn filesystem(name: &str) -> Result<(String, Value), Failure> {
         let models = fsdyno_ext2dir::find::ALL.iter().map(|variant| variant.name);
         let names: Vec<&str> =
             fsdyno_filesystem::catalog::names().into_iter().chain(models).collect();
-        let foreign = fsdyno_filesystem::catalog::foreign_hint(name);
+        let foreign = fsdyno_filesystem::lookup::foreign_hint(name);
         let hint = foreign.unwrap_or_else(|| suggest::hint(name, names));
         Failure::wrong(format!("unknown file system '{}'; {hint}", error.name))
     })?;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_crash::{CutOutcome, Row, guarantee};
+use fsdyno_crash::{CutOutcome, Row};
+use fsdyno_filesystem::Guarantee;
 use fsdyno_stats::proportion;
 
 use super::{named, ran, risks};
@@ -142,9 +143,9 @@ fn unexamined_sentence(row: &Row) -> Option<String> {
 
 fn repair_sentences(row: &Row) -> Vec<String> {
     let kind = row.plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
-    let guarantee = guarantee::of(kind);
+    let guarantee = Guarantee::of(kind);
     let tool =
-        guarantee.and_then(|guarantee| guarantee.repair.first()).copied().unwrap_or("a repair");
+        guarantee.and_then(|guarantee| guarantee.repair.first()).map_or("a repair", String::as_str);
     let back =
         |tried: &CutOutcome| tried.recovery.repair.is_some() && tried.recovery.lost.is_none();
     let forced = row.count(|tried| back(tried) && tried.recovery.last_resort.is_some());

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use fsdyno_filesystem::catalog;
+
 use crate::view::Row;
 
 /// The colours on white paper and on a dark page. The first three are of the palette of Okabe and Ito
@@ -36,21 +38,9 @@ const OTHERS: [[&str; 3]; 8] = [
 /// Number of neutral tones, from the strongest on.
 pub const NEUTRALS: usize = 4;
 
-/// Kinds with a colour of their own, as indices into the palette.
-const KINDS: &[(&str, usize)] = &[
-    ("ext4", 0),
-    ("xfs", 1),
-    ("btrfs", 2),
-    ("reiserfs", 3),
-    ("jfs", 4),
-    ("ext3", 5),
-    ("f2fs", 6),
-    ("ext2", 7),
-];
-
-/// The colour of a kind of file system; an unknown kind gets one by its name, always the same.
+/// The colour of a kind of file system, from the catalog; a kind without one gets one by its name, always the same.
 fn of(kind: &str) -> usize {
-    let known = KINDS.iter().find(|(name, _)| *name == kind).map(|(_, index)| *index);
+    let known = catalog::get(kind).ok().and_then(|filesystem| filesystem.colour);
     let by_name = || kind.bytes().fold(7usize, |hash, byte| hash * 31 % 8191 + byte as usize);
     known.unwrap_or_else(by_name) % COLOURS.len()
 }
@@ -301,8 +291,9 @@ mod tests {
 
     #[test]
     fn kinds_of_the_catalog_differ_and_an_unknown_kind_keeps_its_colour() {
-        let colours: std::collections::BTreeSet<_> = KINDS.iter().map(|(k, _)| of(k)).collect();
-        assert_eq!(colours.len(), KINDS.len());
+        let own: Vec<usize> = catalog::all().iter().filter_map(|kind| kind.colour).collect();
+        let distinct: BTreeSet<usize> = own.iter().map(|colour| colour % COLOURS.len()).collect();
+        assert_eq!((own.len(), distinct.len()), (COLOURS.len(), COLOURS.len()));
         assert_eq!(of("nilfs2"), of("nilfs2"));
     }
 

@@ -6,7 +6,7 @@ use std::fs::File;
 use super::tool::{MapError, Tool};
 use super::{Map, Range, Structure, number};
 
-const BTRFS: Tool = Tool::new("btrfs", "btrfs-progs");
+const BTRFS: Tool = Tool::new("btrfs");
 
 /// Offsets of the superblocks, and their size (btrfs's on-disk format).
 const SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];

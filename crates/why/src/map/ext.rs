@@ -5,9 +5,9 @@ use std::fs::File;
 use super::tool::{MapError, Tool, ToolOutput};
 use super::{Map, Range, Structure, blocks, number};
 
-const DUMPE2FS: Tool = Tool::new("dumpe2fs", "e2fsprogs");
-const DEBUGFS: Tool = Tool::new("debugfs", "e2fsprogs");
-const E2FSCK: Tool = Tool::new("e2fsck", "e2fsprogs");
+const DUMPE2FS: Tool = Tool::new("dumpe2fs");
+const DEBUGFS: Tool = Tool::new("debugfs");
+const E2FSCK: Tool = Tool::new("e2fsck");
 
 /// Reserved inodes (ext2_fs.h).
 const RESIZE_INODE: u64 = 7;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 
+use fsdyno_filesystem::{MapFormat, catalog};
 use serde::{Deserialize, Serialize};
 
 pub use tool::MapError;
@@ -121,12 +122,12 @@ impl Map {
     /// # Errors
     /// [`MapError`].
     pub fn read(kind: &str, image: &File, wanted: &[Range]) -> Result<Map, MapError> {
-        match kind {
-            "ext2" | "ext3" | "ext4" => ext::read(image),
-            "xfs" => xfs::read(image, wanted),
-            "btrfs" => btrfs::read(image),
-            "reiserfs" => reiserfs::read(image),
-            other => Err(MapError::Unknown(other.to_string())),
+        match catalog::get(kind).ok().and_then(|filesystem| filesystem.map) {
+            Some(MapFormat::Ext) => ext::read(image),
+            Some(MapFormat::Xfs) => xfs::read(image, wanted),
+            Some(MapFormat::Btrfs) => btrfs::read(image),
+            Some(MapFormat::Reiserfs) => reiserfs::read(image),
+            None => Err(MapError::Unknown(kind.to_string())),
         }
     }
 

@@ -6,7 +6,7 @@ use std::fs::File;
 use super::tool::{MapError, Tool};
 use super::{Map, Structure, number};
 
-const DEBUGREISERFS: Tool = Tool::new("debugreiserfs", "reiserfsprogs");
+const DEBUGREISERFS: Tool = Tool::new("debugreiserfs");
 
 /// Offset of the superblock's block.
 const SUPERBLOCK_AT: u64 = 64 << 10;

@@ -8,6 +8,17 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fsdyno_child::{Process, memory_file};
+use fsdyno_filesystem::{catalog, lookup};
+
+/// Lists the file systems that have a map.
+fn mapped() -> String {
+    let mapped = catalog::all().iter().filter(|filesystem| filesystem.map.is_some());
+    let names: Vec<&str> = mapped.map(|filesystem| filesystem.name.as_str()).collect();
+    match names.split_last() {
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
 
 /// The error of reading a map.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +48,7 @@ pub enum MapError {
         output: String,
     },
     /// The kind of file system is not supported.
-    #[error("there is no map of {0}; there is one of ext2, ext3, ext4, xfs, btrfs and reiserfs")]
+    #[error("there is no map of {kind}; there is one of {}", mapped(), kind = .0)]
     Unknown(String),
     /// The tool could not be run.
     #[error("failed to run {tool}: {source}")]
@@ -54,21 +65,19 @@ pub const DEADLINE: Duration = Duration::from_secs(300);
 
 const PERIOD: Duration = Duration::from_millis(3);
 
-/// A tool and its package.
+/// A tool of a file system.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
     /// Program.
     pub name: &'static str,
-    /// Debian package.
-    pub package: &'static str,
     /// Longest run time.
     pub deadline: Duration,
 }
 
 impl Tool {
     /// Creates a tool with the usual deadline.
-    pub const fn new(name: &'static str, package: &'static str) -> Tool {
-        Tool { name, package, deadline: DEADLINE }
+    pub const fn new(name: &'static str) -> Tool {
+        Tool { name, deadline: DEADLINE }
     }
 
     /// Runs it on an image and returns its output. In the arguments `{image}` stands for the image; `input` is
@@ -129,7 +138,10 @@ impl Tool {
             .chain(more)
             .map(|folder| folder.join(self.name))
             .find(|path| path.is_file())
-            .ok_or(MapError::Missing { tool: self.name, package: self.package })
+            .ok_or(MapError::Missing {
+                tool: self.name,
+                package: lookup::package_of(self.name).unwrap_or(self.name),
+            })
     }
 }
 
@@ -151,7 +163,7 @@ mod tests {
     #[test]
     fn a_hanging_tool_is_ended_and_a_missing_one_is_reported_with_its_package() {
         let image = tempfile::tempfile().unwrap();
-        let slow = Tool { name: "sleep", package: "coreutils", deadline: Duration::ZERO };
+        let slow = Tool { name: "sleep", deadline: Duration::ZERO };
         let error = slow.run(&["100"], &image, "").unwrap_err().to_string();
         assert!(error.contains("sleep did not finish"), "{error}");
         let none = Tool::new("no-such-tool", "some-package");

@@ -6,7 +6,7 @@ use std::fs::File;
 use super::tool::{MapError, Tool};
 use super::{Map, Range, Structure, number};
 
-const XFS_DB: Tool = Tool::new("xfs_db", "xfsprogs");
+const XFS_DB: Tool = Tool::new("xfs_db");
 
 /// Sector size of xfs_db (`daddr`).
 const SECTOR: u64 = 512;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fsdyno_crash::guarantee::Guarantee;
+use fsdyno_filesystem::Guarantee;
 use fsdyno_crash::{
     AtomicUnit, CutOutcome, FILE, Rate, RecoveryRequest, Replay, Row, acknowledged, cut, guarantee,
     judge,
@@ -139,10 +139,8 @@ fn check(plan: &Plan) -> Result<(), Failure> {
 /// The durability guarantees of a plan's file system.
 fn guarantee_of(plan: &Plan) -> Result<&'static Guarantee, Failure> {
     let kind = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
-    guarantee::of(kind).ok_or_else(|| {
-        let known: Vec<&str> =
-            guarantee::GUARANTEES.iter().map(|guarantee| guarantee.kind).collect();
-        let known = known.join(", ");
+    Guarantee::of(kind).ok_or_else(|| {
+        let known = Guarantee::kinds().collect::<Vec<_>>().join(", ");
         Failure::wrong(format!(
             "the durability guarantees of '{kind}' are not known; they are for {known}"
         ))

@@ -1,0 +1,87 @@
+//! Durability guarantees of file systems after fsync(2), and their repair commands.
+
+use serde::Deserialize;
+
+use crate::catalog;
+
+/// The directory entries that fsync(2) of a file makes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Names {
+    /// The file's own names, and the directories on the way to them.
+    WithFile,
+    /// None: the directory has to be synced too, as fsync(2) says.
+    WithDirectory,
+}
+
+/// The durability guarantee of a kind of file system that can be crash-tested.
+///
+/// All include this for rename(2): a file with a durable name that is renamed has the old name or the new one,
+/// and the target name of a rename refers to that file or to the one before. The journals of those with
+/// [`Names::WithFile`] provide it, for a rename is one transaction; POSIX does not specify crashes, but every
+/// program that replaces a file relies on it.
+///
+/// fsync(2) itself: "Calling fsync() does not necessarily ensure that the entry in the directory
+/// containing the file has also reached disk. For that an explicit fsync() on a file descriptor for
+/// the directory is also needed." Guarantees beyond that are the file system's own.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guarantee {
+    /// Names that fsync(2) of a file makes durable.
+    pub names: Names,
+    /// True if sync(2) and syncfs(2) make everything durable. The kernel passes them to a process that serves a
+    /// file system only if `sync_fs` is set, which only virtiofs does (fs/fuse/inode.c, fuse_sync_fs).
+    #[serde(default = "yes")]
+    pub whole: bool,
+    /// Command that repairs it unattended; empty if none does so safely.
+    #[serde(default)]
+    pub repair: Vec<String>,
+    /// Command to try if it cannot be mounted after the repair, which may discard the journal; empty if the
+    /// tool has none.
+    #[serde(default)]
+    pub last_resort: Vec<String>,
+    /// Source of the guarantee.
+    pub source: String,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Guarantee {
+    /// Returns the guarantee of a kind; `None` if it cannot be crash-tested.
+    pub fn of(kind: &str) -> Option<&'static Guarantee> {
+        catalog::get(kind).ok()?.guarantee.as_ref()
+    }
+
+    /// Returns the kinds that can be crash-tested, in the order of the catalog.
+    pub fn kinds() -> impl Iterator<Item = &'static str> {
+        let tested = catalog::all().iter().filter(|filesystem| filesystem.guarantee.is_some());
+        tested.map(|filesystem| filesystem.name.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tools_that_repair_are_those_of_the_package() {
+        for filesystem in catalog::all() {
+            let Some(guarantee) = &filesystem.guarantee else { continue };
+            for command in [&guarantee.repair, &guarantee.last_resort] {
+                let Some(tool) = command.first() else { continue };
+                assert!(filesystem.tools.contains(tool), "{}: {tool}", filesystem.name);
+                assert!(command.iter().any(|word| word == "{device}"), "{}", filesystem.name);
+            }
+            assert!(!guarantee.source.is_empty(), "{}", filesystem.name);
+        }
+    }
+
+    #[test]
+    fn a_process_that_serves_a_file_system_gets_no_sync() {
+        let whole = |kind| Guarantee::of(kind).map(|guarantee| guarantee.whole);
+        assert_eq!((whole("ext4"), whole("fuse2fs")), (Some(true), Some(false)));
+        assert!(whole("tmpfs").is_none() && !Guarantee::kinds().any(|kind| kind == "raw"));
+    }
+}

@@ -1,0 +1,84 @@
+//! Finds file systems by what the host shows of them: a magic number, a tool, a name that is not in the catalog.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use crate::{array, catalog};
+
+/// An existing file system that is not in the catalog. It is no typing error, so similar names would be no help.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Other {
+    /// A spec that mounts it through FUSE.
+    fuse: Option<String>,
+    /// Its number in statfs(2).
+    magic: Option<u64>,
+}
+
+fn others() -> &'static BTreeMap<String, Other> {
+    static OTHERS: OnceLock<BTreeMap<String, Other>> = OnceLock::new();
+    let text = include_str!("../../../catalog/other-filesystems.toml");
+    // The file is part of the program, and a test parses it.
+    OTHERS.get_or_init(|| toml::from_str(text).unwrap_or_default())
+}
+
+/// Returns the name of the file system with this number in statfs(2).
+pub fn by_magic(number: u64) -> Option<&'static str> {
+    let own = catalog::all().iter().map(|kind| (kind.name.as_str(), kind.magic));
+    let others = others().iter().map(|(name, other)| (name.as_str(), other.magic));
+    own.chain(others).find(|(_, magic)| *magic == Some(number)).map(|(name, _)| name)
+}
+
+/// Returns the Debian package of a program of the catalog or of arrays.
+pub fn package_of(tool: &str) -> Option<&'static str> {
+    let has = |tools: &[String]| tools.iter().any(|name| name == tool);
+    let of = catalog::all().iter().find(|kind| has(&kind.tools) || has(&kind.more_tools));
+    let array = (tool == array::TOOL).then_some(array::PACKAGE);
+    of.map(|kind| kind.package.as_str()).or(array)
+}
+
+/// Returns a hint for getting a kernel with a module that no distribution has.
+pub fn kernel_hint_of(module: &str) -> Option<&'static str> {
+    let uses = |modules: &[String]| modules.iter().any(|name| name == module);
+    catalog::all().iter().find(|kind| uses(&kind.modules))?.kernel_hint.as_deref()
+}
+
+/// Returns a hint for a file system that exists but is not in the catalog.
+pub fn foreign_hint(kind: &str) -> Option<String> {
+    Some(match &others().get(kind)?.fuse {
+        None => format!("fsdyno cannot make {kind}; --on DIR runs on a mounted one"),
+        Some(spec) => format!("use FUSE: --fs '{spec}' (or --on DIR on a mounted one)"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_magic_number_a_tool_and_a_foreign_name_are_known() {
+        assert_eq!((by_magic(0xef53), by_magic(0x2fc1_2fc1)), (Some("ext4"), Some("zfs")));
+        assert_eq!(by_magic(0), None);
+        let package = |tool| package_of(tool).unwrap_or_default();
+        assert_eq!((package("debugfs"), package("mke2fs")), ("e2fsprogs", "e2fsprogs"));
+        assert_eq!((package("fuse2fs"), package("mdadm")), ("fuse2fs", "mdadm"));
+        assert_eq!((package("xfs_db"), package("mkfs.jfs")), ("xfsprogs", "jfsutils"));
+        assert!(foreign_hint("exfat").unwrap().contains("mount.exfat-fuse"));
+        assert!(foreign_hint("zfs").unwrap().contains("cannot make zfs"));
+        assert_eq!(foreign_hint("ext4"), None);
+        assert!(kernel_hint_of("reiser4").is_some() && kernel_hint_of("xfs").is_none());
+    }
+
+    #[test]
+    fn a_magic_number_and_a_name_are_given_once() {
+        let mut magics: Vec<u64> = catalog::all().iter().filter_map(|kind| kind.magic).collect();
+        magics.extend(others().values().filter_map(|other| other.magic));
+        let given = magics.len();
+        magics.sort_unstable();
+        magics.dedup();
+        assert_eq!(magics.len(), given);
+        assert!(others().len() > 20 && others().keys().all(|name| catalog::get(name).is_err()));
+    }
+}
