@@ -91,8 +91,7 @@ impl LabVenue {
         machine.input = Some(Arc::clone(&logged.region));
         machine.stall = STALL;
         let left = order.cuts.chunks(TOGETHER).map(<[Cut]>::to_vec).collect();
-        let words = |argv: &[&str]| argv.iter().map(ToString::to_string).collect();
-        let (repair, last_resort) = (words(guarantee.repair), words(guarantee.last_resort));
+        let (repair, last_resort) = (guarantee.repair.clone(), guarantee.last_resort.clone());
         let order =
             RecoveryRequest { cuts: Vec::new(), repair, last_resort, deadline: DEADLINE, ..order };
         let work = Work {
