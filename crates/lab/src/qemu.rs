@@ -372,10 +372,10 @@ mod tests {
             ["shift=6", "shift=1", "shift=0", "shift=0"]
         );
         let line = kernel_command_line(cpu("4"), "");
-        assert!(line.contains(" tsc_early_khz=4000000 -- agent"), "{line}");
+        assert!(line.contains(" tsc_early_khz=4000000 -- --guest"), "{line}");
         assert_eq!(kernel_command_line(cpu("1/2"), ""), kernel_command_line(cpu("1"), ""));
         assert!(!kernel_command_line(cpu("1"), "").contains("tsc_early_khz"));
-        assert!(kernel_command_line(cpu("1"), "x=1").contains(" x=1 -- agent"));
+        assert!(kernel_command_line(cpu("1"), "x=1").contains(" x=1 -- --guest"));
     }
 
     #[test]
