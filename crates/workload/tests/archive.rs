@@ -264,7 +264,7 @@ fn every_kind_of_member_is_unpacked_with_its_mode_time_and_links() {
     assert_eq!(tree.lookup(b"t/e/x"), None);
     let memory = prove_input("tarball", SET, 1, Input::new(bytes));
     assert_eq!(memory.written, 30_004);
-    assert!(memory.names.is_empty());
+    assert!(memory.paths().is_empty());
 }
 
 #[test]

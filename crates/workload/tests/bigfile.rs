@@ -83,7 +83,7 @@ fn no_unit_repeats_before_all_were_used() {
 #[test]
 fn an_offline_file_is_only_deleted() {
     let memory = prove("bigfile", &[("built", "offline"), ("size", "3000000")], 1, 2);
-    assert!(memory.names.is_empty() && memory.written == 0);
+    assert!(memory.paths().is_empty() && memory.written == 0);
     let set = [("built", "offline"), ("size", "2T")];
     let work = build("bigfile", &set, &Setting::seed(1));
     let phases = work.phases();

@@ -5,13 +5,14 @@
 
 mod memory;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::{Nanos, OpKind};
+use fsdyno_workload::memory_fs::{Inode, ROOT};
 use fsdyno_workload::{
     Call, Compound, DirSlot, Expect, Op, OpSource, Setting, Share, WorkUnits, Workload, workloads,
 };
-use memory::{Memory, Node, build, prove};
+use memory::{Memory, build, prove};
 use proptest::prelude::*;
 
 const CHURN: usize = 1;
@@ -24,6 +25,7 @@ struct Seen {
     directories: u64,
     most_names: u64,
     fewest_names: u64,
+    most_links: u32,
 }
 
 impl Seen {
@@ -32,17 +34,7 @@ impl Seen {
     }
 
     fn names(&self) -> u64 {
-        self.memory.names.len() as u64 - self.directories
-    }
-
-    fn live(&self) -> (u64, u64) {
-        let mut inodes: Vec<usize> = self.memory.names.values().copied().collect();
-        inodes.sort_unstable();
-        inodes.dedup();
-        inodes.iter().fold((0, 0), |(files, bytes), inode| match self.memory.nodes[*inode] {
-            Node::File { size, .. } => (files + 1, bytes + size),
-            _ => (files, bytes),
-        })
+        self.memory.fs.totals().names - self.directories
     }
 
     fn apply(&mut self, op: &Op) {
@@ -55,7 +47,11 @@ impl Seen {
             Call::Open { .. } => self.count("files read"),
             Call::Stat { .. } => self.count("status asked for"),
             Call::Rename { .. } => self.count("names renamed"),
-            Call::Link { .. } => self.count("names linked"),
+            Call::Link { dir, .. } => {
+                self.count("names linked");
+                let node = self.memory.fs.node(self.memory.at(op, dir)).unwrap();
+                self.most_links = self.most_links.max(node.links);
+            }
             Call::Unlink { .. } => self.count("names unlinked"),
             Call::Compound(Compound::Scan { .. }) => self.count("directories read"),
             Call::Fsync { .. } => self.count("files fsynced"),
@@ -86,7 +82,7 @@ impl Seen {
         .into_iter()
         .map(|name| (name, self.units.get(name).copied().unwrap_or(0)))
         .collect();
-        let (files, bytes) = self.live();
+        let (files, bytes) = self.memory.live();
         units.extend([
             ("operations", units.values().sum()),
             ("files fsynced", self.units.get("files fsynced").copied().unwrap_or(0)),
@@ -262,10 +258,12 @@ proptest! {
         let set = with(&set, &[("ops", "400")]);
         let left = |threads| {
             let memory = prove("churn", &set, seed, threads);
-            let show = |(path, inode): (&String, &usize)| {
-                format!("{path} {:?}", memory.nodes[*inode])
+            let show = |(path, inode): (Vec<u8>, Inode)| {
+                let node = memory.fs.node(inode).unwrap();
+                let path = String::from_utf8_lossy(&path);
+                format!("{path} {:?} {:o} {}", node.content(), node.mode, node.links)
             };
-            memory.names.iter().map(show).collect::<Vec<String>>()
+            memory.fs.walk(ROOT).map(show).collect::<Vec<String>>()
         };
         prop_assert_eq!(left(1), left(threads));
     }
@@ -400,11 +398,7 @@ fn a_file_that_gathers_names_never_has_more_than_a_hundred() {
     let mut seen = Seen::default();
     run(&mut seen, work.as_ref(), 0, 1, u64::MAX);
     run(&mut seen, work.as_ref(), CHURN, 1, u64::MAX);
-    let most = seen.memory.nodes.iter().map(|node| match node {
-        Node::File { links, .. } => *links,
-        _ => 0,
-    });
-    assert!(most.max().unwrap() <= 100);
+    assert!(seen.most_links <= 100);
     assert!(seen.units["names renamed"] > 0, "no file reached a hundred: {:?}", seen.units);
     seen.memory.check(work.tree(CHURN).as_ref());
 }
@@ -417,11 +411,12 @@ fn a_name_is_in_one_directory_and_in_no_other() {
     run(&mut seen, work.as_ref(), 0, 1, u64::MAX);
     run(&mut seen, work.as_ref(), CHURN, 1, u64::MAX);
     let tree = work.tree(CHURN);
-    for path in seen.memory.names.keys().filter(|path| path.contains('/')) {
+    let paths: BTreeSet<String> = seen.memory.paths().into_iter().collect();
+    for path in paths.iter().filter(|path| path.contains('/')) {
         let name = path.split('/').nth(1).unwrap();
         for directory in 0..4 {
             let other = format!("d{directory}/{name}");
-            let exists = seen.memory.names.contains_key(&other);
+            let exists = paths.contains(&other);
             assert_eq!(tree.lookup(other.as_bytes()).is_some(), exists, "{other}");
         }
     }

@@ -416,7 +416,7 @@ proptest! {
             ("list-source", list), ("think", think), ("size", size),
             ("reads-after", &reads_after.to_string()),
         ], seed, threads);
-        let delivered = memory.names.keys().filter(|path| path.contains("/new/")).count() as u64;
+        let delivered = memory.paths().iter().filter(|path| path.contains("/new/")).count() as u64;
         let filled = maildirs * fill.min(read_store);
         prop_assert!((filled..=filled + ops).contains(&delivered));
         prop_assert!(writes != 100 || delivered == filled + ops);
@@ -439,7 +439,7 @@ proptest! {
             ("retrieve", retrieve), ("size", size),
         ], seed, 3);
         let steps = if deliverers == "sweep" { 5 } else { 1 };
-        let seen = memory.names.keys().filter(|path| path.contains("/cur/")).count() as u64;
+        let seen = memory.paths().iter().filter(|path| path.contains("/cur/")).count() as u64;
         prop_assert_eq!(seen, if retrieve == "delete" { 0 } else { ops * steps });
     }
 

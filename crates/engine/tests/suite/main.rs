@@ -6,6 +6,7 @@ mod script;
 mod archive;
 mod engine;
 mod limit;
+mod memory_fs;
 mod threads;
 mod tree;
 mod uring;

@@ -1,471 +1,199 @@
-//! A file system in memory: the reference that every workload's ops are checked against. Each op
-//! must be legal, end as expected, and leave the tree that the workload predicts; the counts must
-//! be exact.
+//! Runs workloads on the file system in memory. Each op must be legal, end as expected, and leave the tree that
+//! the workload predicts; the counts must be exact.
 
 #![allow(clippy::unwrap_used, dead_code, reason = "a test may, and not each uses all of it")]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use fsdyno_record::OpKind;
+use fsdyno_workload::memory_fs::{Change, Errno, Inode, MemoryFs, Node, ROOT};
 use fsdyno_workload::{
-    Call, Compound, DirSlot, Expect, ExpectedKind, FileSlot, Input, Op, OpCounts, OpSource,
-    Payload, Prefill, Setting, Share, Tree, Workload, workloads,
+    Call, Compound, DirSlot, Expect, ExpectedKind, Input, Op, OpCounts, OpSource, Payload, Prefill,
+    Setting, Share, Tree, Workload, workloads,
 };
 
-/// One inode.
-#[derive(Clone, Debug)]
-pub enum Node {
-    Directory {
-        mode: u32,
-        mtime: Option<i64>,
-    },
-    Symlink(Vec<u8>),
-    /// Its content by offset: contiguous pieces.
-    File {
-        pieces: BTreeMap<u64, Payload>,
-        size: u64,
-        mode: u32,
-        mtime: Option<i64>,
-        links: u64,
-    },
-}
-
-/// The whole file system.
+/// A file system in memory, and the work done on it.
 #[derive(Default)]
 pub struct Memory {
-    /// Path → inode.
-    pub names: BTreeMap<String, usize>,
-    pub nodes: Vec<Node>,
-    /// Open directories and files of each thread.
-    dirs: HashMap<(u32, u16), String>,
-    files: HashMap<(u32, u16), (usize, u64, bool)>,
+    pub fs: MemoryFs,
     /// Calls of each kind.
     pub counts: OpCounts,
-    /// Most files and directories, and bytes, at once.
+    /// Most bytes, and files and directories, at once.
     pub most: (u64, u64),
-    bytes: u64,
     pub written: u64,
     pub read: u64,
-    /// The contents of the packed archive.
-    archive: Members,
     /// The workload's original makes empty writes.
     pub empty_writes: bool,
 }
 
-/// Paths in a tree, each with a slash before it, and their nodes.
-type Members = Vec<(String, Node)>;
+/// A file or directory of a tree: whether it is a directory, and its size.
+type Member = (bool, u64);
 
 impl Memory {
-    fn path(&self, thread: u32, dir: DirSlot, name: &str) -> String {
-        assert!(!name.is_empty(), "an op has no name");
-        match dir {
-            DirSlot::ROOT => name.to_string(),
-            slot if name == "." => self.dirs[&(thread, slot.0)].clone(),
-            slot => format!("{}/{name}", self.dirs[&(thread, slot.0)]),
-        }
-    }
-
-    fn node(&self, path: &str) -> Option<&Node> {
-        self.names.get(path).map(|inode| &self.nodes[*inode])
-    }
-
-    fn is_directory(&self, path: &str) -> bool {
-        matches!(self.node(path), Some(Node::Directory { .. }))
-    }
-
-    fn has_parent(&self, path: &str) -> bool {
-        path.rsplit_once('/').is_none_or(|(parent, _)| self.is_directory(parent))
-    }
-
-    fn below<'a>(&'a self, path: &str) -> impl Iterator<Item = String> + 'a {
-        let start = format!("{path}/");
-        let end = start.clone();
-        self.names
-            .range(start..)
-            .map(|(name, _)| name.clone())
-            .take_while(move |name| name.starts_with(&end))
-    }
-
-    fn add(&mut self, path: String, node: Node) -> usize {
-        self.nodes.push(node);
-        self.names.insert(path, self.nodes.len() - 1);
-        self.nodes.len() - 1
-    }
-
     fn count(&mut self, kind: OpKind) {
         *self.counts.entry(kind).or_default() += 1;
-    }
-
-    fn forget(&mut self, path: &str) {
-        let inode = self.names.remove(path).unwrap();
-        if let Node::File { links, size, .. } = &mut self.nodes[inode] {
-            *links -= 1;
-            if *links == 0 {
-                self.bytes -= *size;
-            }
-        }
-    }
-
-    fn write(&mut self, file: FileSlot, thread: u32, at: Option<u64>, payload: Payload) {
-        let (inode, position, append) = self.files[&(thread, file.0)];
-        if payload.length == 0 {
-            assert!(self.empty_writes, "a write of nothing");
-            return;
-        }
-        let Node::File { pieces, size, .. } = &mut self.nodes[inode] else { panic!("no file") };
-        let offset = at.unwrap_or(if append { *size } else { position });
-        let end = offset + u64::from(payload.length);
-        assert!(offset <= *size, "a hole");
-        overwrite(pieces, offset, payload);
-        self.bytes += end.saturating_sub(*size);
-        *size = end.max(*size);
-        self.written += u64::from(payload.length);
-        if at.is_none() {
-            self.files.get_mut(&(thread, file.0)).unwrap().1 = end;
-        }
-    }
-
-    fn read(&mut self, file: FileSlot, thread: u32, at: Option<u64>, length: u32) {
-        let (inode, position, append) = self.files[&(thread, file.0)];
-        let Node::File { size, .. } = self.nodes[inode] else { panic!("no file") };
-        let offset = at.unwrap_or(position);
-        let got = size.saturating_sub(offset).min(u64::from(length));
-        self.read += got;
-        if at.is_none() {
-            self.files.insert((thread, file.0), (inode, offset + got, append));
-        }
-    }
-
-    /// Does the op as a file system would, and returns its outcome.
-    pub fn apply(&mut self, op: &Op) -> Expect {
-        if let Some(kind) = op.call.kind() {
-            self.count(kind);
-        }
-        let ended = self.call(op);
-        let present = (self.bytes, self.names.len() as u64);
-        self.most = (self.most.0.max(present.0), self.most.1.max(present.1));
-        ended
-    }
-
-    #[allow(clippy::too_many_lines, reason = "one arm for each call")]
-    fn call(&mut self, op: &Op) -> Expect {
-        let thread = op.thread;
-        let name = String::from_utf8_lossy(op.name.as_bytes()).into_owned();
-        let other = String::from_utf8_lossy(op.other.as_bytes()).into_owned();
-        match op.call {
-            Call::Mkdir { dir, mode } => {
-                let path = self.path(thread, dir, &name);
-                match (self.has_parent(&path), self.names.contains_key(&path)) {
-                    (false, _) => return Expect::Missing,
-                    (_, true) => return Expect::Exists,
-                    _ => drop(self.add(path, Node::Directory { mode, mtime: None })),
-                }
-            }
-            Call::Create { dir, file, flags, mode } => {
-                let path = self.path(thread, dir, &name);
-                if !self.has_parent(&path) {
-                    return Expect::Missing;
-                }
-                let inode = match self.names.get(&path) {
-                    Some(_) if flags.exclusive => return Expect::Exists,
-                    Some(inode) => *inode,
-                    None => self.add(
-                        path,
-                        Node::File {
-                            pieces: BTreeMap::new(),
-                            size: 0,
-                            mode,
-                            mtime: None,
-                            links: 1,
-                        },
-                    ),
-                };
-                self.open(thread, file, inode, flags.append, flags.truncate);
-            }
-            Call::Open { dir, file, flags } => {
-                let path = self.path(thread, dir, &name);
-                let Some(inode) = self.names.get(&path).copied() else { return Expect::Missing };
-                self.open(thread, file, inode, flags.append, flags.truncate);
-            }
-            Call::OpenDir { dir, slot } => {
-                let path = self.path(thread, dir, &name);
-                assert!(self.is_directory(&path), "{path} is no directory");
-                assert_eq!(self.dirs.insert((thread, slot.0), path), None, "slot in use");
-            }
-            Call::CloseDir { slot } => assert!(self.dirs.remove(&(thread, slot.0)).is_some()),
-            Call::Close { file } => assert!(self.files.remove(&(thread, file.0)).is_some()),
-            Call::Write { file, payload } => self.write(file, thread, None, payload),
-            Call::Append { file, payload } => {
-                assert!(self.files[&(thread, file.0)].2, "not opened to append");
-                self.write(file, thread, None, payload);
-            }
-            Call::WriteAt { file, offset, payload } => {
-                self.write(file, thread, Some(offset), payload);
-            }
-            Call::Read { file, length } => self.read(file, thread, None, length),
-            Call::ReadAt { file, offset, length } => self.read(file, thread, Some(offset), length),
-            Call::Stat { dir } => {
-                if self.node(&self.path(thread, dir, &name)).is_none() {
-                    return Expect::Missing;
-                }
-            }
-            Call::StatFile { file } | Call::Fsync { file } | Call::ChownFile { file } => {
-                assert!(self.files.contains_key(&(thread, file.0)));
-            }
-            Call::Setxattr { file, .. } => {
-                assert!(self.files.contains_key(&(thread, file.0)));
-            }
-            Call::Fallocate { file, length } => {
-                let (inode, ..) = self.files[&(thread, file.0)];
-                let Node::File { pieces, size, .. } = &mut self.nodes[inode] else { panic!() };
-                while *size < length {
-                    let part = (length - *size).min(1 << 30) as u32;
-                    pieces.insert(*size, Payload::zeros(*size, part));
-                    *size += u64::from(part);
-                    self.bytes += u64::from(part);
-                }
-            }
-            Call::FsyncDir { dir } => {
-                assert!(dir == DirSlot::ROOT || self.dirs.contains_key(&(thread, dir.0)));
-            }
-            Call::Rename { dir, to } => {
-                let (from, to) = (self.path(thread, dir, &name), self.path(thread, to, &other));
-                let Some(inode) = self.names.get(&from).copied() else { return Expect::Missing };
-                assert!(!self.is_directory(&from), "directories are not renamed here");
-                if self.names.contains_key(&to) {
-                    self.forget(&to);
-                }
-                self.names.remove(&from);
-                assert!(self.has_parent(&to));
-                self.names.insert(to, inode);
-            }
-            Call::Link { dir, to } => {
-                let (from, to) = (self.path(thread, dir, &name), self.path(thread, to, &other));
-                let Some(inode) = self.names.get(&from).copied() else { return Expect::Missing };
-                if !self.has_parent(&to) {
-                    return Expect::Missing;
-                }
-                if self.names.contains_key(&to) {
-                    return Expect::Exists;
-                }
-                let Node::File { links, .. } = &mut self.nodes[inode] else { panic!("{from}") };
-                *links += 1;
-                self.names.insert(to, inode);
-            }
-            Call::Symlink { dir } => {
-                let path = self.path(thread, dir, &name);
-                if !self.has_parent(&path) {
-                    return Expect::Missing;
-                }
-                if self.names.contains_key(&path) {
-                    return Expect::Exists;
-                }
-                self.add(path, Node::Symlink(op.other.as_bytes().to_vec()));
-            }
-            Call::Unlink { dir } => {
-                let path = self.path(thread, dir, &name);
-                if self.node(&path).is_none() {
-                    return Expect::Missing;
-                }
-                assert!(!self.is_directory(&path), "{path} is a directory");
-                self.forget(&path);
-            }
-            Call::Rmdir { dir } => {
-                let path = self.path(thread, dir, &name);
-                assert!(self.is_directory(&path), "{path} is no directory");
-                assert!(self.below(&path).next().is_none(), "{path} is not empty");
-                self.forget(&path);
-            }
-            Call::Truncate { file, length } => {
-                let (inode, ..) = self.files[&(thread, file.0)];
-                let Node::File { pieces, size, .. } = &mut self.nodes[inode] else { panic!() };
-                assert!(length <= *size, "a hole");
-                self.bytes -= *size - length;
-                *size = length;
-                cut(pieces, length);
-            }
-            Call::ChmodFile { file, mode } => {
-                let (inode, ..) = self.files[&(thread, file.0)];
-                self.set_mode(inode, mode);
-            }
-            Call::Chmod { dir, mode } => {
-                let inode = self.names[&self.path(thread, dir, &name)];
-                self.set_mode(inode, mode);
-            }
-            Call::UtimesFile { file, mtime } => {
-                let (inode, ..) = self.files[&(thread, file.0)];
-                self.set_time(inode, mtime);
-            }
-            Call::Utimes { dir, mtime } => {
-                let inode = self.names[&self.path(thread, dir, &name)];
-                self.set_time(inode, mtime);
-            }
-            Call::Chown { dir } => {
-                assert!(self.names.contains_key(&self.path(thread, dir, &name)));
-            }
-            Call::Compound(Compound::Scan { dir }) => {
-                assert!(self.is_directory(&self.path(thread, dir, &name)));
-                [OpKind::Open, OpKind::Close].into_iter().for_each(|kind| self.count(kind));
-            }
-            Call::Compound(Compound::StatEach { dir, read }) => {
-                let path = self.path(thread, dir, &name);
-                self.stat_each(&path, read);
-            }
-            Call::Compound(Compound::RemoveTree { dir, synced, .. }) => {
-                let path = self.path(thread, dir, &name);
-                self.remove_tree(&path, synced);
-            }
-            Call::Compound(Compound::CopyTree { dir, to }) => {
-                let (from, to) = (self.path(thread, dir, &name), self.path(thread, to, &other));
-                self.copy_tree(&from, &to);
-            }
-            Call::Compound(Compound::PackTree { dir, to, .. }) => {
-                let (from, to) = (self.path(thread, dir, &name), self.path(thread, to, &other));
-                self.pack_tree(&from, &name, to);
-            }
-            Call::Compound(Compound::UnpackTree { dir, to, .. }) => {
-                let (from, to) = (self.path(thread, dir, &name), self.path(thread, to, &other));
-                self.unpack_tree(&from, &to);
-            }
-            Call::Sync => {}
-        }
-        Expect::Success
-    }
-
-    fn open(&mut self, thread: u32, file: FileSlot, inode: usize, append: bool, truncate: bool) {
-        if let (true, Node::File { pieces, size, .. }) = (truncate, &mut self.nodes[inode]) {
-            self.bytes -= *size;
-            *size = 0;
-            pieces.clear();
-        }
-        let slot = self.files.insert((thread, file.0), (inode, 0, append));
-        assert_eq!(slot, None, "the slot is in use");
-    }
-
-    fn set_mode(&mut self, inode: usize, new: u32) {
-        assert_eq!(new & !0o7777, 0);
-        match &mut self.nodes[inode] {
-            Node::Directory { mode, .. } | Node::File { mode, .. } => *mode = new,
-            Node::Symlink(_) => panic!("chmod of a symbolic link"),
-        }
-    }
-
-    fn set_time(&mut self, inode: usize, new: i64) {
-        match &mut self.nodes[inode] {
-            Node::Directory { mtime, .. } | Node::File { mtime, .. } => *mtime = Some(new),
-            Node::Symlink(_) => {}
-        }
-    }
-
-    fn stat_each(&mut self, path: &str, read: Option<u32>) {
-        [OpKind::Open, OpKind::Close].into_iter().for_each(|kind| self.count(kind));
-        let children: Vec<String> = self.below(path).collect();
-        for name in children.iter().filter(|name| !name[path.len() + 1..].contains('/')) {
-            self.count(OpKind::Stat);
-            let size = match self.node(name) {
-                Some(Node::File { size, .. }) => *size,
-                _ => continue,
-            };
-            if let Some(length) = read {
-                [OpKind::Open, OpKind::Close].into_iter().for_each(|kind| self.count(kind));
-                let reads = size.div_ceil(u64::from(length)) + 1;
-                (0..reads).for_each(|_| self.count(OpKind::Read));
-                self.read += size;
-            }
-        }
-    }
-
-    /// The tree at `path`, parents first: everything below it by its path there, and itself as "".
-    fn members(&self, path: &str) -> Members {
-        let all = std::iter::once(path.to_string()).chain(self.below(path));
-        all.map(|name| (name[path.len()..].to_string(), self.node(&name).unwrap().clone()))
-            .collect()
     }
 
     fn counts_of(&mut self, kinds: &[OpKind]) {
         kinds.iter().for_each(|kind| self.count(*kind));
     }
 
-    fn make(&mut self, path: String, node: Node) {
-        assert!(self.has_parent(&path) && !self.names.contains_key(&path), "{path}");
-        if let Node::File { size, .. } = node {
-            self.bytes += size;
+    /// Does the op, and returns its outcome.
+    pub fn apply(&mut self, op: &Op) -> Expect {
+        if let Some(kind) = op.call.kind() {
+            self.count(kind);
         }
-        self.add(path, node);
+        let done = match self.fs.plan(op) {
+            Ok(done) => done,
+            Err(Errno::Missing) => return Expect::Missing,
+            Err(Errno::Exists) => return Expect::Exists,
+            Err(errno) => panic!("{:?} {:?} {:?}: {errno}", op.call, op.name, op.other),
+        };
+        self.check_legal(op);
+        match op.call.kind() {
+            Some(OpKind::Write | OpKind::Append) => self.written += done.bytes,
+            Some(OpKind::Read) => self.read += done.bytes,
+            Some(_) => {}
+            None => self.count_calls(op),
+        }
+        for change in done.changes {
+            if let Change::Written { inode, at, .. } = &change {
+                assert!(*at <= self.size(*inode), "a hole");
+            }
+            self.fs.commit(change);
+        }
+        let now = self.fs.totals();
+        self.most = (self.most.0.max(now.bytes), self.most.1.max(now.names));
+        Expect::Success
     }
 
-    fn copy_tree(&mut self, from: &str, to: &str) {
-        use OpKind::{Chmod, Chown, Close, Create, Mkdir, Open, Read, Stat, Utimes, Write};
-        for (below, node) in self.members(from) {
-            self.counts_of(&[Stat, Open, Close, Utimes, Chown, Chmod]);
-            match node {
-                Node::Directory { .. } => self.count(Mkdir),
-                Node::Symlink(_) => panic!("not copied"),
-                Node::File { size, .. } => {
+    /// Panics at what the file system allows and no workload does.
+    fn check_legal(&self, op: &Op) {
+        match op.call {
+            Call::Create { file, .. } | Call::Open { file, .. } => {
+                assert_eq!(self.fs.open_file(op.thread, file), None, "the slot is in use");
+            }
+            Call::OpenDir { slot, .. } => {
+                assert_eq!(self.fs.open_dir(op.thread, slot), None, "the slot is in use");
+            }
+            Call::Write { payload, .. }
+            | Call::WriteAt { payload, .. }
+            | Call::Append { payload, .. } => {
+                assert!(payload.length > 0 || self.empty_writes, "a write of nothing");
+                if let Call::Append { file, .. } = op.call {
+                    let open = self.fs.open_file(op.thread, file).unwrap();
+                    assert!(open.append, "not opened to append");
+                }
+            }
+            Call::Truncate { file, length } => {
+                let open = self.fs.open_file(op.thread, file).unwrap();
+                assert!(length <= self.size(open.inode), "a hole");
+            }
+            Call::Rename { dir, .. } => {
+                let node = self.fs.node(self.at(op, dir)).unwrap();
+                assert!(!node.is_directory(), "directories are not renamed here");
+            }
+            Call::Chmod { mode, .. } | Call::ChmodFile { mode, .. } => {
+                assert_eq!(mode & !0o7777, 0);
+            }
+            _ => {}
+        }
+    }
+
+    /// The inode of the op's name.
+    pub fn at(&self, op: &Op, dir: DirSlot) -> Inode {
+        let dir = self.fs.open_dir(op.thread, dir).unwrap();
+        let path = [&self.fs.path(dir).unwrap(), &b"/"[..], op.name.as_bytes()].concat();
+        self.fs.find(&path).unwrap()
+    }
+
+    fn size(&self, inode: Inode) -> u64 {
+        self.fs.node(inode).and_then(Node::size).unwrap()
+    }
+
+    fn member(&self, inode: Inode) -> Member {
+        let node = self.fs.node(inode).unwrap();
+        (node.is_directory(), node.size().unwrap_or(0))
+    }
+
+    /// The tree at an inode: itself and everything below it.
+    fn members(&self, inode: Inode) -> Vec<Member> {
+        let all = std::iter::once(inode).chain(self.fs.walk(inode).map(|(_, inode)| inode));
+        all.map(|inode| self.member(inode)).collect()
+    }
+
+    /// Counts the calls of an op that the engine expands, as the original programs make them.
+    fn count_calls(&mut self, op: &Op) {
+        use OpKind::{
+            Chmod, Chown, Close, Create, Fsync, Mkdir, Open, Read, Rmdir, Stat, Unlink, Utimes,
+            Write,
+        };
+        let Call::Compound(compound) = op.call else { panic!("{:?} is one call", op.call) };
+        match compound {
+            Compound::Scan { .. } => self.counts_of(&[Open, Close]),
+            Compound::StatEach { dir, read } => self.count_stats(self.at(op, dir), read),
+            Compound::RemoveTree { dir, synced, .. } => {
+                for member in self.members(self.at(op, dir)) {
+                    match (member, synced) {
+                        ((true, _), _) => self.counts_of(&[Open, Close, Rmdir]),
+                        (_, true) => self.counts_of(&[Unlink, Fsync]),
+                        (_, false) => self.count(Unlink),
+                    }
+                }
+            }
+            Compound::CopyTree { dir, .. } => {
+                for (is_directory, size) in self.members(self.at(op, dir)) {
+                    self.counts_of(&[Stat, Open, Close, Utimes, Chown, Chmod]);
+                    if is_directory {
+                        self.count(Mkdir);
+                        continue;
+                    }
                     self.counts_of(&[Create, Close, Read]);
                     (0..size.div_ceil(131_072)).for_each(|_| self.counts_of(&[Read, Write]));
                 }
             }
-            self.make(format!("{to}{below}"), node);
-        }
-    }
-
-    fn pack_tree(&mut self, from: &str, name: &str, to: String) {
-        use OpKind::{Close, Create, Open, Read, Stat, Write};
-        let members = self.members(from);
-        self.counts_of(&[Create, Close]);
-        let mut blocks = 2;
-        for (_, node) in &members {
-            self.counts_of(&[Stat, Open, Close]);
-            blocks += 1;
-            if let Node::File { size, .. } = node {
-                blocks += size.div_ceil(512);
-                (0..size.div_ceil(10_240)).for_each(|_| self.count(Read));
+            Compound::PackTree { dir, .. } => {
+                self.counts_of(&[Create, Close]);
+                let mut blocks = 2;
+                for (_, size) in self.members(self.at(op, dir)) {
+                    self.counts_of(&[Stat, Open, Close]);
+                    blocks += 1 + size.div_ceil(512);
+                    (0..size.div_ceil(10_240)).for_each(|_| self.count(Read));
+                }
+                (0..blocks.div_ceil(20)).for_each(|_| self.count(Write));
             }
-        }
-        let records = blocks.div_ceil(20);
-        (0..records).for_each(|_| self.count(Write));
-        let size = records * 10_240;
-        let file = Node::File { pieces: BTreeMap::new(), size, mode: 0o644, mtime: None, links: 1 };
-        self.make(to, file);
-        let named = |(below, node)| (format!("/{name}{below}"), node);
-        self.archive = members.into_iter().map(named).collect();
-    }
-
-    fn unpack_tree(&mut self, archive: &str, to: &str) {
-        use OpKind::{Chmod, Chown, Close, Create, Mkdir, Open, Read, Utimes, Write};
-        let Some(Node::File { size, .. }) = self.node(archive) else { panic!("{archive}") };
-        (0..size / 10_240).for_each(|_| self.count(Read));
-        self.counts_of(&[Open, Close]);
-        for (below, node) in self.archive.clone() {
-            self.counts_of(&[Utimes, Chown, Chmod]);
-            match node {
-                Node::Directory { .. } => self.count(Mkdir),
-                Node::Symlink(_) => panic!("not packed"),
-                Node::File { size, .. } => {
+            Compound::UnpackTree { dir, .. } => {
+                let archive = self.fs.node(self.at(op, dir)).unwrap();
+                (0..archive.size().unwrap() / 10_240).for_each(|_| self.count(Read));
+                self.counts_of(&[Open, Close]);
+                let made = self.fs.plan(op).unwrap().changes;
+                for change in made {
+                    let Change::Made { node, .. } = change else { continue };
+                    self.counts_of(&[Utimes, Chown, Chmod]);
+                    if node.is_directory() {
+                        self.count(Mkdir);
+                        continue;
+                    }
                     self.counts_of(&[Create, Close]);
-                    (0..size.div_ceil(10_240)).for_each(|_| self.count(Write));
+                    (0..node.size().unwrap().div_ceil(10_240)).for_each(|_| self.count(Write));
                 }
             }
-            self.make(format!("{to}{below}"), node);
         }
     }
 
-    fn remove_tree(&mut self, path: &str, synced: bool) {
-        let mut doomed: Vec<String> = self.below(path).collect();
-        doomed.push(path.to_string());
-        for name in doomed {
-            if self.is_directory(&name) {
-                [OpKind::Open, OpKind::Close, OpKind::Rmdir]
-                    .into_iter()
-                    .for_each(|kind| self.count(kind));
-            } else {
-                self.count(OpKind::Unlink);
-                if synced {
-                    self.count(OpKind::Fsync);
-                }
+    fn count_stats(&mut self, directory: Inode, read: Option<u32>) {
+        use OpKind::{Close, Open, Read, Stat};
+        self.counts_of(&[Open, Close]);
+        let below: Vec<_> = self.fs.walk(directory).collect();
+        for (_, inode) in below.iter().filter(|(path, _)| !path.contains(&b'/')) {
+            self.count(Stat);
+            let size = self.fs.node(*inode).and_then(Node::size);
+            if let (Some(length), Some(size)) = (read, size) {
+                self.counts_of(&[Open, Close]);
+                let reads = size.div_ceil(u64::from(length)) + 1;
+                (0..reads).for_each(|_| self.count(Read));
+                self.read += size;
             }
-            self.forget(&name);
         }
     }
 
@@ -473,123 +201,95 @@ impl Memory {
     pub fn check(&self, tree: &dyn Tree) {
         let (mut files, mut directories) = (0, 0);
         let mut groups = HashMap::new();
-        for (path, inode) in &self.names {
-            let expected = tree
-                .lookup(path.as_bytes())
-                .unwrap_or_else(|| panic!("{path} exists and should not"));
-            if let Some(links) = expected.links {
-                assert_eq!(*groups.entry(links.group).or_insert(*inode), *inode, "{path}: links");
+        for (path, inode) in self.fs.walk(ROOT) {
+            let text = String::from_utf8_lossy(&path);
+            let right = tree.lookup(&path).unwrap_or_else(|| panic!("{text} should not exist"));
+            let mine = self.fs.lookup(&path).unwrap();
+            if let Some(links) = right.links {
+                assert_eq!(*groups.entry(links.group).or_insert(inode), inode, "{text}: links");
+                let count = self.fs.node(inode).unwrap().links;
+                assert_eq!(links.count, u64::from(count), "{text}: number of links");
             }
-            let node = &self.nodes[*inode];
-            match (node, expected.kind) {
-                (Node::Directory { .. }, ExpectedKind::Directory) => directories += 1,
-                (Node::Symlink(to), ExpectedKind::Symlink) => {
+            match (mine.kind, right.kind) {
+                (ExpectedKind::Directory, ExpectedKind::Directory) => directories += 1,
+                (ExpectedKind::Symlink, ExpectedKind::Symlink) => {
                     files += 1;
-                    assert_eq!(tree.target(path.as_bytes()).as_ref(), Some(to), "{path}");
+                    assert_eq!(tree.target(&path), self.fs.target(&path), "{text}");
                 }
-                (Node::File { pieces, size, links, .. }, kind) => {
+                (ExpectedKind::Pieces(size) | ExpectedKind::Sized(size), kind) => {
                     files += 1;
-                    if let Some(right) = expected.links {
-                        assert_eq!(right.count, *links, "{path}: number of links");
-                    }
-                    same(path, pieces, *size, kind, tree);
+                    self.check_content(&path, size, kind, tree);
                 }
-                (node, kind) => panic!("{path} is {node:?}, not {kind:?}"),
+                (mine, right) => panic!("{text} is {mine:?}, not {right:?}"),
             }
-            if let Node::Directory { mode, mtime } | Node::File { mode, mtime, .. } = node {
-                assert!(expected.mode.is_none_or(|right| right == *mode), "{path}: mode {mode:o}");
-                assert!(expected.mtime.is_none() || expected.mtime == *mtime, "{path}: {mtime:?}");
+            if mine.mode.is_some() && right.mode.is_some() {
+                assert_eq!(mine.mode, right.mode, "{text}: mode");
+            }
+            if mine.kind != ExpectedKind::Symlink && right.mtime.is_some() {
+                assert_eq!(mine.mtime, right.mtime, "{text}: time");
             }
         }
         assert_eq!((files, directories), (tree.files(), tree.directories()), "files, directories");
+        assert_eq!((files, directories), (self.fs.files(), self.fs.directories()));
         for nothing in ["", "/", "zzz", "zzz/y", "\u{fffd}"] {
             assert!(
-                self.names.contains_key(nothing) || tree.lookup(nothing.as_bytes()).is_none(),
+                self.fs.lookup(nothing.as_bytes()).is_some()
+                    || tree.lookup(nothing.as_bytes()).is_none(),
                 "{nothing:?} is no path"
             );
         }
     }
 
-    fn longest_name(&self) -> usize {
-        self.names
-            .keys()
-            .filter_map(|path| path.rsplit('/').next())
-            .map(str::len)
-            .max()
-            .unwrap_or(0)
-    }
-}
-
-/// Puts `payload` at `offset`, over any older content.
-fn overwrite(pieces: &mut BTreeMap<u64, Payload>, offset: u64, payload: Payload) {
-    let end = offset + u64::from(payload.length);
-    let after = part(pieces, end);
-    cut_between(pieces, offset, end);
-    if let Some(after) = after {
-        pieces.insert(end, after);
-    }
-    pieces.insert(offset, payload);
-}
-
-/// The content at `offset` and after it in the same piece.
-fn part(pieces: &BTreeMap<u64, Payload>, offset: u64) -> Option<Payload> {
-    let (start, piece) = pieces.range(..=offset).next_back()?;
-    let skipped = offset - start;
-    (skipped < u64::from(piece.length)).then(|| Payload {
-        id: piece.id,
-        offset: piece.offset + skipped,
-        length: piece.length - skipped as u32,
-    })
-}
-
-fn cut_between(pieces: &mut BTreeMap<u64, Payload>, from: u64, to: u64) {
-    if let Some((start, piece)) = pieces.range_mut(..from).next_back() {
-        piece.length = piece.length.min((from - start) as u32);
-    }
-    let doomed: Vec<u64> = pieces.range(from..to).map(|(start, _)| *start).collect();
-    doomed.iter().for_each(|start| {
-        pieces.remove(start);
-    });
-}
-
-fn cut(pieces: &mut BTreeMap<u64, Payload>, length: u64) {
-    cut_between(pieces, length, u64::MAX);
-}
-
-/// Checks that every byte of the file is the predicted one.
-fn same(
-    path: &str,
-    pieces: &BTreeMap<u64, Payload>,
-    size: u64,
-    kind: ExpectedKind,
-    tree: &dyn Tree,
-) {
-    let right = match kind {
-        ExpectedKind::File(payload) => u64::from(payload.length),
-        ExpectedKind::Pieces(length) | ExpectedKind::Sized(length) => length,
-        other => panic!("{path} is a file, not {other:?}"),
-    };
-    assert_eq!(size, right, "{path}: size");
-    if matches!(kind, ExpectedKind::Sized(_)) {
-        return;
-    }
-    let mut at = 0;
-    while at < size {
-        let mine = part(pieces, at).unwrap_or_else(|| panic!("{path}: a hole at {at}"));
-        let theirs = match kind {
-            ExpectedKind::File(payload) => Payload {
-                id: payload.id,
-                offset: payload.offset + at,
-                length: payload.length - at as u32,
-            },
-            _ => tree.piece(path.as_bytes(), at).unwrap_or_else(|| panic!("{path}: no piece {at}")),
+    /// Checks that every byte of a file is the predicted one.
+    fn check_content(&self, path: &[u8], size: u64, kind: ExpectedKind, tree: &dyn Tree) {
+        let text = String::from_utf8_lossy(path);
+        let right = match kind {
+            ExpectedKind::File(payload) => u64::from(payload.length),
+            ExpectedKind::Pieces(length) | ExpectedKind::Sized(length) => length,
+            other => panic!("{text} is a file, not {other:?}"),
         };
-        assert!(theirs.length > 0, "{path}: an empty piece at {at}");
-        assert_eq!(mine.id, theirs.id, "{path}: content at {at}");
-        if mine.id != Payload::ZEROS {
-            assert_eq!(mine.offset, theirs.offset, "{path}: place in the content at {at}");
+        assert_eq!(size, right, "{text}: size");
+        if matches!(kind, ExpectedKind::Sized(_)) {
+            return;
         }
-        at += u64::from(mine.length.min(theirs.length));
+        let mut at = 0;
+        while at < size {
+            let mine = self.fs.piece(path, at).unwrap_or_else(|| panic!("{text}: not known"));
+            let theirs = match kind {
+                ExpectedKind::File(payload) => Payload {
+                    id: payload.id,
+                    offset: payload.offset + at,
+                    length: payload.length - at as u32,
+                },
+                _ => tree.piece(path, at).unwrap_or_else(|| panic!("{text}: no piece {at}")),
+            };
+            assert!(theirs.length > 0, "{text}: an empty piece at {at}");
+            assert_eq!(mine.id, theirs.id, "{text}: content at {at}");
+            if mine.id != Payload::ZEROS {
+                assert_eq!(mine.offset, theirs.offset, "{text}: offset in the content at {at}");
+            }
+            at += u64::from(mine.length.min(theirs.length));
+        }
+    }
+
+    /// All paths.
+    pub fn paths(&self) -> Vec<String> {
+        self.fs.walk(ROOT).map(|(path, _)| String::from_utf8(path).unwrap()).collect()
+    }
+
+    /// Number of files, and their bytes; hard links are one file.
+    pub fn live(&self) -> (u64, u64) {
+        let inodes: BTreeSet<Inode> = self.fs.walk(ROOT).map(|(_, inode)| inode).collect();
+        let sizes = inodes.iter().filter_map(|inode| self.fs.node(*inode)?.size());
+        sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size))
+    }
+
+    fn longest_name(&self) -> usize {
+        let names = self
+            .fs
+            .walk(ROOT)
+            .map(|(path, _)| path.rsplit(|byte| *byte == b'/').next().map_or(0, <[u8]>::len));
+        names.max().unwrap_or(0)
     }
 }
 
@@ -621,7 +321,7 @@ fn prove_with(name: &str, set: &[(&str, &str)], setting: &Setting, threads: u32)
         while ops.next(&mut op) {
             assert_eq!(memory.apply(&op), op.expect, "{:?} {:?}", op.call, op.name);
         }
-        assert!(memory.files.is_empty() && memory.dirs.is_empty(), "left open by the prefill");
+        assert_eq!(memory.fs.open_slots(), 0, "left open by the prefill");
         memory.check(tree.as_ref());
     }
     for (phase, spec) in work.phases().iter().enumerate() {
@@ -629,7 +329,7 @@ fn prove_with(name: &str, set: &[(&str, &str)], setting: &Setting, threads: u32)
         let ranks = spec.threads.of(threads);
         run(&mut memory, work.as_ref(), phase, ranks);
         assert_eq!(memory.counts, work.counts(phase, ranks), "{name} {set:?}: {}", spec.name);
-        assert!(memory.files.is_empty() && memory.dirs.is_empty(), "left open after {}", spec.name);
+        assert_eq!(memory.fs.open_slots(), 0, "left open after {}", spec.name);
         memory.check(work.tree(phase).as_ref());
         longest = longest.max(memory.longest_name());
     }

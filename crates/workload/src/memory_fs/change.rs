@@ -1,0 +1,126 @@
+//! The changes that calls make.
+
+use super::node::{Inode, Node};
+use crate::op::Payload;
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The directory.
+    pub dir: Inode,
+    /// The name in it.
+    pub name: Box<[u8]>,
+}
+
+/// A slot of a thread: of the files or of the directories that it has open.
+pub type Slot = (u32, u16);
+
+/// An open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFile {
+    /// The file, or a directory opened as one.
+    pub inode: Inode,
+    /// File position in bytes.
+    pub position: u64,
+    /// True if it was opened to read.
+    pub read: bool,
+    /// True if it was opened to write.
+    pub write: bool,
+    /// True if every write goes to its end.
+    pub append: bool,
+}
+
+/// One step of the effect of a call.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A new inode under a new name. Its number is that of the next inode.
+    Made {
+        /// Its name.
+        at: Entry,
+        /// The inode.
+        node: Box<Node>,
+    },
+    /// A further name of a file.
+    Linked {
+        /// The name.
+        at: Entry,
+        /// The file.
+        inode: Inode,
+    },
+    /// The end of a name.
+    Removed {
+        /// The name.
+        at: Entry,
+        /// The inode that it named.
+        inode: Inode,
+    },
+    /// Another name in place of one.
+    Renamed {
+        /// The old name.
+        from: Entry,
+        /// The new name; what it named until now loses it.
+        to: Entry,
+        /// The inode.
+        inode: Inode,
+    },
+    /// Bytes written to a file.
+    Written {
+        /// The file.
+        inode: Inode,
+        /// Offset in bytes.
+        at: u64,
+        /// The bytes.
+        payload: Payload,
+    },
+    /// A new size of a file, or its old one set again.
+    Resized {
+        /// The file.
+        inode: Inode,
+        /// Its size in bytes.
+        size: u64,
+    },
+    /// New permission bits.
+    Mode {
+        /// The inode.
+        inode: Inode,
+        /// The bits (0o7777).
+        mode: u32,
+    },
+    /// A modification time that was set.
+    Modified {
+        /// The inode.
+        inode: Inode,
+        /// The time in seconds since 1970; `None` if it is one that is not modelled.
+        mtime: Option<i64>,
+    },
+    /// A file, or the names in a directory, made durable.
+    Synced {
+        /// The inode.
+        inode: Inode,
+    },
+    /// Everything made durable.
+    SyncedAll,
+    /// A file opened, closed (`None`), or at another position.
+    File {
+        /// The slot of the file.
+        slot: Slot,
+        /// Its new state.
+        open: Option<OpenFile>,
+    },
+    /// A directory opened or closed (`None`).
+    Dir {
+        /// The slot of the directory.
+        slot: Slot,
+        /// The directory.
+        open: Option<Inode>,
+    },
+}
+
+/// The outcome of a call that succeeds.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// The changes, in order.
+    pub changes: Vec<Change>,
+    /// The result of the call: bytes read or written, else 0.
+    pub bytes: u64,
+}

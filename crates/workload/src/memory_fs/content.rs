@@ -1,0 +1,193 @@
+//! The content of a file as pieces of payloads.
+
+use std::collections::BTreeMap;
+
+use crate::op::Payload;
+
+/// The bytes of a file: payloads by offset, without overlap. Bytes that no payload covers are a hole and read
+/// as zeros.
+///
+/// It holds no bytes. A payload that continues the one before it is merged with it, so that a file written from
+/// its beginning to its end by one content is one piece, whatever the sizes of its writes.
+#[derive(Clone, Debug, Default)]
+pub struct Content {
+    pieces: BTreeMap<u64, Payload>,
+    size: u64,
+}
+
+impl Content {
+    /// Returns the size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Writes a payload at an offset in bytes, which may be past the end.
+    pub fn write(&mut self, at: u64, payload: Payload) {
+        if payload.length == 0 {
+            return;
+        }
+        let end = at + u64::from(payload.length);
+        let after = self.stored(end);
+        self.remove(at, end);
+        if let Some(after) = after {
+            self.pieces.insert(end, after);
+        }
+        self.insert(at, payload);
+        self.size = self.size.max(end);
+    }
+
+    /// Sets the size in bytes; a longer file ends in a hole.
+    pub fn resize(&mut self, size: u64) {
+        self.remove(size, u64::MAX);
+        self.size = size;
+    }
+
+    /// Returns what is at an offset, as far as it is one payload; zeros in a hole, and `None` at the end of the
+    /// file or past it.
+    pub fn piece(&self, at: u64) -> Option<Payload> {
+        if at >= self.size {
+            return None;
+        }
+        self.stored(at).or_else(|| {
+            let next = self.pieces.range(at..).next().map_or(self.size, |(start, _)| *start);
+            Some(Payload::zeros(at, (next - at).min(u32::MAX.into()) as u32))
+        })
+    }
+
+    /// Returns the number of payloads, which is what the content takes memory for.
+    pub fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Returns the part of a stored payload from `at` on.
+    fn stored(&self, at: u64) -> Option<Payload> {
+        let (start, piece) = self.pieces.range(..=at).next_back()?;
+        let skipped = at - start;
+        (skipped < u64::from(piece.length)).then(|| Payload {
+            id: piece.id,
+            offset: piece.offset + skipped,
+            length: piece.length - skipped as u32,
+        })
+    }
+
+    /// Makes a hole of a range of bytes.
+    fn remove(&mut self, from: u64, to: u64) {
+        if let Some((start, piece)) = self.pieces.range_mut(..from).next_back() {
+            piece.length = piece.length.min((from - start).min(u32::MAX.into()) as u32);
+        }
+        while let Some((start, _)) = self.pieces.range(from..to).next() {
+            let start = *start;
+            self.pieces.remove(&start);
+        }
+    }
+
+    /// Adds a payload to a hole, merged with its neighbours if they are parts of one content.
+    fn insert(&mut self, at: u64, mut payload: Payload) {
+        let end = at + u64::from(payload.length);
+        if let Some(next) = self.pieces.get(&end)
+            && let Some(both) = joined(payload, *next)
+        {
+            self.pieces.remove(&end);
+            payload = both;
+        }
+        if let Some((start, before)) = self.pieces.range_mut(..at).next_back()
+            && start + u64::from(before.length) == at
+            && let Some(both) = joined(*before, payload)
+        {
+            *before = both;
+            return;
+        }
+        self.pieces.insert(at, payload);
+    }
+}
+
+/// Returns two payloads, one after the other, as one.
+fn joined(first: Payload, second: Payload) -> Option<Payload> {
+    let continues = first.id == second.id
+        && first.offset.checked_add(first.length.into()) == Some(second.offset);
+    let length = first.length.checked_add(second.length).filter(|_| continues)?;
+    Some(Payload { length, ..first })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bytes(id: u64, length: u32) -> Payload {
+        Payload { id, offset: 0, length }
+    }
+
+    fn pieces(content: &Content) -> Vec<(u64, u64, u64, u32)> {
+        let all = content.pieces.iter();
+        all.map(|(at, piece)| (*at, piece.id, piece.offset, piece.length)).collect()
+    }
+
+    #[test]
+    fn overwritten_content_has_the_newest_bytes() {
+        let mut content = Content::default();
+        content.write(0, bytes(1, 1000));
+        content.write(400, bytes(2, 100));
+        content.write(900, bytes(3, 300));
+        let right = [(0, 1, 0, 400), (400, 2, 0, 100), (500, 1, 500, 400), (900, 3, 0, 300)];
+        assert_eq!((pieces(&content), content.size()), (right.to_vec(), 1200));
+        content.write(100, bytes(4, 1000));
+        assert_eq!(content.pieces(), 3);
+        content.resize(1050);
+        assert_eq!(pieces(&content), [(0, 1, 0, 100), (100, 4, 0, 950)]);
+        assert_eq!(content.size(), 1050);
+    }
+
+    #[test]
+    fn consecutive_writes_of_one_content_are_one_piece() {
+        let mut content = Content::default();
+        let parts = [3, 0, 2, 1, 4]
+            .map(|block| (block * 512, Payload { id: 7, offset: block * 512, length: 512 }));
+        parts.into_iter().for_each(|(at, part)| content.write(at, part));
+        assert_eq!(pieces(&content), [(0, 7, 0, 5 * 512)]);
+        // The same content again, but not from the byte where it ended.
+        content.write(5 * 512, bytes(7, 512));
+        assert_eq!(content.pieces(), 2);
+    }
+
+    #[test]
+    fn a_hole_reads_as_zeros_and_a_file_shortened_and_grown_again_has_one() {
+        let mut content = Content::default();
+        content.write(1000, bytes(1, 10));
+        assert_eq!(content.piece(0), Some(Payload::zeros(0, 1000)));
+        assert_eq!(content.piece(1004), Some(Payload { id: 1, offset: 4, length: 6 }));
+        content.resize(1005);
+        content.resize(1 << 40);
+        assert_eq!(content.piece(1003).map(|piece| piece.length), Some(2));
+        assert_eq!(content.piece(1005), Some(Payload::zeros(1005, u32::MAX)));
+        assert_eq!(content.piece(1 << 40), None);
+    }
+
+    proptest! {
+        #[test]
+        fn it_equals_an_array_of_bytes(
+            steps in prop::collection::vec((0..40u64, 0..20u32, 0..3u64, 0..5u64, any::<bool>()), 0..40),
+        ) {
+            let (mut content, mut right) = (Content::default(), Vec::new());
+            for (at, length, id, offset, resize) in steps {
+                if resize {
+                    content.resize(at);
+                    right.resize(at as usize, None);
+                } else if length > 0 {
+                    content.write(at, Payload { id, offset, length });
+                    right.resize(right.len().max(at as usize + length as usize), None);
+                    for byte in 0..u64::from(length) {
+                        right[(at + byte) as usize] = Some((id, offset + byte));
+                    }
+                }
+            }
+            prop_assert_eq!(content.size(), right.len() as u64);
+            for (at, byte) in right.iter().enumerate() {
+                let piece = content.piece(at as u64).unwrap();
+                let mine = (piece.id != Payload::ZEROS).then_some((piece.id, piece.offset));
+                prop_assert_eq!(mine, *byte, "byte {}", at);
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! A file system in memory: applies ops with the results of POSIX, and is the tree that they leave.
+//!
+//! It is the reference for the workloads' tests, the state from which `crash` computes what must survive a power
+//! cut, and the expected tree of ops that have no closed form. It models what Linux does for a privileged caller
+//! with an umask of 0: names, directories, hard and symbolic links, open slots and file positions, sizes,
+//! contents, permission bits, and modification times that were set. It does not model permissions, owners, access
+//! times, extended attributes, free space, or limits of one file system, but names have at most 255 bytes. Its root
+//! has no parent directory, as after chroot(2).
+//!
+//! A call is planned, which changes nothing, and its changes are then committed ([`MemoryFs::plan`],
+//! [`MemoryFs::commit`]); [`MemoryFs::apply`] does both. What follows the changes (a history of names, a log of
+//! what is durable) matches on the kinds of [`Change`], not on calls.
+//!
+//! **Memory**: at most 400 bytes for each name of a file, of which about 150 are the inode, and the bytes of its
+//! name twice; then, for a file that is not empty, 400 bytes for its first eleven payloads and at most 70 for each
+//! further one. Directories cost as much as files. It does not depend on sizes.
+
+mod change;
+mod content;
+mod errno;
+mod node;
+mod path;
+mod plan;
+mod tree;
+mod whole_tree;
+
+use std::collections::HashMap;
+
+pub use change::{Change, Entry, OpenFile, Outcome, Slot};
+pub use content::Content;
+pub use errno::Errno;
+pub use node::{Archive, Directory, Inode, Node, NodeKind};
+
+use crate::op::{DirSlot, FileSlot, Op};
+
+/// The root directory.
+pub const ROOT: Inode = 0;
+
+/// A file system in memory.
+#[derive(Clone, Debug)]
+pub struct MemoryFs {
+    nodes: HashMap<Inode, Node>,
+    /// Number of the next inode.
+    next: Inode,
+    files: HashMap<Slot, OpenFile>,
+    dirs: HashMap<Slot, Inode>,
+    totals: Totals,
+}
+
+/// What exists at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Number of names, without the root.
+    pub names: u64,
+    /// Number of those that are directories.
+    pub directories: u64,
+    /// Bytes of all files, open ones without a name too.
+    pub bytes: u64,
+}
+
+impl Default for MemoryFs {
+    fn default() -> MemoryFs {
+        MemoryFs::new()
+    }
+}
+
+impl MemoryFs {
+    /// Creates a file system with an empty root directory.
+    pub fn new() -> MemoryFs {
+        let root = Node { links: 1, ..Node::directory(0o755) };
+        MemoryFs {
+            nodes: HashMap::from([(ROOT, root)]),
+            next: ROOT + 1,
+            files: HashMap::new(),
+            dirs: HashMap::new(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Applies an op and returns the result of its call: bytes read or written, else 0.
+    ///
+    /// # Errors
+    /// The error that Linux returns; nothing has changed then.
+    pub fn apply(&mut self, op: &Op) -> Result<u64, Errno> {
+        let outcome = self.plan(op)?;
+        for change in outcome.changes {
+            self.commit(change);
+        }
+        Ok(outcome.bytes)
+    }
+
+    /// Makes a change, which must be of a plan for this state. Returns the inode that it ended: one that has no name
+    /// and is not open.
+    pub fn commit(&mut self, change: Change) -> Option<(Inode, Node)> {
+        match change {
+            Change::Made { at, node } => self.make(at, *node),
+            Change::Linked { at, inode } => self.bind(at, inode),
+            Change::Removed { at, inode } => {
+                self.unbind(&at);
+                return self.end(inode);
+            }
+            Change::Renamed { from, to, inode } => {
+                self.unbind(&from);
+                let replaced = self.unbind(&to);
+                self.bind(to, inode);
+                return replaced.and_then(|replaced| self.end(replaced));
+            }
+            Change::Written { inode, at, payload } => {
+                self.change_content(inode, |content| content.write(at, payload));
+            }
+            Change::Resized { inode, size } => self.resize(inode, size),
+            Change::Mode { inode, mode } => {
+                self.nodes.entry(inode).and_modify(|node| node.mode = mode);
+            }
+            Change::Modified { inode, mtime } => {
+                self.nodes.entry(inode).and_modify(|node| node.mtime = mtime);
+            }
+            Change::Synced { .. } | Change::SyncedAll => {}
+            Change::File { slot, open } => {
+                let before = match open {
+                    Some(file) => self.files.insert(slot, file),
+                    None => self.files.remove(&slot),
+                };
+                return self.reopen(before.map(|file| file.inode), open.map(|file| file.inode));
+            }
+            Change::Dir { slot, open } => {
+                let before = match open {
+                    Some(directory) => self.dirs.insert(slot, directory),
+                    None => self.dirs.remove(&slot),
+                };
+                return self.reopen(before, open);
+            }
+        }
+        None
+    }
+
+    /// Returns an inode that has a name or is open.
+    pub fn node(&self, inode: Inode) -> Option<&Node> {
+        self.nodes.get(&inode)
+    }
+
+    /// Returns the number that the next inode will have.
+    pub fn next_inode(&self) -> Inode {
+        self.next
+    }
+
+    /// Returns what exists now.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Returns the number of slots that are open, of all threads.
+    pub fn open_slots(&self) -> usize {
+        self.files.len() + self.dirs.len()
+    }
+
+    /// Returns the open file of a slot.
+    pub fn open_file(&self, thread: u32, slot: FileSlot) -> Option<OpenFile> {
+        self.files.get(&(thread, slot.0)).copied()
+    }
+
+    /// Returns the open directory of a slot.
+    pub fn open_dir(&self, thread: u32, slot: DirSlot) -> Option<Inode> {
+        match slot {
+            DirSlot::ROOT => Some(ROOT),
+            slot => self.dirs.get(&(thread, slot.0)).copied(),
+        }
+    }
+
+    fn make(&mut self, at: Entry, mut node: Node) {
+        let inode = self.next;
+        self.next += 1;
+        if let NodeKind::Directory(directory) = &mut node.kind {
+            directory.parent = at.dir;
+        }
+        self.totals.bytes += node.size().unwrap_or(0);
+        self.nodes.insert(inode, node);
+        self.bind(at, inode);
+    }
+
+    /// Adds a name.
+    fn bind(&mut self, at: Entry, inode: Inode) {
+        let Some(node) = self.nodes.get_mut(&inode) else { return };
+        node.links += 1;
+        if let NodeKind::Directory(directory) = &mut node.kind {
+            (directory.parent, directory.name) = (at.dir, at.name.clone());
+            self.totals.directories += 1;
+        }
+        self.totals.names += 1;
+        if let Some(entries) = self.entries_mut(at.dir) {
+            entries.insert(at.name, inode);
+        }
+    }
+
+    /// Removes a name and returns the inode that it named.
+    fn unbind(&mut self, at: &Entry) -> Option<Inode> {
+        let inode = self.entries_mut(at.dir)?.remove(&at.name)?;
+        let node = self.nodes.get_mut(&inode)?;
+        node.links -= 1;
+        self.totals.names -= 1;
+        self.totals.directories -= u64::from(node.is_directory());
+        Some(inode)
+    }
+
+    /// Returns the names of a directory that changes.
+    fn entries_mut(&mut self, dir: Inode) -> Option<&mut node::Entries> {
+        let node = self.nodes.get_mut(&dir)?;
+        node.mtime = None;
+        match &mut node.kind {
+            NodeKind::Directory(directory) => Some(&mut directory.entries),
+            NodeKind::File(_) | NodeKind::Archive(_) | NodeKind::Symlink(_) => None,
+        }
+    }
+
+    /// Counts an open slot for one inode instead of another.
+    fn reopen(&mut self, before: Option<Inode>, after: Option<Inode>) -> Option<(Inode, Node)> {
+        if let Some(node) = after.and_then(|inode| self.nodes.get_mut(&inode)) {
+            node.open += 1;
+        }
+        let before = before?;
+        self.nodes.entry(before).and_modify(|node| node.open -= 1);
+        self.end(before)
+    }
+
+    /// Removes an inode that nothing refers to any more.
+    fn end(&mut self, inode: Inode) -> Option<(Inode, Node)> {
+        let node = self.nodes.get(&inode)?;
+        if node.links > 0 || node.open > 0 {
+            return None;
+        }
+        let node = self.nodes.remove(&inode)?;
+        self.totals.bytes -= node.size().unwrap_or(0);
+        Some((inode, node))
+    }
+
+    fn resize(&mut self, inode: Inode, size: u64) {
+        let Some(node) = self.nodes.get_mut(&inode) else { return };
+        if let NodeKind::Archive(archive) = &node.kind {
+            // The only change of an archive is its end.
+            self.totals.bytes -= archive.size;
+            node.kind = NodeKind::File(Content::default());
+        }
+        self.change_content(inode, |content| content.resize(size));
+    }
+
+    fn change_content(&mut self, inode: Inode, change: impl FnOnce(&mut Content)) {
+        let Some(node) = self.nodes.get_mut(&inode) else { return };
+        let NodeKind::File(content) = &mut node.kind else { return };
+        let before = content.size();
+        change(content);
+        node.mtime = None;
+        self.totals.bytes = self.totals.bytes + content.size() - before;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! Paths to inodes, as the kernel resolves them.
+
+use super::change::Entry;
+use super::node::Inode;
+use super::{Errno, MemoryFs, ROOT};
+
+/// Most symbolic links on the way of one path.
+const MOST_LINKS: u32 = 40;
+
+/// Longest name in bytes.
+const LONGEST_NAME: usize = 255;
+
+/// The end of a path: the directory that it lies in, and its last part.
+pub(super) struct End {
+    /// The directory.
+    pub(super) dir: Inode,
+    /// The last part.
+    pub(super) last: Last,
+    /// True if a slash follows, so that it must be a directory.
+    pub(super) slash: bool,
+}
+
+/// The last part of a path.
+pub(super) enum Last {
+    /// A name.
+    Name(Box<[u8]>),
+    /// `.`, or nothing but slashes.
+    Dot,
+    /// `..`
+    DotDot,
+}
+
+/// Whether a symbolic link at the end of a path is followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Follow {
+    Yes,
+    No,
+}
+
+/// The symbolic links followed so far.
+#[derive(Default)]
+pub(super) struct Links(u32);
+
+impl Links {
+    pub(super) fn follow(&mut self) -> Result<(), Errno> {
+        self.0 += 1;
+        if self.0 > MOST_LINKS { Err(Errno::Loop) } else { Ok(()) }
+    }
+}
+
+impl MemoryFs {
+    /// Returns the end of a path from a directory.
+    pub(super) fn end_of(
+        &self,
+        start: Inode,
+        path: &[u8],
+        links: &mut Links,
+    ) -> Result<End, Errno> {
+        if path.is_empty() {
+            return Err(Errno::Missing);
+        }
+        let mut dir = if path[0] == b'/' { ROOT } else { start };
+        let mut parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
+        let Some(mut part) = parts.next() else {
+            return Ok(End { dir, last: Last::Dot, slash: false });
+        };
+        for next in parts {
+            dir = self.step(dir, part, links)?;
+            part = next;
+        }
+        let last = match part {
+            b"." => Last::Dot,
+            b".." => Last::DotDot,
+            name => Last::Name(name.into()),
+        };
+        Ok(End { dir, last, slash: path.ends_with(b"/") })
+    }
+
+    /// Returns the directory that one part of a path leads to.
+    fn step(&self, dir: Inode, part: &[u8], links: &mut Links) -> Result<Inode, Errno> {
+        let next = match part {
+            b"." => dir,
+            b".." => self.parent(dir)?,
+            name => self.child(dir, name)?.ok_or(Errno::Missing)?,
+        };
+        let node = self.node(next).ok_or(Errno::Missing)?;
+        let next = match node.target() {
+            Some(target) => {
+                links.follow()?;
+                self.resolve_with(dir, target, Follow::Yes, links)?
+            }
+            None => next,
+        };
+        self.check_directory(next)?;
+        Ok(next)
+    }
+
+    pub(super) fn parent(&self, dir: Inode) -> Result<Inode, Errno> {
+        let directory = self.node(dir).and_then(|node| node.as_directory());
+        directory.map(|directory| directory.parent).ok_or(Errno::Missing)
+    }
+
+    /// Returns the inode of a name in a directory, if there is one.
+    pub(super) fn child(&self, dir: Inode, name: &[u8]) -> Result<Option<Inode>, Errno> {
+        if name.len() > LONGEST_NAME {
+            return Err(Errno::NameTooLong);
+        }
+        let directory = self.node(dir).and_then(|node| node.as_directory());
+        Ok(directory.ok_or(Errno::NotDirectory)?.entries.get(name).copied())
+    }
+
+    /// Returns the inode at the end of a path.
+    pub(super) fn resolve(
+        &self,
+        start: Inode,
+        path: &[u8],
+        follow: Follow,
+    ) -> Result<Inode, Errno> {
+        self.resolve_with(start, path, follow, &mut Links::default())
+    }
+
+    fn resolve_with(
+        &self,
+        start: Inode,
+        path: &[u8],
+        follow: Follow,
+        links: &mut Links,
+    ) -> Result<Inode, Errno> {
+        let End { dir, last, slash } = self.end_of(start, path, links)?;
+        let inode = match last {
+            Last::Dot => dir,
+            Last::DotDot => self.parent(dir)?,
+            Last::Name(name) => self.child(dir, &name)?.ok_or(Errno::Missing)?,
+        };
+        let target = self.node(inode).and_then(|node| node.target());
+        let inode = match target {
+            Some(target) if follow == Follow::Yes || slash => {
+                links.follow()?;
+                self.resolve_with(dir, target, Follow::Yes, links)?
+            }
+            _ => inode,
+        };
+        if slash {
+            self.check_directory(inode)?;
+        }
+        Ok(inode)
+    }
+
+    pub(super) fn check_directory(&self, inode: Inode) -> Result<(), Errno> {
+        let is_directory = self.node(inode).is_some_and(|node| node.is_directory());
+        if is_directory { Ok(()) } else { Err(Errno::NotDirectory) }
+    }
+
+    /// Returns a name that can be made: it does not exist, and its directory does. Only a new directory may have a
+    /// slash after its name.
+    pub(super) fn vacant(
+        &self,
+        start: Inode,
+        path: &[u8],
+        is_directory: bool,
+    ) -> Result<Entry, Errno> {
+        let End { dir, last, slash } = self.end_of(start, path, &mut Links::default())?;
+        let Last::Name(name) = last else { return Err(Errno::Exists) };
+        match self.child(dir, &name)? {
+            Some(_) => Err(Errno::Exists),
+            None if slash && !is_directory => Err(Errno::Missing),
+            None => self.check_alive(dir).map(|()| Entry { dir, name }),
+        }
+    }
+
+    /// Fails for a directory that was removed while it was open: no name can be made in it.
+    pub(super) fn check_alive(&self, dir: Inode) -> Result<(), Errno> {
+        match self.node(dir) {
+            Some(node) if node.links > 0 => Ok(()),
+            _ => Err(Errno::Missing),
+        }
+    }
+
+    /// Returns whether a directory is another one or lies below it.
+    pub(super) fn lies_in(&self, mut inode: Inode, dir: Inode) -> bool {
+        loop {
+            if inode == dir {
+                return true;
+            }
+            match self.parent(inode) {
+                Ok(parent) if parent != inode => inode = parent,
+                _ => return false,
+            }
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! The effect of each call, by the rules of Linux.
+
+use super::change::{Change, Entry, OpenFile, Outcome, Slot};
+use super::node::{Inode, Node, NodeKind};
+use super::path::{End, Follow, Last, Links};
+use super::{Errno, MemoryFs, ROOT};
+use crate::call::{Call, Compound};
+use crate::contents::LONGEST_SLICE;
+use crate::op::{DirSlot, FileSlot, Op, OpenFlags, Payload};
+
+/// Largest size of a file in bytes.
+const LARGEST: u64 = i64::MAX as u64;
+
+/// A call that needs no more than its changes: it returns 0.
+impl From<Vec<Change>> for Outcome {
+    fn from(changes: Vec<Change>) -> Outcome {
+        Outcome { changes, bytes: 0 }
+    }
+}
+
+pub(super) type Changes = Result<Vec<Change>, Errno>;
+
+/// A path and the directory that it begins at, or the error of that.
+pub(super) type At<'a> = (Result<Inode, Errno>, &'a [u8]);
+
+impl MemoryFs {
+    /// Returns what an op does in this state, and changes nothing.
+    ///
+    /// A call that the engine expands into many fails as a whole here, and its result is 0; a real one may have
+    /// done a part.
+    ///
+    /// # Errors
+    /// The error that Linux returns.
+    pub fn plan(&self, op: &Op) -> Result<Outcome, Errno> {
+        let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
+        let start = |slot, path: &[u8]| self.start(op.thread, slot, path);
+        let dir = |slot| start(slot, name);
+        let file = |slot: FileSlot| self.open_file(op.thread, slot).ok_or(Errno::BadSlot);
+        let key = |slot: FileSlot| (op.thread, slot.0);
+        let changes = match op.call {
+            Call::Mkdir { dir: at, mode } => {
+                self.made(self.vacant(dir(at)?, name, true)?, Node::directory(mode))
+            }
+            Call::Symlink { dir: at } => self.symlink((dir(at), name), other)?,
+            Call::OpenDir { dir: at, slot } => {
+                self.open_directory(dir(at)?, name, (op.thread, slot.0))?
+            }
+            Call::CloseDir { slot } => {
+                self.open_dir(op.thread, slot)
+                    .filter(|_| slot != DirSlot::ROOT)
+                    .ok_or(Errno::BadSlot)?;
+                vec![Change::Dir { slot: (op.thread, slot.0), open: None }]
+            }
+            Call::Create { dir: at, file: slot, flags, mode } => {
+                let flags = OpenFlags { create: true, ..flags };
+                self.open(dir(at)?, name, key(slot), flags, mode)?
+            }
+            Call::Open { dir: at, file: slot, flags } => {
+                self.open(dir(at)?, name, key(slot), flags, 0)?
+            }
+            Call::Close { file: slot } => {
+                file(slot)?;
+                vec![Change::File { slot: key(slot), open: None }]
+            }
+            Call::Write { file: slot, payload } | Call::Append { file: slot, payload } => {
+                return self.write(file(slot)?, None, payload, key(slot));
+            }
+            Call::WriteAt { file: slot, offset, payload } => {
+                return self.write(file(slot)?, Some(offset), payload, key(slot));
+            }
+            Call::Read { file: slot, length } => {
+                return self.read(file(slot)?, None, length, key(slot));
+            }
+            Call::ReadAt { file: slot, offset, length } => {
+                return self.read(file(slot)?, Some(offset), length, key(slot));
+            }
+            Call::Truncate { file: slot, length } => self.truncate(file(slot)?, length)?,
+            Call::Fallocate { file: slot, length } => self.reserve(file(slot)?, length)?,
+            Call::Stat { dir: at } | Call::Chown { dir: at } => {
+                self.resolve(dir(at)?, name, Follow::No).map(|_| Vec::new())?
+            }
+            Call::StatFile { file: slot }
+            | Call::ChownFile { file: slot }
+            | Call::Setxattr { file: slot, .. } => file(slot).map(|_| Vec::new())?,
+            Call::Chmod { dir: at, mode } => {
+                mode_set(self.resolve(dir(at)?, name, Follow::Yes)?, mode)
+            }
+            Call::ChmodFile { file: slot, mode } => mode_set(file(slot)?.inode, mode),
+            Call::Utimes { dir: at, mtime } => {
+                time_set(self.resolve(dir(at)?, name, Follow::No)?, mtime)
+            }
+            Call::UtimesFile { file: slot, mtime } => time_set(file(slot)?.inode, mtime),
+            Call::Rename { dir: from, to } => {
+                self.rename((dir(from), name), (start(to, other), other))?
+            }
+            Call::Link { dir: from, to } => {
+                self.link((dir(from), name), (start(to, other), other))?
+            }
+            Call::Unlink { dir: at } => self.unlink(dir(at)?, name)?,
+            Call::Rmdir { dir: at } => self.rmdir(dir(at)?, name)?,
+            Call::Fsync { file: slot } => vec![Change::Synced { inode: file(slot)?.inode }],
+            Call::FsyncDir { dir: at } => {
+                let inode = self.open_dir(op.thread, at).ok_or(Errno::BadSlot)?;
+                vec![Change::Synced { inode }]
+            }
+            Call::Sync => vec![Change::SyncedAll],
+            Call::Compound(compound) => self.plan_compound(compound, op)?,
+        };
+        Ok(changes.into())
+    }
+
+    /// Returns what a call does that the engine expands into many.
+    fn plan_compound(&self, compound: Compound, op: &Op) -> Changes {
+        let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
+        let from = |slot| (self.start(op.thread, slot, name), name);
+        let to = |slot| (self.start(op.thread, slot, other), other);
+        match compound {
+            Compound::Scan { dir } => self.directory_at(from(dir)).map(|_| Vec::new()),
+            Compound::StatEach { dir, read } => {
+                self.stat_each(from(dir), read.is_some()).map(|()| Vec::new())
+            }
+            Compound::RemoveTree { dir, synced, .. } => self.remove_tree(from(dir), synced),
+            Compound::CopyTree { dir, to: at } => self.copy_tree(from(dir), to(at)),
+            Compound::PackTree { dir, to: at, .. } => self.pack_tree(from(dir), to(at)),
+            Compound::UnpackTree { dir, to: at, .. } => self.unpack_tree(from(dir), to(at)),
+        }
+    }
+
+    /// Returns the directory that a path begins at.
+    fn start(&self, thread: u32, slot: DirSlot, path: &[u8]) -> Result<Inode, Errno> {
+        match path.first() {
+            None => Err(Errno::Missing),
+            Some(b'/') => Ok(ROOT),
+            Some(_) => self.open_dir(thread, slot).ok_or(Errno::BadSlot),
+        }
+    }
+
+    pub(super) fn made(&self, at: Entry, node: Node) -> Vec<Change> {
+        vec![Change::Made { at, node: Box::new(node) }]
+    }
+
+    fn symlink(&self, at: At<'_>, target: &[u8]) -> Changes {
+        if target.is_empty() {
+            return Err(Errno::Missing);
+        }
+        let at = self.vacant(at.0?, at.1, false)?;
+        Ok(self.made(at, Node::new(NodeKind::Symlink(target.to_vec()), 0o777)))
+    }
+
+    fn open_directory(&self, dir: Inode, name: &[u8], slot: Slot) -> Changes {
+        let inode = self.resolve(dir, name, Follow::Yes)?;
+        self.check_directory(inode)?;
+        if slot.1 == DirSlot::ROOT.0 {
+            return Err(Errno::BadSlot);
+        }
+        Ok(vec![Change::Dir { slot, open: Some(inode) }])
+    }
+
+    /// openat(2). A slot that is open is closed, as by dup2(2).
+    fn open(&self, dir: Inode, name: &[u8], slot: Slot, flags: OpenFlags, mode: u32) -> Changes {
+        if flags.create && flags.directory {
+            return Err(Errno::Invalid);
+        }
+        let mut changes = Vec::new();
+        let inode = match self.to_open(dir, name, flags)? {
+            ToOpen::New(at) => {
+                changes = self.made(at, Node::file(mode));
+                self.next_inode()
+            }
+            ToOpen::There(inode) => {
+                let node = self.node(inode).ok_or(Errno::Missing)?;
+                let writes = flags.write || flags.truncate;
+                if node.is_directory() && (writes || flags.create) {
+                    return Err(Errno::IsDirectory);
+                }
+                if flags.directory && !node.is_directory() {
+                    return Err(Errno::NotDirectory);
+                }
+                if flags.truncate {
+                    changes.push(Change::Resized { inode, size: 0 });
+                }
+                inode
+            }
+        };
+        let (read, write) = (flags.read || !flags.write, flags.write);
+        let open = OpenFile { inode, position: 0, read, write, append: flags.append };
+        changes.push(Change::File { slot, open: Some(open) });
+        Ok(changes)
+    }
+
+    /// Returns the inode that openat(2) opens, or the name that it creates.
+    fn to_open(&self, dir: Inode, name: &[u8], flags: OpenFlags) -> Result<ToOpen, Errno> {
+        let (mut start, mut path) = (dir, name);
+        let (mut links, mut must_be_directory) = (Links::default(), false);
+        loop {
+            let End { dir, last, slash } = self.end_of(start, path, &mut links)?;
+            must_be_directory |= slash;
+            let inode = match last {
+                Last::Dot => Some(dir),
+                Last::DotDot => Some(self.parent(dir)?),
+                Last::Name(_) if flags.create && slash => return Err(Errno::IsDirectory),
+                Last::Name(name) => match self.child(dir, &name)? {
+                    None if flags.create => {
+                        self.check_alive(dir)?;
+                        return Ok(ToOpen::New(Entry { dir, name }));
+                    }
+                    child => child,
+                },
+            };
+            let inode = inode.ok_or(Errno::Missing)?;
+            if flags.create && flags.exclusive {
+                return Err(Errno::Exists);
+            }
+            match self.node(inode).and_then(|node| node.target()) {
+                Some(_) if flags.nofollow && !must_be_directory => {
+                    return Err(if flags.directory { Errno::NotDirectory } else { Errno::Loop });
+                }
+                Some(target) => {
+                    links.follow()?;
+                    (start, path) = (dir, target);
+                }
+                None if must_be_directory => {
+                    return self.check_directory(inode).map(|()| ToOpen::There(inode));
+                }
+                None => return Ok(ToOpen::There(inode)),
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        file: OpenFile,
+        at: Option<u64>,
+        payload: Payload,
+        slot: Slot,
+    ) -> Result<Outcome, Errno> {
+        if !file.write {
+            return Err(Errno::BadSlot);
+        }
+        let node = self.node(file.inode).ok_or(Errno::BadSlot)?;
+        let size = node.size().unwrap_or(0);
+        // Linux appends with pwrite(2) too, whatever the offset.
+        let offset = if file.append { size } else { at.unwrap_or(file.position) };
+        let bytes = u64::from(payload.length);
+        let end = offset.checked_add(bytes).filter(|end| *end <= LARGEST).ok_or(Errno::TooLarge)?;
+        if bytes == 0 {
+            return Ok(Outcome::default());
+        }
+        node.content().ok_or(Errno::NotSupported)?;
+        let mut changes = vec![Change::Written { inode: file.inode, at: offset, payload }];
+        if at.is_none() {
+            changes.push(Change::File { slot, open: Some(OpenFile { position: end, ..file }) });
+        }
+        Ok(Outcome { changes, bytes })
+    }
+
+    fn read(
+        &self,
+        file: OpenFile,
+        at: Option<u64>,
+        length: u32,
+        slot: Slot,
+    ) -> Result<Outcome, Errno> {
+        if !file.read {
+            return Err(Errno::BadSlot);
+        }
+        let size = self.node(file.inode).and_then(Node::size).ok_or(Errno::IsDirectory)?;
+        let offset = at.unwrap_or(file.position);
+        // The engine reads no more at once.
+        let most = u64::from(length).min(LONGEST_SLICE as u64);
+        let bytes = size.saturating_sub(offset).min(most);
+        let mut changes = Vec::new();
+        if at.is_none() && bytes > 0 {
+            let position = offset + bytes;
+            changes.push(Change::File { slot, open: Some(OpenFile { position, ..file }) });
+        }
+        Ok(Outcome { changes, bytes })
+    }
+
+    fn truncate(&self, file: OpenFile, size: u64) -> Changes {
+        if size > LARGEST || !file.write {
+            return Err(Errno::Invalid);
+        }
+        let node = self.node(file.inode).ok_or(Errno::BadSlot)?;
+        match node.kind {
+            NodeKind::Archive(_) if size > 0 => Err(Errno::NotSupported),
+            _ => Ok(vec![Change::Resized { inode: file.inode, size }]),
+        }
+    }
+
+    /// fallocate(2) from the beginning of a file.
+    fn reserve(&self, file: OpenFile, length: u64) -> Changes {
+        if length == 0 || length > LARGEST {
+            return Err(Errno::Invalid);
+        }
+        if !file.write {
+            return Err(Errno::BadSlot);
+        }
+        let content = self.node(file.inode).and_then(Node::content).ok_or(Errno::NotSupported)?;
+        let size = content.size().max(length);
+        Ok(vec![Change::Resized { inode: file.inode, size }])
+    }
+
+    fn rename(&self, from: At<'_>, to: At<'_>) -> Changes {
+        let old = self.end_of(from.0?, from.1, &mut Links::default())?;
+        let new = self.end_of(to.0?, to.1, &mut Links::default())?;
+        let (Last::Name(name), Last::Name(other)) = (old.last, new.last) else {
+            return Err(Errno::Busy);
+        };
+        let inode = self.child(old.dir, &name)?.ok_or(Errno::Missing)?;
+        let replaced = self.child(new.dir, &other)?;
+        let is_directory = self.node(inode).is_some_and(|node| node.is_directory());
+        if !is_directory && (old.slash || new.slash) {
+            return Err(Errno::NotDirectory);
+        }
+        if is_directory && self.lies_in(new.dir, inode) {
+            return Err(Errno::Invalid);
+        }
+        if replaced.is_some_and(|replaced| self.lies_in(old.dir, replaced)) {
+            return Err(Errno::NotEmpty);
+        }
+        if replaced == Some(inode) {
+            return Ok(Vec::new());
+        }
+        self.check_alive(new.dir)?;
+        if let Some(replaced) = replaced.and_then(|replaced| self.node(replaced)) {
+            match (is_directory, replaced.as_directory()) {
+                (true, None) => return Err(Errno::NotDirectory),
+                (false, Some(_)) => return Err(Errno::IsDirectory),
+                (true, Some(directory)) if !directory.entries.is_empty() => {
+                    return Err(Errno::NotEmpty);
+                }
+                (true, Some(_)) | (false, None) => {}
+            }
+        }
+        let from = Entry { dir: old.dir, name };
+        let to = Entry { dir: new.dir, name: other };
+        Ok(vec![Change::Renamed { from, to, inode }])
+    }
+
+    fn link(&self, from: At<'_>, to: At<'_>) -> Changes {
+        let inode = self.resolve(from.0?, from.1, Follow::No)?;
+        let at = self.vacant(to.0?, to.1, false)?;
+        if self.node(inode).is_some_and(|node| node.is_directory()) {
+            return Err(Errno::NotPermitted);
+        }
+        Ok(vec![Change::Linked { at, inode }])
+    }
+
+    fn unlink(&self, dir: Inode, name: &[u8]) -> Changes {
+        let End { dir, last, slash } = self.end_of(dir, name, &mut Links::default())?;
+        let Last::Name(name) = last else { return Err(Errno::IsDirectory) };
+        let inode = self.child(dir, &name)?.ok_or(Errno::Missing)?;
+        if self.node(inode).is_some_and(|node| node.is_directory()) {
+            return Err(Errno::IsDirectory);
+        }
+        if slash {
+            return Err(Errno::NotDirectory);
+        }
+        Ok(vec![Change::Removed { at: Entry { dir, name }, inode }])
+    }
+
+    pub(super) fn rmdir(&self, dir: Inode, name: &[u8]) -> Changes {
+        let (at, inode) = self.named_directory(dir, name)?;
+        let node = self.node(inode).and_then(|node| node.as_directory());
+        match node.ok_or(Errno::NotDirectory)?.entries.is_empty() {
+            true => Ok(vec![Change::Removed { at, inode }]),
+            false => Err(Errno::NotEmpty),
+        }
+    }
+
+    /// Returns a directory that can be removed, by its name.
+    pub(super) fn named_directory(&self, dir: Inode, name: &[u8]) -> Result<(Entry, Inode), Errno> {
+        let End { dir, last, .. } = self.end_of(dir, name, &mut Links::default())?;
+        let name = match last {
+            Last::Name(name) => name,
+            Last::Dot => return Err(Errno::Invalid),
+            Last::DotDot => return Err(Errno::NotEmpty),
+        };
+        let inode = self.child(dir, &name)?.ok_or(Errno::Missing)?;
+        self.check_directory(inode)?;
+        Ok((Entry { dir, name }, inode))
+    }
+}
+
+/// What openat(2) opens.
+enum ToOpen {
+    /// An inode.
+    There(Inode),
+    /// A new file of this name.
+    New(Entry),
+}
+
+fn mode_set(inode: Inode, mode: u32) -> Vec<Change> {
+    vec![Change::Mode { inode, mode: mode & 0o7777 }]
+}
+
+fn time_set(inode: Inode, mtime: i64) -> Vec<Change> {
+    vec![Change::Modified { inode, mtime: Some(mtime) }]
+}

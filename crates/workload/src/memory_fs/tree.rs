@@ -1,0 +1,90 @@
+//! The file system as the tree that a workload is expected to leave.
+
+use super::node::{Inode, Node, NodeKind};
+use super::path::Follow;
+use super::{MemoryFs, ROOT};
+use crate::op::Payload;
+use crate::workload::{Expected, ExpectedKind, Links, Tree};
+
+impl MemoryFs {
+    /// Returns the inode at a path from the root, not following a link at its end; "" is the root.
+    pub fn find(&self, path: &[u8]) -> Option<Inode> {
+        if path.is_empty() {
+            return Some(ROOT);
+        }
+        self.resolve(ROOT, path, Follow::No).ok()
+    }
+
+    /// Returns the path of a directory from the root ("" for the root itself), or `None` if it was removed.
+    pub fn path(&self, dir: Inode) -> Option<Vec<u8>> {
+        let mut names = Vec::new();
+        let mut inode = dir;
+        while inode != ROOT {
+            let node = self.node(inode).filter(|node| node.links > 0)?;
+            let directory = node.as_directory()?;
+            names.push(&directory.name[..]);
+            inode = directory.parent;
+        }
+        names.reverse();
+        Some(names.join(&b'/'))
+    }
+
+    /// Returns all names below a directory with the inode of each: paths from it, every directory before what is
+    /// in it, and the names in one directory in their order.
+    pub fn walk(&self, dir: Inode) -> impl Iterator<Item = (Vec<u8>, Inode)> {
+        let mut waiting = self.names_of(dir, b"");
+        std::iter::from_fn(move || {
+            let (path, inode) = waiting.pop()?;
+            waiting.extend(self.names_of(inode, &path));
+            Some((path, inode))
+        })
+    }
+
+    /// Returns the names in a directory, below the path of the directory, in reverse order.
+    fn names_of(&self, dir: Inode, path: &[u8]) -> Vec<(Vec<u8>, Inode)> {
+        let directory = self.node(dir).and_then(Node::as_directory);
+        let entries = directory.into_iter().flat_map(|directory| directory.entries.iter().rev());
+        let below = |name: &[u8]| match path {
+            b"" => name.to_vec(),
+            path => [path, b"/", name].concat(),
+        };
+        entries.map(|(name, inode)| (below(name), *inode)).collect()
+    }
+}
+
+impl Tree for MemoryFs {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let inode = self.find(path).filter(|inode| *inode != ROOT)?;
+        let node = self.node(inode)?;
+        let kind = match &node.kind {
+            NodeKind::Directory(_) => ExpectedKind::Directory,
+            NodeKind::Symlink(_) => ExpectedKind::Symlink,
+            NodeKind::File(content) => ExpectedKind::Pieces(content.size()),
+            NodeKind::Archive(archive) => ExpectedKind::Sized(archive.size),
+        };
+        let count = u64::from(node.links);
+        Some(Expected {
+            kind,
+            // A link has no permissions of its own.
+            mode: node.target().is_none().then_some(node.mode),
+            mtime: node.mtime,
+            links: (count > 1).then_some(Links { group: inode as u64, count }),
+        })
+    }
+
+    fn files(&self) -> u64 {
+        self.totals.names - self.totals.directories
+    }
+
+    fn directories(&self) -> u64 {
+        self.totals.directories
+    }
+
+    fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
+        self.node(self.find(path)?)?.content()?.piece(offset)
+    }
+
+    fn target(&self, path: &[u8]) -> Option<Vec<u8>> {
+        self.node(self.find(path)?)?.target().map(<[u8]>::to_vec)
+    }
+}
