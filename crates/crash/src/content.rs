@@ -1,64 +1,16 @@
-//! The contents of a file: now, and when last synced.
-
-use std::collections::BTreeMap;
+//! The content of a file as far as a power cut may leave it.
 
 use fsdyno_record::Nanos;
-use fsdyno_workload::Payload;
+use fsdyno_workload::memory_fs::Content;
 
 use crate::tree::Timing;
 
-/// A content: its pieces by offset, and its size. Bytes that no piece covers are a hole.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Content {
-    /// Pieces by offset, without overlap.
-    pub pieces: BTreeMap<u64, Payload>,
-    /// Size in bytes.
-    pub size: u64,
-}
-
-impl Content {
-    pub(crate) fn write(&mut self, at: u64, payload: Payload) {
-        let end = at + u64::from(payload.length);
-        let before = self.pieces.range(..at).next_back().map(|(from, piece)| (*from, *piece));
-        if let Some((from, piece)) = before {
-            let stop = from + u64::from(piece.length);
-            if stop > at {
-                self.pieces.insert(from, Payload { length: (at - from) as u32, ..piece });
-                if stop > end {
-                    self.pieces.insert(end, rest(piece, end - from));
-                }
-            }
-        }
-        let within: Vec<u64> = self.pieces.range(at..end).map(|(from, _)| *from).collect();
-        for from in within {
-            let Some(piece) = self.pieces.remove(&from) else { continue };
-            if from + u64::from(piece.length) > end {
-                self.pieces.insert(end, rest(piece, end - from));
-            }
-        }
-        self.pieces.insert(at, payload);
-        self.size = self.size.max(end);
-    }
-
-    pub(crate) fn truncate(&mut self, size: u64) {
-        self.pieces.split_off(&size);
-        if let Some((from, piece)) = self.pieces.range_mut(..size).next_back() {
-            piece.length = piece.length.min((size - from).min(u32::MAX.into()) as u32);
-        }
-        self.size = size;
-    }
-}
-
-fn rest(piece: Payload, skip: u64) -> Payload {
-    let length = piece.length - skip as u32;
-    Payload { offset: piece.offset + skip, length, ..piece }
-}
-
-/// A file's content, and the part of it that is durable.
+/// The part of a file's content that is durable, and what the ops since then may have changed. Its content after
+/// all ops that returned is [`Tree::content`](crate::tree::Tree::content).
 #[derive(Clone, Debug, Default)]
 pub struct File {
-    /// Content after all ops that returned.
-    pub now: Content,
+    /// Its last content, once it has no name and is not open.
+    pub ended: Option<Content>,
     /// Content when last synced, if it was.
     pub synced: Option<Content>,
     /// Content if the ops in flight took effect, if there are any.
@@ -74,21 +26,18 @@ pub struct File {
 }
 
 impl File {
-    /// Marks the present content as durable.
-    pub(crate) fn sync(&mut self) {
-        self.synced = Some(self.now.clone());
+    /// Marks a content as durable, which is the present one.
+    pub(crate) fn sync(&mut self, now: Content) {
         self.changed.clear();
-        self.shortest = self.now.size;
+        self.shortest = now.size();
         self.since = None;
+        self.synced = Some(now);
     }
 
-    /// Applies a change of a byte range: first, and one past the last.
-    pub(crate) fn change(&mut self, when: Timing, range: (u64, u64), with: impl Fn(&mut Content)) {
+    /// Notes a change of a byte range: first, and one past the last.
+    pub(crate) fn change(&mut self, when: Timing, range: (u64, u64)) {
         self.changed.push(range);
-        if when.in_flight {
-            with(self.in_flight.get_or_insert_with(|| self.now.clone()));
-        } else {
-            with(&mut self.now);
+        if !when.in_flight {
             self.last = when.at;
             self.since = self.since.or(Some(when.at));
         }

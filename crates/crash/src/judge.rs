@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::Nanos;
+use fsdyno_workload::memory_fs::Content;
 use fsdyno_workload::{Contents, Payload};
 use serde::{Deserialize, Serialize};
 
-use crate::content::{Content, File};
+use crate::content::File;
 use crate::found::{Entry, Found, Kind, SECTOR, hash};
 use crate::tree::{Binding, End, Id, Path, Tree};
 
@@ -173,13 +174,18 @@ impl Oracle<'_> {
     fn fit(&self, id: Id, entry: &Entry) -> Option<Fit> {
         let node = self.tree.nodes.get(id)?;
         match (&node.file, entry.kind) {
-            (Some(file), Kind::File) => Some(fits(file, entry, self.contents)),
+            (Some(file), Kind::File) => Some(self.fits(id, file, entry)),
             (None, Kind::Directory) => node.directory.then_some(Fit::Exact),
             (None, Kind::Other) => (!node.directory).then_some(Fit::Exact),
             // An entry that cannot be read shows no type.
-            (Some(file), Kind::Other) if entry.error != 0 => Some(fits(file, entry, self.contents)),
+            (Some(file), Kind::Other) if entry.error != 0 => Some(self.fits(id, file, entry)),
             _ => None,
         }
+    }
+
+    fn fits(&self, id: Id, file: &File, entry: &Entry) -> Fit {
+        let empty = Content::default();
+        fits(self.tree.content(id).unwrap_or(&empty), file, entry, self.contents)
     }
 
     /// Returns whether a parent directory of a name is absent, and may be.
@@ -312,18 +318,16 @@ impl Oracle<'_> {
     }
 }
 
-/// Returns how well an entry matches a file.
-fn fits(file: &File, entry: &Entry, contents: &Contents) -> Fit {
+/// Returns how well an entry matches a file with this content.
+fn fits(now: &Content, file: &File, entry: &Entry, contents: &Contents) -> Fit {
     if entry.error != 0 {
         return if file.synced.is_some() { Fit::Broken } else { Fit::Stale };
     }
-    let versions: Vec<&Content> = [Some(&file.now), file.synced.as_ref(), file.in_flight.as_ref()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let versions: Vec<&Content> =
+        [Some(now), file.synced.as_ref(), file.in_flight.as_ref()].into_iter().flatten().collect();
     if let Some(synced) = &file.synced {
-        let least = synced.size.min(file.shortest);
-        let exactly = file.changed.is_empty() && entry.size != synced.size;
+        let least = synced.size().min(file.shortest);
+        let exactly = file.changed.is_empty() && entry.size != synced.size();
         if entry.size < least || exactly {
             return Fit::Broken;
         }
@@ -333,23 +337,23 @@ fn fits(file: &File, entry: &Entry, contents: &Contents) -> Fit {
         let from = index as u64 * SECTOR as u64;
         let to = (from + SECTOR as u64).min(entry.size);
         let right = |content: &&Content| {
-            content.size > from && hash_of(content, from, to, contents) == *found
+            content.size() > from && hash_of(content, from, to, contents) == *found
         };
         if versions.iter().any(right) {
             continue;
         }
         let touched = file.changed.iter().any(|(first, end)| *first < to && *end > from);
-        if file.synced.as_ref().is_some_and(|synced| to <= synced.size) && !touched {
+        if file.synced.as_ref().is_some_and(|synced| to <= synced.size()) && !touched {
             return Fit::Broken;
         }
         stale = true;
     }
-    let exact = |content: &&Content| content.size == entry.size;
+    let exact = |content: &&Content| content.size() == entry.size;
     match (stale, entry.size) {
         (true, _) => Fit::Stale,
-        (false, 0) if file.now.size > 0 && file.synced.is_none() => Fit::Empty,
+        (false, 0) if now.size() > 0 && file.synced.is_none() => Fit::Empty,
         // Every sector is right and the size is that of a version, or the file is older than the last op.
-        (false, size) if size < file.now.size => Fit::Short,
+        (false, size) if size < now.size() => Fit::Short,
         (false, _) if versions.iter().any(exact) => Fit::Exact,
         (false, _) => Fit::Stale,
     }
@@ -359,20 +363,13 @@ fn fits(file: &File, entry: &Entry, contents: &Contents) -> Fit {
 fn hash_of(content: &Content, from: u64, to: u64, contents: &Contents) -> u32 {
     let mut bytes = [0; SECTOR];
     let bytes = &mut bytes[..(to - from) as usize];
-    let first = content.pieces.range(..=from).next_back().map_or(from, |(at, _)| *at);
-    for (at, piece) in content.pieces.range(first..to) {
-        let end = (at + u64::from(piece.length)).min(to).min(content.size);
-        let start = (*at).max(from);
-        if start >= end {
-            continue;
-        }
-        let skip = start - at;
-        let part =
-            Payload { offset: piece.offset + skip, length: (end - start) as u32, id: piece.id };
-        let slice = contents.slice(part);
-        let place = (start - from) as usize;
-        let length = slice.len().min((end - start) as usize);
-        bytes[place..place + length].copy_from_slice(&slice[..length]);
+    let mut at = from;
+    while let Some(piece) = content.piece(at).filter(|_| at < to) {
+        let length = u64::from(piece.length).min(to - at);
+        let slice = contents.slice(Payload { length: length as u32, ..piece });
+        let start = (at - from) as usize;
+        bytes[start..start + slice.len()].copy_from_slice(slice);
+        at += length;
     }
     hash(bytes)
 }

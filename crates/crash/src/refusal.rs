@@ -6,9 +6,9 @@ use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 
-use fsdyno_workload::{Effect, Expect, Op, OpenFlags, Share, Workload};
+use fsdyno_workload::{DirSlot, Effect, Expect, Op, OpenFlags, Share, Workload};
 
-use crate::tree::{Dirs, Path};
+use crate::tree::Path;
 
 /// Returns why the ops of a workload cannot be replayed, or `None` if they can.
 pub fn refusal(work: &dyn Workload, threads: u32) -> Option<String> {
@@ -117,6 +117,29 @@ impl ReplayCheck {
                 )
             }),
         }
+    }
+}
+
+/// The open directories of threads, by slot.
+#[derive(Default)]
+struct Dirs(HashMap<(u32, u16), Path>);
+
+impl Dirs {
+    /// Returns the path of a name in a directory; an unknown directory is the root.
+    fn path(&self, thread: u32, dir: DirSlot, name: &[u8]) -> Path {
+        match (dir, self.0.get(&(thread, dir.0))) {
+            (DirSlot::ROOT, _) | (_, None) => name.to_vec(),
+            (_, Some(dir)) if name == b"." => dir.clone(),
+            (_, Some(dir)) => [dir.as_slice(), b"/", name].concat(),
+        }
+    }
+
+    fn open(&mut self, thread: u32, slot: DirSlot, path: Path) {
+        self.0.insert((thread, slot.0), path);
+    }
+
+    fn close(&mut self, thread: u32, slot: DirSlot) {
+        self.0.remove(&(thread, slot.0));
     }
 }
 

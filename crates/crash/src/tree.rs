@@ -2,22 +2,24 @@
 //!
 //! A name has a history of the nodes that it referred to, starting with its durable state; after a cut it may
 //! refer to any of them. A node has all names that it ever had, each with the name that a rename gave it next, so
-//! that a name which a later durable one has replaced does not count. A file has its content now and when last
-//! synced.
+//! that a name which a later durable one has replaced does not count. A file has its content when last synced; the
+//! present tree is a file system in memory, whose changes make the history.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use fsdyno_filesystem::{Guarantee, Names};
 use fsdyno_record::Nanos;
-use fsdyno_workload::{DirSlot, Effect, Expect, FileSlot, Op, Payload, Synced};
+use fsdyno_workload::memory_fs::{Change, Content, Entry, Inode, MemoryFs, Node as FsNode};
+use fsdyno_workload::{Expect, Op};
 
 use crate::content::File;
-use fsdyno_filesystem::{Guarantee, Names};
 
 /// A path below the trial's root.
 pub type Path = Vec<u8>;
 
-/// Index of a node of the tree.
-pub type Id = usize;
+/// Number of a node of the tree: that of its inode; 0 is the root.
+pub type Id = Inode;
 
 /// A file, directory or link.
 #[derive(Clone, Debug)]
@@ -100,36 +102,8 @@ pub struct Tree {
     pub nodes: Vec<Node>,
     /// Names that fsync(2) of a file makes durable.
     names_with: Names,
-    dirs: Dirs,
-    files: HashMap<(u32, u16), (Id, u64, bool)>,
-}
-
-/// The open directories of threads, by slot.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Dirs(HashMap<(u32, u16), Path>);
-
-impl Dirs {
-    /// Returns the path of a name in a directory; an unknown directory is the root.
-    pub(crate) fn path(&self, thread: u32, dir: DirSlot, name: &[u8]) -> Path {
-        match (dir, self.0.get(&(thread, dir.0))) {
-            (DirSlot::ROOT, _) | (_, None) => name.to_vec(),
-            (_, Some(dir)) if name == b"." => dir.clone(),
-            (_, Some(dir)) => [dir.as_slice(), b"/", name].concat(),
-        }
-    }
-
-    /// Returns the path of a directory; empty for the root.
-    fn held(&self, thread: u32, dir: DirSlot) -> Path {
-        self.0.get(&(thread, dir.0)).cloned().unwrap_or_default()
-    }
-
-    pub(crate) fn open(&mut self, thread: u32, slot: DirSlot, path: Path) {
-        self.0.insert((thread, slot.0), path);
-    }
-
-    pub(crate) fn close(&mut self, thread: u32, slot: DirSlot) {
-        self.0.remove(&(thread, slot.0));
-    }
+    /// The tree after all ops that returned; shared with the copies that are made of this one.
+    now: Arc<MemoryFs>,
 }
 
 /// The timing of an op: its earliest start, its return, and whether it was in flight.
@@ -143,12 +117,17 @@ pub(crate) struct Timing {
 impl Tree {
     /// Creates an empty tree.
     pub fn new(names_with: Names) -> Tree {
-        let (names, nodes, dirs, files) = Default::default();
-        Tree { names, nodes, names_with, dirs, files }
+        let mut tree =
+            Tree { names: BTreeMap::new(), nodes: Vec::new(), names_with, now: Arc::default() };
+        tree.add(None, true);
+        tree
     }
 
-    fn path(&self, thread: u32, dir: DirSlot, name: &[u8]) -> Path {
-        self.dirs.path(thread, dir, name)
+    /// Returns the content of a file after all ops that returned; `None` if it is not a file, or was made by an op
+    /// in flight.
+    pub fn content(&self, id: Id) -> Option<&Content> {
+        let ended = || self.nodes.get(id)?.file.as_ref()?.ended.as_ref();
+        self.now.node(id).and_then(FsNode::content).or_else(ended)
     }
 
     /// Returns the node that a name refers to now.
@@ -195,6 +174,7 @@ impl Tree {
         held
     }
 
+    /// Adds a node; if the op returned, its number is that of the inode.
     fn add(&mut self, file: Option<File>, directory: bool) -> Id {
         let (names, held, droppable) = (0, Vec::new(), false);
         self.nodes.push(Node { file, directory, names, held, droppable });
@@ -207,12 +187,6 @@ impl Tree {
         let below = self.names.range(prefix.clone()..).map(|(name, _)| name);
         let below = below.take_while(|name| name.starts_with(&prefix));
         below.filter(|name| !name[prefix.len()..].contains(&b'/')).cloned().collect()
-    }
-
-    fn below(&self, path: &[u8]) -> Vec<Path> {
-        let prefix = [path, b"/"].concat();
-        let below = self.names.range(prefix.clone()..).map(|(name, _)| name);
-        below.take_while(|name| name.starts_with(&prefix)).cloned().collect()
     }
 
     /// Makes the state of a name at a moment durable.
@@ -240,20 +214,26 @@ impl Tree {
 
     /// Makes everything done until a moment durable.
     pub(crate) fn settle_all(&mut self, until: Nanos) {
-        for node in &mut self.nodes {
+        for id in 0..self.nodes.len() {
             // Writes of other threads while sync(2) ran may be too late for it.
-            if let Some(file) = node.file.as_mut().filter(|file| file.last <= until) {
-                file.sync();
+            if self.nodes[id].file.as_ref().is_some_and(|file| file.last <= until) {
+                self.sync_bytes(id);
             }
         }
         let paths: Vec<Path> = self.names.keys().cloned().collect();
         paths.iter().for_each(|path| self.settle(path, until));
     }
 
-    fn fsync(&mut self, id: Id, start: Nanos) {
+    /// Makes the bytes of a file durable.
+    fn sync_bytes(&mut self, id: Id) {
+        let now = self.content(id).cloned().unwrap_or_default();
         if let Some(file) = self.nodes[id].file.as_mut() {
-            file.sync();
+            file.sync(now);
         }
+    }
+
+    fn fsync(&mut self, id: Id, start: Nanos) {
+        self.sync_bytes(id);
         if self.names_with == Names::WithDirectory {
             return;
         }
@@ -284,133 +264,100 @@ impl Tree {
         }
     }
 
-    fn write(&mut self, key: (u32, u16), at: Option<u64>, payload: Payload, when: Timing) {
-        let Some((id, position, append)) = self.files.get(&key).copied() else { return };
+    /// Notes a change of the bytes of a file: of a range, by what an op in flight does to them.
+    fn change(&mut self, id: Id, range: (u64, u64), when: Timing, with: impl Fn(&mut Content)) {
+        let in_flight = when.in_flight.then(|| self.content(id).cloned().unwrap_or_default());
         let Some(file) = self.nodes[id].file.as_mut() else { return };
-        let offset = at.unwrap_or(if append { file.now.size } else { position });
-        let end = offset + u64::from(payload.length);
-        file.change(when, (offset, end), |content| content.write(offset, payload));
-        if at.is_none() && !when.in_flight {
-            self.files.insert(key, (id, end, append));
+        if let Some(now) = in_flight {
+            with(file.in_flight.get_or_insert(now));
         }
+        file.change(when, range);
     }
 
-    fn truncate(&mut self, id: Id, size: u64, when: Timing) {
-        let Some(file) = self.nodes[id].file.as_mut() else { return };
-        let old = file.now.size;
-        if size == old {
-            return;
-        }
-        file.shortest = file.shortest.min(size);
-        file.change(when, (size.min(old), size.max(old)), |content| content.truncate(size));
+    /// Returns the path of a name; `None` if its directory was removed.
+    fn path(&self, at: &Entry) -> Option<Path> {
+        let dir = self.now.path(at.dir)?;
+        Some(if dir.is_empty() { at.name.to_vec() } else { [&dir, &b"/"[..], &at.name].concat() })
     }
 
-    fn open(&mut self, key: (u32, u16), id: Id, append: bool, truncate: bool, when: Timing) {
-        if truncate {
-            self.truncate(id, 0, when);
-        }
-        if !when.in_flight {
-            self.files.insert(key, (id, 0, append));
-        }
-    }
-
-    fn create(&mut self, path: Path, when: Timing) -> Id {
-        let fresh = File { since: Some(when.at), ..File::default() };
-        let id = self.add(Some(fresh), false);
-        self.bind(path, Some(id), when, None);
-        id
-    }
-
-    /// Applies an op.
-    #[deny(clippy::wildcard_enum_match_arm, reason = "a new effect must be decided here")]
+    /// Applies an op. One that cannot be done has no effect.
     pub(crate) fn apply(&mut self, op: &Op, guarantee: &Guarantee, when: Timing) {
-        let thread = op.thread;
-        let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
-        let key = |file: FileSlot| (thread, file.0);
         if op.expect != Expect::Success {
             return;
         }
-        match op.call.facts().effect {
-            Effect::MakeDir { dir } => {
-                let id = self.add(None, true);
-                self.bind(self.path(thread, dir, name), Some(id), when, None);
+        let Ok(outcome) = self.now.plan(op) else { return };
+        for change in outcome.changes {
+            self.record(&change, guarantee, when);
+            if when.in_flight {
+                continue;
             }
-            Effect::MakeLink { dir } => {
-                let id = self.add(None, false);
-                self.bind(self.path(thread, dir, name), Some(id), when, None);
+            if let Some((id, node)) = Arc::make_mut(&mut self.now).commit(change)
+                && let Some(file) = self.nodes[id].file.as_mut()
+            {
+                file.ended = node.into_content();
             }
-            Effect::Open { dir, file, flags, create } => {
-                let path = self.path(thread, dir, name);
-                let id = match (self.now(&path), create) {
-                    (Some(id), _) => id,
-                    (None, true) => self.create(path, when),
-                    (None, false) => return,
-                };
-                self.open(key(file), id, flags.append, flags.truncate, when);
-            }
-            Effect::OpenDir { dir, slot } => {
-                let path = self.path(thread, dir, name);
-                self.dirs.open(thread, slot, path);
-            }
-            Effect::CloseDir { slot } => self.dirs.close(thread, slot),
-            Effect::Write { file, offset, payload } => {
-                self.write(key(file), offset, payload, when);
-            }
-            Effect::Resize { file, length } => {
-                if let Some((id, ..)) = self.files.get(&key(file)).copied() {
-                    self.truncate(id, length, when);
-                }
-            }
-            Effect::Rename { dir, to } => {
-                let (from, to) = (self.path(thread, dir, name), self.path(thread, to, other));
-                // rename(2) changes nothing if both names refer to one file.
-                if let Some(id) = self.now(&from).filter(|id| self.now(&to) != Some(*id)) {
-                    // The new name first, so that the file always has one.
-                    let next = self.bind(to, Some(id), when, None);
-                    self.bind(from, None, when, Some(next));
-                }
-            }
-            Effect::Link { dir, to } => {
-                if let Some(id) = self.now(&self.path(thread, dir, name)) {
-                    self.bind(self.path(thread, to, other), Some(id), when, None);
-                }
-            }
-            Effect::Remove { dir, .. } => {
-                let path = self.path(thread, dir, name);
-                self.bind(path, None, when, None);
-            }
-            Effect::RemoveTree { dir } => {
-                let path = self.path(thread, dir, name);
-                for path in self.below(&path).into_iter().chain([path]) {
-                    if self.now(&path).is_some() {
-                        self.bind(path, None, when, None);
-                    }
-                }
-            }
-            Effect::Close { .. } | Effect::Advance { .. } | Effect::Sync(_) if when.in_flight => {}
-            Effect::Close { file } => drop(self.files.remove(&key(file))),
-            Effect::Advance { file, length } => {
-                if let Some((id, position, _)) = self.files.get_mut(&key(file)) {
-                    let size = self.nodes[*id].file.as_ref().map_or(0, |file| file.now.size);
-                    *position += size.saturating_sub(*position).min(length.into());
-                }
-            }
-            Effect::Sync(Synced::File(file)) => {
-                if let Some((id, ..)) = self.files.get(&key(file)).copied() {
-                    self.fsync(id, when.start);
-                }
-            }
-            Effect::Sync(Synced::Dir(dir)) => {
-                let path = self.dirs.held(thread, dir);
-                self.fsync_dir(&path, when.start);
-            }
-            Effect::Sync(Synced::All) if guarantee.whole => self.settle_all(when.start),
-            // Workloads with untracked effects are refused before any work.
-            Effect::Sync(Synced::All)
-            | Effect::None
-            | Effect::Lookup { .. }
-            | Effect::Untracked(_) => {}
         }
+    }
+
+    /// Adds a change to the history, before it is made.
+    fn record(&mut self, change: &Change, guarantee: &Guarantee, when: Timing) {
+        match change {
+            Change::Made { at, node } => {
+                let fresh = File { since: Some(when.at), ..File::default() };
+                let file = node.size().is_some().then_some(fresh);
+                let id = self.add(file, node.is_directory());
+                self.name(at, Some(id), when, None);
+            }
+            Change::Linked { at, inode } => {
+                self.name(at, Some(*inode), when, None);
+            }
+            Change::Removed { at, .. } => {
+                self.name(at, None, when, None);
+            }
+            Change::Renamed { from, to, inode } => {
+                // The new name first, so that the file always has one.
+                let next = self.name(to, Some(*inode), when, None);
+                self.name(from, None, when, next);
+            }
+            Change::Written { inode, at, payload } => {
+                let range = (*at, at + u64::from(payload.length));
+                self.change(*inode, range, when, |content| content.write(*at, *payload));
+            }
+            Change::Resized { inode, size } => {
+                let old = self.content(*inode).map_or(0, Content::size);
+                let Some(file) = self.nodes[*inode].file.as_mut().filter(|_| *size != old) else {
+                    return;
+                };
+                file.shortest = file.shortest.min(*size);
+                let range = (old.min(*size), old.max(*size));
+                self.change(*inode, range, when, |content| content.resize(*size));
+            }
+            Change::Synced { .. } | Change::SyncedAll if when.in_flight => {}
+            Change::Synced { inode } if self.nodes[*inode].directory => {
+                if let Some(path) = self.now.path(*inode) {
+                    self.fsync_dir(&path, when.start);
+                }
+            }
+            Change::Synced { inode } => self.fsync(*inode, when.start),
+            Change::SyncedAll if guarantee.whole => self.settle_all(when.start),
+            // Modes, times and open slots are no part of what must survive.
+            Change::SyncedAll
+            | Change::Mode { .. }
+            | Change::Modified { .. }
+            | Change::File { .. }
+            | Change::Dir { .. } => {}
+        }
+    }
+
+    /// Binds a name that has a path.
+    fn name(
+        &mut self,
+        at: &Entry,
+        node: Option<Id>,
+        when: Timing,
+        next: Option<usize>,
+    ) -> Option<usize> {
+        self.path(at).map(|path| self.bind(path, node, when, next))
     }
 }
 

@@ -1,11 +1,12 @@
 use std::sync::LazyLock;
 
 use fsdyno_record::acks::{Acks, PhaseEventKind};
-use fsdyno_workload::{Call, FileSlot, Name, OpenFlags, Payload, Setting, Share, workloads};
+use fsdyno_workload::{
+    Call, DirSlot, FileSlot, Name, OpenFlags, Payload, Setting, Share, workloads,
+};
 
 use super::*;
 use crate::Replay;
-use crate::content::Content;
 use crate::found::{Entry, Found, Kind, SECTOR, hash};
 use crate::judge::{Findings, judge};
 use fsdyno_workload::Contents;
@@ -107,22 +108,6 @@ pub fn file(path: &str, bytes: &[u8]) -> Entry {
 /// Returns the first bytes of a content.
 pub fn content(id: u64, length: u32) -> Vec<u8> {
     CONTENTS.slice(bytes(id, length)).to_vec()
-}
-
-#[test]
-fn overwritten_content_has_the_newest_bytes() {
-    let mut held = Content::default();
-    held.write(0, bytes(1, 1000));
-    held.write(400, bytes(2, 100));
-    held.write(900, bytes(3, 300));
-    let pieces: Vec<(u64, u64, u64, u32)> =
-        held.pieces.iter().map(|(at, piece)| (*at, piece.id, piece.offset, piece.length)).collect();
-    let right = [(0, 1, 0, 400), (400, 2, 0, 100), (500, 1, 500, 400), (900, 3, 0, 300)];
-    assert_eq!((pieces, held.size), (right.to_vec(), 1200));
-    held.write(100, bytes(4, 1000));
-    assert_eq!(held.pieces.len(), 3);
-    held.truncate(1050);
-    assert_eq!((held.pieces[&100].length, held.pieces.len(), held.size), (950, 2, 1050));
 }
 
 #[test]
@@ -250,22 +235,17 @@ fn writes_of_another_thread_during_sync_need_not_be_synced() {
 
 /// Returns the complete tree as a recovery would find it.
 fn as_done(tree: &Tree, contents: &Contents) -> Vec<Entry> {
-    let names = tree.names.keys().filter_map(|path| Some((path, &tree.nodes[tree.now(path)?])));
-    let names = names.map(|(path, node)| {
+    let names = tree.names.keys().filter_map(|path| Some((path, tree.now(path)?)));
+    let names = names.map(|(path, id)| {
+        let node = &tree.nodes[id];
         let kind = match (&node.file, node.directory) {
             (Some(_), _) => Kind::File,
             (_, true) => Kind::Directory,
             _ => Kind::Other,
         };
-        let now = node.file.as_ref().map(|file| file.now.clone()).unwrap_or_default();
-        let mut bytes = Vec::new();
-        for piece in now.pieces.values() {
-            let mut left = *piece;
-            while left.length > 0 {
-                let slice = contents.slice(left);
-                bytes.extend_from_slice(slice);
-                left = Contents::rest(left, slice.len() as u32);
-            }
+        let mut bytes: Vec<u8> = Vec::new();
+        while let Some(piece) = tree.content(id).and_then(|it| it.piece(bytes.len() as u64)) {
+            bytes.extend_from_slice(contents.slice(piece));
         }
         Entry { kind, path: path.clone(), ..file("", &bytes) }
     });
