@@ -9,26 +9,12 @@ use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 
 use bench::{Bench, tool, unable};
-use common::{code, lines, run, stderr};
+use common::{STUDY, code, lines, run, stderr};
 
 const WORK: &str = "run dirops --set files=5 --on .";
 
 /// An unprivileged user.
 const OTHER: u32 = 65534;
-
-const STUDY: &str = r#"
-title = "A study of a test"
-question = "Does it run?"
-source = "A test"
-
-[[run]]
-name = "once"
-workload = "dirops"
-on = "model"
-size = "64M"
-set = { files = 30 }
-fs = { indexed = "indexed-ext2" }
-"#;
 
 /// A folder with a link, which belongs to another user with all that is in it.
 fn trap(folder: &Path, name: &str, target: &Path) -> std::path::PathBuf {

@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{can_mount, can_run_the_lab, code, run, stderr};
+use common::{STUDY, can_mount, can_run_the_lab, code, run, stderr};
 
 /// The requirements of a command.
 #[derive(Clone, Copy, PartialEq)]
@@ -102,20 +102,6 @@ const SMALL: &[(&str, Needs, &[&str])] = &[
         &["run dirops --on . --issuer null --set files=20"],
     ),
 ];
-
-const STUDY: &str = r#"
-title = "A study of a test"
-question = "Does it run?"
-source = "A test"
-
-[[run]]
-name = "once"
-workload = "dirops"
-on = "model"
-size = "64M"
-set = { files = 30 }
-fs = { indexed = "indexed-ext2" }
-"#;
 
 fn readme() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap()

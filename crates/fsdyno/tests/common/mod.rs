@@ -10,6 +10,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+/// A study in the model, which needs neither kernel nor QEMU.
+pub const STUDY: &str = r#"
+title = "A study of a test"
+question = "Does it run?"
+source = "A test"
+
+[[run]]
+name = "once"
+workload = "dirops"
+on = "model"
+size = "64M"
+set = { files = 30 }
+fs = { indexed = "indexed-ext2" }
+"#;
+
 /// The program, with an environment of its own and nobody at the keyboard.
 pub fn fsdyno(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));

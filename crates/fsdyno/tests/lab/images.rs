@@ -92,8 +92,7 @@ fn made(trial: &Value) -> bool {
 fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
     let Some(lab) = lab() else { return };
     let full = std::env::var_os("FSDYNO_TEST").is_some_and(|which| which == "full");
-    let (kinds, size): (&[&str], _) =
-        if full { (&ALL, "320M") } else { (&["ext4"], "160M") };
+    let (kinds, size): (&[&str], _) = if full { (&ALL, "320M") } else { (&["ext4"], "160M") };
     let words = format!(
         "dirops --fs {} --set files=50 --size {size} --age none --age fill=60%,churn=1,files=4K-256K",
         kinds.join(" --fs ")

@@ -8,12 +8,14 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod checks;
 mod corrected;
 #[allow(dead_code, reason = "the tests of the report use the rest")]
 #[path = "../../../report/src/fixture.rs"]
 mod fixture;
 mod layton;
 mod published;
+mod table;
 
 /// A study of one run, `files`: three file systems, historical and current.
 const HEAD: &str = r#"
@@ -281,134 +283,6 @@ fn a_difference_shown_not_to_count_is_absent_and_less_evidence_is_not_enough() {
 }
 
 #[test]
-fn an_order_holds_link_by_link() {
-    let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
-    let judged = |ext4, xfs, far| one(order, &[("ext4", ext4), ("xfs", xfs), ("far", far)]);
-    let twenty = &[20.0, 20.2, 19.8, 20.1, 19.9];
-    let holds = judged(TEN, FIFTEEN, twenty);
-    assert_eq!(holds.verdict, Verdict::StillHolds);
-    assert!(holds.why.starts_with("ext4 10, xfs 15, far 20 s. "), "{}", holds.why);
-    let broken = judged(TEN, twenty, FIFTEEN);
-    assert_eq!(broken.verdict, Verdict::NoLongerHolds);
-    let why = &broken.why;
-    assert!(
-        why.contains("1 of 2 parts fails: far over xfs: 0.75 is less than 1, by 25 %"),
-        "{why}"
-    );
-    assert!(holds.why.contains("all 2 parts hold; nearest to its bound is far over xfs: 1.33"));
-    let turned = judged(twenty, FIFTEEN, TEN);
-    assert_eq!(turned.verdict, Verdict::Reversed);
-    assert!(turned.why.contains("2 of 2 parts fail: xfs over ext4: 0.75"), "{}", turned.why);
-    assert!(turned.why.contains("; far over xfs: 0.66"), "{}", turned.why);
-    // One link is reversed and one equal: it does not hold, and is not reversed.
-    let partly = judged(twenty, FIFTEEN, &[15.1, 14.9, 15.0, 15.0, 15.1]);
-    assert_eq!(partly.verdict, Verdict::NoLongerHolds);
-    assert!(partly.why.contains("2 of 2 parts fail"), "{}", partly.why);
-    // The most certain failure decides: a varying link casts no doubt on one that never varied.
-    let exact = judged(&[20.0; 5], &[10.0; 5], &[6.0, 19.0, 3.0, 14.0, 2.0]);
-    assert_eq!((exact.verdict, exact.p), (Verdict::NoLongerHolds, None), "{exact:?}");
-    assert_eq!(judged(TEN, &[9.0, 11.0, 10.5, 9.5, 10.4], twenty).verdict, Verdict::Undecided);
-}
-
-#[test]
-fn within_is_about_the_largest_and_the_smallest() {
-    let within = "within = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\", at_most = 1.6 }";
-    let judged = |far: &[f64]| one(within, &[("ext4", TEN), ("xfs", FIFTEEN), ("far", far)]);
-    let holds = judged(&[12.0, 12.1, 11.9, 12.1, 11.9]);
-    assert_eq!(holds.verdict, Verdict::StillHolds);
-    assert!((holds.measured.unwrap().value - 1.5).abs() < 0.01, "the widest gap is shown");
-    assert_eq!(judged(&[20.0, 20.2, 19.8, 20.1, 19.9]).verdict, Verdict::NoLongerHolds);
-    assert_eq!(judged(&[16.0, 17.0, 15.0, 16.5, 15.5]).verdict, Verdict::Undecided);
-}
-
-#[test]
-fn the_judged_ratio_shows_which_is_the_larger() {
-    let within = "within = { rows = [\"ext4\", \"xfs\"], phase = \"create\", figure = \"returned\", at_most = 1.2 }";
-    // One long seed makes the mean of xfs the larger; by its ratios, paired by seed, ext4 is.
-    let (ext4, xfs) = (&[10.0, 10.0, 10.0, 10.0, 10.0][..], &[8.0, 8.0, 8.0, 8.0, 19.0][..]);
-    let judged = one(within, &[("ext4", ext4), ("xfs", xfs)]);
-    assert!(judged.measured.unwrap().value >= 1.0, "{judged:?}");
-    assert!(judged.why.contains("ext4 over xfs: 1.05"), "{}", judged.why);
-    assert!(
-        judged.notes.iter().any(|note| note.starts_with("The means of ext4 over xfs")),
-        "{judged:?}"
-    );
-    // In either order.
-    let other = within.replace("[\"ext4\", \"xfs\"]", "[\"xfs\", \"ext4\"]");
-    let other = one(&other, &[("ext4", ext4), ("xfs", xfs)]);
-    assert_eq!((other.verdict, other.measured), (judged.verdict, judged.measured));
-}
-
-#[test]
-fn a_value_is_compared_with_its_bound_in_its_unit() {
-    let value = |bound: &str| {
-        format!("value = {{ row = \"ext4\", phase = \"create\", figure = \"cpu share\" }}\n{bound}")
-    };
-    // A tenth of the time is CPU.
-    let judged = one(&value("less_than = 14"), &[("ext4", &[10.0, 10.1])]);
-    assert_eq!((judged.verdict, judged.unit.as_str()), (Verdict::StillHolds, "%"));
-    assert!((judged.measured.unwrap().value - 10.0).abs() < 1e-6);
-    assert_eq!(one(&value("more_than = 14"), &[("ext4", &[10.0])]).verdict, Verdict::NoLongerHolds);
-    assert_eq!(one(&value("between = [9, 11]"), &[("ext4", &[10.0])]).verdict, Verdict::StillHolds);
-    let seconds =
-        "value = { row = \"ext4\", phase = \"create\", figure = \"returned\", unit = \"ms\" }\n";
-    let judged = one(&format!("{seconds}more_than = 9000"), &[("ext4", TEN)]);
-    assert_eq!(judged.verdict, Verdict::StillHolds);
-    assert!((judged.measured.unwrap().value - 10_000.0).abs() < 1.0);
-}
-
-#[test]
-fn an_exponent_is_fitted_over_the_points_and_two_of_them_decide_nothing() {
-    let file = |row: &str, bound: &str| {
-        let fs = "fs = { ext4 = \"ext4\", linear = \"ext4\" }";
-        let head = format!(
-            "title = \"t\"\nquestion = \"q\"\nsource = \"s\"\n[[run]]\nname = \"files\"\nworkload = \"dirops\"\n{fs}\n[run.then]\ndisk = \"hdd-7200\"\n"
-        );
-        let check = format!(
-            "exponent = {{ row = \"{row}\", phase = \"create\", figure = \"returned\" }}\n{bound}"
-        );
-        StudyFile::parse("curve.toml", &(head + &claim("C1", &check))).unwrap()
-    };
-    let line = claims(&file("ext4", "between = [0.8, 1.2]"), fixture::curve()).remove(0);
-    assert_eq!(line.verdict, Verdict::StillHolds);
-    assert_eq!(line.measured.unwrap().n, 4);
-    assert!(line.notes.contains(&"4 sizes from 1000 to 8000 files.".to_string()));
-    // Duplicate trials add no points: the interval is unchanged.
-    let twice = fixture::curve().into_iter().chain(fixture::curve()).collect();
-    let twice = claims(&file("ext4", "between = [0.8, 1.2]"), twice).remove(0).measured.unwrap();
-    let once = claims(&file("ext4", "between = [0.8, 1.2]"), fixture::curve()).remove(0);
-    assert_eq!((twice.n, twice.interval), (4, once.measured.unwrap().interval));
-    let parabola = file("linear", "less_than = 1.2");
-    assert_eq!(claims(&parabola, fixture::curve())[0].verdict, Verdict::NoLongerHolds);
-    let two: Vec<Trial> = fixture::curve()
-        .into_iter()
-        .filter(|t| ["1000", "8000"].contains(&t.plan.workload.params["files"].as_str()))
-        .collect();
-    let open = claims(&parabola, two).remove(0);
-    assert_eq!(open.verdict, Verdict::Undecided);
-    assert!(open.why.contains("three or more would decide"), "{}", open.why);
-}
-
-#[test]
-fn a_point_of_a_curve_is_a_cell_and_a_cell_needs_its_point() {
-    let at = |at: &str| {
-        let check = format!(
-            "value = {{ row = \"ext4\", phase = \"create\", figure = \"returned\"{at} }}\nmore_than = 0"
-        );
-        claims(&study(&claim("C1", &check)), fixture::curve()).remove(0)
-    };
-    let judged = at(", at = { files = 4000 }");
-    assert!((judged.measured.unwrap().value - 0.4).abs() < 1e-9, "{judged:?}");
-    assert!(at("").why.contains("4 plans"), "{}", at("").why);
-    let none = at(", at = { files = 3000 }");
-    assert_eq!(none.verdict, Verdict::NotTestable);
-    assert_eq!(
-        none.why,
-        "'ext4' has no trial with files=3000: there are files=1000, files=2000, files=4000, files=8000."
-    );
-}
-
-#[test]
 fn an_unmeasured_claim_is_not_testable_for_the_reason_of_its_trials() {
     let check = ratio("xfs", "ext4", "more_than = 1");
     let file = study(&claim("C1", &check));
@@ -508,36 +382,6 @@ fn a_verdict_by_a_model_is_reported() {
 }
 
 #[test]
-fn a_timeline_is_judged_kernel_by_kernel() {
-    let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1")));
-    let of = |kernel: &str, xfs: &[f64]| RunResult {
-        run: "files".into(),
-        variant: Variant::Then,
-        kernel: Some(kernel.into()),
-        scale: 10,
-        trials: trials(&[("ext4", TEN), ("xfs", xfs)]),
-    };
-    let judged = judge(&file, &[of("5.10", FIFTEEN), of("6.12", TEN)]);
-    let names: Vec<(&str, Verdict)> =
-        judged.variants.iter().map(|v| (v.name.as_str(), v.claims[0].verdict)).collect();
-    let expected = [
-        ("as then, kernel 5.10", Verdict::StillHolds),
-        ("as then, kernel 6.12", Verdict::NoLongerHolds),
-    ];
-    assert_eq!(names, expected);
-    let text = fsdyno_report::study::text(&judged, fsdyno_report::Style::default());
-    assert!(text.contains("as then, scale 1/10, kernel by kernel"), "{text}");
-    let line = text.lines().find(|line| line.trim_start().starts_with("C1 ")).unwrap();
-    assert!(line.contains(" * ") && line.contains("still holds 1.5"), "{line}");
-    assert!(line.contains("no longer holds 1"), "{line}");
-    assert!(!text.contains("reproduced"), "{text}");
-    // On one kernel there is no timeline.
-    let one = judge(&file, &[of("6.12", TEN)]);
-    assert!(!fsdyno_report::study::markdown(&one).contains("kernel by kernel"));
-    assert_eq!(judged.variants[0].claims[0].verdict_text(), "at 1/10: still holds");
-}
-
-#[test]
 fn claims_near_their_bounds_with_few_seeds_need_more_of_their_own_rows() {
     let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
     let text = claim("C1", &ratio("xfs", "ext4", "more_than = 1.3"))
@@ -594,68 +438,6 @@ fn flags_and_uncounted_trials_are_reported_with_the_verdict() {
     let notes = outcome.notes.join(" ");
     assert!(notes.contains("'ext4' is TOO SHORT"), "{notes}");
     assert!(notes.contains("1 trial of 'xfs' did not end well"), "{notes}");
-}
-
-const TABLE: &str = r#"
-[[published]]
-name = "times"
-caption = "Seconds"
-unit = "s"
-figure = "returned"
-columns = [
-  { name = "create", phase = "create" },
-  { name = "CPU", phase = "create", figure = "cpu share", unit = "%" },
-  { name = "chart", untestable = "the chart is lost" },
-]
-rows = { ext4 = ["20.00±1.5", 22.08, 7], far = ["-", 3, "-"] }
-doubts = [{ row = "far", column = "CPU", why = "it stands for two" }]
-"#;
-
-fn table(judged: &Judged) -> &fsdyno_report::study::Table {
-    &judged.variants[0].tables[0]
-}
-
-#[test]
-fn a_published_table_is_compared_with_the_measured_one_cell_by_cell() {
-    let judged = judge(&study(TABLE), &then(trials(&[("ext4", TEN)])));
-    let table = table(&judged);
-    let cell = |row: usize, at: usize| &table.rows[row].cells[at];
-    assert_eq!(cell(0, 0).published.as_deref(), Some("20.00±1.5"));
-    assert!((cell(0, 0).measured.unwrap().value - 10.0).abs() < 1e-9);
-    assert!((cell(0, 0).ratio.unwrap() - 0.5).abs() < 1e-9);
-    assert_eq!(cell(0, 0).measured.unwrap().n, 5);
-    assert!((cell(0, 1).measured.unwrap().value - 10.0).abs() < 1e-6, "in per cent");
-    assert_eq!(cell(0, 2).missing.as_deref(), Some("the chart is lost"));
-    assert_eq!(cell(1, 0).published, None);
-    assert_eq!(cell(1, 0).missing.as_deref(), Some("run 'files' has no trial of 'far'"));
-    assert_eq!(cell(1, 1).doubts, ["it stands for two"]);
-    assert_eq!(table.source, "Somebody, 2008");
-}
-
-#[test]
-fn at_another_scale_times_have_no_ratio_but_shares_do() {
-    let mut results = then(trials(&[("ext4", TEN)]));
-    results[0].scale = 10;
-    let judged = judge(&study(TABLE), &results);
-    let cells = &table(&judged).rows[0].cells;
-    assert_eq!((cells[0].ratio, cells[0].measured.is_some()), (None, true));
-    assert!(cells[1].ratio.is_some() && judged.variants[0].scale == 10);
-}
-
-#[test]
-fn at_another_scale_times_are_of_less_work_and_shares_are_unchanged() {
-    let value = |figure: &str| {
-        format!(
-            "value = {{ row = \"ext4\", phase = \"create\", figure = \"{figure}\" }}\nmore_than = 1"
-        )
-    };
-    let both = claim("C1", &value("returned")) + &claim("C2", &value("cpu share"));
-    let mut results = then(trials(&[("ext4", TEN)]));
-    results[0].scale = 10;
-    let claims = judge(&study(&both), &results).variants.remove(0).claims;
-    assert_eq!(claims[0].verdict, Verdict::NotTestable);
-    assert_eq!(claims[0].why, "at scale 1/10 the figure 'returned' is that of less work.");
-    assert_eq!(claims[1].verdict, Verdict::StillHolds);
 }
 
 /// Returns the rank of a verdict for a claim of "more".
