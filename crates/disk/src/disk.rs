@@ -3,8 +3,6 @@
 use fsdyno_record::trial::Device;
 use fsdyno_record::{Bytes, Nanos};
 
-use crate::model::Model;
-use crate::models::{hdd, instant, ssd};
 use crate::spec::DiskSpec;
 
 /// The kind of a request.
@@ -49,6 +47,8 @@ pub trait Disk: Send {
     /// a power cut no longer loses it. Every written sector is reported here once persisted, cached or
     /// not, and before the flush that waits for it completes.
     fn persisted(&mut self) -> Option<(u64, u64)>;
+    /// Advances the time, so that [`Disk::persisted`] and [`Disk::counters`] hold for `now`.
+    fn advance_to(&mut self, now: Nanos);
     /// Volatile bytes: those of completed writes that a power cut at `now` would lose.
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes;
     /// Records a request that was served outside the trial's time (mkfs, verification): it takes
@@ -63,11 +63,7 @@ pub trait Disk: Send {
 /// The spec must be valid ([`DiskSpec::validate`]); the times of an invalid one are
 /// meaningless.
 pub fn build(spec: &DiskSpec, seed: u64) -> Box<dyn Disk> {
-    match &spec.model {
-        Model::Instant(_) => Box::new(instant::InstantDisk::new()),
-        Model::Hdd(parameters) => Box::new(hdd::HardDisk::new(spec, parameters, seed)),
-        Model::Ssd(parameters) => Box::new(ssd::SolidStateDisk::new(spec, parameters, seed)),
-    }
+    spec.model.build(spec, seed)
 }
 
 /// Counts a submitted request.

@@ -1,23 +1,18 @@
 //! Disk models, write cache, queue and store: pure code in virtual time, without I/O.
 //!
 //! A disk of the catalog is one profile ([`spec`], [`catalog`]); each model of service times is one
-//! file in `models/`; a [`store`] holds the bytes. The disk's server passes the
+//! folder in `models/`; a [`store`] holds the bytes. The disk's server passes the
 //! time with every call, so equal calls give equal results on every machine.
 
 pub mod array;
-mod cache;
 pub mod catalog;
 pub mod disk;
 pub mod fit;
-mod geometry;
 pub mod limits;
 pub mod log;
-pub mod model;
-mod models;
+pub mod models;
 pub mod partition;
 pub mod profile;
-mod queue;
-mod read_cache;
 pub mod spec;
 pub mod store;
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::model::Model;
+use crate::models::Model;
 
 /// Maximum rates in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,17 +16,8 @@ pub struct Limits {
 /// The limits of a disk profile in JSON ([`crate::DiskSpec`]); none for an instant disk, or
 /// an invalid profile.
 pub fn limits(spec: &Value) -> Option<Limits> {
-    let bytes = |kb: u64| kb as f64 * 1e3;
-    match serde_json::from_value(spec.get("model")?.clone()).ok()? {
-        Model::Instant(_) => None,
-        Model::Hdd(hdd) => {
-            let rate = bytes(hdd.outer_rate_kb.max(hdd.inner_rate_kb));
-            Some(Limits { read: rate, write: rate })
-        }
-        Model::Ssd(ssd) => {
-            Some(Limits { read: bytes(ssd.read_rate_kb), write: bytes(ssd.write_rate_kb) })
-        }
-    }
+    let model: Model = serde_json::from_value(spec.get("model")?.clone()).ok()?;
+    model.limits()
 }
 
 #[cfg(test)]

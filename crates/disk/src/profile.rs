@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use crate::SECTOR;
 use crate::disk::{Action, Disk, Request, build};
-use crate::model::Model;
 use crate::spec::DiskSpec;
 
 /// Queue depths to evaluate, up to the disk's own.
@@ -129,8 +128,7 @@ fn sequential_rate(spec: &DiskSpec, seed: u64, action: Action, first: u64) -> f6
 /// model can start. Overwriting a disk of 1 TB would take the model half a minute.
 fn full_rate(spec: &DiskSpec, seed: u64) -> Option<f64> {
     let mut spec = spec.clone();
-    let Model::Ssd(ssd) = &mut spec.model else { return None };
-    ssd.prefilled_percent = 100;
+    spec.model = spec.model.full()?;
     let blocks = spec.capacity.0 / SECTOR / u64::from(BLOCK);
     let mut load = LoadGenerator::new(build(&spec, seed), spec.queue.depth);
     let mut offsets = seed::stream(seed, "profile full");
@@ -202,6 +200,7 @@ impl LoadGenerator {
 mod tests {
     use super::*;
     use crate::catalog;
+    use crate::models::Model;
 
     #[test]
     fn sequential_rates_are_the_data_sheets_and_random_ones_grow_with_depth() {

@@ -4,8 +4,7 @@ use fsdyno_record::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::SECTOR;
-use crate::model::{Hdd, Model, Seek, Ssd};
-use crate::models::ssd;
+use crate::models::Model;
 
 /// A disk profile. Whole numbers and strings only, since it is part of a plan's hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,13 +188,9 @@ impl DiskSpec {
         check.within("capacity", self.capacity.0, 1 << 20, 64 << 40)?;
         check.that("capacity", self.capacity, self.capacity.0 % 4096 == 0, "a multiple of 4096")?;
         self.check_queue(&check)?;
-        let nbd = self.attach == Attach::Nbd || matches!(self.model, Model::Instant(_));
+        let nbd = self.attach == Attach::Nbd || !self.model.takes_time();
         check.that("attach", "pmem", nbd, "\"nbd\" for every law except \"instant\"")?;
-        match &self.model {
-            Model::Instant(_) => Ok(()),
-            Model::Hdd(hdd) => check_hdd(hdd, self.capacity, self.queue.depth, &check),
-            Model::Ssd(ssd) => check_ssd(ssd, self.capacity, &self.queue, &check),
-        }
+        self.model.check(self, &check)
     }
 
     /// Checks the texts, which are shown in terminals.
@@ -288,102 +283,14 @@ fn one_line(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}, column {column}: {message}")
 }
 
-fn check_hdd(hdd: &Hdd, capacity: Bytes, depth: u32, check: &Check<'_>) -> Result<(), SpecError> {
-    check.within("model.rpm", hdd.rpm.into(), 600, 60_000)?;
-    check.within("model.heads", hdd.heads.into(), 1, 64)?;
-    check.within("model.zones", hdd.zones.into(), 1, 256)?;
-    check.within("model.outer_rate_kb", hdd.outer_rate_kb, 100, 10_000_000)?;
-    check.within("model.inner_rate_kb", hdd.inner_rate_kb, 100, hdd.outer_rate_kb)?;
-    check.within("model.head_switch_us", hdd.head_switch_us, 1, 100_000)?;
-    check_seek("model.seek_read", &hdd.seek_read, check)?;
-    check_seek("model.seek_write", &hdd.seek_write, check)?;
-    check.within("model.interface_rate_kb", hdd.interface_rate_kb, 100, 100_000_000)?;
-    check.within("model.overhead_us", hdd.overhead_us, 0, 100_000)?;
-    check.within("model.miss_overhead_us", hdd.miss_overhead_us, hdd.overhead_us, 100_000)?;
-    // A full queue served in order of arrival must not reach the limit, or that order would
-    // sustain itself.
-    let turn = 60_000_000 / u64::from(hdd.rpm);
-    let least = u64::from(depth) * (hdd.seek_write.average_us + turn);
-    check.within("model.age_limit_us", hdd.age_limit_us, least, 600_000_000)?;
-    check.within("model.write_cache", hdd.write_cache.0, 64 << 10, 16 << 30)?;
-    check.within("model.read_segments", hdd.read_segments.into(), 1, 1024)?;
-    check.within("model.read_segment", hdd.read_segment.0, 4096, 1 << 30)?;
-    let geometry = crate::geometry::Geometry::new(hdd, capacity.0 / SECTOR, 0);
-    let range = "such that each zone has three cylinders or more (larger capacity, fewer zones)";
-    check.that("model.zones", hdd.zones, geometry.cylinders() >= 3 * u64::from(hdd.zones), range)
-}
-
-fn check_seek(name: &str, seek: &Seek, check: &Check<'_>) -> Result<(), SpecError> {
-    let Seek { track_to_track_us: nearest, average_us: average, full_stroke_us: full } = *seek;
-    check.within(&format!("{name}.track_to_track_us"), nearest, 1, 100_000)?;
-    check.within(&format!("{name}.average_us"), average, nearest, 1_000_000)?;
-    let (least, most) = crate::geometry::full_stroke_range(nearest, average);
-    check.within(&format!("{name}.full_stroke_us"), full, least, most)
-}
-
-fn check_ssd(
-    ssd: &Ssd,
-    capacity: Bytes,
-    queue: &Queue,
-    check: &Check<'_>,
-) -> Result<(), SpecError> {
-    check.within("model.channels", ssd.channels.into(), 1, 64)?;
-    check.within("model.dies", ssd.dies.into(), ssd.channels.into(), 256)?;
-    check.within("model.spare_permille", ssd.spare_permille, 10, 2000)?;
-    for (name, size, least, most) in [
-        ("model.program_size", ssd.program_size, 4096, ssd::MAX_PAGES_PER_PROGRAM as u64 * 4096),
-        ("model.flash_page", ssd.flash_page, 4096, 1 << 20),
-        ("model.block", ssd.block, ssd.program_size.0, 1 << 30),
-    ] {
-        check.within(name, size.0, least, most)?;
-        check.that(name, size, size.0 % 4096 == 0, "a multiple of 4096")?;
-    }
-    for (name, time, least) in [
-        ("model.read_us", ssd.read_us, 1),
-        ("model.program_us", ssd.program_us, 1),
-        ("model.erase_us", ssd.erase_us, 0),
-        ("model.suspend_us", ssd.suspend_us, 1),
-        ("model.trim_us", ssd.trim_us, 0),
-        ("model.destage_us", ssd.destage_us, 1),
-    ] {
-        check.within(name, time, least, 10_000_000)?;
-    }
-    for (name, time) in [
-        ("model.read_command_ns", ssd.read_command_ns),
-        ("model.write_command_ns", ssd.write_command_ns),
-        ("model.read_latency_ns", ssd.read_latency_ns),
-        ("model.write_latency_ns", ssd.write_latency_ns),
-    ] {
-        check.within(name, time, 1, 100_000_000)?;
-    }
-    for (name, rate) in [
-        ("model.channel_rate_kb", ssd.channel_rate_kb),
-        ("model.read_rate_kb", ssd.read_rate_kb),
-        ("model.write_rate_kb", ssd.write_rate_kb),
-    ] {
-        check.within(name, rate, 100, 100_000_000)?;
-    }
-    // One page more than the largest request, which need not start at a page.
-    let least = u64::from(queue.max_sectors_kb) * 1024 + 4096;
-    let most = ssd::MAX_SLOTS as u64 * 4096;
-    check.within("model.write_buffer", ssd.write_buffer.0, least, most)?;
-    check.within("model.prefilled_percent", ssd.prefilled_percent, 0, 100)?;
-    let (pages, superblocks, size) = ssd::geometry(ssd, capacity);
-    let right = superblocks <= ssd::MAX_SUPERBLOCKS;
-    let range = format!("such that the drive has at most {} superblocks", ssd::MAX_SUPERBLOCKS);
-    check.that("model.block", ssd.block, right, &range)?;
-    let spare = superblocks.saturating_sub(pages.div_ceil(size));
-    let least = ssd::RESERVE as u64 + 3;
-    let range = format!("such that at least {least} superblocks are spare");
-    check.that("model.spare_permille", ssd.spare_permille, spare >= least, &range)
-}
-
-struct Check<'a> {
+/// The checks of a profile's parameters.
+pub(crate) struct Check<'a> {
     file: &'a str,
 }
 
 impl Check<'_> {
-    fn that(
+    /// Checks a condition; `range` describes the values that meet it.
+    pub(crate) fn that(
         &self,
         name: &str,
         value: impl ToString,
@@ -401,7 +308,14 @@ impl Check<'_> {
         })
     }
 
-    fn within(&self, name: &str, value: u64, least: u64, most: u64) -> Result<(), SpecError> {
+    /// Checks the bounds of a number.
+    pub(crate) fn within(
+        &self,
+        name: &str,
+        value: u64,
+        least: u64,
+        most: u64,
+    ) -> Result<(), SpecError> {
         let right = (least..=most).contains(&value);
         self.that(name, value, right, &format!("{least} to {most}"))
     }

@@ -177,7 +177,7 @@ impl Server {
 
     /// Tells the disk the time, and takes up what has reached the medium by then.
     fn look(&mut self) -> io::Result<()> {
-        self.disk.volatile_bytes(clock::now());
+        self.disk.advance_to(clock::now());
         self.land()
     }
 
@@ -325,7 +325,7 @@ impl Server {
             return Err(io::Error::other("more requests in flight than the driver has tags"));
         }
         // Bytes that an idle disk has destaged since the last call are persisted before the new bytes arrive.
-        self.disk.volatile_bytes(arrived);
+        self.disk.advance_to(arrived);
         self.land()?;
         self.in_flight.push(InFlight { whole, ..self.held(arrived, request) });
         self.shared.in_flight(self.in_flight.len());

@@ -8,8 +8,8 @@ use super::probe::{BLOCK, Check, LARGE, Samples, Timed};
 use super::{Facts, FitError, Fitted, Parameter, Prediction};
 use crate::SECTOR;
 use crate::catalog;
-use crate::geometry::Geometry;
-use crate::model::{Hdd, Model};
+use crate::models::hdd::geometry::Geometry;
+use crate::models::{Hdd, Model};
 use crate::spec::{DiskSpec, Source};
 
 /// The catalog's disk that provides parameters that reads cannot show.

@@ -16,7 +16,7 @@ use super::probe::{BLOCK, Check, random};
 use super::{Facts, FitError, Fitted, Parameter};
 use crate::SECTOR;
 use crate::catalog;
-use crate::model::{Model, Ssd};
+use crate::models::{Model, Ssd};
 use crate::spec::DiskSpec;
 
 /// The catalog's disk that provides parameters that reads cannot show.

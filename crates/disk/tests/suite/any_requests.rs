@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use fsdyno_disk::model::Model;
+use fsdyno_disk::models::Model;
 use fsdyno_disk::{Action, Disk, DiskSpec, Request, WriteCache, catalog};
 use fsdyno_record::{Bytes, Nanos};
 use proptest::prelude::*;

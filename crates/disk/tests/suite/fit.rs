@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use fsdyno_disk::fit::{self, Drive, Facts, FitError, Modelled};
-use fsdyno_disk::model::Model;
+use fsdyno_disk::models::Model;
 use fsdyno_disk::{DiskSpec, catalog};
 use fsdyno_record::{Nanos, seed};
 
@@ -117,7 +117,7 @@ fn a_probe_that_is_too_short_is_refused() {
 
 /// `ssd-sata`, and variants with other parameters of its read side.
 fn solid_states() -> Vec<(&'static str, DiskSpec)> {
-    let with = |change: fn(&mut fsdyno_disk::model::Ssd)| {
+    let with = |change: fn(&mut fsdyno_disk::models::Ssd)| {
         let mut spec = catalog::get("ssd-sata").unwrap();
         let Model::Ssd(ssd) = &mut spec.model else { panic!("ssd-sata has another model") };
         change(ssd);

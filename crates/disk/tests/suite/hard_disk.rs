@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
 
-use fsdyno_disk::model::{Hdd, Model};
+use fsdyno_disk::models::{Hdd, Model};
 use fsdyno_disk::{Action, Disk, DiskSpec, Request, WriteCache, catalog};
 use fsdyno_record::seed::{SplitMix64, stream};
 use fsdyno_record::{Bytes, Nanos};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
 
-use fsdyno_disk::model::{Model, Ssd};
+use fsdyno_disk::models::{Model, Ssd};
 use fsdyno_disk::{Action, Disk, DiskSpec, Request, catalog};
 use fsdyno_record::Nanos;
 use fsdyno_record::seed::stream;

@@ -2,7 +2,6 @@
 
 use fsdyno_disk::DiskSpec;
 use fsdyno_disk::catalog::{CatalogError, UnknownDisk};
-use fsdyno_disk::model::Model;
 use fsdyno_disk::profile::{self, Profile};
 use fsdyno_record::suggest;
 use fsdyno_workload::{Setting, Threads, workloads};
@@ -238,7 +237,7 @@ fn disk(name: &str) -> Result<(String, Value), Failure> {
         text.push_str(&output::indented(&format!("{}: {}", source.what, source.value), 2));
         text.push_str(&output::indented(&source.from, 6));
     }
-    if matches!(spec.model, Model::Instant(_)) {
+    if !spec.model.takes_time() {
         text.push_str("\nevery request completes at once, so there are no rates\n");
         return Ok((text, value));
     }

@@ -4,7 +4,7 @@ use super::buffer::PAGE;
 use super::dies::PageRead;
 use crate::SECTOR;
 use crate::disk::{Action, Request};
-use crate::model::Ssd;
+use crate::models::Ssd;
 
 /// A drive's times, in ns and kB/s.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use super::buffer::Slot;
-use crate::model::Ssd;
+use crate::models::Ssd;
 
 /// Maximum number of 4 KiB pages that a die programs at once.
 pub const MAX_PAGES_PER_PROGRAM: usize = 64;

@@ -13,18 +13,24 @@
 //! retries and remapped sectors, thermal recalibration, spin-down, reading
 //! a physical sector before a part of it is written, and the last sector's transfer over the interface.
 
+mod cache;
+pub(crate) mod geometry;
+pub(crate) mod params;
+mod queue;
+mod read_cache;
+
 use std::collections::VecDeque;
 
 use fsdyno_record::trial::Device;
 use fsdyno_record::{Bytes, Nanos, seed};
 
+use self::cache::{DestageRun, WriteCache};
+use self::geometry::{Geometry, Position, revolution};
+use self::params::Hdd;
+use self::queue::{Command, Queue};
+use self::read_cache::ReadCache;
 use crate::SECTOR;
-use crate::cache::{DestageRun, WriteCache};
 use crate::disk::{Action, Disk, Request, count};
-use crate::geometry::{Geometry, Position, revolution};
-use crate::model::Hdd;
-use crate::queue::{Command, Queue};
-use crate::read_cache::ReadCache;
 use crate::spec::{self, DiskSpec};
 
 /// Maximum sectors destaged before the arm takes other work (1 MiB: about
@@ -140,7 +146,7 @@ impl HardDisk {
             arm_queue: Vec::with_capacity(capacity),
             flush_queue: VecDeque::with_capacity(capacity),
             done: VecDeque::with_capacity(1024),
-            persisted: VecDeque::with_capacity(crate::cache::MAX_EXTENTS + 1024),
+            persisted: VecDeque::with_capacity(cache::MAX_EXTENTS + 1024),
             counters: Device {
                 seeks: Some(0),
                 busy_ns: Some(Nanos(0)),
@@ -492,6 +498,10 @@ impl Disk for HardDisk {
 
     fn persisted(&mut self) -> Option<(u64, u64)> {
         self.persisted.pop_front()
+    }
+
+    fn advance_to(&mut self, now: Nanos) {
+        self.advance(now);
     }
 
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes {

@@ -4,11 +4,34 @@ use std::collections::VecDeque;
 
 use fsdyno_record::trial::Device;
 use fsdyno_record::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
 
 use crate::disk::{Action, Disk, Request, count};
+use crate::limits::Limits;
+use crate::models::Parameters;
+use crate::spec::{Check, DiskSpec, SpecError};
 
 /// Capacity for pending completions; more than NBD has tags.
 const CAPACITY: usize = 1024;
+
+/// Parameters of the instant disk: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instant {}
+
+impl Parameters for Instant {
+    fn check(&self, _: &DiskSpec, _: &Check<'_>) -> Result<(), SpecError> {
+        Ok(())
+    }
+
+    fn limits(&self) -> Option<Limits> {
+        None
+    }
+
+    fn build(&self, _: &DiskSpec, _: u64) -> Box<dyn Disk> {
+        Box::new(InstantDisk::new())
+    }
+}
 
 /// A disk that takes no time.
 pub struct InstantDisk {
@@ -55,8 +78,12 @@ impl Disk for InstantDisk {
         self.persisted.pop_front()
     }
 
-    fn volatile_bytes(&mut self, now: Nanos) -> Bytes {
+    fn advance_to(&mut self, now: Nanos) {
         self.now = self.now.max(now);
+    }
+
+    fn volatile_bytes(&mut self, now: Nanos) -> Bytes {
+        self.advance_to(now);
         Bytes(0)
     }
 

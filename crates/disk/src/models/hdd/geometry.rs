@@ -3,8 +3,8 @@
 //! Tracks are numbered from the outer edge inwards, all heads of a cylinder before the next
 //! cylinder. All times are whole nanoseconds; the only square root is IEEE's, the same on every machine.
 
+use super::params::{Hdd, Seek};
 use crate::SECTOR;
-use crate::model::{Hdd, Seek};
 
 /// A range of cylinders whose tracks hold the same number of sectors.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use fsdyno_record::Nanos;
 
+use super::geometry::Position;
 use crate::disk::{Action, Request};
-use crate::geometry::Position;
 
 /// Capacity for requests that wait for admission, more than the tags of any block driver; beyond it the
 /// queue would allocate, but lose nothing.

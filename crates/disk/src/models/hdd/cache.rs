@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::geometry::{Geometry, Position};
+use super::geometry::{Geometry, Position};
 
 /// Maximum number of cached extents. An estimate: no maker publishes it. It bounds the bytes that
 /// an insertion moves to 16 KiB, some 2,000 instructions at worst.

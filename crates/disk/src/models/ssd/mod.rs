@@ -19,6 +19,7 @@ mod command;
 mod dies;
 mod ftl;
 mod map;
+pub(crate) mod params;
 
 use std::collections::VecDeque;
 
@@ -32,9 +33,9 @@ pub use self::dies::MAX_PAGES_PER_PROGRAM;
 use self::dies::{Dies, Finished, Purpose};
 use self::ftl::Ftl;
 pub use self::ftl::RESERVE;
+use self::params::Ssd;
 use crate::SECTOR;
 use crate::disk::{Action, Disk, Request, count};
-use crate::model::Ssd;
 use crate::spec::{self, DiskSpec};
 
 /// Bytes of a page of the translation layer.
@@ -518,6 +519,10 @@ impl Disk for SolidStateDisk {
 
     fn persisted(&mut self) -> Option<(u64, u64)> {
         self.persisted.pop_front()
+    }
+
+    fn advance_to(&mut self, now: Nanos) {
+        self.advance(now.0);
     }
 
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes {

@@ -1,0 +1,116 @@
+//! Parameters of the hard-disk model: their ranges, the rates that they allow, and the disk that they make.
+
+use fsdyno_record::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::HardDisk;
+use super::geometry::{Geometry, full_stroke_range};
+use crate::SECTOR;
+use crate::disk::Disk;
+use crate::limits::Limits;
+use crate::models::Parameters;
+use crate::spec::{Check, DiskSpec, SpecError};
+
+/// The three seek times of a data sheet, in microseconds, settling included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seek {
+    /// To the next cylinder.
+    pub track_to_track_us: u64,
+    /// The mean over all pairs of cylinders, as makers define it ("the weighted average of all
+    /// possible seek combinations": IBM Deskstar 60GXP specification, 4.3.2.1, and Hitachi's after
+    /// it). It is not the seek over a third of the stroke, which is some 6 % longer.
+    pub average_us: u64,
+    /// Over all cylinders.
+    pub full_stroke_us: u64,
+}
+
+/// Parameters of a hard disk. Rates are in units of 1000 bytes, as data sheets give them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hdd {
+    /// Revolutions per minute.
+    pub rpm: u32,
+    /// Surfaces that hold data.
+    pub heads: u32,
+    /// Zones of equal width; all tracks of a zone hold the same number of sectors.
+    pub zones: u32,
+    /// Sustained rate of the outermost zone, in kB/s (1000 bytes per second).
+    pub outer_rate_kb: u64,
+    /// Sustained rate of the innermost zone, in kB/s.
+    pub inner_rate_kb: u64,
+    /// Switch from one head to the next of the same cylinder, in microseconds: the arm stays, but the tracks of
+    /// two surfaces are not exactly aligned and the servo has to find the new one.
+    pub head_switch_us: u64,
+    /// Seeks before a read.
+    pub seek_read: Seek,
+    /// Seeks before a write, for which the arm has to settle better.
+    pub seek_write: Seek,
+    /// Rate of the interface, in kB/s.
+    pub interface_rate_kb: u64,
+    /// Controller overhead of a command, in microseconds.
+    pub overhead_us: u64,
+    /// Controller overhead of a read that misses the drive's memory, until the arm starts.
+    pub miss_overhead_us: u64,
+    /// A command that has waited this long is served next, in microseconds.
+    pub age_limit_us: u64,
+    /// The part of the drive's memory that holds writes.
+    pub write_cache: Bytes,
+    /// Number of read segments, each with its read-ahead.
+    pub read_segments: u32,
+    /// Bytes of a read segment.
+    pub read_segment: Bytes,
+    /// True if a flush runs alone in the drive, like ATA's FLUSH CACHE (it is
+    /// not a queued command).
+    pub flush_alone: bool,
+}
+
+impl Parameters for Hdd {
+    fn check(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError> {
+        check.within("model.rpm", self.rpm.into(), 600, 60_000)?;
+        check.within("model.heads", self.heads.into(), 1, 64)?;
+        check.within("model.zones", self.zones.into(), 1, 256)?;
+        check.within("model.outer_rate_kb", self.outer_rate_kb, 100, 10_000_000)?;
+        check.within("model.inner_rate_kb", self.inner_rate_kb, 100, self.outer_rate_kb)?;
+        check.within("model.head_switch_us", self.head_switch_us, 1, 100_000)?;
+        check_seek("model.seek_read", &self.seek_read, check)?;
+        check_seek("model.seek_write", &self.seek_write, check)?;
+        check.within("model.interface_rate_kb", self.interface_rate_kb, 100, 100_000_000)?;
+        check.within("model.overhead_us", self.overhead_us, 0, 100_000)?;
+        check.within("model.miss_overhead_us", self.miss_overhead_us, self.overhead_us, 100_000)?;
+        // A full queue served in order of arrival must not reach the limit, or that order would
+        // sustain itself.
+        let turn = 60_000_000 / u64::from(self.rpm);
+        let least = u64::from(spec.queue.depth) * (self.seek_write.average_us + turn);
+        check.within("model.age_limit_us", self.age_limit_us, least, 600_000_000)?;
+        check.within("model.write_cache", self.write_cache.0, 64 << 10, 16 << 30)?;
+        check.within("model.read_segments", self.read_segments.into(), 1, 1024)?;
+        check.within("model.read_segment", self.read_segment.0, 4096, 1 << 30)?;
+        let geometry = Geometry::new(self, spec.capacity.0 / SECTOR, 0);
+        let range =
+            "such that each zone has three cylinders or more (larger capacity, fewer zones)";
+        check.that(
+            "model.zones",
+            self.zones,
+            geometry.cylinders() >= 3 * u64::from(self.zones),
+            range,
+        )
+    }
+
+    fn limits(&self) -> Option<Limits> {
+        let rate = self.outer_rate_kb.max(self.inner_rate_kb) as f64 * 1e3;
+        Some(Limits { read: rate, write: rate })
+    }
+
+    fn build(&self, spec: &DiskSpec, seed: u64) -> Box<dyn Disk> {
+        Box::new(HardDisk::new(spec, self, seed))
+    }
+}
+
+fn check_seek(name: &str, seek: &Seek, check: &Check<'_>) -> Result<(), SpecError> {
+    let Seek { track_to_track_us: nearest, average_us: average, full_stroke_us: full } = *seek;
+    check.within(&format!("{name}.track_to_track_us"), nearest, 1, 100_000)?;
+    check.within(&format!("{name}.average_us"), average, nearest, 1_000_000)?;
+    let (least, most) = full_stroke_range(nearest, average);
+    check.within(&format!("{name}.full_stroke_us"), full, least, most)
+}

@@ -1,0 +1,126 @@
+//! Parameters of the solid-state model: their ranges, the rates that they allow, and the disk that they make.
+
+use fsdyno_record::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::{MAX_PAGES_PER_PROGRAM, MAX_SLOTS, MAX_SUPERBLOCKS, RESERVE, SolidStateDisk, geometry};
+use crate::disk::Disk;
+use crate::limits::Limits;
+use crate::models::{Model, Parameters};
+use crate::spec::{Check, DiskSpec, SpecError};
+
+/// Parameters of a solid-state disk. Rates are in units of 1000 bytes, as data sheets give them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ssd {
+    /// Channels between the controller and the flash.
+    pub channels: u32,
+    /// Number of dies, distributed over the channels.
+    pub dies: u32,
+    /// Flash beyond the capacity, in thousandths of it: over-provisioning.
+    pub spare_permille: u64,
+    /// Bytes that a die erases at once (all its planes).
+    pub block: Bytes,
+    /// Bytes that a die programs at once (all its planes).
+    pub program_size: Bytes,
+    /// Bytes that a die senses at once for a read.
+    pub flash_page: Bytes,
+    /// Sensing, in microseconds.
+    pub read_us: u64,
+    /// Programming, in microseconds.
+    pub program_us: u64,
+    /// Erasing, in microseconds.
+    pub erase_us: u64,
+    /// Suspending a program for a read, in microseconds.
+    pub suspend_us: u64,
+    /// Rate of a channel, in kB/s.
+    pub channel_rate_kb: u64,
+    /// Rate of the interface for reads, in kB/s, framing included.
+    pub read_rate_kb: u64,
+    /// Rate of the interface for writes, in kB/s.
+    pub write_rate_kb: u64,
+    /// Interface time of a read, a flush or a TRIM in addition to its data, in ns.
+    pub read_command_ns: u64,
+    /// Interface time of a write in addition to its data, in ns.
+    pub write_command_ns: u64,
+    /// Additional latency of a read, during which the drive serves others, in ns.
+    pub read_latency_ns: u64,
+    /// Additional latency of a write or a flush, during which the drive serves others, in ns.
+    pub write_latency_ns: u64,
+    /// Time of a TRIM, in microseconds.
+    pub trim_us: u64,
+    /// The part of the drive's memory that holds writes.
+    pub write_buffer: Bytes,
+    /// Maximum age of a write in the buffer of an idle drive, in microseconds.
+    pub destage_us: u64,
+    /// Percentage of the drive that holds data before the trial, written by random
+    /// overwriting; 0 is a new or completely trimmed drive.
+    pub prefilled_percent: u64,
+}
+
+impl Parameters for Ssd {
+    fn check(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError> {
+        check.within("model.channels", self.channels.into(), 1, 64)?;
+        check.within("model.dies", self.dies.into(), self.channels.into(), 256)?;
+        check.within("model.spare_permille", self.spare_permille, 10, 2000)?;
+        for (name, size, least, most) in [
+            ("model.program_size", self.program_size, 4096, MAX_PAGES_PER_PROGRAM as u64 * 4096),
+            ("model.flash_page", self.flash_page, 4096, 1 << 20),
+            ("model.block", self.block, self.program_size.0, 1 << 30),
+        ] {
+            check.within(name, size.0, least, most)?;
+            check.that(name, size, size.0 % 4096 == 0, "a multiple of 4096")?;
+        }
+        for (name, time, least) in [
+            ("model.read_us", self.read_us, 1),
+            ("model.program_us", self.program_us, 1),
+            ("model.erase_us", self.erase_us, 0),
+            ("model.suspend_us", self.suspend_us, 1),
+            ("model.trim_us", self.trim_us, 0),
+            ("model.destage_us", self.destage_us, 1),
+        ] {
+            check.within(name, time, least, 10_000_000)?;
+        }
+        for (name, time) in [
+            ("model.read_command_ns", self.read_command_ns),
+            ("model.write_command_ns", self.write_command_ns),
+            ("model.read_latency_ns", self.read_latency_ns),
+            ("model.write_latency_ns", self.write_latency_ns),
+        ] {
+            check.within(name, time, 1, 100_000_000)?;
+        }
+        for (name, rate) in [
+            ("model.channel_rate_kb", self.channel_rate_kb),
+            ("model.read_rate_kb", self.read_rate_kb),
+            ("model.write_rate_kb", self.write_rate_kb),
+        ] {
+            check.within(name, rate, 100, 100_000_000)?;
+        }
+        // One page more than the largest request, which need not start at a page.
+        let least = u64::from(spec.queue.max_sectors_kb) * 1024 + 4096;
+        let most = MAX_SLOTS as u64 * 4096;
+        check.within("model.write_buffer", self.write_buffer.0, least, most)?;
+        check.within("model.prefilled_percent", self.prefilled_percent, 0, 100)?;
+        let (pages, superblocks, size) = geometry(self, spec.capacity);
+        let right = superblocks <= MAX_SUPERBLOCKS;
+        let range = format!("such that the drive has at most {} superblocks", MAX_SUPERBLOCKS);
+        check.that("model.block", self.block, right, &range)?;
+        let spare = superblocks.saturating_sub(pages.div_ceil(size));
+        let least = RESERVE as u64 + 3;
+        let range = format!("such that at least {least} superblocks are spare");
+        check.that("model.spare_permille", self.spare_permille, spare >= least, &range)
+    }
+
+    fn limits(&self) -> Option<Limits> {
+        let bytes = |kb: u64| kb as f64 * 1e3;
+        Some(Limits { read: bytes(self.read_rate_kb), write: bytes(self.write_rate_kb) })
+    }
+
+    fn build(&self, spec: &DiskSpec, seed: u64) -> Box<dyn Disk> {
+        Box::new(SolidStateDisk::new(spec, self, seed))
+    }
+
+    fn full(&self) -> Option<Model> {
+        Some(Model::Ssd(Ssd { prefilled_percent: 100, ..self.clone() }))
+    }
+}
