@@ -38,7 +38,7 @@ mod tests {
                 profile(&spec, 1).sequential.into_iter().fold((0.0f64, 0.0f64), |best, at| {
                     (best.0.max(at.read_mb * 1e6), best.1.max(at.write_mb * 1e6))
                 });
-            // The flag's own slack is 5 % (stats::validity).
+            // The flag's own slack is 5 % (report::validity).
             assert!(
                 best.0 <= 1.05 * limits.read && best.1 <= 1.05 * limits.write,
                 "{name}: {best:?}"

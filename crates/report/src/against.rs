@@ -1,7 +1,7 @@
 //! Ratios of rows to one of them: the best of a section, or the baseline.
 
+use crate::validity::{self, Flag};
 use fsdyno_stats::compare::{Comparison, Verdict, adjust};
-use fsdyno_stats::validity::{self, Flag};
 
 use crate::ages::Pair;
 use crate::measure::Measure;

@@ -1,7 +1,7 @@
 //! The answer in a few sentences, computed from the numbers and limited to significant results.
 
+use crate::validity::Flag;
 use fsdyno_stats::compare::{Comparison, Verdict};
-use fsdyno_stats::validity::Flag;
 
 use crate::against::best;
 use crate::measure::Measure;

@@ -1,11 +1,11 @@
 //! The cost of power cuts for each file system, with its speed: the table of `fsdyno crash`.
 
+use crate::validity::Flag;
 use fsdyno_crash::{CutOutcome, DiskFault, Row};
 use fsdyno_filesystem::durability;
 use fsdyno_record::Nanos;
 use fsdyno_record::naming::{RowNames, Subject};
 use fsdyno_record::trial::Conditions;
-use fsdyno_stats::validity::Flag;
 use unicode_width::UnicodeWidthStr;
 
 use crate::error::ReportError;

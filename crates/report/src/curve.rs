@@ -1,10 +1,10 @@
 //! Curves: the growth of a phase's time with the number of files, on each file system.
 
+use crate::validity::Flag;
 use fsdyno_record::Trial;
 use fsdyno_record::naming::RowNames;
 use fsdyno_stats::Summary;
 use fsdyno_stats::growth::{self, Growth};
-use fsdyno_stats::validity::Flag;
 
 use crate::against::Basis;
 use crate::measure::Measure;

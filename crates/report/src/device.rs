@@ -1,12 +1,12 @@
 //! The highest speed of a trial's device, if it is known: for a modelled disk by its model. The speed of a host's own
 //! drives is unknown and not estimated.
 
+use crate::validity::{self, DeviceSpeed, Flag};
 use fsdyno_disk::limits::limits;
 use fsdyno_filesystem::durability;
 use fsdyno_record::Trial;
 use fsdyno_record::plan::{DiskPlan, MediumPlan, RaidPlan};
 use fsdyno_record::trial::Phase;
-use fsdyno_stats::validity::{self, DeviceSpeed, Flag};
 
 use crate::view::Run;
 

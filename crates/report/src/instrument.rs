@@ -1,8 +1,8 @@
 //! Instrument overhead of each phase, for the page.
 
+use crate::validity::{INSTRUMENT_LIMIT, instrument_share};
 use fsdyno_record::trial::{Instrument, Phase};
 use fsdyno_record::{Nanos, Trial};
-use fsdyno_stats::validity::{INSTRUMENT_LIMIT, instrument_share};
 use serde::Serialize;
 
 use crate::number;

@@ -38,6 +38,7 @@ mod repeatability;
 mod repeats;
 #[cfg(test)]
 mod schema;
+pub mod seconds;
 mod series;
 mod statistics;
 pub mod study;
@@ -47,6 +48,7 @@ mod text;
 mod unfinished;
 #[cfg(test)]
 mod unsafe_tests;
+pub mod validity;
 mod view;
 pub mod why;
 mod work_units;

@@ -1,7 +1,7 @@
 //! Tables and sentences as Markdown, for an issue tracker.
 
+use crate::validity::Flag;
 use fsdyno_record::Trial;
-use fsdyno_stats::validity::Flag;
 
 use crate::against::Basis;
 use crate::columns::{self, Column, columns, flags};

@@ -1,10 +1,10 @@
 //! The measure of trials: decided once for all that are compared with each other, so that no table shows the
 //! ratio of another measure.
 
+use crate::seconds;
 use fsdyno_record::trial::Phase;
 use fsdyno_record::{Bytes, OpKind};
 use fsdyno_stats::compare::Verdict;
-use fsdyno_stats::measure;
 
 use crate::capacity;
 use crate::number;
@@ -52,7 +52,7 @@ impl Measure {
             Measure::Durable | Measure::Returned | Measure::Operation => self.seconds(phase),
             Measure::Cpu { each: false } => phase.cpu_ns.seconds(),
             Measure::Cpu { each: true } => {
-                phase.cpu_ns.seconds() / measure::operations(phase) as f64
+                phase.cpu_ns.seconds() / seconds::operations(phase) as f64
             }
             Measure::P99(op) => phase.ops.get(&op?)?.p99_ns.seconds(),
         };
@@ -62,7 +62,7 @@ impl Measure {
     fn seconds(self, phase: &Phase) -> f64 {
         match self {
             Measure::Returned => phase.returned_ns.seconds(),
-            _ => measure::seconds(phase, self == Measure::Durable),
+            _ => seconds::seconds(phase, self == Measure::Durable),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The number of trials that a two-stage rule requires, computed again from the pilot's trials.
 
+use crate::seconds;
 use fsdyno_record::Repeats;
-use fsdyno_stats::measure;
 use fsdyno_stats::plan::{Rule, Total};
 
 use crate::view::{Row, Section};
@@ -16,7 +16,7 @@ pub fn required_total(row: &Row<'_>) -> Option<Total> {
     let rule = rule(row)?;
     let pilot = row.trials.iter().filter(|(trial, _)| rule.is_pilot(trial.seed));
     let durable = row.durable.is_some();
-    let values: Vec<f64> = pilot.map(|(_, phase)| measure::seconds(phase, durable)).collect();
+    let values: Vec<f64> = pilot.map(|(_, phase)| seconds::seconds(phase, durable)).collect();
     Rule::TwoStage { half_width: rule.width(), cap: rule.at_most }.total(&[values])
 }
 

@@ -1,9 +1,9 @@
 //! Tests of the published schemas, docs/schema/*.schema.json, against real records and exports.
 
+use crate::validity::Flag;
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_record::series::{PhaseSeries, Series};
 use fsdyno_record::{Nanos, OpKind, Repeats, Trial};
-use fsdyno_stats::validity::Flag;
 use serde_json::{Value, json};
 
 use crate::compare::{self, CompareOptions, Metric};

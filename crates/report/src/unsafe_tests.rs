@@ -1,7 +1,7 @@
 //! Tests that unsafe rows are marked in every format, ranked behind safe ones, and never the base.
 
+use crate::validity::Flag;
 use fsdyno_record::{Nanos, Trial};
-use fsdyno_stats::validity::Flag;
 
 use crate::answer::sentences;
 use crate::table::{Format, Style, table};

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::seconds::seconds;
+use crate::validity::Flag;
 use fsdyno_record::naming::{RowNames, Subject};
 use fsdyno_record::trial::{OpStats, Outcome, Phase, differing};
 use fsdyno_record::{Histogram, OpKind, Repeats, Trial};
 use fsdyno_stats::Summary;
 use fsdyno_stats::compare::Comparison;
-use fsdyno_stats::measure::seconds;
-use fsdyno_stats::validity::Flag;
 
 use crate::against::{self, Basis, Ratio, Standing};
 use crate::ages::{self, Pair};

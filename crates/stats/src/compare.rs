@@ -172,7 +172,7 @@ impl Comparison {
     }
 
     /// Withholds the verdict, because a flag forbids one for these values
-    /// ([`crate::validity::Flag::forbids_verdict`]).
+    /// (`Flag::forbids_verdict` of the report).
     pub fn without_verdict(mut self) -> Comparison {
         self.withheld = true;
         self.decide()

@@ -1,4 +1,4 @@
-//! Pure statistics of trials, every constant with its source.
+//! Pure statistics of numbers, every constant with its source; what a trial is stands above this crate.
 
 pub mod bootstrap;
 pub mod compare;
@@ -6,12 +6,10 @@ pub mod consistency;
 pub mod describe;
 pub mod drift;
 pub mod estimate;
-mod flag;
 pub mod growth;
 pub mod holm;
 pub mod interval;
 pub mod levels;
-pub mod measure;
 pub mod normal;
 pub mod outlier;
 pub mod permutation;
@@ -19,7 +17,6 @@ pub mod plan;
 pub mod power;
 pub mod proportion;
 pub mod student;
-pub mod validity;
 pub mod warmup;
 
 pub use estimate::Estimate;

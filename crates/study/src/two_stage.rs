@@ -3,7 +3,7 @@
 
 use fsdyno_record::trial::{Outcome, Phase};
 use fsdyno_record::{Repeats, Trial};
-use fsdyno_stats::measure;
+use fsdyno_report::seconds;
 use fsdyno_stats::plan::{PILOT, Rule, Total};
 
 use crate::question::Cell;
@@ -96,7 +96,7 @@ fn phases<'a>(trials: &[&'a Trial]) -> Vec<(&'a str, Vec<f64>)> {
         let phases: Option<Vec<&Phase>> = trials.iter().map(|trial| found(trial, name)).collect();
         let phases = phases?;
         let durable = phases.iter().all(|phase| phase.durable_ns.is_some());
-        Some((name, phases.iter().map(|phase| measure::seconds(phase, durable)).collect()))
+        Some((name, phases.iter().map(|phase| seconds::seconds(phase, durable)).collect()))
     };
     first.measured.phases.iter().filter_map(|phase| of_phase(&phase.name)).collect()
 }

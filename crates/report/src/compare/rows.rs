@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::validity::Flag;
 use fsdyno_record::{OpKind, Trial};
 use fsdyno_stats::compare::{Comparison, Verdict, adjust};
-use fsdyno_stats::validity::Flag;
 
 use super::cells::{Cell, Pair};
 use super::{CompareOptions, Side, Unmatched};

@@ -1,7 +1,7 @@
 //! Texts that every format of a comparison shares.
 
+use crate::validity::Flag;
 use fsdyno_stats::compare::{Method, Verdict};
-use fsdyno_stats::validity::Flag;
 
 use super::{Compared, Difference, Mark, Metric, Row, Side, Unmatched};
 use crate::number::{self, clean};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use fsdyno_report::study::digits;
+use fsdyno_report::validity::{Flag, instrument_share};
 use fsdyno_report::{Matching, Pairing, counted};
-use fsdyno_stats::validity::{Flag, instrument_share};
 use fsdyno_stats::{Estimate, Summary, growth};
 
 use super::figure;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
+use fsdyno_report::validity::Flag;
 use fsdyno_report::{Run, distinct, flags};
-use fsdyno_stats::validity::Flag;
 
 use super::figure;
 use crate::file::{Cell, Figure, StudyFile, Variant};

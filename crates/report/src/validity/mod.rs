@@ -1,12 +1,15 @@
 //! Flags: conditions that limit what a result means, judged from the record of a phase alone.
 
+mod flag;
+
 use fsdyno_record::plan::{AccelPlan, IssuerPlan};
 use fsdyno_record::trial::{Phase, Trial};
 use fsdyno_record::{Nanos, OpKind};
 
-use crate::compare::Comparison;
-pub use crate::flag::{Bearing, Flag};
-use crate::interval::Summary;
+use fsdyno_stats::Summary;
+use fsdyno_stats::compare::Comparison;
+
+pub use self::flag::{Bearing, Flag};
 
 /// Share of the elapsed time above which the instrument, not the file system, may be what was
 /// measured (design.md, Rules).
