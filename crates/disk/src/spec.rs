@@ -3,7 +3,6 @@
 use fsdyno_record::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::SECTOR;
 use crate::models::Model;
 
 /// A disk profile. Whole numbers and strings only, since it is part of a plan's hash.

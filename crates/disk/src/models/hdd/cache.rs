@@ -257,7 +257,8 @@ impl WriteCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{catalog, model::Model};
+    use crate::catalog;
+    use crate::models::Model;
 
     fn geometry() -> Geometry {
         let spec = catalog::get("hdd-7200").unwrap();

@@ -291,7 +291,8 @@ pub fn full_stroke_range(track_to_track_us: u64, average_us: u64) -> (u64, u64) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{catalog, model::Model};
+    use crate::catalog;
+    use crate::models::Model;
 
     fn drive() -> Geometry {
         let spec = catalog::get("hdd-7200").unwrap();
