@@ -12,14 +12,15 @@ use fsdyno_filesystem::Author;
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{AccelPlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
 use fsdyno_report::Format;
-use fsdyno_report::compare::{Format as CompareFormat, Metric};
+use fsdyno_report::Own;
+use fsdyno_report::compare::Metric;
 use fsdyno_study::{Shard, Size};
 
 use crate::output::Verbosity;
 
 pub use parse::{nearest_command, parse_args};
 pub use values::{
-    Age, DataFormat, Least, Listable, Percent, ShowFormat, Showable, folder, named, whole,
+    Age, Least, Listable, OwnFormat, Percent, Showable, TRIALS, folder, format, named, whole,
 };
 use values::{age, size, width};
 
@@ -256,7 +257,7 @@ pub struct Run {
     #[arg(long)]
     pub mix: bool,
     /// Format of the table on standard output
-    #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
+    #[arg(long, default_value = "text", value_parser = format(TRIALS))]
     pub format: Format,
 }
 
@@ -288,7 +289,7 @@ pub struct Merge {
     #[command(flatten)]
     pub least: Least,
     /// Format of the table on standard output
-    #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
+    #[arg(long, default_value = "text", value_parser = format(TRIALS))]
     pub format: Format,
 }
 
@@ -312,7 +313,7 @@ pub struct Report {
     #[command(flatten)]
     pub least: Least,
     /// Format of the table on standard output
-    #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
+    #[arg(long, default_value = "text", value_parser = format(TRIALS))]
     pub format: Format,
     /// Write the report as one HTML file; '-' writes it to standard output instead of the table
     #[arg(long, value_name = "FILE")]
@@ -359,9 +360,28 @@ pub struct Compare {
     #[arg(long)]
     pub bisect: bool,
     /// Format of the comparison on standard output
-    #[arg(long, default_value = "text", value_parser = named(CompareFormat::ALL))]
-    pub format: CompareFormat,
+    #[arg(long, default_value = "text", value_parser = format(COMPARED))]
+    pub format: Format,
 }
+
+/// The formats of a comparison.
+const COMPARED: &[OwnFormat] = &[
+    ("csv", "A line for each cell and phase", Format::Csv),
+    ("json", "Every number, for programs", Format::Json),
+    ("junit", "A test case for each cell and phase, for CI", Format::Own(Own::Junit)),
+];
+
+/// The formats of an explanation.
+const EXPLAINED: &[OwnFormat] =
+    &[("csv", "Every row of requests and of functions, one per line", Format::Csv)];
+
+/// The formats of `show`.
+const SHOWN: &[OwnFormat] = &[
+    ("mail", "For series only: 72 columns for a mailing list", Format::Mail),
+    ("markdown", "For series only: for an issue tracker", Format::Markdown),
+    ("html", "For series only: for a page", Format::Html),
+    ("csv", "For series only: one line per trial, phase and interval", Format::Csv),
+];
 
 /// `fsdyno why`
 #[derive(Args, Debug)]
@@ -417,8 +437,8 @@ pub struct Why {
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
     /// Output format
-    #[arg(long, default_value = "text", value_parser = named(fsdyno_report::why::Format::ALL))]
-    pub format: fsdyno_report::why::Format,
+    #[arg(long, default_value = "text", value_parser = format(EXPLAINED))]
+    pub format: Format,
 }
 
 /// `fsdyno list`
@@ -432,8 +452,8 @@ pub struct List {
     #[arg(value_enum)]
     pub what: Listable,
     /// Output format
-    #[arg(long, value_enum, default_value_t = DataFormat::Text)]
-    pub format: DataFormat,
+    #[arg(long, default_value = "text", value_parser = format(&[]))]
+    pub format: Format,
 }
 
 /// `fsdyno show`
@@ -456,8 +476,8 @@ pub struct Show {
     /// The item's name; for a disk or a study also the path of its file; for a log its file; for series a result folder
     pub name: String,
     /// Output format; a log in JSON has one line per request
-    #[arg(long, value_enum, default_value_t = ShowFormat::Text)]
-    pub format: ShowFormat,
+    #[arg(long, default_value = "text", value_parser = format(SHOWN))]
+    pub format: Format,
 }
 
 /// `fsdyno fit`
@@ -509,6 +529,6 @@ pub struct Doctor {
     #[arg(long, conflicts_with = "clean")]
     pub clear_caches: bool,
     /// Output format
-    #[arg(long, value_enum, default_value_t = DataFormat::Text)]
-    pub format: DataFormat,
+    #[arg(long, default_value = "text", value_parser = format(&[]))]
+    pub format: Format,
 }

@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicI8, Ordering};
 
+use fsdyno_report::table::{self, Format, Output, Style};
 use unicode_width::UnicodeWidthStr;
 
 use crate::exit::{Exit, Failure};
@@ -48,6 +49,16 @@ pub fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::wrong(format!("failed to write JSON: {error}")))?;
     data(&text)
+}
+
+/// Prints a command's output in a format.
+pub fn print(it: &dyn Output, format: Format) -> Result<(), Failure> {
+    data(&format.write(it, style())?)
+}
+
+/// The width and the colours of the terminal.
+pub fn style() -> Style {
+    Style { color: colour(), width: width() }
 }
 
 /// The amount of output on stderr.
@@ -111,6 +122,11 @@ pub fn width() -> usize {
         .unwrap_or(100)
 }
 
+/// The width at which a row of a table is stacked; none in a pipe.
+pub fn limit() -> Option<usize> {
+    std::io::stdout().is_terminal().then(width)
+}
+
 /// Formats a text table with two spaces between columns. A row that is wider than the terminal is stacked, one cell
 /// per line; in a pipe each row stays one line.
 pub fn columns(rows: &[Vec<String>]) -> String {
@@ -119,37 +135,8 @@ pub fn columns(rows: &[Vec<String>]) -> String {
 
 /// Formats the rows of such a table, each with its newlines.
 pub fn rows_of(rows: &[Vec<String>]) -> Vec<String> {
-    rows_within(rows, std::io::stdout().is_terminal().then(width))
+    table::stacked(rows, limit())
 }
-
-fn rows_within(rows: &[Vec<String>], limit: Option<usize>) -> Vec<String> {
-    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max()
-    };
-    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
-    let text = |row: &Vec<String>| {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            let pad = " ".repeat(width.saturating_sub(cell.width()) + 2);
-            line.push_str(&format!("{cell}{pad}"));
-        }
-        let line = line.trim_end();
-        match (limit, row.split_first()) {
-            (Some(limit), Some((first, rest))) if line.width() > limit => {
-                let cells = rest.iter().filter(|cell| !cell.is_empty());
-                let below = cells.map(|cell| paragraph(cell, STACKED, limit)).collect::<String>();
-                paragraph(first.trim_start(), first.width() - first.trim_start().width(), limit)
-                    + &below
-            }
-            _ => format!("{line}\n"),
-        }
-    };
-    rows.iter().map(text).collect()
-}
-
-/// The indentation of stacked cells.
-const STACKED: usize = 4;
 
 /// Wraps prose to the terminal's width, but at most to a readable one.
 pub fn wrapped(text: &str) -> String {
@@ -176,33 +163,4 @@ fn paragraph(text: &str, by: usize, limit: usize) -> String {
         line.push_str(word);
     }
     out + &line + "\n"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_are_aligned_without_trailing_spaces() {
-        let rows = [vec!["a".into(), "x".into()], vec!["long".into(), "y".into()]];
-        assert_eq!(rows_within(&rows, None).concat(), "a     x\nlong  y\n");
-    }
-
-    #[test]
-    fn wide_letters_take_two_columns() {
-        let rows = [vec!["日本".into(), "x".into()], vec!["ab".into(), "y".into()]];
-        assert_eq!(rows_within(&rows, None).concat(), "日本  x\nab    y\n");
-    }
-
-    #[test]
-    fn a_row_that_is_too_wide_is_stacked_and_the_others_are_not() {
-        let rows = [
-            vec!["hdd-7200".into(), "a disk of 7200 revolutions a minute".into()],
-            vec!["instant".into(), "no time".into()],
-        ];
-        let stacked =
-            "hdd-7200\n    a disk of 7200\n      revolutions a\n      minute\ninstant   no time\n";
-        assert_eq!(rows_within(&rows, Some(20)).concat(), stacked);
-        assert_eq!(rows_within(&rows, Some(80)).concat().lines().count(), 2);
-    }
 }

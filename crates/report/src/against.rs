@@ -3,10 +3,9 @@
 use crate::validity::{self, Flag};
 use fsdyno_stats::compare::{Comparison, Verdict, adjust};
 
-use crate::ages::Pair;
 use crate::measure::Measure;
+use crate::model::{Pair, Ratio, Row, Section, Standing};
 use crate::pairing::{Matching, Pairing, Values};
-use crate::view::{Row, Section};
 
 /// The default of the least difference that matters: 1 %.
 pub const LEAST: f64 = 0.01;
@@ -24,26 +23,6 @@ impl<'b> From<Option<&'b str>> for Basis<'b> {
     fn from(baseline: Option<&'b str>) -> Basis<'b> {
         Basis { baseline, least: LEAST }
     }
-}
-
-/// The ratio of a row's time to that of its base.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ratio {
-    /// Ratio of the geometric means of their times, which the interval and the verdict are about.
-    pub value: f64,
-    /// Its significance.
-    pub standing: Standing,
-}
-
-/// The significance of a ratio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// The two differ; or there is no test, as for one trial of each and for the base itself.
-    Plain,
-    /// Undecided by several trials of both.
-    Open,
-    /// The two differ by less than the least difference that matters.
-    Same,
 }
 
 /// The comparison of a row with its base.

@@ -4,24 +4,10 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::Trial;
 use fsdyno_record::plan::Plan;
-use fsdyno_stats::compare::Comparison;
 
 use crate::against::compare;
 use crate::measure::Measure;
-use crate::view::Row;
-
-/// The rows of a fresh and of an aged file system, by their indices in the section.
-#[derive(Clone, Copy, Debug)]
-pub struct Pair {
-    /// The fresh one.
-    pub young: usize,
-    /// The aged one.
-    pub aged: usize,
-    /// The aged one's measure over the fresh one's, adjusted by Holm with all comparisons of the report.
-    pub comparison: Comparison,
-    /// True if the aged row is compared with the fresh one anyway; it then counts once.
-    pub of_row: bool,
-}
+use crate::model::{Pair, Row};
 
 /// All pairs, the ages of one fresh row together.
 pub fn pairs(rows: &[Row<'_>], measure: Measure, least: f64) -> Vec<Pair> {

@@ -5,9 +5,9 @@ use fsdyno_stats::compare::{Comparison, Verdict};
 
 use crate::against::best;
 use crate::measure::Measure;
+use crate::model::{Row, Section};
 use crate::number;
 use crate::repeats;
-use crate::view::{Row, Section};
 
 /// The fastest file systems, or the relation of each to the baseline, and the largest difference; or why there is no
 /// verdict. Then the unsafe rows, which are not ranked, and the result of a requested interval width.
@@ -335,7 +335,7 @@ mod tests {
         assert!(text.starts_with("No difference above 1 % in dirops create"), "{text}");
         assert!(!text.contains("fastest") && !text.contains("widest"), "{text}");
         let sections = view::sections(&trials, None);
-        assert_eq!(number::ratio(sections[0].rows[1].ratio.unwrap()), "= 1.00x");
+        assert_eq!(sections[0].rows[1].ratio.unwrap().to_string(), "= 1.00x");
         let against = sentences(&view::sections(&trials, Some("ext4")), Some("ext4")).join(" ");
         assert!(against.contains("xfs is the same in dirops create"), "{against}");
         // Without a least difference it is significant.

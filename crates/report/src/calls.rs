@@ -2,8 +2,9 @@
 
 use fsdyno_record::{Nanos, OpKind};
 
+use crate::model::{Row, Section};
 use crate::number;
-use crate::view::{Row, Section, merge_latencies};
+use crate::view::merge_latencies;
 
 /// One kind of call on one file system, over all its trials.
 #[derive(Debug)]

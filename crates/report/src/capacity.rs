@@ -4,8 +4,8 @@ use fsdyno_record::Trial;
 use fsdyno_record::trial::Capacity;
 use fsdyno_stats::Summary;
 
+use crate::model::{Row, Section};
 use crate::number;
-use crate::view::{Row, Section};
 
 /// A line for each row that was filled: `full, ext4: 12,345 files, 5,120 bytes per file; 20,000 inodes left;
 /// 18.3 MiB lost to mkfs (7.1 %); data on 91.2 % of the device`. Means over the trials.
@@ -48,13 +48,6 @@ pub fn files(row: &Row<'_>) -> Option<f64> {
     let files = |trial: &Trial| Some(trial.measured.capacity.as_ref()?.files as f64);
     let values: Option<Vec<f64>> = row.trials.iter().map(|(trial, _)| files(trial)).collect();
     Summary::of(&values?).map(|summary| summary.mean).filter(|files| *files > 0.0)
-}
-
-/// Bytes of the device per file of a full file system, including mkfs's part: the measure of such trials. On devices
-/// of one size the least is the most files. None for a trial that filled nothing.
-pub fn space_per_file(trial: &Trial) -> Option<f64> {
-    let held = trial.measured.capacity.as_ref().filter(|held| held.files > 0)?;
-    Some(held.device.unwrap_or(held.total).0 as f64 / held.files as f64)
 }
 
 /// Space that was taken.
@@ -131,10 +124,11 @@ mod tests {
             text.starts_with("Against ext4, xfs is more space-efficient in dirops create."),
             "{text}"
         );
-        let columns = crate::columns::columns(&sections[0]);
-        let files = columns.iter().find(|column| column.head == "files").unwrap();
-        assert_eq!(files.cells, ["40,002", "50,002"]);
-        let legend = crate::legend::legend(&sections, &["vs best"]);
-        assert!(legend[0].1.starts_with("the device space per file"), "{legend:?}");
+        let table = crate::columns::table(&sections[0], &sections);
+        let files = table.heads.iter().position(|head| head.text == "files").unwrap();
+        let cells: Vec<&str> = table.rows.iter().map(|row| row.cells[files].as_str()).collect();
+        assert_eq!(cells, ["40,002", "50,002"]);
+        let ratio = table.heads.iter().find(|head| head.text == "vs best").unwrap();
+        assert!(ratio.meaning.starts_with("the device space per file"), "{ratio:?}");
     }
 }

@@ -1,64 +1,168 @@
-//! The columns of a section's table, and how they fit into a width.
+//! The columns of a section's table, each with its cell and its meaning: a new column is a row of
+//! [`columns`].
 
+use fsdyno_record::Nanos;
+use fsdyno_record::trial::Phase;
 use fsdyno_stats::Summary;
-use unicode_width::UnicodeWidthStr;
 
 use crate::capacity;
+use crate::measure::Measure;
+use crate::model::{Row, Section};
 use crate::number;
-use crate::view::{Row, Section};
-
-/// One column. If space is short, the highest `drop` is dropped first; 0 stays.
-pub struct Column {
-    /// Its name.
-    pub head: String,
-    /// Its drop order.
-    pub drop: u8,
-    /// True for a column of words.
-    pub left: bool,
-    /// One cell for each row.
-    pub cells: Vec<String>,
-}
+use crate::run::Run;
+use crate::table::{Column, Kind, Row as Cells, Table, Term, Tone, legend};
 
 /// The work unit for a workload's bytes.
 pub const BYTES: &str = "bytes";
 
-/// Every column that is not empty in a section.
-pub fn columns(section: &Section<'_>) -> Vec<Column> {
-    let column = |head: &str, drop, left, cell: &dyn Fn(&Row<'_>) -> String| Column {
-        head: head.into(),
-        drop,
-        left,
-        cells: section.rows.iter().map(cell).collect(),
+/// The table of a section among all sections of a report.
+pub fn table(section: &Section<'_>, all: &[Section<'_>]) -> Table {
+    let columns = columns(section, all).into_iter().filter(|(_, on)| *on != On::Page);
+    let mut table = of(columns.map(|(column, _)| column).collect(), section);
+    table.title = section.title();
+    table
+}
+
+/// The table of a section in a page, which has space for all columns and shows flags below their row.
+pub fn page_table(section: &Section<'_>) -> Table {
+    let all = std::slice::from_ref(section);
+    let columns = columns(section, all).into_iter().filter(|(_, on)| *on != On::Text);
+    let mut table = of(columns.map(|(column, _)| column).collect(), section);
+    for (cells, row) in table.rows.iter_mut().zip(&section.rows) {
+        cells.flags = row.flags.iter().map(|flag| flag.name()).collect();
+    }
+    table
+}
+
+/// The meaning of every column that some section has.
+pub fn meanings(sections: &[Section<'_>]) -> Vec<Term> {
+    let of = |section| {
+        let columns = columns(section, sections).into_iter().map(|(column, _)| column);
+        self::of(columns.collect(), section)
     };
+    let tables: Vec<Table> = sections.iter().map(of).collect();
+    let heads = |table| Table::shown(table).map(|at| (at, &table.heads[at])).collect::<Vec<_>>();
+    legend(tables.iter().flat_map(heads))
+}
+
+fn of<'a>(columns: Vec<Column<'_, Row<'a>>>, section: &Section<'a>) -> Table {
+    let mut table = Table::of(columns, &section.rows);
+    let best = |row: &Row<'_>| if row.best { Tone::Good } else { Tone::Plain };
+    let rows: &mut Vec<Cells> = &mut table.rows;
+    rows.iter_mut().zip(&section.rows).for_each(|(cells, row)| cells.tone = best(row));
+    table.without_empty()
+}
+
+/// The outputs that have a column.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum On {
+    All,
+    Page,
+    /// A page shows them in a figure of their own.
+    Text,
+}
+
+/// Every column, in order. If space is short, the highest priority is omitted first.
+fn columns<'s, 'a>(
+    section: &'s Section<'a>,
+    all: &[Section<'_>],
+) -> Vec<(Column<'s, Row<'a>>, On)> {
     let mean = |summary: &Summary| number::seconds(summary.mean);
-    let latency = |row: &Row<'_>, p| {
-        row.latency.as_ref().map(|h| fsdyno_record::Nanos(h.percentile(p)).to_string())
-    };
     let dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
-    let mut columns = vec![
-        column("file system", 0, true, &|row| row.name.clone()),
-        column("n", 2, false, &|row| row.returned.n.to_string()),
-        column("files", 0, false, &|row| {
-            dash(capacity::files(row).map(|files| number::count(files.round() as u64)))
-        }),
-        column("returned", 1, false, &|row| mean(&row.returned)),
-        column("±", 5, false, &|row| spread(&row.returned)),
-        column("durable", 0, false, &|row| dash(row.durable.as_ref().map(mean))),
-        column("±", 4, false, &|row| row.durable.as_ref().map(spread).unwrap_or_default()),
-        column("CPU", 6, false, &|row| mean(&row.cpu)),
-        column(&section.rate_head(), 3, false, &|row| {
-            dash(row.rate.map(|rate| number::short(rate.mean)))
-        }),
-        column("p50", 8, false, &|row| dash(latency(row, 50.0))),
-        column("p99", 7, false, &|row| dash(latency(row, 99.0))),
-        column("MiB/s", 9, false, &|row| dash(throughput(row))),
-        column(&section.ratio_head(), 0, false, &|row| dash(row.ratio.map(number::ratio))),
-    ];
-    // Empty columns are dropped: the spread of single trials, the latency of no op.
+    let kernel =
+        |phase: &Phase| Some(phase.kernel_cpu_ns.values().map(|ns| ns.seconds()).sum::<f64>());
+    // A single row is compared with nothing.
     let alone = section.rows.len() < 2;
-    columns.retain(|column| !(alone && column.head == section.ratio_head()));
-    columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty() && cell != "-"));
-    columns
+    let of = |column| latency_op(section, column);
+    let everywhere = |column| (column, On::All);
+    let (on_pages, in_text) = (|column| (column, On::Page), |column| (column, On::Text));
+    vec![
+        everywhere(Column::words("file system", |row: &Row<'_>| row.name.clone())),
+        everywhere(Column::number("n", |row: &Row<'_>| row.returned.n.to_string()).priority(2)),
+        everywhere(
+            Column::number("files", move |row: &Row<'_>| {
+                dash(capacity::files(row).map(|files| number::count(files.round() as u64)))
+            })
+            .means("number of files when the file system was full"),
+        ),
+        everywhere(
+            Column::number("returned", move |row: &Row<'_>| mean(&row.returned))
+                .priority(1)
+                .means("until the last call returned"),
+        ),
+        everywhere(spread(all, |row| spread_of(&row.returned)).priority(5)),
+        on_pages(
+            Column::number("synced", move |row: &Row<'_>| {
+                dash(row.mean(|phase| phase.synced_ns.map(Nanos::seconds)).map(number::seconds))
+            })
+            .means("until syncfs(2), which writes out dirty data, returned"),
+        ),
+        everywhere(
+            Column::number("durable", move |row: &Row<'_>| dash(row.durable.as_ref().map(mean)))
+                .means(durable(all)),
+        ),
+        everywhere(
+            spread(all, |row| row.durable.as_ref().map(spread_of).unwrap_or_default()).priority(4),
+        ),
+        everywhere(
+            Column::number("CPU", move |row: &Row<'_>| mean(&row.cpu)).priority(6).means(cpu(all)),
+        ),
+        on_pages(Column::number("kernel threads", move |row: &Row<'_>| {
+            dash(row.mean(kernel).map(number::seconds))
+        })),
+        everywhere(
+            Column::number(section.rate_head(), move |row: &Row<'_>| {
+                dash(row.rate.map(|rate| number::short(rate.mean)))
+            })
+            .priority(3)
+            .term("/s")
+            .means("over the time to returned"),
+        ),
+        in_text(of(Column::number("p50", |row: &Row<'_>| latency(row, 50.0)).priority(8))),
+        in_text(of(Column::number("p99", |row: &Row<'_>| latency(row, 99.0))
+            .priority(7)
+            .means("99 % of these ops returned within this time")
+            .after("50 % and 99 % of these ops returned within this time"))),
+        everywhere(
+            Column::number("MiB/s", move |row: &Row<'_>| dash(throughput(row)))
+                .priority(9)
+                .means(throughput_meaning(all)),
+        ),
+        everywhere(
+            Column::number(section.ratio_head(), move |row: &Row<'_>| match row.ratio {
+                Some(ratio) if !alone => ratio.to_string(),
+                _ => "-".into(),
+            })
+            .means(ratio(all)),
+        ),
+        in_text(Column::new(Kind::Notes, "flags", |row: &Row<'_>| {
+            row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", ")
+        })),
+    ]
+}
+
+/// A column of the spread of the one before it.
+fn spread<'c, 'a>(
+    all: &[Section<'_>],
+    cell: impl Fn(&Row<'a>) -> String + 'c,
+) -> Column<'c, Row<'a>> {
+    let column = Column::new(Kind::Spread, "±", cell).means(spread_meaning(all));
+    column.in_words("their spread (±)")
+}
+
+/// `0.4 %`, or empty for a single trial.
+fn spread_of(summary: &Summary) -> String {
+    summary.relative_half_width().map(number::percent).unwrap_or_default()
+}
+
+/// The column of a latency, which is of another op than the rate counts if the section says so.
+fn latency_op<'c, 'a>(section: &Section<'_>, mut it: Column<'c, Row<'a>>) -> Column<'c, Row<'a>> {
+    it.head.of = section.latency_note();
+    it
+}
+
+fn latency(row: &Row<'_>, p: f64) -> String {
+    row.latency.as_ref().map_or("-".into(), |h| Nanos(h.percentile(p)).to_string())
 }
 
 /// Bytes over the time to returned; none if no byte was moved. The workload's own count of bytes if it has one,
@@ -73,181 +177,97 @@ pub fn throughput(row: &Row<'_>) -> Option<String> {
     (rate > 0.0).then(|| number::short(rate))
 }
 
-/// `0.4 %`, or empty for a single trial.
-fn spread(summary: &Summary) -> String {
-    summary.relative_half_width().map(number::percent).unwrap_or_default()
+fn rows<'s, 'a>(sections: &'s [Section<'a>]) -> impl Iterator<Item = &'s Row<'a>> {
+    sections.iter().flat_map(|section| &section.rows)
 }
 
-/// ` (p50, p99: fsync)`, for those of these columns that are latencies of another op than the rate counts; empty if
-/// there are none.
-pub fn latency_note(section: &Section<'_>, columns: &[&Column]) -> String {
-    let heads = columns.iter().map(|column| column.head.as_str());
-    let heads: Vec<&str> = heads.filter(|head| ["p50", "p99"].contains(head)).collect();
-    match section.latency_note() {
-        Some(op) if !heads.is_empty() => format!(" ({}: {op})", heads.join(", ")),
-        _ => String::new(),
-    }
-}
-
-/// The flags of a row, in words.
-pub fn flags(row: &Row<'_>) -> String {
-    row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", ")
-}
-
-/// The slot of each column of a section among all the slots that some section uses.
-pub fn slots(columns: &[&Column], shown: &[u8]) -> Vec<usize> {
-    columns.iter().filter_map(|column| slot(column, shown)).collect()
-}
-
-/// Columns in the order of [`columns`], by drop order; four of them have 0.
-const ORDER: &[(&str, u8)] = &[
-    ("file system", 0),
-    ("", 2),
-    ("files", 0),
-    ("", 1),
-    ("", 5),
-    ("durable", 0),
-    ("", 4),
-    ("", 6),
-    ("", 3),
-    ("", 8),
-    ("", 7),
-    ("", 9),
-    ("vs", 0),
-];
-
-fn slot(column: &Column, shown: &[u8]) -> Option<usize> {
-    shown.contains(&column.drop).then_some(())?;
-    ORDER.iter().position(|(head, drop)| {
-        *drop == column.drop && (*drop > 0 || column.head.starts_with(head))
-    })
-}
-
-/// Wraps a name to this width, after its commas; continuation lines are indented by two.
-pub fn broken(name: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for part in name.split_inclusive(", ") {
-        match lines.last_mut() {
-            Some(line) if line.width() + part.trim_end().width() <= width => line.push_str(part),
-            Some(_) => lines.push(format!("  {part}")),
-            None => lines.push(part.to_string()),
-        }
-    }
-    lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
-    lines
-}
-
-/// The least width to which names are wrapped.
-const SHORTEST_NAME: usize = 16;
-
-/// The least width of wrapped names.
-pub fn longest_part(tables: &[Vec<Column>]) -> usize {
-    let names = tables.iter().filter_map(|table| table.first()).flat_map(|column| &column.cells);
-    let parts =
-        names.flat_map(|name| name.split_inclusive(", ")).map(|part| part.trim_end().width() + 2);
-    parts.max().unwrap_or(0).max(SHORTEST_NAME)
-}
-
-/// The width of every slot over all sections; 0 for an unused slot. Names have `names` at most.
-pub fn widths(tables: &[Vec<Column>], shown: &[u8], names: usize) -> Vec<usize> {
-    let mut widths = vec![0; ORDER.len()];
-    for column in tables.iter().flatten() {
-        if let Some(slot) = slot(column, shown) {
-            let cells = column.cells.iter().map(|cell| cell.width()).max().unwrap_or(0);
-            widths[slot] = widths[slot].max(cells).max(column.head.width());
-        }
-    }
-    if let Some(first) = widths.first_mut() {
-        *first = (*first).min(names);
-    }
-    widths
-}
-
-/// One line of a table.
-pub fn join<'a>(
-    cells: impl Iterator<Item = (&'a str, bool)>,
-    slots: &[usize],
-    widths: &[usize],
-    mark: &str,
-) -> String {
-    let mut line = String::new();
-    let mut cells = cells.zip(slots).peekable();
-    for (slot, width) in widths.iter().enumerate().filter(|(_, width)| **width > 0) {
-        let (text, left) = match cells.next_if(|(_, at)| **at == slot) {
-            Some((cell, _)) => cell,
-            None => ("", true),
-        };
-        let text = truncate(text, *width, mark);
-        let pad = " ".repeat(width.saturating_sub(text.width()));
-        if slot > 0 {
-            line.push_str("  ");
-        }
-        if left {
-            line.push_str(&text);
-            line.push_str(&pad);
-        } else {
-            line.push_str(&pad);
-            line.push_str(&text);
-        }
-    }
-    line.trim_end().to_string()
-}
-
-/// Lines of a table, its heads first: each column as wide as its widest cell, the first `left` columns
-/// words. Empty columns are omitted.
-pub fn aligned(table: &[Vec<String>], left: usize) -> Vec<String> {
-    let columns = table.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |at: usize| {
-        table.iter().filter_map(|row| row.get(at)).map(|cell| cell.width()).max().unwrap_or(0)
+/// The meaning of durable: memory below a loop device has no cache to empty.
+fn durable(sections: &[Section<'_>]) -> String {
+    let rows = || sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
+    let in_memory = |(trial, _): &Run<'_>| {
+        trial.plan.device().is_some_and(|device| device.on.starts_with("ram:"))
     };
-    let shown: Vec<usize> = (0..columns).filter(|at| width(*at) > 0).collect();
-    let widths: Vec<usize> = shown.iter().map(|at| width(*at)).collect();
-    let slots: Vec<usize> = (0..shown.len()).collect();
-    let line = |row: &Vec<String>| {
-        let cell = |at: &usize| (row.get(*at).map_or("", String::as_str), *at < left);
-        join(shown.iter().map(cell), &slots, &widths, "")
-    };
-    table.iter().map(line).collect()
+    let cache = "until the device's own cache was also empty";
+    match (rows().any(in_memory), rows().all(in_memory)) {
+        (false, _) => cache.to_string(),
+        (_, true) => "until all data was written to the device, which is in memory".to_string(),
+        _ => format!("{cache}; ram:SIZE is in memory and has none"),
+    }
 }
 
-/// Text truncated to a width in columns, with a mark at its end that has no other meaning in a table.
-pub fn truncate(text: &str, width: usize, mark: &str) -> String {
-    if text.width() <= width {
-        return text.into();
+/// The meaning of MiB/s; some workloads count rewritten bytes once.
+fn throughput_meaning(sections: &[Section<'_>]) -> &'static str {
+    let mut phases = sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
+    let rewritten = |(_, phase): &Run<'_>| {
+        phase.bytes_read.0.min(phase.bytes_written.0) > 0 && phase.books.contains_key(BYTES)
+    };
+    match phases.any(rewritten) {
+        true => "bytes written and read (a rewrite counts once) over the time to returned",
+        false => "bytes written and read over the time to returned",
     }
-    let mut out = String::new();
-    for c in text.chars() {
-        out.push(c);
-        if out.width() + mark.width() > width {
-            out.pop();
-            break;
+}
+
+fn spread_meaning(sections: &[Section<'_>]) -> &'static str {
+    let mut rows = sections.iter().flat_map(|section| &section.rows);
+    if rows.all(|row| row.trials.iter().all(|(trial, _)| trial.lab_id.is_some())) {
+        "95 % interval of the mean over n seeds; comparisons pair trials of equal seed"
+    } else {
+        "95 % interval of the mean over n trials"
+    }
+}
+
+fn cpu(sections: &[Section<'_>]) -> &'static str {
+    if rows(sections).all(|row| row.durable.is_some()) {
+        "of the threads that issue the calls, until durable"
+    } else {
+        "of the threads that issue the calls, until durable, if known, else until synced"
+    }
+}
+
+/// The comparison uses logarithms (stats::compare), so its ratio is of geometric means.
+const MEANS: &str = " (geometric means)";
+
+/// The meaning of a ratio: the times it is of, and its base.
+fn ratio(sections: &[Section<'_>]) -> String {
+    let by = |measure| sections.iter().filter(|section| section.measure == measure).count();
+    let (space, each) = (by(Measure::Space), by(Measure::Operation));
+    let time = match (by(Measure::Durable), by(Measure::Returned)) {
+        (_, 0) => "the time to durable",
+        (0, _) => "the time to returned",
+        _ => "the time to durable (to returned if a row has none)",
+    };
+    let of_space = "the device space per file";
+    let of_each = "the time per operation";
+    let time = match sections.len() {
+        all if space == all => of_space.to_string(),
+        all if each == all => of_each.to_string(),
+        all => {
+            let filled = format!(", if file systems were filled {of_space}");
+            let ended = format!(", if a phase ended by time {of_each}");
+            let parts = [(space, filled), (each, ended)]
+                .map(|(n, text)| if n > 0 { text } else { String::new() });
+            let comma = if space + each > 0 { "," } else { "" };
+            let base = if space + each == all { "" } else { time };
+            format!("{base}{}{comma}", parts.concat()).trim_start_matches(", ").to_string()
         }
+    };
+    match sections.first().map(|section| section.versus.as_str()) {
+        Some("best") | None => format!("{time} over that of the best in the table{MEANS}"),
+        Some(label) => format!("{time} over that of {label}{MEANS}"),
     }
-    out.push_str(mark);
-    out
 }
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_record::Bytes;
+    use fsdyno_record::{Bytes, Trial};
 
     use super::*;
     use crate::{fixture, view};
 
-    #[test]
-    fn every_column_has_a_slot_of_its_own() {
-        let mut trials = fixture::trials();
-        let held = fsdyno_record::trial::Capacity {
-            device: Some(Bytes(1 << 20)),
-            files: 7,
-            ..Default::default()
-        };
-        trials.iter_mut().for_each(|trial| trial.measured.capacity = Some(held));
-        let sections = view::sections(&trials, None);
-        let columns = columns(&sections[0]);
-        let all: Vec<u8> = (0..=9).collect();
-        let slots: Vec<Option<usize>> = columns.iter().map(|c| slot(c, &all)).collect();
-        assert_eq!(slots, (0..ORDER.len()).map(Some).collect::<Vec<_>>());
+    fn meanings_of(sections: &[Section<'_>], heads: &[&str]) -> Vec<(String, String)> {
+        let table = table(&sections[0], sections);
+        let shown = table.heads.iter().enumerate().filter(|(_, head)| heads.contains(&&*head.text));
+        legend(shown)
     }
 
     #[test]
@@ -255,7 +275,7 @@ mod tests {
         let mut trials = fixture::single();
         let phase = &mut trials[0].measured.phases[0];
         (phase.bytes_read, phase.bytes_written) = (Bytes(64 << 20), Bytes(64 << 20));
-        phase.returned_ns = fsdyno_record::Nanos(2_000_000_000);
+        phase.returned_ns = Nanos(2_000_000_000);
         phase.books = [(BYTES.to_string(), 64 << 20)].into();
         let sections = view::sections(&trials[..1], None);
         assert_eq!(throughput(&sections[0].rows[0]).as_deref(), Some("32"));
@@ -264,25 +284,70 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_broken_behind_its_commas_and_loses_nothing() {
-        let name = "ext4, RAID 5x3, file system of 8 GiB, 6.12";
-        assert_eq!(broken(name, 24), ["ext4, RAID 5x3,", "  file system of 8 GiB,", "  6.12"]);
-        assert_eq!(broken(name, 80), [name]);
-        assert_eq!(broken("", 80), [""; 0]);
+    fn every_column_but_name_and_n_is_explained() {
+        let trials = fixture::trials();
+        let sections = view::sections(&trials, None);
+        let table = table(&sections[0], &sections);
+        let names: Vec<String> = legend(table.shown().map(|at| (at, &table.heads[at])))
+            .into_iter()
+            .map(|e| e.0)
+            .collect();
+        assert_eq!(
+            names,
+            ["returned", "durable", "±", "CPU", "/s", "p50, p99", "MiB/s", "vs best"]
+        );
+        let few = meanings_of(&sections, &["returned", "p99"]);
+        assert_eq!(few.len(), 2, "{few:?}");
+        assert!(few[1].1.starts_with("99 % of"), "{few:?}");
     }
 
     #[test]
-    fn lines_of_a_table_are_aligned_and_an_empty_column_takes_no_space() {
-        let table = [["", "", "n"], ["比較", "", "12"], ["a", "", "3"]];
-        let table = table.map(|row| row.map(String::from).to_vec());
-        assert_eq!(aligned(&table, 2), ["       n", "比較  12", "a      3"]);
-        assert_eq!(aligned(&[], 1), [""; 0]);
+    fn a_page_has_the_columns_of_a_table_except_latencies_and_more() {
+        let trials = fixture::trials();
+        let sections = view::sections(&trials, None);
+        let (page, table) = (page_table(&sections[0]), table(&sections[0], &sections));
+        let heads = |table: &Table| -> Vec<String> {
+            let heads =
+                table.heads.iter().filter(|head| head.kind != Kind::Notes && head.of.is_none());
+            heads
+                .map(|head| head.text.clone())
+                .filter(|head| !["p50", "p99"].contains(&&**head))
+                .collect()
+        };
+        let (page, table) = (heads(&page), heads(&table));
+        assert!(table.iter().all(|head| page.contains(head)) && page.len() > table.len());
     }
 
     #[test]
-    fn truncated_text_keeps_its_width_and_shows_its_mark() {
-        assert_eq!(truncate("reiserfs", 8, "…"), "reiserfs");
-        assert_eq!(truncate("reiserfs", 5, "…"), "reis…");
-        assert_eq!(truncate("reiserfs", 5, ".."), "rei..");
+    fn memory_below_a_loop_has_no_cache_to_empty() {
+        let on = |target: &str| {
+            let mut trials = fixture::on_a_loop();
+            for trial in &mut trials {
+                let device = fsdyno_record::plan::DevicePlan {
+                    on: target.into(),
+                    raid: None,
+                    journal_size: None,
+                };
+                trial.plan.medium = fsdyno_record::plan::MediumPlan::Device(device);
+                trial.plan = trial.plan.clone().sealed();
+                trial.trial_id = fsdyno_record::trial::trial_id(&trial.plan, trial.seed);
+            }
+            trials
+        };
+        let meaning =
+            |trials: &[Trial]| meanings_of(&view::sections(trials, None), &["durable"]).remove(0).1;
+        assert_eq!(meaning(&on("loop:8G")), "until the device's own cache was also empty");
+        assert!(meaning(&on("ram:8G")).ends_with("which is in memory"));
+        let both = meaning(&[on("loop:8G"), on("ram:8G")].concat());
+        assert!(both.ends_with("; ram:SIZE is in memory and has none"), "{both}");
+    }
+
+    #[test]
+    fn a_host_pairs_nothing_and_is_measured_by_returned() {
+        let trials = fixture::on_a_host();
+        let sections = view::sections(&trials, Some("ext4"));
+        let all = meanings_of(&sections, &["±", "vs ext4"]);
+        assert_eq!(all[0].1, "95 % interval of the mean over n trials");
+        assert_eq!(all[1].1, "the time to returned over that of ext4 (geometric means)");
     }
 }

@@ -209,7 +209,7 @@ fn settings(trial: &Trial) -> Vec<String> {
         option("set", &format!("{}.{key}={value}", workload.name))
     };
     // The curve itself sets the number of files of its points.
-    let implied = |key: &str| key == "files" && crate::curve::is_point(trial);
+    let implied = |key: &str| key == "files" && crate::view::is_point(trial);
     workload.params.iter().filter(|(key, _)| !implied(key)).map(set).collect()
 }
 

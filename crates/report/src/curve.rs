@@ -8,12 +8,12 @@ use fsdyno_stats::growth::{self, Growth};
 
 use crate::against::Basis;
 use crate::measure::Measure;
+use crate::model::{Row, Section};
 use crate::number;
-use crate::view::{self, Section};
+use crate::table::{Fit, Table};
+use crate::view::{self, CURVE, is_point};
 
-/// The workload parameter that holds the points of a trial's curve ...
-const CURVE: &str = "curve";
-/// ... and the one that holds its own point.
+/// The workload parameter that holds a trial's own point.
 const FILES: &str = "files";
 
 /// One phase of one workload over every point.
@@ -50,7 +50,7 @@ pub struct PointRow<'a> {
     /// The workload with its point, such as `dirops files=1000`.
     pub workload: String,
     /// The row of that section.
-    pub row: view::Row<'a>,
+    pub row: Row<'a>,
 }
 
 /// The class of a growth.
@@ -62,11 +62,6 @@ pub enum Shape {
     Parabola,
     /// Neither, or undecided.
     Neither,
-}
-
-/// Returns true if a trial is a point of a curve.
-pub fn is_point(trial: &Trial) -> bool {
-    trial.plan.workload.params.get(CURVE).is_some_and(|curve| curve != "none")
 }
 
 /// The shape of an exponent; with two points there is no interval and no shape.
@@ -231,15 +226,14 @@ fn growth_of(points: &[u64], rows: &[Option<PointRow<'_>>]) -> Option<Growth> {
     growth::exponent(&times)
 }
 
-/// The heads and rows of a curve's table: number of files, then the time on each file system; the
-/// last row is the exponent.
-pub fn table(curve: &Curve<'_>) -> (Vec<String>, Vec<Vec<String>>) {
+/// The table of a curve: number of files, then the time on each file system; the last row is the exponent.
+pub fn table(curve: &Curve<'_>) -> Table {
     let mut heads = vec!["files".to_string()];
     heads.extend(curve.lines.iter().map(|line| line.name.clone()));
     let mut rows = Vec::new();
     for (index, files) in curve.points.iter().enumerate() {
-        let mut row = vec![number::count(*files)];
-        row.extend(curve.lines.iter().map(|line| match &line.rows[index] {
+        let mut cells = vec![number::count(*files)];
+        cells.extend(curve.lines.iter().map(|line| match &line.rows[index] {
             None => "-".to_string(),
             Some(place) => {
                 let spread = place.returned.relative_half_width();
@@ -248,7 +242,7 @@ pub fn table(curve: &Curve<'_>) -> (Vec<String>, Vec<Vec<String>>) {
                 format!("{}{spread}{flags}", number::seconds(place.returned.mean))
             }
         }));
-        rows.push(row);
+        rows.push(cells);
     }
     let mut last = vec!["exponent".to_string()];
     last.extend(curve.lines.iter().map(|line| match line.growth {
@@ -256,7 +250,11 @@ pub fn table(curve: &Curve<'_>) -> (Vec<String>, Vec<Vec<String>>) {
         Some(growth) => format!("{:.2}", growth.exponent),
     }));
     rows.push(last);
-    (heads, rows)
+    Table {
+        title: format!("{} (time until the last call returned)", curve.title),
+        fit: Fit::Blocks { labels: 1, indent: 0 },
+        ..Table::grid(heads, 0, rows)
+    }
 }
 
 /// Every flag of some point of some curve.

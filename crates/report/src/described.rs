@@ -11,9 +11,9 @@ use fsdyno_stats::outlier::{Outlier, outliers};
 use fsdyno_stats::warmup::{Warmup, warmup};
 
 use crate::measure::Measure;
+use crate::model::{Row, Section};
 use crate::number;
 use crate::pairing::Matching;
-use crate::view::{Row, Section};
 
 /// The p-value below which a drift or a warm-up is reported below the table: of a hundred rows without one, one is
 /// reported. [OWN] Every p is in the exports.

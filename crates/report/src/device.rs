@@ -8,7 +8,7 @@ use fsdyno_record::Trial;
 use fsdyno_record::plan::{DiskPlan, MediumPlan, RaidPlan};
 use fsdyno_record::trial::Phase;
 
-use crate::view::Run;
+use crate::run::Run;
 
 /// The flags of repeats of one phase, the gravest first: the one list for every output. [`Flag::Noisy`] is not among
 /// them, because it depends on the row's comparisons.

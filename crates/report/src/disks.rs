@@ -2,8 +2,8 @@
 
 use fsdyno_record::trial::DiskRole;
 
+use crate::model::{Row, Section};
 use crate::number;
-use crate::view::{Row, Section};
 
 /// A line for each row on several disks: `disks of far: nbd0 412 requests, 31.0 MiB written, busy 1.20 s;
 /// nbd1 (journal) ...`, means over its trials.

@@ -9,6 +9,11 @@ pub enum ReportError {
     /// A record has no JSON form.
     #[error("write records as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// The output has no such format.
+    #[error(
+        "print it in this format: it has no such form; use text, mail, markdown, html, csv or json"
+    )]
+    Format,
     /// No trial has a workload with an original form, or none was successful.
     #[error(
         "print them as an original program would: no trial here has such a form; workloads that have \

@@ -5,8 +5,8 @@ use fsdyno_record::trial::{Instrument, Phase};
 use fsdyno_record::{Nanos, Trial};
 use serde::Serialize;
 
+use crate::model::{Row, Section};
 use crate::number;
-use crate::view::{Row, Section};
 
 /// The table of instrument overhead.
 #[derive(Serialize)]

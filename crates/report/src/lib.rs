@@ -1,7 +1,7 @@
 //! Text, HTML, CSV and Markdown from stored trials.
 //!
 //! Everything starts from [`load`] and uses one view of the trials ([`view`]), so a table, a mail and
-//! the page show the same numbers.
+//! the page show the same numbers. Every command's output is a [`table::Output`], printed in every [`Format`].
 
 mod against;
 mod ages;
@@ -15,7 +15,6 @@ pub mod compressed;
 mod crash;
 #[cfg(test)]
 mod crash_fixture;
-mod csv;
 mod curve;
 mod described;
 mod device;
@@ -24,18 +23,20 @@ mod error;
 #[cfg(test)]
 mod fixture;
 mod instrument;
-mod legend;
+mod labs;
 mod load;
-mod markdown;
 mod markup;
 mod measure;
+mod model;
 mod number;
 mod original;
 mod page;
 mod pairing;
 mod part;
+mod records;
 mod repeatability;
 mod repeats;
+mod run;
 #[cfg(test)]
 mod schema;
 pub mod seconds;
@@ -43,8 +44,8 @@ mod series;
 mod statistics;
 pub mod study;
 mod subject;
-mod table;
-mod text;
+pub mod table;
+mod trials;
 mod unfinished;
 #[cfg(test)]
 mod unsafe_tests;
@@ -55,7 +56,7 @@ mod work_units;
 mod wrap;
 
 pub use against::{Basis, LEAST};
-pub use crash::{json as crash_json, table as crash_table};
+pub use crash::Crashed;
 pub use device::flags;
 pub use error::ReportError;
 pub use load::{LoadError, Loaded, Torn, load};
@@ -65,7 +66,9 @@ pub use page::{
 };
 pub use pairing::{Matching, Pairing};
 pub use part::Part;
-pub use series::{load_series, series_csv, series_text};
-pub use table::{Format, Style, table, table_of_parts};
-pub use view::{Run, distinct, main_op, verdicts};
+pub use run::Run;
+pub use series::{OverTime, load_series};
+pub use table::{Format, Output, Own, Style};
+pub use trials::{Trials, table};
+pub use view::{distinct, main_op, verdicts};
 pub use why::load_why;

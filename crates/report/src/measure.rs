@@ -3,12 +3,11 @@
 
 use crate::seconds;
 use fsdyno_record::trial::Phase;
-use fsdyno_record::{Bytes, OpKind};
+use fsdyno_record::{Bytes, OpKind, Trial};
 use fsdyno_stats::compare::Verdict;
 
-use crate::capacity;
 use crate::number;
-use crate::view::Run;
+use crate::run::Run;
 
 /// A measure; less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +33,7 @@ impl Measure {
     /// The default: space per file if all were filled, time per operation if a phase ended by time, else the time to
     /// durable if all have it, else the time to returned.
     pub fn of<'r, 'a: 'r>(runs: impl Iterator<Item = &'r Run<'a>> + Clone) -> Measure {
-        if runs.clone().all(|run| capacity::space_per_file(run.0).is_some()) {
+        if runs.clone().all(|run| space_per_file(run.0).is_some()) {
             Measure::Space
         } else if runs.clone().any(|run| run.1.limit_ns.is_some()) {
             Measure::Operation
@@ -48,7 +47,7 @@ impl Measure {
     /// The value of a trial; none if it was not measured.
     pub fn value(self, (trial, phase): &Run<'_>) -> Option<f64> {
         let value = match self {
-            Measure::Space => capacity::space_per_file(trial)?,
+            Measure::Space => space_per_file(trial)?,
             Measure::Durable | Measure::Returned | Measure::Operation => self.seconds(phase),
             Measure::Cpu { each: false } => phase.cpu_ns.seconds(),
             Measure::Cpu { each: true } => {
@@ -114,6 +113,13 @@ impl Measure {
             _ => number::seconds(value),
         }
     }
+}
+
+/// Bytes of the device per file of a full file system, including mkfs's part: the measure of such trials. On devices
+/// of one size the least is the most files. None for a trial that filled nothing.
+pub fn space_per_file(trial: &Trial) -> Option<f64> {
+    let held = trial.measured.capacity.as_ref().filter(|held| held.files > 0)?;
+    Some(held.device.unwrap_or(held.total).0 as f64 / held.files as f64)
 }
 
 #[cfg(test)]

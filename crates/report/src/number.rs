@@ -2,8 +2,6 @@
 
 use fsdyno_record::Nanos;
 
-use crate::against::{Ratio, Standing};
-
 /// Seconds as a duration with its unit.
 pub fn seconds(value: f64) -> String {
     Nanos((value * 1e9).round().max(0.0) as u64).to_string()
@@ -109,16 +107,6 @@ pub fn relative(ratio: f64) -> String {
         _ => 0,
     };
     format!("{ratio:.digits$}x")
-}
-
-/// A ratio with a mark if the trials leave it open, `~ 1.08x`, or show no difference that matters, `= 1.00x`.
-pub fn ratio(ratio: Ratio) -> String {
-    let mark = match ratio.standing {
-        Standing::Plain => "",
-        Standing::Open => "~ ",
-        Standing::Same => "= ",
-    };
-    format!("{mark}{}", relative(ratio.value))
 }
 
 /// Foreign text made safe for a terminal: a label must not move the cursor, hide a line, or change the

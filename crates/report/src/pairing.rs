@@ -10,7 +10,7 @@ use fsdyno_stats::compare::{Comparison, paired, welch};
 use fsdyno_stats::permutation::two_samples;
 
 use crate::device;
-use crate::view::Run;
+use crate::run::Run;
 
 /// The largest number of trials on a side for a permutation test. Exact tests end at ten on each side; above
 /// about twenty the t test of logarithms depends little on the distribution.

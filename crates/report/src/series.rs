@@ -11,14 +11,10 @@ use fsdyno_record::series::{FILE, PhaseSeries, Series};
 use fsdyno_record::trial::{Outcome, Trial};
 use unicode_width::UnicodeWidthStr;
 
-use crate::columns::truncate;
-use crate::csv::push_line;
+use crate::error::ReportError;
 use crate::load::{LoadError, Torn};
 use crate::number;
-use crate::table::Style;
-
-pub const HEAD: &str = "trial_id,lab_id,seed,workload,label,phase,from_ns,to_ns,ops,dirty_bytes,\
-    writeback_bytes,device_written_bytes";
+use crate::table::{Block, Column, Document, Output, Rows, Style, truncate};
 
 /// The heights of a line of text, from zero to the largest.
 const HEIGHTS: [char; 9] = ['_', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -92,55 +88,95 @@ fn match_trials<'a>(series: &'a [Series], trials: &'a [Trial]) -> Vec<(&'a Trial
     good.filter_map(|trial| Some((trial, known.get(trial)?))).collect()
 }
 
-/// The series as CSV: one line for each trial, phase and interval. Unknown values are empty.
-pub fn series_csv(series: &[Series], trials: &[Trial]) -> String {
-    let mut out = format!("{HEAD}\n");
-    for (trial, series) in match_trials(series, trials) {
-        for phase in &series.phases {
-            for at in 0..phase.ops.len() {
-                let value = |of: &[u64]| of.get(at).map(u64::to_string).unwrap_or_default();
-                let fields = [
-                    trial.trial_id.clone(),
-                    trial.lab_id.clone().unwrap_or_default(),
-                    trial.seed.to_string(),
-                    trial.plan.workload.name.clone(),
-                    trial.plan.label.clone(),
-                    phase.name.clone(),
-                    (phase.interval_ns.0 * at as u64).to_string(),
-                    phase.end(at).0.to_string(),
-                    value(&phase.ops),
-                    value(&phase.dirty_bytes),
-                    value(&phase.writeback_bytes),
-                    value(&phase.device_written_bytes),
-                ];
-                push_line(&mut out, fields.iter());
-            }
-        }
+/// An interval of a phase of a trial.
+struct Interval<'a> {
+    trial: &'a Trial,
+    phase: &'a PhaseSeries,
+    at: usize,
+}
+
+/// The columns, for programs that know them by name: new ones come last.
+fn intervals<'a>() -> Vec<Column<'static, Interval<'a>>> {
+    let trial = |head: &str, cell: fn(&Trial) -> String| {
+        Column::words(head, move |it: &Interval<'a>| cell(it.trial))
+    };
+    let value = |head: &str, of: fn(&PhaseSeries) -> &[u64]| {
+        Column::number(head, move |it: &Interval<'a>| {
+            of(it.phase).get(it.at).map(u64::to_string).unwrap_or_default()
+        })
+    };
+    vec![
+        trial("trial_id", |trial| trial.trial_id.clone()),
+        trial("lab_id", |trial| trial.lab_id.clone().unwrap_or_default()),
+        trial("seed", |trial| trial.seed.to_string()),
+        trial("workload", |trial| trial.plan.workload.name.clone()),
+        trial("label", |trial| trial.plan.label.clone()),
+        Column::words("phase", |it: &Interval<'a>| it.phase.name.clone()),
+        Column::number("from_ns", |it: &Interval<'a>| {
+            (it.phase.interval_ns.0 * it.at as u64).to_string()
+        }),
+        Column::number("to_ns", |it: &Interval<'a>| it.phase.end(it.at).0.to_string()),
+        value("ops", |phase| &phase.ops),
+        value("dirty_bytes", |phase| &phase.dirty_bytes),
+        value("writeback_bytes", |phase| &phase.writeback_bytes),
+        value("device_written_bytes", |phase| &phase.device_written_bytes),
+    ]
+}
+
+/// The heads of the columns.
+#[cfg(test)]
+pub fn heads() -> Vec<String> {
+    intervals().into_iter().map(|column| column.head.text).collect()
+}
+
+/// Phases over time.
+pub struct OverTime<'a> {
+    /// The series.
+    pub series: &'a [Series],
+    /// Their trials.
+    pub trials: &'a [Trial],
+    /// The width for text.
+    pub style: Style,
+}
+
+impl Output for OverTime<'_> {
+    /// A line for each quantity of each phase.
+    fn document(&self) -> Document {
+        document(self.series, self.trials, self.style)
     }
-    out
+
+    /// One row for each trial, phase and interval. Unknown values are empty.
+    fn rows(&self, out: &mut dyn Rows) {
+        let all = match_trials(self.series, self.trials).into_iter();
+        let phases = all.flat_map(|(trial, of)| of.phases.iter().map(move |it| (trial, it)));
+        let intervals_of = phases.flat_map(|(trial, phase)| {
+            (0..phase.ops.len()).map(move |at| Interval { trial, phase, at })
+        });
+        out.table(&intervals(), intervals_of);
+    }
+
+    fn json(&self) -> Result<String, ReportError> {
+        Ok(serde_json::to_string_pretty(self.series)? + "\n")
+    }
 }
 
 const NONE: &str =
     "No series over time: none was recorded, or every phase was too short for two intervals.";
 
-/// The series as text: a line for each quantity of each phase, from zero up, as wide as the terminal allows.
-pub fn series_text(series: &[Series], trials: &[Trial], style: Style) -> String {
-    let mut out = String::new();
+/// The series: a line for each quantity of each phase, from zero up, as wide as the terminal allows.
+fn document(series: &[Series], trials: &[Trial], style: Style) -> Document {
+    let mut out = Document::default();
     for (trial, series) in match_trials(series, trials) {
         let (workload, label) = (&trial.plan.workload.name, number::clean(&trial.plan.label));
         let head = format!("{workload}, {label}, seed {}", trial.seed);
-        out.push_str(&truncate(&head, style.width.max(NAMES), "…"));
-        out.push('\n');
+        let mut lines = vec![truncate(&head, style.width.max(NAMES), "…")];
         for phase in &series.phases {
-            out.push_str(&phase_text(phase, style.width));
+            lines.extend(phase_text(phase, style.width).lines().map(String::from));
         }
-        out.push('\n');
+        out.0.push(Block::Verbatim(lines));
     }
-    if out.is_empty() {
-        for line in crate::wrap::wrap(NONE, "", style.width) {
-            out.push_str(&line);
-            out.push('\n');
-        }
+    if out.0.is_empty() {
+        out.0.push(Block::Paragraph(NONE.into()));
     }
     out
 }
@@ -207,6 +243,17 @@ mod tests {
 
     use super::*;
     use crate::fixture;
+    use crate::table::Format;
+
+    fn series_csv(series: &[Series], trials: &[Trial]) -> String {
+        Format::Csv
+            .write(&OverTime { series, trials, style: Style::default() }, Style::default())
+            .unwrap()
+    }
+
+    fn series_text(series: &[Series], trials: &[Trial], style: Style) -> String {
+        Format::Text.write(&OverTime { series, trials, style }, style).unwrap()
+    }
 
     /// A phase of 75 ms in intervals of 10 ms, for each successful trial.
     fn series(trials: &[Trial]) -> Vec<Series> {

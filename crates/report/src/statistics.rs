@@ -9,14 +9,15 @@ use fsdyno_stats::interval::LEVEL;
 use serde_json::{Value, json};
 
 use crate::against::Basis;
-use crate::csv::push_line;
 use crate::curve::{self, Curve};
 use crate::described::Described;
 use crate::measure::Measure;
+use crate::model::{Row, Section};
 use crate::number::clean;
 use crate::pairing::Matching;
 use crate::part::Part;
-use crate::view::{self, Row, Section};
+use crate::table::{self, Column};
+use crate::view;
 use crate::{against, answer, repeats};
 
 /// Version of the JSON form.
@@ -115,25 +116,6 @@ impl Exponent<'_> {
             "low": interval.map(|i| i.0), "high": interval.map(|i| i.1),
         })
     }
-
-    /// A line of the table, with the measure `exponent`.
-    fn fields(&self) -> Vec<String> {
-        let growth = &self.growth;
-        let end = |end: Option<f64>| end.map(|end| end.to_string()).unwrap_or_default();
-        let mut fields = vec![
-            self.workload.to_string(),
-            self.phase.clone(),
-            self.name.to_string(),
-            "exponent".into(),
-            String::new(),
-            growth.n.to_string(),
-            growth.exponent.to_string(),
-            end(growth.interval.map(|i| i.0)),
-            end(growth.interval.map(|i| i.1)),
-        ];
-        fields.resize(COLUMNS - OF_PART, String::new());
-        fields
-    }
 }
 
 fn row(row: &Row<'_>, section: &Section<'_>) -> Value {
@@ -208,75 +190,120 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-const HEAD: &str = "workload,phase,row,measure,unit,n,mean,low,high,sd_sample,sd_population,cv,median,\
-    drift_p,warmup_p,outliers,repeats_wanted,repeats_at_most,repeats_reached,versus,ratio,ratio_low,\
-    ratio_high,pairs_or_values,left_out,p,p_in_table,relabelled_p,exact,verdict,flags,unsafe,run,as,kernel\n";
-
-/// Number of columns ...
-const COLUMNS: usize = 35;
-
-/// ... and number of the last ones, which name the part of a line.
-const OF_PART: usize = 3;
+/// A row of the tables or a point of a curve, or an exponent.
+enum Line<'s, 'a> {
+    Row(&'s Row<'a>, &'s Section<'a>, Described),
+    Exponent(Exponent<'s>),
+}
 
 /// A line for each row of the tables and each point of a curve, then one for each exponent; unknown values are empty.
 pub fn csv<'b>(parts: &[Part<'_>], basis: impl Into<Basis<'b>>) -> String {
     let basis = basis.into();
-    let mut out = String::from(HEAD);
-    for part in parts {
-        let kernel = part.kernel.unwrap_or_default().to_string();
-        let of_part = [part.run.to_string(), part.variant.to_string(), kernel];
-        let found = PartStatistics::of(part, basis);
-        let rows = found.sections.iter().flat_map(|s| s.rows.iter().map(|row| fields(row, s)));
-        for line in rows.chain(found.lines().map(|line| line.fields())) {
-            push_line(&mut out, line.iter().chain(&of_part));
-        }
-    }
-    out
+    let found: Vec<_> = parts.iter().map(|part| (part, PartStatistics::of(part, basis))).collect();
+    let lines = found.iter().flat_map(|(part, found)| {
+        let of = |section| move |row| Line::Row(row, section, Described::of(row, section));
+        let rows = found.sections.iter().flat_map(move |it| it.rows.iter().map(of(it)));
+        rows.chain(found.lines().map(Line::Exponent)).map(move |line| (*part, line))
+    });
+    table::csv(|out| out.table(&columns(), lines))
 }
 
-fn fields(row: &Row<'_>, section: &Section<'_>) -> Vec<String> {
-    let described = Described::of(row, section);
-    let numbers = described.numbers();
-    let (summary, unit) = (row.measured, section.measure.unit());
+/// A line with its part.
+type LineOf<'p, 's, 'a> = (&'p Part<'p>, Line<'s, 'a>);
+
+/// The columns, for programs that know them by name: new ones come last.
+#[rustfmt::skip]
+fn columns<'p, 's: 'p, 'a: 's>() -> Vec<Column<'static, LineOf<'p, 's, 'a>>> {
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-    let (c, rule) = (row.comparison, repeats::rule(row));
-    let total = repeats::required_total(row);
-    let interval = c.and_then(|c| c.interval);
-    let yes = |yes: bool| if yes { "yes" } else { "no" }.to_string();
+    let count = |value: Option<usize>| value.map(|value| value.to_string()).unwrap_or_default();
+    let yes = |yes: Option<bool>| yes.map_or("", |yes| if yes { "yes" } else { "no" }).to_string();
     vec![
-        section.workload.clone(),
-        section.phase.clone(),
-        row.name.clone(),
-        described.measure.name().into(),
-        unit.into(),
-        summary.n.to_string(),
-        number(Some(summary.mean)),
-        number(summary.interval().map(|i| i.0)),
-        number(summary.interval().map(|i| i.1)),
-        number(describe::sample_sd(&numbers)),
-        number(describe::population_sd(&numbers)),
-        number(describe::coefficient_of_variation(&numbers)),
-        number(describe::median(&numbers)),
-        number(described.drift.map(|d| d.p)),
-        number(described.warmup.and_then(|w| w.p)),
-        described.outliers.len().to_string(),
-        total.map(|t| t.wanted.to_string()).unwrap_or_default(),
-        rule.map(|rule| rule.at_most.to_string()).unwrap_or_default(),
-        total.map(|t| yes(t.reached)).unwrap_or_default(),
-        section.versus.clone(),
-        number(row.ratio.map(|ratio| ratio.value)),
-        number(interval.map(|i| i.0)),
-        number(interval.map(|i| i.1)),
-        c.map(|c| c.n.to_string()).unwrap_or_default(),
-        row.how.map(|how| how.left_out().to_string()).unwrap_or_default(),
-        number(c.and_then(|c| c.p)),
-        number(c.and_then(|c| c.p_in_table)),
-        number(c.and_then(|c| c.relabelled).map(|r| r.p)),
-        c.map(|c| yes(c.exact)).unwrap_or_default(),
-        c.map(|c| verdict(c.verdict).to_string()).unwrap_or_default(),
-        row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", "),
-        row.risks.join("; "),
+        of_both("workload", |_, section| section.workload.clone(), |it| it.workload.into()),
+        of_both("phase", |_, section| section.phase.clone(), |it| it.phase.clone()),
+        of_both("row", |row, _| row.name.clone(), |it| it.name.into()),
+        described("measure", |it| it.measure.name().into(), "exponent"),
+        of_row("unit", |_, section| section.measure.unit().into()),
+        of_both("n", |row, _| row.measured.n.to_string(), |it| it.growth.n.to_string()),
+        of_both("mean", |row, _| row.measured.mean.to_string(), |it| it.growth.exponent.to_string()),
+        of_both("low",
+            move |row, _| number(row.measured.interval().map(|i| i.0)),
+            move |it| number(it.growth.interval.map(|i| i.0))),
+        of_both("high",
+            move |row, _| number(row.measured.interval().map(|i| i.1)),
+            move |it| number(it.growth.interval.map(|i| i.1))),
+        described("sd_sample", move |it| number(describe::sample_sd(&it.numbers())), ""),
+        described("sd_population", move |it| number(describe::population_sd(&it.numbers())), ""),
+        described("cv", move |it| number(describe::coefficient_of_variation(&it.numbers())), ""),
+        described("median", move |it| number(describe::median(&it.numbers())), ""),
+        described("drift_p", move |it| number(it.drift.map(|d| d.p)), ""),
+        described("warmup_p", move |it| number(it.warmup.and_then(|w| w.p)), ""),
+        described("outliers", |it| it.outliers.len().to_string(), ""),
+        of_row("repeats_wanted", |row, _| {
+            repeats::required_total(row).map(|t| t.wanted.to_string()).unwrap_or_default()
+        }),
+        of_row("repeats_at_most", |row, _| {
+            repeats::rule(row).map(|rule| rule.at_most.to_string()).unwrap_or_default()
+        }),
+        of_row("repeats_reached", move |row, _| yes(repeats::required_total(row).map(|t| t.reached))),
+        of_row("versus", |_, section| section.versus.clone()),
+        of_row("ratio", move |row, _| number(row.ratio.map(|ratio| ratio.value))),
+        compared("ratio_low", move |c| number(c.interval.map(|i| i.0))),
+        compared("ratio_high", move |c| number(c.interval.map(|i| i.1))),
+        compared("pairs_or_values", |c| c.n.to_string()),
+        of_row("left_out", move |row, _| count(row.how.map(|how| how.left_out()))),
+        compared("p", move |c| number(c.p)),
+        compared("p_in_table", move |c| number(c.p_in_table)),
+        compared("relabelled_p", move |c| number(c.relabelled.map(|r| r.p))),
+        compared("exact", move |c| yes(Some(c.exact))),
+        compared("verdict", |c| verdict(c.verdict).into()),
+        of_row("flags", |row, _| row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", ")),
+        of_row("unsafe", |row, _| row.risks.join("; ")),
+        Column::words("run", |(part, _): &LineOf<'_, '_, '_>| part.run.into()),
+        Column::words("as", |(part, _): &LineOf<'_, '_, '_>| part.variant.into()),
+        Column::words("kernel", |(part, _): &LineOf<'_, '_, '_>| part.kernel.unwrap_or_default().into()),
     ]
+}
+
+type ColumnOf<'p, 's, 'a> = Column<'static, LineOf<'p, 's, 'a>>;
+
+/// A column of rows and of exponents.
+fn of_both<'p, 's: 'p, 'a: 's>(
+    head: &str,
+    row: impl Fn(&Row<'_>, &Section<'_>) -> String + 'static,
+    exponent: impl Fn(&Exponent<'_>) -> String + 'static,
+) -> ColumnOf<'p, 's, 'a> {
+    Column::number(head, move |(_, line): &LineOf<'_, '_, '_>| match line {
+        Line::Row(of, section, _) => row(of, section),
+        Line::Exponent(of) => exponent(of),
+    })
+}
+
+/// A column of rows.
+fn of_row<'p, 's: 'p, 'a: 's>(
+    head: &str,
+    cell: impl Fn(&Row<'_>, &Section<'_>) -> String + 'static,
+) -> ColumnOf<'p, 's, 'a> {
+    of_both(head, cell, |_| String::new())
+}
+
+/// A column of the comparison of rows.
+fn compared<'p, 's: 'p, 'a: 's>(
+    head: &str,
+    cell: impl Fn(&Comparison) -> String + 'static,
+) -> ColumnOf<'p, 's, 'a> {
+    of_row(head, move |row, _| row.comparison.as_ref().map(&cell).unwrap_or_default())
+}
+
+/// A column of the description of rows, and its word for exponents.
+fn described<'p, 's: 'p, 'a: 's>(
+    head: &str,
+    cell: impl Fn(&Described) -> String + 'static,
+    exponent: &'static str,
+) -> ColumnOf<'p, 's, 'a> {
+    Column::number(head, move |(_, line): &LineOf<'_, '_, '_>| match line {
+        Line::Row(.., described) => cell(described),
+        Line::Exponent(_) => exponent.into(),
+    })
 }
 
 #[cfg(test)]
@@ -308,7 +335,7 @@ mod tests {
         assert_eq!(xfs["values"].as_array().unwrap().len(), 3);
         let table = csv(&trials, Some("ext4"));
         let commas = |line: &str| line.matches(',').count();
-        assert!(table.lines().all(|line| commas(line) == commas(HEAD)), "{table}");
+        assert!(table.lines().all(|line| commas(line) == 34), "{table}");
     }
 
     #[test]
@@ -400,6 +427,6 @@ mod tests {
         assert_eq!(table.lines().filter(|line| line.contains(",exponent,,4,")).count(), 4);
         let commas = |line: &str| line.matches(',').count();
         let mut plain = table.lines().filter(|line| !line.contains('"'));
-        assert!(plain.all(|line| commas(line) == COLUMNS - 1), "{table}");
+        assert!(plain.all(|line| commas(line) == 34), "{table}");
     }
 }

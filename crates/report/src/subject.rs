@@ -235,7 +235,7 @@ fn workloads(trials: &[Trial]) -> Vec<String> {
             workloads.len() - 1
         });
         for (key, value) in &workload.params {
-            if key == "files" && crate::curve::is_point(trial) {
+            if key == "files" && crate::view::is_point(trial) {
                 continue;
             }
             put(workloads[at].1.entry(key).or_default(), value);

@@ -5,19 +5,10 @@ use fsdyno_record::naming::RowNames;
 use fsdyno_record::trial::Outcome;
 
 use crate::number::clean;
-
-/// A trial that did not succeed.
-pub struct Unfinished {
-    /// `failed` or `skipped`.
-    pub outcome: &'static str,
-    /// Workload, label, seeds.
-    pub what: String,
-    /// The reason.
-    pub reason: String,
-}
+use crate::table::Failure;
 
 /// The failed and skipped trials; those of one row and one reason are listed once.
-pub fn unfinished(trials: &[Trial]) -> Vec<Unfinished> {
+pub fn unfinished(trials: &[Trial]) -> Vec<Failure> {
     let mut groups: Vec<(Outcome, String, &str, Vec<String>)> = Vec::new();
     let names = RowNames::of(trials);
     for trial in trials.iter().filter(|trial| trial.outcome != Outcome::Ok) {
@@ -36,7 +27,7 @@ pub fn unfinished(trials: &[Trial]) -> Vec<Unfinished> {
         let outcome = if outcome == Outcome::Skipped { "skipped" } else { "failed" };
         let seed = if seeds.len() > 1 { "seeds" } else { "seed" };
         let what = clean(&format!("{what}, {seed} {}", seeds.join(", ")));
-        Unfinished { outcome, what, reason: reason.to_string() }
+        Failure { outcome, what, reason: reason.to_string() }
     };
     groups.into_iter().map(listed).collect()
 }

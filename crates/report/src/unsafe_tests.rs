@@ -4,8 +4,9 @@ use crate::validity::Flag;
 use fsdyno_record::{Nanos, Trial};
 
 use crate::answer::sentences;
-use crate::table::{Format, Style, table};
-use crate::{compare, crash_fixture, crash_table, fixture, html, view};
+use crate::table::{Format, Own, Style};
+use crate::trials::table;
+use crate::{Crashed, compare, crash_fixture, fixture, html, view};
 
 /// ext4 with barriers and without, which is five times as fast, and xfs; the unsafe one comes first.
 fn trials() -> Vec<Trial> {
@@ -72,14 +73,15 @@ fn if_every_row_is_unsafe_they_are_ranked() {
 #[test]
 fn every_format_marks_unsafe_rows() {
     let trials = trials();
-    let all = Format::ALL.iter().filter(|(_, _, format)| *format != Format::Original);
-    for (name, _, format) in all {
-        let text = table(&trials, None, *format, Style::default()).unwrap();
+    let own = [Own::Statistics, Own::StatisticsCsv].map(Format::Own);
+    for format in Format::ALL.iter().map(|(_, _, format)| *format).chain(own) {
+        let text = table(&trials, None, format, Style::default()).unwrap();
         // A mail is wrapped.
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(text.contains("barrier=0: no flush is sent"), "{name}: {text}");
+        assert!(text.contains("barrier=0: no flush is sent"), "{format:?}: {text}");
     }
-    for format in [Format::Text, Format::Mail, Format::Markdown, Format::Statistics] {
+    let statistics = Format::Own(Own::Statistics);
+    for format in [Format::Text, Format::Mail, Format::Markdown, Format::Html, statistics] {
         assert!(table(&trials, None, format, Style::default()).unwrap().contains("UNSAFE"));
     }
     let page = html(&trials, &[], None).unwrap();
@@ -91,10 +93,11 @@ fn every_format_marks_unsafe_rows() {
 fn every_format_of_a_comparison_marks_unsafe_rows() {
     let options = compare::CompareOptions { metric: compare::Metric::Durable, threshold: 0.03 };
     let compared = compare::compare(&trials(), &trials(), options).unwrap();
-    for (name, _, format) in compare::Format::ALL {
-        let text = compare::print(&compared, *format, Style::default());
+    let all = Format::ALL.iter().map(|(_, _, format)| *format);
+    for format in all.chain([Format::Own(Own::Junit)]) {
+        let text = format.write(&compared, Style::default()).unwrap();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(text.contains("UNSAFE (barrier=0: no flush is sent"), "{name}: {text}");
+        assert!(text.contains("UNSAFE (barrier=0: no flush is sent"), "{format:?}: {text}");
     }
 }
 
@@ -106,16 +109,18 @@ fn power_cuts_mark_unsafe_rows_even_without_a_loss() {
     (filesystem.kind, filesystem.mount_options) = ("ext4".into(), "barrier=0".into());
     rows[0].disk = fsdyno_crash::DiskFault::Honest;
     rows[0].tried = rows[1].tried.clone();
-    for format in [Format::Text, Format::Mail, Format::Csv, Format::Markdown] {
-        let text = crash_table(&rows, format, Style::default()).unwrap();
+    for (_, _, format) in Format::ALL.iter().filter(|(name, ..)| *name != "json") {
+        let text = format.write(&Crashed(&rows), Style::default()).unwrap();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("barrier=0: no flush is sent"), "{text}");
         let (safe, other) = (text.find("ext4").unwrap(), text.find("off").unwrap());
         assert!(safe < other, "{text}");
     }
-    let text = crash_table(&rows, Format::Text, Style { width: 300, color: false }).unwrap();
+    let text = Format::Text.write(&Crashed(&rows), Style { width: 300, color: false }).unwrap();
     assert!(text.contains("\nUNSAFE off "), "{text}");
     assert!(text.contains("lost in 3 cuts of ext4:"), "{text}");
     assert!(text.contains("nothing acknowledged does not make it safe"), "{text}");
-    assert!(crate::crash_json(&rows).unwrap()[0]["unsafe"].is_array());
+    let json = Format::Json.write(&Crashed(&rows), Style::default()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(json[0]["unsafe"].is_array());
 }

@@ -5,166 +5,34 @@ use std::collections::BTreeMap;
 
 use crate::seconds::seconds;
 use crate::validity::Flag;
-use fsdyno_record::naming::{RowNames, Subject};
-use fsdyno_record::trial::{OpStats, Outcome, Phase, differing};
+use fsdyno_record::naming::RowNames;
+use fsdyno_record::trial::{OpStats, Outcome, Phase};
 use fsdyno_record::{Histogram, OpKind, Repeats, Trial};
 use fsdyno_stats::Summary;
-use fsdyno_stats::compare::Comparison;
 
-use crate::against::{self, Basis, Ratio, Standing};
-use crate::ages::{self, Pair};
-use crate::curve::Curve;
-use crate::device;
+use crate::against::{self, Basis};
 use crate::measure::Measure;
-use crate::number::{clean, difference};
-use crate::pairing::Matching;
+use crate::model::{Row, Section};
+use crate::number::clean;
+use crate::run::Run;
 use crate::unfinished::unfinished;
-
-/// One phase in one trial.
-pub type Run<'a> = (&'a Trial, &'a Phase);
+use crate::{ages, device};
 
 type Runs<'a> = Vec<Run<'a>>;
 
-/// One phase of one workload, over every file system that ran it.
-#[derive(Debug)]
-pub struct Section<'a> {
-    /// The workload, with the parameters that distinguish it from others of its name.
-    pub workload: String,
-    /// The phase.
-    pub phase: String,
-    /// The op that `rate` counts and whose latency is shown; none if no op on names was done, and then
-    /// `rate` counts all ops and no latency is shown.
-    pub main_op: Option<OpKind>,
-    /// The work unit that `rate` counts instead of the main op, if the workload names one.
-    pub unit: Option<String>,
-    /// The op whose latencies are shown: the main op, or the one that took most of the time if the main
-    /// op took a small part.
-    pub latency_op: Option<OpKind>,
-    /// The measure of all its rows, for ratios and verdicts.
-    pub measure: Measure,
-    /// The base of ratios: `best`, or the label of the baseline.
-    pub versus: String,
-    /// In the order of the trials, unsafe rows last.
-    pub rows: Vec<Row<'a>>,
-    /// Pairs of rows that differ only in the age of their file system.
-    pub aged: Vec<Pair>,
-    /// The least difference that matters, relative.
-    pub least: f64,
-    /// The p-values of the pairs that would have been shown if another row were the best.
-    pub unshown: Vec<f64>,
-}
+/// The workload parameter that holds the points of a trial's curve.
+pub const CURVE: &str = "curve";
 
-/// One file system in one phase.
-#[derive(Debug)]
-pub struct Row<'a> {
-    /// The label, and whatever distinguishes this row from others of that label.
-    pub name: String,
-    /// The part of the name after the label.
-    pub variant: String,
-    /// Kind of the file system; the label for an existing directory.
-    pub kind: String,
-    /// Its successful trials, with this phase of each, by seed.
-    pub trials: Vec<Run<'a>>,
-    /// Seconds until the last call returned.
-    pub returned: Summary,
-    /// Seconds until durable; none if that is unknown in a trial.
-    pub durable: Option<Summary>,
-    /// Its summary by the section's measure.
-    pub measured: Summary,
-    /// Seconds per operation, if the phase ended by time.
-    pub each: Option<Summary>,
-    /// CPU seconds of the threads that issue ops.
-    pub cpu: Summary,
-    /// Main ops (else all ops) per second, over the time to returned; none if that is zero.
-    pub rate: Option<Summary>,
-    /// Latencies of the main op over all seeds.
-    pub latency: Option<Histogram>,
-    /// The comparison with the best row, or with the baseline, with p adjusted by Holm for all comparisons of the
-    /// report; none without that row, and for that row itself.
-    pub comparison: Option<Comparison>,
-    /// The way its trials were matched for that.
-    pub how: Option<Matching>,
-    /// Index of the row that it is compared with.
-    pub base: Option<usize>,
-    /// Its time over that of the best row, or of the baseline; none without that row.
-    pub ratio: Option<Ratio>,
-    /// True if the geometric mean of its times is the least of several rows with several trials; single
-    /// trials are not ranked.
-    pub best: bool,
-    /// The flags of its trials, the gravest first.
-    pub flags: Vec<Flag>,
-    /// The reasons why acknowledged data may be lost at a power cut, a sentence for each option; usually none.
-    pub risks: Vec<String>,
-}
-
-impl<'a> Row<'a> {
-    /// The label given by the user or by its spec.
-    pub fn label(&self) -> &'a str {
-        self.trials.first().map_or("", |(trial, _)| &trial.plan.label)
-    }
-
-    /// Returns true if acknowledged data is durable.
-    pub fn is_safe(&self) -> bool {
-        self.risks.is_empty()
-    }
-
-    /// The name with a mark if it is unsafe, for charts.
-    pub fn marked_name(&self) -> String {
-        let mark = if self.is_safe() { String::new() } else { format!("{} ", Flag::Unsafe) };
-        mark + &self.name
-    }
-
-    /// The name for a sentence, with its commas in parentheses: `ext4 (ssd-sata, 4 threads)`.
-    pub fn in_sentence(&self) -> String {
-        match self.variant.strip_prefix(", ") {
-            Some(variant) => format!("{} ({variant})", clean(self.label())),
-            None => self.name.clone(),
-        }
-    }
-
-    /// Its time, whatever the section's measure is: per operation if a phase ended by time, else to durable if that
-    /// is known, else to returned.
-    pub fn time(&self) -> &Summary {
-        let whole = self.durable.as_ref().unwrap_or(&self.returned);
-        self.each.as_ref().unwrap_or(whole)
-    }
-
-    /// The mean over its trials of a value that may be unknown in some; none if it is unknown in any.
-    pub fn mean(&self, of: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
-        let values: Option<Vec<f64>> = self.trials.iter().map(|(_, phase)| of(phase)).collect();
-        Summary::of(&values?).map(|summary| summary.mean)
-    }
-}
-
-impl Section<'_> {
-    /// `create/s`, or `op/s` if no single op stands for the phase.
-    pub fn rate_head(&self) -> String {
-        let unit = self.unit.as_deref();
-        format!("{}/s", unit.unwrap_or(self.main_op.map_or("op", OpKind::name)))
-    }
-
-    /// `fsync`, if p50 and p99 are of another op than the rate counts.
-    pub fn latency_note(&self) -> Option<&'static str> {
-        let other = self.unit.is_some() || self.latency_op != self.main_op;
-        self.latency_op.filter(|_| other).map(OpKind::name)
-    }
-
-    /// `vs best`, `vs ext4`.
-    pub fn ratio_head(&self) -> String {
-        format!("vs {}", self.versus)
-    }
-
-    /// `dirops create`.
-    pub fn title(&self) -> String {
-        format!("{} {}", self.workload, self.phase)
-    }
+/// Returns true if a trial is a point of a curve.
+pub fn is_point(trial: &Trial) -> bool {
+    trial.plan.workload.params.get(CURVE).is_some_and(|curve| curve != "none")
 }
 
 /// The sections of all successful trials that are not points of a curve ([`crate::curve`]), in the
 /// order of the trials: a caller that wants the user's order passes the trials in that order.
 /// Ratios are taken to the label of the baseline, or to the best of each section.
 pub fn sections<'a, 'b>(trials: &'a [Trial], basis: impl Into<Basis<'b>>) -> Vec<Section<'a>> {
-    sections_of(trials.iter().filter(|trial| !crate::curve::is_point(trial)), basis)
+    sections_of(trials.iter().filter(|trial| !is_point(trial)), basis)
 }
 
 /// The sections of these trials, including points of curves.
@@ -445,46 +313,6 @@ fn histogram(stats: &OpStats) -> Histogram {
     Histogram::from_buckets(&buckets, stats.total_ns.0, stats.max_ns.0)
 }
 
-/// A lab identity in a result.
-#[derive(Debug)]
-pub struct LabRows<'a> {
-    /// The identity.
-    pub id: &'a str,
-    /// The rows that ran in it.
-    pub rows: Vec<String>,
-    /// If one of its rows ran in an earlier lab too: the components in which the two differ.
-    pub differs: Vec<String>,
-    components: &'a BTreeMap<String, String>,
-}
-
-/// The distinct lab identities with the rows that ran in each, in the order of the trials.
-pub fn labs(trials: &[Trial]) -> Vec<LabRows<'_>> {
-    // The identity is displayed next to the name, and need not be in it.
-    let row = |trial| Subject { lab_id: None, ..Subject::from(trial) };
-    let names = RowNames::of(trials.iter().filter(|trial| trial.lab_id.is_some()).map(row));
-    let mut labs: Vec<LabRows<'_>> = Vec::new();
-    for trial in trials {
-        let Some(id) = trial.lab_id.as_deref() else { continue };
-        let row = names.row(row(trial));
-        match labs.iter_mut().find(|lab| lab.id == id) {
-            Some(lab) if lab.rows.contains(&row) => {}
-            Some(lab) => lab.rows.push(row),
-            None => {
-                let (rows, differs) = (vec![row], Vec::new());
-                labs.push(LabRows { id, rows, differs, components: &trial.lab });
-            }
-        }
-    }
-    for index in 1..labs.len() {
-        let (earlier, lab) = (&labs[..index], &labs[index]);
-        let shares = |other: &&LabRows<'_>| other.rows.iter().any(|row| lab.rows.contains(row));
-        if let Some(other) = earlier.iter().find(shares) {
-            labs[index].differs = differing(other.components, lab.components);
-        }
-    }
-    labs
-}
-
 /// The flags of every row, and the failed trials, a line each: for formats without columns for them.
 pub fn verdicts(trials: &[Trial]) -> Vec<String> {
     let sections = sections_of(trials.iter(), None);
@@ -501,38 +329,11 @@ pub fn verdicts(trials: &[Trial]) -> Vec<String> {
     lines.chain(failed).collect()
 }
 
-/// The meaning of `~` before a ratio.
-pub const OPEN: &str = "The 95 % interval of this ratio includes 1, or its p-value after Holm's correction is not below 5 %, so \
-     the difference is undecided; more seeds (--repeat N) narrow the interval.";
-
-/// The meaning of `=` before a ratio.
-pub fn same(least: f64) -> String {
-    format!(
-        "The whole 95 % interval of this ratio lies within ±{}: no difference that matters.",
-        difference(least)
-    )
-}
-
-/// Returns true if some ratio has this standing.
-pub fn has(sections: &[Section<'_>], standing: Standing) -> bool {
-    let mut ratios = sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.ratio);
-    ratios.any(|ratio| ratio.standing == standing)
-}
-
-/// Every flag of some row, the gravest first.
-pub fn flags(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<Flag> {
-    let on_curves = crate::curve::flags(curves);
-    let has = |flag: &Flag| {
-        on_curves.contains(flag)
-            || sections.iter().flat_map(|section| &section.rows).any(|row| row.flags.contains(flag))
-    };
-    Flag::ALL.iter().copied().filter(has).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::labs::labs;
 
     #[test]
     fn rows_are_file_systems_in_the_order_of_the_trials_and_sections_are_phases() {

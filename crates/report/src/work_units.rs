@@ -1,8 +1,8 @@
 //! The work of a phase in its workload's own units, and its rates.
 
 use crate::capacity;
+use crate::model::{Row, Section};
 use crate::number;
-use crate::view::{Row, Section};
 
 /// A line for each unit: `transactions: 10,000; ext4 98.3/s, xfs 110/s`. A unit whose name ends in
 /// `bytes` is shown in MiB; one that begins with `live` is a level and has no rate; a count of zero has

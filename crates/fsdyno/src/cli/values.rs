@@ -7,7 +7,7 @@ use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, Typ
 use clap::{Args, ValueEnum};
 use fsdyno_record::Count;
 use fsdyno_record::plan::AgePlan;
-use fsdyno_report::{Basis, LEAST};
+use fsdyno_report::{Basis, Format, LEAST, Own};
 use fsdyno_study::Size;
 
 /// A part of a whole, given as a percentage: `3%` and `3` are 0.03.
@@ -89,24 +89,42 @@ pub fn folder() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// Output formats of `list` and `doctor`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DataFormat {
-    /// Text for people
-    Text,
-    /// JSON for programs
-    Json,
-}
+/// A format of one command, or one of all that this command describes by its own words.
+pub type OwnFormat = (&'static str, &'static str, Format);
 
-/// Output formats of `show`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ShowFormat {
-    /// Text for people
-    Text,
-    /// JSON for programs
-    Json,
-    /// CSV, for series only: one line per trial, phase and interval
-    Csv,
+/// The formats of trials.
+pub const TRIALS: &[OwnFormat] = &[
+    ("csv", "One line per trial, phase and op", Format::Csv),
+    ("json", "The records themselves; for a study its claims and their verdicts", Format::Json),
+    (
+        "statistics",
+        "Statistics of the records: spread, median, comparisons, outliers (JSON)",
+        Format::Own(Own::Statistics),
+    ),
+    (
+        "statistics-csv",
+        "The statistics, one line per row of the tables",
+        Format::Own(Own::StatisticsCsv),
+    ),
+    (
+        "original",
+        "The report of the original program: PostMark, fdtree, bonnie++ (CSV)",
+        Format::Own(Own::Original),
+    ),
+];
+
+/// A parser of `--format`: the formats of every command and those that only this one has.
+pub fn format(own: &'static [OwnFormat]) -> impl TypedValueParser<Value = Format> {
+    let described = Format::ALL
+        .iter()
+        .map(|usual| *own.iter().find(|(name, ..)| *name == usual.0).unwrap_or(usual));
+    let is_new = |(name, ..): &&OwnFormat| Format::ALL.iter().all(|(other, ..)| other != name);
+    let all: Vec<OwnFormat> = described.chain(own.iter().filter(is_new).copied()).collect();
+    let names = all.iter().map(|(name, about, _)| PossibleValue::new(*name).help(*about));
+    PossibleValuesParser::new(names.collect::<Vec<_>>()).try_map(move |given| {
+        let found = all.iter().find(|(name, ..)| *name == given);
+        found.map(|(_, _, format)| *format).ok_or("unknown name")
+    })
 }
 
 /// The kinds of items that `list` lists.

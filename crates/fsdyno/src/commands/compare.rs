@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fsdyno_record::Trial;
 use fsdyno_report::compare::{self, Bisect, CompareOptions};
-use fsdyno_report::{Style, load};
+use fsdyno_report::load;
 
 use crate::cli::Compare;
 use crate::commands::report;
@@ -29,8 +29,7 @@ fn compare_results(args: &Compare) -> Result<Exit, Failure> {
     let options = CompareOptions { metric: args.metric, threshold: args.threshold.0 };
     let compared = compare::compare(&base, &new, options)
         .map_err(|error| Failure::wrong(error.to_string()))?;
-    let style = Style { color: output::colour(), width: output::width() };
-    output::data(&compare::print(&compared, args.format, style))?;
+    output::print(&compared, args.format)?;
     if args.bisect {
         return Ok(match compared.bisect() {
             Bisect::Good => Exit::Good,

@@ -5,11 +5,13 @@ use std::path::Path;
 use fsdyno_filesystem::array;
 use fsdyno_lab::{Cache, Lab, LabOptions};
 use fsdyno_record::Bytes;
+use fsdyno_report::table::{Block, Column, Document, Fit, Rows, Table};
+use fsdyno_report::{Output, ReportError};
 use fsdyno_venue::agent::location;
 use fsdyno_venue::{Agent, tools};
 use serde::Serialize;
 
-use crate::cli::{DataFormat, Doctor};
+use crate::cli::Doctor;
 use crate::commands::clean;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
@@ -47,12 +49,9 @@ pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
         say(&format!("{files} removed; the caches are rebuilt when needed"));
         return Ok(Exit::Good);
     }
-    let findings = check_all();
-    match doctor.format {
-        DataFormat::Text => output::data(&text(&findings))?,
-        DataFormat::Json => output::json(&findings)?,
-    }
-    let lab = findings.iter().all(|finding| !finding.needed || finding.state != State::Missing);
+    let findings = Findings(check_all());
+    output::print(&findings, doctor.format)?;
+    let lab = findings.0.iter().all(|finding| !finding.needed || finding.state != State::Missing);
     say(if lab { "the lab can run here" } else { "the lab cannot run here yet" });
     Ok(if lab { Exit::Good } else { Exit::Missing })
 }
@@ -208,22 +207,47 @@ fn leftovers() -> Finding {
     }
 }
 
-fn text(findings: &[Finding]) -> String {
-    let rows: Vec<Vec<String>> = findings
-        .iter()
-        .map(|finding| {
-            let state = match finding.state {
-                State::Ok => "ok",
-                State::Missing => "missing",
-                State::Note => "note",
-            };
-            let cure = finding.cure.as_ref().map(|cure| format!("  ->  {cure}"));
-            vec![
-                state.to_string(),
-                finding.what.clone(),
-                format!("{}{}", finding.detail, cure.unwrap_or_default()),
-            ]
-        })
-        .collect();
-    output::columns(&rows)
+/// The result of every check.
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn columns() -> Vec<Column<'static, Finding>> {
+        let state = |finding: &Finding| match finding.state {
+            State::Ok => "ok".to_string(),
+            State::Missing => "missing".into(),
+            State::Note => "note".into(),
+        };
+        vec![
+            Column::words("state", state),
+            Column::words("what", |finding: &Finding| finding.what.clone()),
+            Column::words("detail", |finding: &Finding| {
+                let cure = finding.cure.as_ref().map(|cure| format!("  ->  {cure}"));
+                format!("{}{}", finding.detail, cure.unwrap_or_default())
+            }),
+        ]
+    }
+}
+
+impl Output for Findings {
+    fn document(&self) -> Document {
+        let fit = Fit::Stack { within: output::limit(), heads: false };
+        let table = Table { fit, ..Table::of(Findings::columns(), &self.0) };
+        Document(vec![Block::Table(table)])
+    }
+
+    fn rows(&self, out: &mut dyn Rows) {
+        let mut columns = Findings::columns();
+        columns.pop();
+        columns.push(Column::words("detail", |it: &Finding| it.detail.clone()));
+        columns.push(Column::words("cure", |it: &Finding| it.cure.clone().unwrap_or_default()));
+        let heads: Vec<String> = columns.iter().map(|column| column.head.text.clone()).collect();
+        out.row(&heads);
+        for it in &self.0 {
+            out.row(&columns.iter().map(|column| (column.cell)(it)).collect::<Vec<_>>());
+        }
+    }
+
+    fn json(&self) -> Result<String, ReportError> {
+        Ok(serde_json::to_string_pretty(&self.0)? + "\n")
+    }
 }

@@ -1,70 +1,80 @@
 //! `fsdyno list`: lists the available items, and whether they can run here.
 
 use fsdyno_filesystem::Filesystem;
+use fsdyno_report::table::{Block, Document, Fit, Rows, Table};
+use fsdyno_report::{Output, ReportError, Style};
 use fsdyno_study::file::catalog;
 use fsdyno_venue::here::{self, CanRun, Here};
 use serde_json::{Value, json};
 
-use crate::cli::{DataFormat, List, Listable};
+use crate::cli::{List, Listable};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
 /// Lists the items of a kind.
 pub fn run(list: &List) -> Result<Exit, Failure> {
-    let table = match list.what {
+    let listing = match list.what {
         Listable::Workloads => workloads(),
-        Listable::Filesystems => return filesystems(list.format),
+        Listable::Filesystems => filesystems(),
         Listable::Disks => disks()?,
         Listable::Kernels => kernels()?,
         Listable::Periods => periods(),
         Listable::Studies => studies()?,
     };
-    match list.format {
-        DataFormat::Text => output::data(&table.text())?,
-        DataFormat::Json => output::json(&table.json())?,
-    }
+    let style = output::style();
+    output::data(&list.format.write(&listing, Style { width: style.width.min(100), ..style })?)?;
     Ok(Exit::Good)
 }
 
-/// Rows with named columns, for both formats.
-struct Table {
+/// Rows with named columns.
+#[derive(Default)]
+struct Listing {
     heads: &'static [&'static str],
     rows: Vec<Vec<String>>,
     /// The message if there are no rows.
     empty: &'static str,
-    /// An explanation below the table.
-    note: &'static str,
+    /// Explanations below the table.
+    notes: Vec<Block>,
+    /// The data as JSON, if that is not the rows.
+    value: Option<Value>,
 }
 
-impl Table {
-    fn text(&self) -> String {
+impl Output for Listing {
+    fn document(&self) -> Document {
         if self.rows.is_empty() {
-            return self.empty.to_string();
+            return Document(vec![Block::Paragraph(self.empty.into())]);
         }
-        let heads = self.heads.iter().map(|head| head.to_uppercase()).collect();
-        let rows: Vec<Vec<String>> = std::iter::once(heads).chain(self.rows.clone()).collect();
-        output::columns(&rows) + &output::wrapped(self.note)
+        let heads = self.heads.iter().map(|head| head.to_string()).collect();
+        let fit = Fit::Stack { within: output::limit(), heads: true };
+        let table = Table { fit, ..Table::grid(heads, self.heads.len(), self.rows.clone()) };
+        Document(std::iter::once(Block::Table(table)).chain(self.notes.clone()).collect())
     }
 
-    fn json(&self) -> Value {
+    fn rows(&self, out: &mut dyn Rows) {
+        out.row(&self.heads.iter().map(|head| head.to_string()).collect::<Vec<_>>());
+        self.rows.iter().for_each(|row| out.row(row));
+    }
+
+    fn json(&self) -> Result<String, ReportError> {
         let row = |row: &Vec<String>| -> Value {
             self.heads.iter().zip(row).map(|(head, cell)| (head.to_string(), json!(cell))).collect()
         };
-        self.rows.iter().map(row).collect()
+        let rows = || self.rows.iter().map(row).collect();
+        let value = self.value.clone().unwrap_or_else(rows);
+        Ok(serde_json::to_string_pretty(&value)? + "\n")
     }
 }
 
-fn workloads() -> Table {
+fn workloads() -> Listing {
     let rows = fsdyno_workload::workloads::ALL
         .iter()
         .map(|kind| vec![kind.name.to_string(), threads(kind).into(), kind.about.to_string()])
         .collect();
-    Table { heads: &["name", "threads", "about"], rows, empty: "", note: THREADS }
+    let notes = vec![Block::Paragraph(THREADS.into())];
+    Listing { heads: &["name", "threads", "about"], rows, notes, ..Listing::default() }
 }
 
-const THREADS: &str = "
-threads: 'any' supports --threads N; 'fixed' has a number set by its own parameters (fsdyno show workload NAME lists it for each phase)
-";
+const THREADS: &str = "threads: 'any' supports --threads N; 'fixed' has a number set by its own parameters (fsdyno show workload NAME lists it for each phase)";
 
 /// Returns `any` if the workload supports --threads N with its default parameters, `fixed` if its own parameters set the
 /// number.
@@ -105,15 +115,33 @@ fn listed(here: &Here) -> Vec<Listed> {
     kinds.chain(models).collect()
 }
 
-/// Lists the file systems with the venues that can run them, and below the reasons for the others.
-fn filesystems(format: DataFormat) -> Result<Exit, Failure> {
+/// The file systems with the venues that can run them, and below the reasons for the others.
+fn filesystems() -> Listing {
     let here = Here::look();
     let listed = listed(&here);
-    match format {
-        DataFormat::Json => output::json(&listed.iter().map(Listed::json).collect::<Value>())?,
-        DataFormat::Text => output::data(&text(&here, &listed))?,
+    let word = |place: &CanRun| if place.can { "yes" } else { "no" };
+    let rows = listed.iter().map(|row| {
+        let linux = row.kind.map_or("-".to_string(), releases);
+        [row.name, word(&row.lab), word(&row.host), row.ground, &linux, row.about]
+            .map(String::from)
+            .to_vec()
+    });
+    let kernel = here.lab_kernel().unwrap_or("the one that the first run downloads");
+    let notes = vec![
+        Block::Items(vec![
+            format!("lab: with the default kernel, {kernel}; for others see --kernel"),
+            "host: made and mounted by this host; --on DIR runs on the file system mounted there"
+                .into(),
+        ]),
+        Block::List("", listed.iter().flat_map(Listed::reasons).collect()),
+    ];
+    Listing {
+        heads: &["name", "lab", "host", "backing", "linux", "about"],
+        rows: rows.collect(),
+        notes,
+        value: Some(listed.iter().map(Listed::json).collect()),
+        ..Listing::default()
     }
-    Ok(Exit::Good)
 }
 
 impl Listed {
@@ -130,16 +158,15 @@ impl Listed {
         })
     }
 
-    /// The reasons that it cannot run, one line per venue, or one for both.
-    fn reasons(&self) -> String {
+    /// The reasons that it cannot run, one for each venue, or one for both.
+    fn reasons(&self) -> Vec<String> {
         let places = match self.lab == self.host {
             true => vec![("", &self.lab)],
             false => vec![(" in the lab", &self.lab), (" on this host", &self.host)],
         };
         let lines = places.into_iter().filter_map(|(place, can)| {
             let cure = can.cure.as_ref().map(|cure| format!("  ->  {cure}")).unwrap_or_default();
-            let line = format!("{}{place}: {}{cure}", self.name, can.why.as_ref()?);
-            Some(output::indented(&line, 2))
+            Some(format!("{}{place}: {}{cure}", self.name, can.why.as_ref()?))
         });
         lines.collect()
     }
@@ -153,53 +180,26 @@ fn releases(kind: &Filesystem) -> String {
     }
 }
 
-fn text(here: &Here, listed: &[Listed]) -> String {
-    let mut rows =
-        vec![["NAME", "LAB", "HOST", "BACKING", "LINUX", "ABOUT"].map(String::from).to_vec()];
-    let word = |place: &CanRun| if place.can { "yes" } else { "no" };
-    rows.extend(listed.iter().map(|row| {
-        let linux = row.kind.map_or("-".to_string(), releases);
-        [row.name, word(&row.lab), word(&row.host), row.ground, &linux, row.about]
-            .map(String::from)
-            .to_vec()
-    }));
-    let mut text = output::columns(&rows);
-    let kernel = here.lab_kernel().unwrap_or("the one that the first run downloads");
-    text.push_str(&format!("\nlab: with the default kernel, {kernel}; for others see --kernel\n"));
-    text.push_str(
-        "host: made and mounted by this host; --on DIR runs on the file system mounted there\n",
-    );
-    let reasons: String = listed.iter().map(Listed::reasons).collect();
-    if !reasons.is_empty() {
-        text.push_str(&format!("\n{reasons}"));
-    }
-    text
-}
-
-fn disks() -> Result<Table, Failure> {
+fn disks() -> Result<Listing, Failure> {
     let mut rows = Vec::new();
     for name in fsdyno_disk::catalog::names() {
         let spec = fsdyno_disk::catalog::get(name)
             .map_err(|error| Failure::wrong(format!("failed to {error}")))?;
         rows.push(vec![name.to_string(), spec.capacity.to_string(), spec.about]);
     }
-    Ok(Table { heads: &["name", "capacity", "about"], rows, empty: "", note: "" })
+    Ok(Listing { heads: &["name", "capacity", "about"], rows, ..Listing::default() })
 }
 
-fn periods() -> Table {
+fn periods() -> Listing {
     let rows = fsdyno_filesystem::period::all().iter().map(|period| {
         let kinds: Vec<&str> = period.filesystem.keys().map(String::as_str).collect();
         vec![period.name.clone(), period.disk.clone(), kinds.join(" "), period.about.clone()]
     });
-    Table {
-        heads: &["name", "disk", "file systems", "about"],
-        rows: rows.collect(),
-        empty: "",
-        note: "",
-    }
+    let heads = &["name", "disk", "file systems", "about"];
+    Listing { heads, rows: rows.collect(), ..Listing::default() }
 }
 
-fn studies() -> Result<Table, Failure> {
+fn studies() -> Result<Listing, Failure> {
     let mut rows = Vec::new();
     for name in catalog::names() {
         let study = super::study::built_in(name)?;
@@ -207,15 +207,15 @@ fn studies() -> Result<Table, Failure> {
         let (runs, claims) = (study.runs.len().to_string(), study.claims.len().to_string());
         rows.push(vec![name.to_string(), year, runs, claims, study.title]);
     }
-    Ok(Table {
+    Ok(Listing {
         heads: &["name", "year", "runs", "claims", "about"],
         rows,
         empty: "this fsdyno includes no study; fsdyno study accepts the path of a study file",
-        note: "",
+        ..Listing::default()
     })
 }
 
-fn kernels() -> Result<Table, Failure> {
+fn kernels() -> Result<Listing, Failure> {
     let rows = fsdyno_lab::kernels_here(&fsdyno_lab::Cache::of_user()?)
         .into_iter()
         .map(|kernel| {
@@ -227,5 +227,5 @@ fn kernels() -> Result<Table, Failure> {
         })
         .collect();
     let empty = "no kernel yet; fsdyno run downloads the distribution's (apt-get download)";
-    Ok(Table { heads: &["release", "image", "modules"], rows, empty, note: "" })
+    Ok(Listing { heads: &["release", "image", "modules"], rows, empty, ..Listing::default() })
 }

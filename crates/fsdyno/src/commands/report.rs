@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fsdyno_record::Trial;
 use fsdyno_record::bounded::{self, RESULTS};
 use fsdyno_record::series::Series;
-use fsdyno_report::{Basis, Format, Style, load_series, load_why};
+use fsdyno_report::{Basis, Format, Own, load_series, load_why};
 use fsdyno_why::StoredExplanation;
 
 use crate::cli::Report;
@@ -133,13 +133,16 @@ pub fn in_order(trials: &mut [Trial]) {
 
 /// Prints the table in a format.
 pub fn print(trials: &[Trial], basis: Basis<'_>, format: Format) -> Result<(), Failure> {
-    let style = Style { color: output::colour(), width: output::width() };
-    output::data(&fsdyno_report::table(trials, basis, format, style)?)?;
-    if format == Format::Original {
-        // The format of another program does not include them.
+    output::data(&fsdyno_report::table(trials, basis, format, output::style())?)?;
+    say_verdicts(trials, format);
+    Ok(())
+}
+
+/// Says the flags of trials if they are printed in the format of another program, which does not include them.
+pub fn say_verdicts(trials: &[Trial], format: Format) {
+    if format == Format::Own(Own::Original) {
         fsdyno_report::verdicts(trials).iter().for_each(|line| say(&format!("fsdyno: {line}")));
     }
-    Ok(())
 }
 
 /// The series that the charts of these trials need.

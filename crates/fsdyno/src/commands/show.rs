@@ -4,20 +4,25 @@ use fsdyno_disk::DiskSpec;
 use fsdyno_disk::catalog::{CatalogError, UnknownDisk};
 use fsdyno_disk::profile::{self, Profile};
 use fsdyno_record::suggest;
+use fsdyno_report::Format;
 use fsdyno_workload::{Setting, Threads, workloads};
 use serde_json::{Value, json};
 
-use crate::cli::{Show, ShowFormat, Showable};
+use crate::cli::{Show, Showable};
 use crate::commands::{show_log, show_model, show_period, show_series, show_study};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
 /// Shows one item.
 pub fn run(show: &Show) -> Result<Exit, Failure> {
-    if show.format == ShowFormat::Csv && show.kind != Showable::Series {
-        return Err(Failure::wrong(
-            "--format csv is for `fsdyno show series`; use text or json".to_string(),
-        ));
+    let data = matches!(show.format, Format::Text | Format::Json);
+    if let Some((name, ..)) = Format::ALL.iter().find(|(.., format)| *format == show.format)
+        && !data
+        && show.kind != Showable::Series
+    {
+        return Err(Failure::wrong(format!(
+            "--format {name} is for `fsdyno show series`; use text or json"
+        )));
     }
     let (text, value) = match show.kind {
         Showable::Log => return show_log::run(show),
@@ -30,8 +35,8 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         Showable::Study => show_study::study(&show.name)?,
     };
     match show.format {
-        ShowFormat::Json => output::json(&value)?,
-        ShowFormat::Text | ShowFormat::Csv => output::data(&text)?,
+        Format::Json => output::json(&value)?,
+        _ => output::data(&text)?,
     }
     Ok(Exit::Good)
 }

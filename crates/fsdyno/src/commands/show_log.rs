@@ -6,9 +6,10 @@ use fsdyno_disk::Action;
 use fsdyno_disk::log::{Entry, file};
 use fsdyno_record::bounded::{self, LOGS};
 use fsdyno_record::mailbox::Stage;
+use fsdyno_report::Format;
 use serde_json::json;
 
-use crate::cli::{Show, ShowFormat};
+use crate::cli::Show;
 use crate::exit::{Exit, Failure};
 use crate::output::{lines, say};
 
@@ -28,10 +29,10 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         ));
     }
     let line = match show.format {
-        ShowFormat::Json => json_line,
-        ShowFormat::Text | ShowFormat::Csv => text,
+        Format::Json => json_line,
+        _ => text,
     };
-    let head = (show.format == ShowFormat::Text).then(|| Ok(HEAD.to_string()));
+    let head = (show.format == Format::Text).then(|| Ok(HEAD.to_string()));
     let rows =
         log.map(|entry| entry.map(|entry| line(&entry)).map_err(|error| wrong(error.to_string())));
     lines(head.into_iter().chain(rows))?;

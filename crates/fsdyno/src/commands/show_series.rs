@@ -1,8 +1,8 @@
 //! `fsdyno show series RESULT`: prints the phases of a result over time.
 
-use fsdyno_report::{Style, series_csv, series_text};
+use fsdyno_report::OverTime;
 
-use crate::cli::{Show, ShowFormat};
+use crate::cli::Show;
 use crate::commands::report;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
@@ -16,13 +16,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         say(&format!("fsdyno: {torn}"));
     }
     let series = report::over_time(&[&show.name], &trials)?;
-    match show.format {
-        ShowFormat::Json => output::json(&series)?,
-        ShowFormat::Csv => output::data(&series_csv(&series, &trials))?,
-        ShowFormat::Text => {
-            let style = Style { color: output::colour(), width: output::width() };
-            output::data(&series_text(&series, &trials, style))?;
-        }
-    }
+    let style = output::style();
+    output::print(&OverTime { series: &series, trials: &trials, style }, show.format)?;
     Ok(Exit::Good)
 }

@@ -290,7 +290,7 @@ fn results_of_crash_are_reported_again_and_damaged_ones_are_refused() {
     }
     for (words, right) in [
         ("report crash base", "separately"),
-        ("report crash --format original", "use text, mail, json, csv or markdown"),
+        ("report crash --format original", "use one of text, mail, markdown, html, csv, json"),
         (
             "report crash --charts charts",
             "--charts, --baseline and --least-difference are not for results of fsdyno crash",

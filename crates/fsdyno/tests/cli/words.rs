@@ -17,7 +17,7 @@ const LEFT: &[(&str, usize, usize)] = &[
     ("filesystem", 2, 0),
     ("lab", 2, 0),
     ("record", 5, 0),
-    ("report", 39, 0),
+    ("report", 38, 0),
     ("stats", 2, 0),
     ("study", 22, 0),
     ("why", 1, 0),

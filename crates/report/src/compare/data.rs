@@ -1,11 +1,12 @@
 //! A comparison for programs: JSON and CSV, nothing rounded.
 
+use fsdyno_stats::compare::Comparison;
 use serde_json::{Value, json};
 
 use super::{Compared, Row, words};
-use crate::csv::push_line;
 use crate::number::clean;
 use crate::statistics::{method, verdict};
+use crate::table::{Column, Rows};
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -69,39 +70,42 @@ fn row(row: &Row) -> Value {
     })
 }
 
-const HEAD: &str = "cell,phase,metric,unit,method,n_base,n_new,base,new,ratio,low,high,p,\
-    p_in_table,relabelled_p,exact,verdict,n_that_would_decide,notes\n";
+/// A row for each cell and phase; unknown values are empty.
+pub fn rows(compared: &Compared, out: &mut dyn Rows) {
+    out.table(&columns(), &compared.rows);
+}
 
-/// A line for each row; unknown values are empty.
-pub fn csv(compared: &Compared) -> String {
-    let mut out = String::from(HEAD);
+/// The columns, for programs that know them by name: new ones come last.
+fn columns<'r>() -> Vec<Column<'static, &'r Row>> {
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-    for row in &compared.rows {
-        let c = row.comparison;
-        let interval = c.and_then(|c| c.interval);
-        let decides = c.and_then(|c| c.n_that_would_decide());
-        let fields = [
-            row.cell.clone(),
-            row.phase.clone(),
-            row.measure.name().into(),
-            row.measure.unit().into(),
-            c.map(|c| method(&c)).unwrap_or_default().into(),
-            row.base.0.to_string(),
-            row.new.0.to_string(),
-            number(row.base.1),
-            number(row.new.1),
-            number(c.map(|c| c.ratio)),
-            number(interval.map(|interval| interval.0)),
-            number(interval.map(|interval| interval.1)),
-            number(c.and_then(|c| c.p)),
-            number(c.and_then(|c| c.p_in_table)),
-            number(c.and_then(|c| c.relabelled).map(|test| test.p)),
-            c.map(|c| if c.exact { "yes" } else { "no" }).unwrap_or_default().into(),
-            verdict(row.verdict()).into(),
-            decides.map(|n| n.to_string()).unwrap_or_default(),
-            words::marks(row),
-        ];
-        push_line(&mut out, fields.iter());
-    }
-    out
+    let low = |c: &Comparison| c.interval.map(|interval| interval.0);
+    let high = |c: &Comparison| c.interval.map(|interval| interval.1);
+    vec![
+        Column::words("cell", |row: &&Row| row.cell.clone()),
+        Column::words("phase", |row: &&Row| row.phase.clone()),
+        Column::words("metric", |row: &&Row| row.measure.name().into()),
+        Column::words("unit", |row: &&Row| row.measure.unit().into()),
+        of("method", |c| method(c).into()),
+        Column::number("n_base", |row: &&Row| row.base.0.to_string()),
+        Column::number("n_new", |row: &&Row| row.new.0.to_string()),
+        Column::number("base", move |row: &&Row| number(row.base.1)),
+        Column::number("new", move |row: &&Row| number(row.new.1)),
+        of("ratio", |c| c.ratio.to_string()),
+        of("low", move |c| number(low(c))),
+        of("high", move |c| number(high(c))),
+        of("p", move |c| number(c.p)),
+        of("p_in_table", move |c| number(c.p_in_table)),
+        of("relabelled_p", move |c| number(c.relabelled.map(|test| test.p))),
+        of("exact", |c| if c.exact { "yes" } else { "no" }.into()),
+        Column::words("verdict", |row: &&Row| verdict(row.verdict()).into()),
+        of("n_that_would_decide", |c| {
+            c.n_that_would_decide().map(|n| n.to_string()).unwrap_or_default()
+        }),
+        Column::words("notes", |row: &&Row| words::marks(row)),
+    ]
+}
+
+/// A column of the comparison; empty without one.
+fn of<'r>(head: &str, cell: impl Fn(&Comparison) -> String + 'static) -> Column<'static, &'r Row> {
+    Column::number(head, move |row: &&Row| row.comparison.as_ref().map(&cell).unwrap_or_default())
 }

@@ -1,14 +1,14 @@
 //! Comparison of two results: `fsdyno compare BASE NEW`.
 //!
 //! [`cells`] matches the cells of both, [`rows`] compares the phases of each pair, [`differences`] lists
-//! other differences; the other files are the output formats.
+//! other differences; the other files are the forms in which it is printed.
 
 mod cells;
 mod data;
 mod differences;
+mod document;
 mod junit;
 mod rows;
-mod text;
 mod words;
 
 use fsdyno_record::Trial;
@@ -21,8 +21,9 @@ pub use rows::{Mark, Metric, Row};
 
 use cells::{Cell, Matched};
 
+use crate::error::ReportError;
 use crate::number::clean;
-use crate::table::Style;
+use crate::table::{Document, Output, Own, Rows};
 
 /// The options of a comparison.
 #[derive(Clone, Copy, Debug)]
@@ -214,44 +215,21 @@ impl Compared {
     }
 }
 
-/// The output format of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Aligned columns as wide as the terminal.
-    Text,
-    /// Aligned columns in 72 columns of plain ASCII.
-    Mail,
-    /// One object.
-    Json,
-    /// Pipe tables.
-    Markdown,
-    /// A test case for each cell and phase.
-    Junit,
-    /// A line for each cell and phase.
-    Csv,
-}
+impl Output for Compared {
+    fn document(&self) -> Document {
+        document::document(self)
+    }
 
-impl Format {
-    /// Every format, with its name for `--format` and its description.
-    pub const ALL: &[(&str, &str, Format)] = &[
-        ("text", "A table for a terminal", Format::Text),
-        ("mail", "A table of 72 columns for a mailing list", Format::Mail),
-        ("json", "Every number, for programs", Format::Json),
-        ("markdown", "A table for an issue tracker", Format::Markdown),
-        ("junit", "A test case for each cell and phase, for CI", Format::Junit),
-        ("csv", "A line for each cell and phase", Format::Csv),
-    ];
-}
+    fn rows(&self, out: &mut dyn Rows) {
+        data::rows(self, out);
+    }
 
-/// A comparison in a format; ends in a newline.
-pub fn print(compared: &Compared, format: Format, style: Style) -> String {
-    match format {
-        Format::Text => text::text(compared, style),
-        Format::Mail => text::mail(compared),
-        Format::Json => data::json(compared),
-        Format::Markdown => text::markdown(compared),
-        Format::Junit => junit::junit(compared),
-        Format::Csv => data::csv(compared),
+    fn json(&self) -> Result<String, ReportError> {
+        Ok(data::json(self))
+    }
+
+    fn own(&self, format: Own) -> Option<Result<String, ReportError>> {
+        (format == Own::Junit).then(|| Ok(junit::junit(self)))
     }
 }
 

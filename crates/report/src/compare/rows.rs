@@ -12,7 +12,8 @@ use crate::device;
 use crate::measure::Measure;
 use crate::number::clean;
 use crate::pairing::{Matching, Pairing};
-use crate::view::{Run, latency_op};
+use crate::run::Run;
+use crate::view::latency_op;
 
 /// The metric of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -101,15 +101,8 @@ pub fn marks_of(row: &Row) -> Vec<String> {
     row.marks.iter().map(words).collect()
 }
 
-/// The meaning of the marks and the columns, by name.
-pub fn legend(compared: &Compared) -> Vec<(String, String)> {
-    let mut lines: Vec<(String, String)> = Vec::new();
-    let mut add = |name: &str, meaning: &str| {
-        if !lines.iter().any(|(known, _)| known == name) {
-            lines.push((name.into(), meaning.into()));
-        }
-    };
-    add("base, new", measure(compared.metric));
+/// The meaning of the effect.
+pub fn effect_meaning(compared: &Compared) -> String {
     let methods: Vec<Method> =
         compared.rows.iter().filter_map(|row| Some(row.comparison?.method)).collect();
     let how = match (methods.contains(&Method::Paired), methods.contains(&Method::Welch)) {
@@ -117,11 +110,17 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
         (true, false) => "of pairs of equal seed",
         _ => "Welch's; up to 20 trials per side, a permutation test must agree",
     };
-    add(
-        "effect",
-        &format!("new over base, with the 95 % t interval of the logarithms ({how}); n trials"),
-    );
-    add("p", "of the same test, adjusted by Holm's method for all rows of the table");
+    format!("new over base, with the 95 % t interval of the logarithms ({how}); n trials")
+}
+
+/// The meaning of the verdicts and the marks, by name.
+pub fn legend(compared: &Compared) -> Vec<(String, String)> {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, meaning: &str| {
+        if !lines.iter().any(|(known, _)| known == name) {
+            lines.push((name.into(), meaning.into()));
+        }
+    };
     let limit = change(1.0 + compared.threshold);
     add(
         "same",
@@ -173,7 +172,8 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
     lines
 }
 
-fn measure(metric: Metric) -> &'static str {
+/// The meaning of the values.
+pub fn measure(metric: Metric) -> &'static str {
     match metric {
         Metric::Durable => "time until the device's own cache was empty, geometric mean",
         Metric::Returned => "time until the last call returned, geometric mean",

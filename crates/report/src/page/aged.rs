@@ -6,10 +6,10 @@ use super::bars::{self, Bar, Bars, Part, Tone};
 use super::colour::Looks;
 use super::figure::{Figure, drawn_note, n_of};
 use super::scale::Unit;
-use super::table::Table;
 use crate::measure::Measure;
+use crate::model::{Row, Section};
 use crate::number;
-use crate::view::{Row, Section};
+use crate::table::Table;
 
 /// The figure; none if no aged row has a fresh counterpart.
 pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {

@@ -3,7 +3,7 @@
 use super::chart::{Anchor, Chart, Key, percent, truncate};
 use super::colour::{Look, Looks};
 use super::scale::{Scale, Unit};
-use crate::view::Row;
+use crate::model::Row;
 
 /// The largest number of bars in one chart; the table below it has all rows.
 pub const MOST: usize = 24;

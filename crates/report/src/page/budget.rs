@@ -3,7 +3,7 @@
 //! Sections of the page share the bytes for figures evenly; what one does not use passes to the
 //! next. Everything that does not fit is counted and reported.
 
-use super::table::Table;
+use crate::table::Table;
 
 /// Bytes for the figures of all parts together.
 const FIGURES: usize = 960_000;
@@ -66,7 +66,7 @@ impl Budget {
 
     /// Takes the bytes of a table; rows that do not fit are omitted.
     pub fn fit(&mut self, table: Table) -> Table {
-        let table = table.fit(self.own);
+        let table = table.within(self.own);
         self.take(table.size().min(self.own));
         table
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use fsdyno_filesystem::catalog;
 
-use crate::view::Row;
+use crate::model::Row;
 
 /// The colours on white paper and on a dark page. The first three are of the palette of Okabe and Ito
 /// ("Color Universal Design", 2008); the others stay near its hues but were adjusted by a search until each has

@@ -6,7 +6,9 @@ use fsdyno_record::Trial;
 use serde::Serialize;
 
 use super::facts;
-use crate::view::{self, LabRows, Row};
+use crate::labs::LabRows;
+use crate::model::Row;
+use crate::run::Run;
 
 /// The largest number of trials of a row that are listed; more are counted.
 const LISTED: usize = 20;
@@ -97,7 +99,7 @@ fn fit(blocks: &mut Vec<Block>, bytes: usize) -> usize {
 }
 
 fn block(workload: &str, row: &Row<'_>, trial: &Trial) -> Block {
-    let one = |(trial, _): &view::Run<'_>| {
+    let one = |(trial, _): &Run<'_>| {
         let host = &trial.host;
         let id = trial.trial_id.clone();
         [trial.seed.to_string(), id, host.started.clone(), host.elapsed_ns.to_string()]
@@ -129,13 +131,13 @@ pub fn labs(trials: &[Trial]) -> Vec<Lab> {
         let trial = trials.iter().find(|trial| trial.lab_id.as_deref() == Some(id));
         trial.map(|trial| BTreeMap::clone(&trial.lab)).unwrap_or_default()
     };
-    let labs = view::labs(trials);
+    let labs = crate::labs::labs(trials);
     let first = labs.first().map(|lab| parts(lab.id)).unwrap_or_default();
     let view = |(index, LabRows { id, rows, .. }): (usize, LabRows<'_>)| {
         let mut own = parts(id);
         own.retain(|name, value| index == 0 || first.get(name) != Some(value));
         let labels: Vec<&str> = rows.iter().map(String::as_str).collect();
-        let labels = super::join_names(&labels, 12);
+        let labels = super::part::join_names(&labels, 12);
         Lab { id: id.into(), labels, parts: own }
     };
     labs.into_iter().take(LABS).enumerate().map(view).collect()
@@ -147,7 +149,7 @@ mod tests {
     use crate::fixture;
 
     fn of(trials: &[Trial], bytes: usize) -> Conditions {
-        let sections = view::sections(trials, None);
+        let sections = crate::view::sections(trials, None);
         let rows = sections
             .iter()
             .flat_map(|section| section.rows.iter().map(|row| (section.workload.as_str(), row)));

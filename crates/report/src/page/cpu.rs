@@ -9,9 +9,9 @@ use super::chart::Key;
 use super::colour::{Looks, NEUTRALS};
 use super::figure::{Figure, drawn_note, n_of};
 use super::scale::Unit;
-use super::table::Table;
+use crate::model::{Row, Section};
 use crate::number;
-use crate::view::{Row, Section};
+use crate::table::Table;
 
 /// The label of threads beyond those that have a tone of their own.
 const REST: &str = "other threads";

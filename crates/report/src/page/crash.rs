@@ -10,12 +10,13 @@ use super::colour::{self, Look, Looks};
 use super::conditions::Conditions;
 use super::cuts;
 use super::figure::{Figure, drawn_note};
+use super::part::{FigureView, Part, figure_view, join_names};
 use super::scale::Unit;
-use super::table::Table;
-use super::{FigureView, Part, figure_view, join_names, style};
-use crate::crash::{COLUMNS, Column, PAIRS, lost, mount, named, ran, sentences, with_unique_names};
+use super::style::style;
+use crate::crash::{PAIRS, lost, mount, named, ran, sentences, table_of, with_unique_names};
 use crate::error::ReportError;
 use crate::number;
+use crate::table::{self, Table};
 
 /// An outcome of a cut, the worst first: its label in the key and its test.
 type Outcome = (&'static str, fn(&CutOutcome) -> bool);
@@ -49,8 +50,8 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
     let rows: Vec<Row> = ran(&all).cloned().collect();
     let rows = rows.as_slice();
     let title = title(rows);
-    let meaning = |column: &Column| (column.head.to_string(), column.meaning.to_string());
-    let explained = COLUMNS.iter().filter(|column| !column.meaning.is_empty());
+    let table = table_of(rows);
+    let meanings = table::legend(table.heads.iter().enumerate());
     let conditions = Conditions::of_facts(cuts::blocks(rows), budget::CONDITIONS);
     let page = environment.get_template("page")?.render(context! {
         title,
@@ -60,7 +61,7 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
         answer => budget::lines(sentences(&all)),
         parts => part.into_iter().collect::<Vec<_>>(),
         left_out => budget.left_out(),
-        legend => explained.map(meaning).collect::<Vec<_>>(),
+        legend => meanings,
         instrument => context! {},
         subject => budget::lines(cuts::subject(rows)),
         command => budget::text(cuts::commands(rows)),
@@ -180,16 +181,8 @@ fn speed(rows: &[Row], looks: &[Look]) -> Figure {
     let bars = rows.iter().zip(looks).map(bar).collect();
     let chart =
         bars::draw(&Bars { title: "Speed".into(), unit: Unit::Rate, bars, key: Vec::new() });
-    let heads: Vec<String> = COLUMNS
-        .iter()
-        .enumerate()
-        .map(|(at, column)| if at == 0 { format!("<{}", column.head) } else { column.head.into() })
-        .collect();
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::new(PAIRS, &heads);
-    for (row, look) in rows.iter().zip(looks) {
-        table.row(*look, COLUMNS.iter().map(|column| (column.cell)(row)).collect());
-    }
+    let mut table = Table { caption: PAIRS.into(), ..table_of(rows) };
+    table.rows.iter_mut().zip(looks).for_each(|(row, look)| row.dot = look.dot());
     let note = format!(
         "{} per second until durable; one seed, so no interval. The table shows what a power cut costs{}.",
         number::clean(&unit),

@@ -8,9 +8,9 @@ use super::chart::Key;
 use super::colour::Looks;
 use super::figure::{Figure, drawn_note, n_of};
 use super::scale::Unit;
-use super::table::Table;
+use crate::model::{Row, Section};
 use crate::number;
-use crate::view::{Row, Section};
+use crate::table::Table;
 
 /// Requests and seeks; none if the device has no counters.
 pub fn requests(section: &Section<'_>, looks: &Looks) -> Option<Figure> {

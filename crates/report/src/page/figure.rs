@@ -1,7 +1,7 @@
 //! A chart with its table: the unit of every part of the page.
 
 use super::chart::Chart;
-use super::table::Table;
+use crate::table::Table;
 
 /// A chart and the numbers that it shows.
 #[derive(Clone, Debug)]

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use fsdyno_record::trial::Gap;
 use fsdyno_stats::Summary;
 
-use super::table::{Row, Table};
+use crate::model::Section;
 use crate::number;
-use crate::view::Section;
+use crate::table::{Row, Table};
 
 /// The table; none if there was no such work.
 pub fn table(sections: &[Section<'_>]) -> Option<Table> {

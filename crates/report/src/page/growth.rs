@@ -4,10 +4,10 @@ use super::chart::{AXIS, Anchor, Chart, percent, truncate};
 use super::colour::Looks;
 use super::figure::{Figure, n_of};
 use super::scale::{Scale, Unit};
-use super::table::{self, Table};
 use crate::curve::{self, Curve};
+use crate::model::Row;
 use crate::number;
-use crate::view::Row;
+use crate::table::Table;
 
 /// Height of the field, and of the margin above it for the names of the highest lines.
 const FIELD: f64 = 260.0;
@@ -24,12 +24,8 @@ pub fn figure(curve: &Curve<'_>, looks: &Looks) -> Figure {
          linear growth; {} at each point.",
         n_of(places.map(|place| place.returned.n))
     );
-    let (heads, rows) = curve::table(curve);
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let caption = "Mean time until the last call returned ± 95 % interval; the last row is the exponent of growth";
-    let mut table = Table::new(caption, &heads);
-    table.rows =
-        rows.into_iter().map(|cells| table::Row { cells, ..table::Row::default() }).collect();
+    let table = Table { caption: caption.into(), ..curve::table(curve) };
     let title = format!("{} by number of files", curve.title);
     Figure { slug: "growth", title, note, chart: chart(curve, looks), table }
 }

@@ -6,9 +6,9 @@ use super::chart::{Chart, Key};
 use super::colour::{Look, Looks};
 use super::figure::{Figure, drawn_note};
 use super::scale::{Log, Unit};
-use super::table::Table;
+use crate::model::{Row, Section};
 use crate::number;
-use crate::view::{Row, Section};
+use crate::table::Table;
 
 /// The largest number of lines that can be distinguished in one chart.
 pub const MOST: usize = 8;

@@ -17,14 +17,17 @@ mod cuts;
 mod device;
 mod facts;
 mod figure;
+mod figures;
 mod files;
 mod gaps;
 mod growth;
 mod latency;
 mod over_time;
 mod overview;
+mod part;
 mod scale;
 mod study;
+mod style;
 mod table;
 mod times;
 mod why;
@@ -34,30 +37,31 @@ use fsdyno_record::series::Series;
 use fsdyno_record::trial::Outcome;
 use fsdyno_why::StoredExplanation;
 use minijinja::{AutoEscape, Environment, Value, context};
-use serde::Serialize;
 
 use crate::against::Basis;
-use crate::columns::columns;
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
+use crate::model::{Row, Section};
 use crate::series::Index;
 use crate::study::{Extras, Judged};
-use crate::unfinished::Unfinished;
-use crate::view::{self, Row, Section};
+use crate::table::{Failure, Table};
+use crate::view;
 use crate::{
-    answer, calls, command, described, disks, instrument, legend, number, repeatability, subject,
-    work_units,
+    answer, calls, columns, command, described, disks, instrument, labs, number, repeatability,
+    subject, trials, work_units,
 };
 use budget::Budget;
 use colour::Looks;
 use conditions::Conditions;
 use figure::Figure;
-use table::Table;
+use figures::figures;
+use part::{Part, figure_view, grid, join_names};
+use style::style;
 
 pub use crash::html as crash_html;
 pub use files::{ChartFile, charts, is_chart};
 pub use over_time::drawn_trials;
-pub use why::{title_of as why_title, why_charts};
+pub use why::why_charts;
 
 /// The page with series over time, and with ratios to the label of the baseline or to the best. It
 /// needs no network, no script and no font of its own; all foreign text is escaped.
@@ -152,16 +156,16 @@ fn page_of(
         explained,
         more_explained => more_explained(explanations.len().saturating_sub(why::MOST)),
         left_out => budget.left_out(),
-        legend => meanings(&sections),
-        flags => view::flags(&sections, &curves).iter().map(|f| [f.name(), f.meaning()]).collect::<Vec<_>>(),
+        legend => [columns::meanings(&sections), trials::marks(&sections)].concat(),
+        flags => trials::flags(&sections, &curves).iter().map(|f| [f.name(), f.meaning()]).collect::<Vec<_>>(),
         instrument => instrument::view(&sections, budget::LINES),
-        gaps => gaps::table(&sections).map(|table| table.fit(budget::GAPS)),
+        gaps => gaps::table(&sections).map(|table| grid(&table.within(budget::GAPS))),
         unfinished => unfinished(trials),
         conditions => Some(Conditions::of(rows().chain(points()), budget::CONDITIONS)).filter(|all| !all.is_empty()),
         conditions_are => "As found in effect, not as requested. A value that depends on the seed is that of the first seed.",
         conditions_file => "trials.ndjson",
         labs => conditions::labs(trials),
-        more_labs => view::labs(trials).len().saturating_sub(conditions::LABS),
+        more_labs => labs::labs(trials).len().saturating_sub(conditions::LABS),
         command => budget::text(command::of(trials, basis)),
     })?;
     Ok(page)
@@ -178,59 +182,6 @@ fn more_explained(count: usize) -> Option<String> {
 fn power_cuts(crashed: &[fsdyno_crash::Row], budget: &mut Budget) -> Option<Part> {
     let rows = crate::crash::with_unique_names(crashed);
     (!rows.is_empty()).then(|| crash::page_part(&rows, budget)).flatten()
-}
-
-/// The page's style: the palette, the style of charts, and the rest.
-fn style() -> String {
-    [colour::style().as_str(), include_str!("chart.css"), include_str!("page.css")].concat()
-}
-
-/// All figures of a section, the times first.
-fn figures(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Vec<Figure> {
-    let more = [
-        aged::figure(section, looks),
-        latency::figure(section, looks),
-        cpu::figure(section, looks),
-        device::requests(section, looks),
-        device::space(section, looks),
-        over_time::figure(section, looks, series),
-    ];
-    std::iter::once(times::figure(section, looks)).chain(more.into_iter().flatten()).collect()
-}
-
-/// A section of the page: a phase of a workload, or a curve.
-#[derive(Serialize)]
-struct Part {
-    id: String,
-    title: String,
-    /// The first figure, with its table unfolded.
-    first: Option<FigureView>,
-    figures: Vec<FigureView>,
-    lines: Vec<String>,
-    calls: Option<Table>,
-}
-
-#[derive(Serialize)]
-struct FigureView {
-    id: String,
-    slug: &'static str,
-    title: String,
-    note: String,
-    chart: Value,
-    table: Table,
-}
-
-/// The figure, if the page has space for it.
-fn figure_view(figure: Figure, part: &str, budget: &mut Budget) -> Option<FigureView> {
-    let Figure { slug, title, note, chart, table } = figure;
-    let id = format!("{part}-{slug}");
-    let chart = chart.inline(&id);
-    if !budget.take(chart.len() + note.len() + 900) {
-        budget.leave_out_a_chart();
-        return None;
-    }
-    let table = budget.fit(table);
-    Some(FigureView { id, slug, title, note, chart: Value::from_safe_string(chart), table })
 }
 
 fn parts(
@@ -271,7 +222,7 @@ fn parts(
 }
 
 /// Every kind of call, with its count, its share of the time, and latencies.
-fn calls_of(section: &Section<'_>, looks: &Looks, budget: &mut Budget) -> Option<Table> {
+fn calls_of(section: &Section<'_>, looks: &Looks, budget: &mut Budget) -> Option<Value> {
     let heads = ["<file system", "<call", "count", "share", "p50", "p99", "max"];
     let mut table = Table::new("All seeds; share of the time of all calls", &heads);
     for row in &section.rows {
@@ -292,27 +243,7 @@ fn calls_of(section: &Section<'_>, looks: &Looks, budget: &mut Budget) -> Option
         }
     }
     let table = budget.fit(table);
-    (!table.rows.is_empty()).then_some(table)
-}
-
-/// The meaning of the columns, including the page's own.
-fn meanings(sections: &[Section<'_>]) -> Vec<(String, String)> {
-    let tables: Vec<_> = sections.iter().map(columns).collect();
-    let heads: Vec<&str> = tables.iter().flatten().map(|column| column.head.as_str()).collect();
-    let mut entries = legend::legend(sections, &heads);
-    if !entries.is_empty() {
-        let own = |name: &str, meaning: &str| (name.to_string(), meaning.to_string());
-        entries.insert(1, own("synced", "until syncfs(2), which writes out dirty data, returned"));
-    }
-    entries
-}
-
-/// `a, b and 12 more`.
-fn join_names(names: &[&str], most: usize) -> String {
-    match names.len().checked_sub(most + 1) {
-        None => names.join(", "),
-        Some(_) => format!("{} and {} more", names[..most].join(", "), names.len() - most),
-    }
+    (!table.rows.is_empty()).then(|| grid(&table))
 }
 
 /// `dirops and tarball on ext4, xfs`.
@@ -372,7 +303,7 @@ fn unfinished(trials: &[Trial]) -> Vec<[String; 3]> {
     let all = crate::unfinished::unfinished(trials);
     let more = all.len().saturating_sub(budget::LINES);
     let listed = all.into_iter().take(budget::LINES);
-    let line = |t: Unfinished| [t.outcome.into(), budget::text(t.what), budget::text(t.reason)];
+    let line = |t: Failure| [t.outcome.into(), budget::text(t.what), budget::text(t.reason)];
     let mut lines: Vec<[String; 3]> = listed.map(line).collect();
     if more > 0 {
         lines.push(["and".into(), format!("{more} more"), "they are in trials.ndjson".into()]);

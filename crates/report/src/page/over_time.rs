@@ -11,10 +11,11 @@ use super::colour::{Look, Looks};
 use super::figure::{Figure, drawn_note};
 use super::latency::MOST;
 use super::scale::{Scale, Unit};
-use super::table::Table;
+use crate::model::Section;
 use crate::number;
+use crate::run::Run;
 use crate::series::Index;
-use crate::view::{Run, Section};
+use crate::table::Table;
 
 /// Heights of the field of ops and of each field below it, and the gap between two fields.
 const OPS: f64 = 120.0;

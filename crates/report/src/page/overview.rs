@@ -4,11 +4,11 @@ use super::chart::{AXIS, Anchor, Chart, percent, truncate};
 use super::colour::{Look, Looks};
 use super::figure::{Figure, n_of};
 use super::scale::{Scale, Unit};
-use super::table::Table;
-use crate::against::Standing;
 use crate::measure::Measure;
+use crate::model::Standing;
+use crate::model::{Row, Section};
 use crate::number;
-use crate::view::{Row, Section};
+use crate::table::Table;
 
 /// The ratio above which the axis becomes logarithmic.
 const LINEAR: f64 = 5.0;

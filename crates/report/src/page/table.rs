@@ -1,53 +1,21 @@
 //! The tables of the page: the numbers of each chart.
 
-use serde::Serialize;
-
 use super::colour::Look;
-
-/// A table whose first column names its rows.
-#[derive(Clone, Debug, Serialize)]
-pub struct Table {
-    /// Its contents, and the meaning of n.
-    pub caption: String,
-    /// The columns.
-    pub heads: Vec<Head>,
-    /// The rows.
-    pub rows: Vec<Row>,
-    /// Number of rows omitted because the page has no space for them.
-    pub left_out: usize,
-}
-
-/// A column.
-#[derive(Clone, Debug, Serialize)]
-pub struct Head {
-    text: String,
-    class: &'static str,
-}
-
-/// A row.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Row {
-    /// The classes of the dot in its file system's look; empty for none.
-    pub dot: String,
-    /// The cells.
-    pub cells: Vec<String>,
-    /// True if it is displayed as the best.
-    pub best: bool,
-    /// Flags displayed below it.
-    pub flags: Vec<&'static str>,
-}
+use crate::table::{Head, Kind, Row, Table};
 
 impl Table {
     /// An empty table. A head that begins with `<` marks a column of words, `±` one of the spread of
     /// the column before it.
     pub fn new(caption: impl Into<String>, heads: &[&str]) -> Table {
         let head = |text: &&str| match text.strip_prefix('<') {
-            Some(words) => Head { text: words.into(), class: "left" },
-            None if *text == "±" => Head { text: "±".into(), class: "spread" },
-            None => Head { text: text.to_string(), class: "" },
+            Some(words) => Head { text: words.into(), kind: Kind::Words, ..Head::default() },
+            None if *text == "±" => {
+                Head { text: "±".into(), kind: Kind::Spread, ..Head::default() }
+            }
+            None => Head { text: text.to_string(), ..Head::default() },
         };
         let heads = heads.iter().map(head).collect();
-        Table { caption: caption.into(), heads, rows: Vec::new(), left_out: 0 }
+        Table { caption: caption.into(), heads, ..Table::default() }
     }
 
     /// Adds a row of a file system.
@@ -55,37 +23,16 @@ impl Table {
         self.rows.push(Row { dot: look.dot(), cells, ..Row::default() });
     }
 
-    /// Adds a row that belongs to no file system.
-    pub fn plain(&mut self, cells: Vec<String>) {
-        self.rows.push(Row { cells, ..Row::default() });
-    }
-
-    /// Removes every column but the first that is empty in all rows, such as the spread of single
-    /// trials or the device of a directory.
-    pub fn without_empty(mut self) -> Table {
-        let empty = |cell: Option<&String>| cell.is_none_or(|text| text.is_empty() || text == "–");
-        let used: Vec<bool> = (0..self.heads.len())
-            .map(|at| at == 0 || self.rows.iter().any(|row| !empty(row.cells.get(at))))
-            .collect();
-        let mut keep = used.iter();
-        self.heads.retain(|_| keep.next() != Some(&false));
-        for row in &mut self.rows {
-            let mut keep = used.iter();
-            row.cells.retain(|_| keep.next() != Some(&false));
-        }
-        self
-    }
-
     /// The approximate number of bytes it takes in the page.
     pub fn size(&self) -> usize {
-        200 + self.rows.iter().map(Row::size).sum::<usize>()
+        200 + self.rows.iter().map(|row| self.size_of(row)).sum::<usize>()
     }
 
     /// Truncates the table to the rows that fit into this number of bytes.
-    pub fn fit(mut self, bytes: usize) -> Table {
+    pub fn within(mut self, bytes: usize) -> Table {
         let mut left = bytes;
         let fits = |row: &&Row| {
-            let size = row.size();
+            let size = self.size_of(row);
             let fits = size <= left;
             left = left.saturating_sub(size);
             fits
@@ -95,13 +42,11 @@ impl Table {
         self.rows.truncate(kept);
         self
     }
-}
 
-impl Row {
-    fn size(&self) -> usize {
+    fn size_of(&self, row: &Row) -> usize {
         // Characters that HTML escapes (`&lt;`) are rare enough.
-        let cells: usize = self.cells.iter().map(|cell| cell.len() + 18).sum();
-        60 + self.dot.len() + cells + 60 * self.flags.len()
+        let cells: usize = self.shown().map(|at| row.cells[at].len() + 18).sum();
+        60 + row.dot.len() + cells + 60 * row.flags.len()
     }
 }
 
@@ -117,10 +62,9 @@ mod tests {
             table.row(Look { colour: 0, hatch: 0 }, cells.into());
         }
         let table = table.without_empty();
-        assert_eq!(table.heads.len(), 2);
-        assert!(table.rows.iter().all(|row| row.cells.len() == 2));
+        assert_eq!(table.shown().count(), 2);
         let size = table.size();
-        let table = table.fit(size / 2);
+        let table = table.within(size / 2);
         assert!((35..=50).contains(&table.rows.len()), "{}", table.rows.len());
         assert_eq!(table.rows.len() + table.left_out, 100);
     }

@@ -1,7 +1,5 @@
 //! Times of a phase: until the last call returned, and until durable.
 
-use fsdyno_record::Nanos;
-use fsdyno_record::trial::Phase;
 use fsdyno_stats::Summary;
 
 use super::bars::{self, Bar, Bars, Part, Tone};
@@ -9,10 +7,9 @@ use super::chart::Key;
 use super::colour::Looks;
 use super::figure::{Figure, drawn_note, n_of};
 use super::scale::Unit;
-use super::table::{self, Table};
-use crate::columns::throughput;
-use crate::number;
-use crate::view::{Row, Section};
+use crate::model::{Row, Section};
+use crate::table::Table;
+use crate::{columns, number};
 
 /// The first figure of a section.
 pub fn figure(section: &Section<'_>, looks: &Looks) -> Figure {
@@ -82,56 +79,11 @@ fn table(section: &Section<'_>, looks: &Looks) -> Table {
         true => "Mean of n seeds ± 95 % interval; ratios are of geometric means",
         false => "Times of single trials",
     };
-    let (rate, versus) = (section.rate_head(), section.ratio_head());
-    let heads = [
-        "<file system",
-        "n",
-        "returned",
-        "±",
-        "synced",
-        "durable",
-        "±",
-        "CPU",
-        "kernel threads",
-        &rate,
-        "MiB/s",
-        &versus,
-    ];
-    let mut table = Table::new(caption, &heads);
-    for row in &section.rows {
-        table.rows.push(table::Row {
-            dot: looks.get(row).dot(),
-            cells: cells(row),
-            best: row.best,
-            flags: row.flags.iter().map(|flag| flag.name()).collect(),
-        });
+    let mut table = columns::page_table(section);
+    for (cells, row) in table.rows.iter_mut().zip(&section.rows) {
+        cells.dot = looks.get(row).dot();
     }
-    table.without_empty()
-}
-
-fn cells(row: &Row<'_>) -> Vec<String> {
-    let mean = |summary: &Summary| number::seconds(summary.mean);
-    let spread = |summary: &Summary| {
-        let half = summary.relative_half_width();
-        half.map_or(String::new(), |half| format!("± {}", number::percent(half)))
-    };
-    let dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
-    let kernel =
-        |phase: &Phase| Some(phase.kernel_cpu_ns.values().map(|ns| ns.seconds()).sum::<f64>());
-    vec![
-        row.name.clone(),
-        row.returned.n.to_string(),
-        mean(&row.returned),
-        spread(&row.returned),
-        dash(row.mean(|phase| phase.synced_ns.map(Nanos::seconds)).map(number::seconds)),
-        dash(row.durable.as_ref().map(mean)),
-        row.durable.as_ref().map(spread).unwrap_or_default(),
-        mean(&row.cpu),
-        dash(row.mean(kernel).map(number::seconds)),
-        dash(row.rate.map(|rate| number::short(rate.mean))),
-        dash(throughput(row)),
-        dash(row.ratio.map(number::ratio)),
-    ]
+    Table { caption: caption.into(), ..table }
 }
 
 #[cfg(test)]
@@ -164,6 +116,6 @@ mod tests {
     fn a_host_without_a_time_to_durable_has_no_light_bars_and_no_column() {
         let figure = of_first(&fixture::on_a_host());
         assert!(!figure.chart.inline("a").contains("light"));
-        assert_eq!(figure.table.rows[0].cells.len(), 10);
+        assert_eq!(figure.table.shown().count(), 10);
     }
 }

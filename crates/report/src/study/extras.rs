@@ -5,11 +5,9 @@ use fsdyno_record::series::Series;
 use fsdyno_why::{StoredExplanation, say};
 use serde::Serialize;
 
-use super::text::{MAIL, Paper};
-use crate::markdown::escape;
 use crate::number::clean;
-use crate::page::why_title;
-use crate::table::{Format, Style};
+use crate::table::{Block, Document};
+use crate::why::title;
 
 /// Data in addition to the trials.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,75 +49,42 @@ impl Extras<'_> {
         self.not_run.iter().map(NotRun::sentence).collect()
     }
 
-    /// These sentences in a format, before a study's results, which begin with counts.
-    pub fn head(&self, format: Format, style: Style) -> String {
-        let paper = match format {
-            Format::Text => Paper { style, ascii: false },
-            Format::Mail => MAIL,
-            Format::Markdown => {
-                return self.not_run().iter().map(|line| format!("- {}\n", escape(line))).collect();
-            }
-            _ => return String::new(),
-        };
-        self.not_run().iter().map(|line| paper.paragraph(line, "  ")).collect()
-    }
-
     /// The heading of each explanation: its run, its conditions and its trial.
     fn why_heads(&self) -> impl Iterator<Item = (String, &StoredExplanation)> {
         self.explanations.iter().enumerate().map(|(at, told)| {
             let place = self.places.get(at).map(|place| format!(" ({place})")).unwrap_or_default();
-            (clean(&format!("Why{place}: {}", why_title(told))), told)
+            (clean(&format!("Why{place}: {}", title(&told.it, told.against.as_ref()))), told)
         })
     }
 
-    /// Explanations and power cuts in a format, after a study's results; empty if there are none, and in formats without
-    /// sentences.
-    pub fn text(&self, format: Format, style: Style) -> String {
-        let mut out = String::new();
-        let paper = match format {
-            Format::Text => Paper { style, ascii: false },
-            Format::Mail => MAIL,
-            Format::Markdown => return self.markdown(),
-            _ => return out,
-        };
+    /// Explanations and power cuts, after a study's results.
+    pub fn blocks(&self) -> Vec<Block> {
+        let mut out = Document::default();
         for (head, told) in self.why_heads() {
-            out += "\n";
-            out += &paper.paragraph(&head, "  ");
-            for sentence in say::sentences(&told.it, told.against.as_ref()) {
-                out += &paper.paragraph(&format!("  {}", clean(&sentence)), "  ");
-            }
+            out.0.push(Block::Title(head));
+            let sentences = say::sentences(&told.it, told.against.as_ref());
+            out.items(sentences.iter().map(|sentence| clean(sentence)).collect());
         }
-        if let Some(table) = self.cost(format, style) {
-            out += &format!("\n{COST}:\n\n{table}");
+        if !self.crashed.is_empty() {
+            out.0.push(Block::Title(COST.into()));
+            out.0.extend(crate::crash::blocks(self.crashed));
         }
-        out
-    }
-
-    fn markdown(&self) -> String {
-        let mut out = String::new();
-        for (head, told) in self.why_heads() {
-            out += &format!("\n### {}\n\n", escape(&head));
-            for sentence in say::sentences(&told.it, told.against.as_ref()) {
-                out += &format!("- {}\n", escape(&clean(&sentence)));
-            }
-        }
-        if let Some(table) = self.cost(Format::Markdown, Style::default()) {
-            out += &format!("\n### {COST}\n\n{table}");
-        }
-        out
-    }
-
-    fn cost(&self, format: Format, style: Style) -> Option<String> {
-        let table = || crate::crash::table(self.crashed, format, style);
-        (!self.crashed.is_empty()).then(table).flatten()
+        out.0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::Results;
+    use crate::table::{Format, Style};
     use crate::why::tests::{HOSTILE, explained};
     use crate::{crash_fixture, fixture};
+
+    fn text(extras: Extras<'_>, format: Format) -> String {
+        let judged = crate::study::sample::judged();
+        format.write(&Results { extras, ..Results::of(&judged) }, Style::default()).unwrap()
+    }
 
     #[test]
     fn a_study_has_explanations_and_costs_if_requested() {
@@ -127,13 +92,12 @@ mod tests {
         let crashed = crash_fixture::crashed();
         let extras = Extras { explanations: &explanations, crashed: &crashed, ..Extras::default() };
         for format in [Format::Text, Format::Mail, Format::Markdown] {
-            let text = extras.text(format, Style::default());
+            let text = text(extras, format);
             assert!(text.contains("75 % of the disk") && text.contains("VIOLATIONS"), "{text}");
             assert!(!text.contains('\u{1b}'), "{text}");
         }
-        assert!(extras.text(Format::Mail, Style::default()).is_ascii());
-        assert_eq!(extras.text(Format::Csv, Style::default()), "");
-        assert_eq!(Extras::default().text(Format::Text, Style::default()), "");
+        assert!(text(extras, Format::Mail).is_ascii());
+        assert!(Extras::default().blocks().is_empty());
         let judged = crate::study::sample::judged();
         let page = crate::study_page(&judged, &fixture::trials(), extras, None).unwrap();
         let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
@@ -157,7 +121,7 @@ mod tests {
         let places = ["postmark as then\u{1b}".to_string(), "sources as today".to_string()];
         let extras = Extras { explanations: &explanations, places: &places, ..Extras::default() };
         for format in [Format::Text, Format::Mail, Format::Markdown] {
-            let text = extras.text(format, Style::default());
+            let text = text(extras, format);
             for head in ["Why (postmark as then", "Why (sources as today): "] {
                 assert!(text.contains(head), "{text}");
             }
@@ -176,10 +140,10 @@ mod tests {
         }];
         let extras = Extras { not_run: &not_run, ..Extras::default() };
         let text = "as then: not run. No trial of it is in 'out/then'.\n";
-        assert_eq!(extras.head(Format::Text, Style::default()), text);
-        assert_eq!(extras.head(Format::Mail, Style::default()), text);
-        assert_eq!(extras.head(Format::Markdown, Style::default()), format!("- {text}"));
-        assert_eq!(extras.head(Format::Csv, Style::default()), "");
+        let counts = "as then: 6 claims: ";
+        assert!(self::text(extras, Format::Text).starts_with(&format!("{text}{counts}")));
+        let markdown = self::text(extras, Format::Markdown);
+        assert!(markdown.starts_with(&format!("- {text}- {counts}")), "{markdown}");
         let judged = crate::study::sample::judged();
         let page = crate::study_page(&judged, &fixture::trials(), extras, None).unwrap();
         let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));

@@ -1,21 +1,22 @@
 //! The results of a study: every claim with its verdict, and the published tables with the measured numbers.
 //!
-//! These types only hold results; a crate above this one judges them. [`text`], [`mail`],
-//! [`markdown`] and [`json`] print them, and [`crate::study_page`] puts them at the front of the page.
+//! These types only hold results; a crate above this one judges them. [`Results`] are
+//! printed, and [`crate::study_page`] puts them at the front of the page.
 
+mod document;
 mod extras;
 mod lines;
-mod markdown;
-mod text;
 mod timeline;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::ReportError;
+use crate::table::{Block, Document, Output, Own, Rows};
+use crate::trials::Trials;
+
 pub use extras::{Extras, NotRun};
 pub(crate) use lines::{claim_facts, claim_notes, count, grids, notes_of_table, subject};
 pub use lines::{counts, digits};
-pub use markdown::markdown;
-pub use text::{mail, text};
 pub(crate) use timeline::{CHANGES_MEAN, Timeline, changes, timelines};
 
 /// The results of a study.
@@ -272,12 +273,55 @@ pub struct Cell {
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
+/// The results of a study to print, with the records that they come from.
+#[derive(Clone, Copy, Debug)]
+pub struct Results<'a> {
+    /// The claims and tables.
+    pub judged: &'a Judged,
+    /// Additions before and after them.
+    pub extras: Extras<'a>,
+    /// The records, for formats of records and of other programs.
+    pub records: Trials<'a>,
+}
+
+impl<'a> Results<'a> {
+    /// The results alone.
+    pub fn of(judged: &'a Judged) -> Results<'a> {
+        let records = Trials { trials: &[], parts: &[], basis: None.into() };
+        Results { judged, extras: Extras::default(), records }
+    }
+}
+
+impl Output for Results<'_> {
+    fn document(&self) -> Document {
+        let mut out = document::document(self.judged);
+        // Before the counts, which come first.
+        if let Some(Block::Items(first)) = out.0.first_mut() {
+            first.splice(0..0, self.extras.not_run());
+        }
+        out.0.extend(self.extras.blocks());
+        out
+    }
+
+    fn rows(&self, out: &mut dyn Rows) {
+        self.records.rows(out);
+    }
+
+    fn json(&self) -> Result<String, ReportError> {
+        json(self.judged, self.extras)
+    }
+
+    fn own(&self, format: Own) -> Option<Result<String, ReportError>> {
+        self.records.own(format)
+    }
+}
+
 /// All results as JSON, nothing rounded, with the conditions that were not run: docs/schema/judged.schema.json; ends
 /// in a newline.
 ///
 /// # Errors
 /// Only [`crate::ReportError::Json`].
-pub fn json(judged: &Judged, extras: Extras<'_>) -> Result<String, crate::ReportError> {
+fn json(judged: &Judged, extras: Extras<'_>) -> Result<String, ReportError> {
     #[derive(Serialize)]
     struct Versioned<'a> {
         schema: u32,

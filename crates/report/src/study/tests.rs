@@ -1,7 +1,23 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
-use crate::table::{MAIL_WIDTH, Style};
+use crate::table::{Format, MAIL_WIDTH, Style};
+
+fn written(judged: &Judged, format: Format, style: Style) -> String {
+    format.write(&Results::of(judged), style).unwrap()
+}
+
+fn text(judged: &Judged, style: Style) -> String {
+    written(judged, Format::Text, style)
+}
+
+fn mail(judged: &Judged) -> String {
+    written(judged, Format::Mail, Style::default())
+}
+
+fn markdown(judged: &Judged) -> String {
+    written(judged, Format::Markdown, Style::default())
+}
 
 #[test]
 fn the_end_of_a_study_on_a_terminal() {
@@ -80,7 +96,7 @@ fn words_of_a_verdict_agree_with_their_number_and_colour_only_repeats_them() {
     let painted = text(&sample::judged(), Style { color: true, width: 100 });
     assert!(painted.contains("\x1b[31mreversed\x1b[0m: ext4 removes slower"));
     let mut bare = painted;
-    for code in ["32", "31", "33", "2", "0"] {
+    for code in ["1", "32", "31", "33", "2", "0"] {
         bare = bare.replace(&format!("\x1b[{code}m"), "");
     }
     assert_eq!(bare, text(&sample::judged(), Style::default()));

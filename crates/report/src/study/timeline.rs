@@ -118,7 +118,9 @@ pub fn short_verdict(claim: &Claim) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::Results;
     use crate::study::sample;
+    use crate::table::{Format, Style};
 
     #[test]
     fn kernels_are_side_by_side_and_changes_are_marked() {
@@ -140,11 +142,8 @@ mod tests {
         assert_eq!(table.rows[0][1][..2], ["", "remove s"]);
         assert_eq!(table.rows[1][0][2..], ["148", "-", "-"]);
         // In all output formats, and before the variants by themselves.
-        for text in [
-            crate::study::text(&judged, crate::table::Style::default()),
-            crate::study::mail(&judged),
-            crate::study::markdown(&judged),
-        ] {
+        for format in [Format::Text, Format::Mail, Format::Markdown] {
+            let text = format.write(&Results::of(&judged), Style::default()).unwrap();
             let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
             let own = "as then, kernel 5.10.0-32-amd64\n";
             assert!(at("kernel by kernel") < at(own));

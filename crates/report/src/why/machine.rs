@@ -1,43 +1,71 @@
 //! An explained trial for programs: CSV and JSON, nothing rounded.
 
+use fsdyno_why::account::Sum;
 use fsdyno_why::functions::{Difference, differences};
 use fsdyno_why::say::sentences;
 use fsdyno_why::{Explained, FunctionRow, Phase, Row};
 use serde_json::json;
 
 use super::rows::what;
-use crate::csv::push_line;
 use crate::number::clean;
+use crate::table::{Column, Rows};
 
-/// The head of the rows of [`csv`].
-const COLUMNS: &str = "trial,workload,label,table,place,what,cause_or_task,layer,requests,bytes,seeks,\
-    time_ns,seek_ns,instructions,calls,ops";
+/// A row of requests or a function.
+enum Line {
+    Requests(Row),
+    Function(FunctionRow, u64),
+}
 
-/// Every row of requests, then every function, one per line. Missing numbers are empty.
-pub fn csv(it: &Explained) -> String {
-    let mut out = format!("{COLUMNS}\n");
-    let first = [&it.trial_id, &it.workload, &it.label].map(|text| clean(text));
-    let mut push = |table: &str, words: [&str; 4], numbers: [Option<u64>; 8]| {
-        let words = words.map(clean);
-        let numbers = numbers.map(|number| number.map(|n| n.to_string()).unwrap_or_default());
-        let table = [table.to_string()];
-        push_line(&mut out, first.iter().chain(&table).chain(&words).chain(&numbers));
+/// Every row of requests, then every function. Missing numbers are empty.
+pub fn rows(it: &Explained, out: &mut dyn Rows) {
+    let ops = |row: &FunctionRow| {
+        it.phases.iter().find(|phase| phase.name == row.phase).map_or(0, |phase| phase.ops)
     };
-    for row in it.rows() {
-        let Row { place, cause, sum, .. } = &row;
-        let numbers = [sum.requests, sum.bytes.0, sum.seeks, sum.time_ns.0, sum.seek_ns.0];
-        let [requests, bytes, seeks, time, seek] = numbers.map(Some);
-        let words = [place.as_str(), what(&row), cause.name(), ""];
-        push("requests", words, [requests, bytes, seeks, time, seek, None, None, None]);
-    }
-    for row in it.functions() {
-        let ops = it.phases.iter().find(|phase| phase.name == row.phase).map_or(0, |it| it.ops);
-        let FunctionRow { phase, task, function, layer, instructions, calls, .. } = &row;
-        let words = [phase.as_str(), function, task.name(), layer];
-        let [instructions, calls, ops] = [*instructions, *calls, ops].map(Some);
-        push("functions", words, [None, None, None, None, None, instructions, calls, ops]);
-    }
-    out
+    let function = |row: FunctionRow| {
+        let ops = ops(&row);
+        Line::Function(row, ops)
+    };
+    let functions = it.functions().into_iter().map(function);
+    out.table(&columns(it), it.rows().into_iter().map(Line::Requests).chain(functions));
+}
+
+fn columns(it: &Explained) -> Vec<Column<'_, Line>> {
+    let both = |head: &str, row: fn(&Row) -> String, function: fn(&FunctionRow) -> String| {
+        Column::words(head, move |line: &Line| match line {
+            Line::Requests(of) => clean(&row(of)),
+            Line::Function(of, _) => clean(&function(of)),
+        })
+    };
+    let sum = |head: &str, of: fn(&Sum) -> u64| {
+        Column::number(head, move |line: &Line| match line {
+            Line::Requests(row) => of(&row.sum).to_string(),
+            Line::Function(..) => String::new(),
+        })
+    };
+    let count = |head: &str, of: fn(&FunctionRow, u64) -> u64| {
+        Column::number(head, move |line: &Line| match line {
+            Line::Requests(_) => String::new(),
+            Line::Function(row, ops) => of(row, *ops).to_string(),
+        })
+    };
+    vec![
+        Column::words("trial", |_: &Line| clean(&it.trial_id)),
+        Column::words("workload", |_: &Line| clean(&it.workload)),
+        Column::words("label", |_: &Line| clean(&it.label)),
+        both("table", |_| "requests".into(), |_| "functions".into()),
+        both("place", |row| row.place.clone(), |it| it.phase.clone()),
+        both("what", |row| what(row).into(), |it| it.function.clone()),
+        both("cause_or_task", |row| row.cause.name().into(), |it| it.task.name().into()),
+        both("layer", |_| String::new(), |it| it.layer.clone()),
+        sum("requests", |sum| sum.requests),
+        sum("bytes", |sum| sum.bytes.0),
+        sum("seeks", |sum| sum.seeks),
+        sum("time_ns", |sum| sum.time_ns.0),
+        sum("seek_ns", |sum| sum.seek_ns.0),
+        count("instructions", |it, _| it.instructions),
+        count("calls", |it, _| it.calls),
+        count("ops", |_, ops| ops),
+    ]
 }
 
 /// All data, as one object.

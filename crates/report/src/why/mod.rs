@@ -1,47 +1,38 @@
 //! Output of an explanation of a trial's time: text, Markdown, CSV, JSON.
 
+mod document;
 mod load;
 mod machine;
 pub(crate) mod rows;
-mod text;
 
 use fsdyno_why::Explained;
 
-use crate::table::Style;
+use crate::error::ReportError;
+use crate::table::{Document, Output, Rows};
 
+pub(crate) use document::title;
 pub use load::{load_why, read_why};
-pub(crate) use text::title;
 
-/// The output format of an explanation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Text for a terminal.
-    Text,
-    /// Markdown for a page or an issue.
-    Markdown,
-    /// All rows, for a spreadsheet.
-    Csv,
-    /// All data as one object.
-    Json,
+/// A trial to print, compared with another if there is one.
+#[derive(Clone, Copy, Debug)]
+pub struct Explanation<'a> {
+    /// The trial.
+    pub it: &'a Explained,
+    /// The other one.
+    pub other: Option<&'a Explained>,
 }
 
-impl Format {
-    /// Every format, with its name for `--format` and its description.
-    pub const ALL: &[(&str, &str, Format)] = &[
-        ("text", "Text for a terminal", Format::Text),
-        ("markdown", "The same tables for a page or an issue", Format::Markdown),
-        ("csv", "Every row of requests and of functions, one per line", Format::Csv),
-        ("json", "Everything", Format::Json),
-    ];
-}
+impl Output for Explanation<'_> {
+    fn document(&self) -> Document {
+        document::document(self.it, self.other)
+    }
 
-/// A trial, compared with another if there is one; ends in a newline.
-pub fn write(it: &Explained, other: Option<&Explained>, format: Format, style: Style) -> String {
-    match format {
-        Format::Text => text::text(it, other, style),
-        Format::Markdown => text::markdown(it, other),
-        Format::Csv => machine::csv(it),
-        Format::Json => machine::json(it, other),
+    fn rows(&self, out: &mut dyn Rows) {
+        machine::rows(self.it, out);
+    }
+
+    fn json(&self) -> Result<String, ReportError> {
+        Ok(machine::json(self.it, self.other))
     }
 }
 
@@ -58,6 +49,11 @@ pub(crate) mod tests {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
+    use crate::table::{Format, Style};
+
+    fn write(it: &Explained, other: Option<&Explained>, format: Format, style: Style) -> String {
+        format.write(&Explanation { it, other }, style).unwrap()
+    }
 
     /// A label that a terminal, a table and a page must escape.
     pub const HOSTILE: &str = "a, b|<script>\u{1b}[2J";

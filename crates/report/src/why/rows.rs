@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::Nanos;
 use fsdyno_why::account::{Cause, Sum};
+use fsdyno_why::explained::Flat;
 use fsdyno_why::functions::{Difference, differences};
 use fsdyno_why::kernel::{Frame, Task};
 use fsdyno_why::{Explained, Phase, Row};
 
-use crate::columns::Column;
-use crate::number;
+use crate::number::{self, clean};
+use crate::table::{Column, Table};
 
 /// Number of functions of a phase in a table.
 const SHOWN: usize = 12;
@@ -47,24 +48,19 @@ pub fn untimed(it: &Explained) -> Sum {
     sum
 }
 
-/// The columns of one phase's or gap's rows.
-pub fn requests(of: &Requests) -> Vec<Column> {
+/// The table of one phase's or gap's rows.
+pub fn requests(of: &Requests) -> Table {
     let share = |row: &Row| 100.0 * row.sum.time_ns.0 as f64 / of.busy.0.max(1) as f64;
-    let column = |head: &str, drop, left, cell: &dyn Fn(&Row) -> String| Column {
-        head: head.into(),
-        drop,
-        left,
-        cells: of.rows.iter().map(cell).collect(),
-    };
-    vec![
-        column("structure", 0, true, &|row| what(row).into()),
-        column("cause", 4, true, &|row| row.cause.name().into()),
-        column("requests", 2, false, &|row| number::count(row.sum.requests)),
-        column("bytes", 5, false, &|row| size(row.sum.bytes.0)),
-        column("seeks", 3, false, &|row| number::count(row.sum.seeks)),
-        column("time", 0, false, &|row| row.sum.time_ns.to_string()),
-        column("share", 1, false, &|row| format!("{:.1} %", share(row))),
-    ]
+    let columns = vec![
+        Column::words("structure", |row: &Row| what(row).into()),
+        Column::words("cause", |row: &Row| clean(row.cause.name())).priority(4),
+        Column::number("requests", |row: &Row| number::count(row.sum.requests)).priority(2),
+        Column::number("bytes", |row: &Row| size(row.sum.bytes.0)).priority(5),
+        Column::number("seeks", |row: &Row| number::count(row.sum.seeks)).priority(3),
+        Column::number("time", |row: &Row| row.sum.time_ns.to_string()),
+        Column::number("share", |row: &Row| format!("{:.1} %", share(row))).priority(1),
+    ];
+    Table::of(columns, &of.rows)
 }
 
 /// The structure that a row touches.
@@ -121,59 +117,42 @@ pub fn executed(phase: &Phase) -> String {
 }
 
 /// The functions of a phase's ops with the most instructions, compared with those of another trial if there is one.
-pub fn functions(phase: &Phase, there: Option<&Phase>) -> Vec<Column> {
-    match there.filter(|there| !there.executed.is_empty()) {
+pub fn functions(phase: &Phase, there: Option<&Phase>) -> Table {
+    let table = match there.filter(|there| !there.executed.is_empty()) {
         Some(there) => difference(phase, there),
         None => alone(phase),
-    }
+    };
+    Table { caption: clean(&executed(phase)), ..table }
 }
 
-fn alone(phase: &Phase) -> Vec<Column> {
+fn alone(phase: &Phase) -> Table {
     let all = phase.executed.get(&Task::Ops).map_or(0, |tree| tree.whole()).max(1) as f64;
     let ops = phase.ops.max(1) as f64;
-    let rows: Vec<_> =
-        phase.functions.iter().filter(|it| it.task == Task::Ops).take(SHOWN).collect();
-    let column = |head: &str, drop, left, cells: Vec<String>| Column {
-        head: head.into(),
-        drop,
-        left,
-        cells,
-    };
-    let each = |cell: &dyn Fn(&fsdyno_why::explained::Flat) -> String| -> Vec<String> {
-        rows.iter().map(|row| cell(row)).collect()
-    };
-    vec![
-        column("function", 0, true, each(&|it| it.function.clone())),
-        column("layer", 3, true, each(&|it| it.layer.clone())),
-        column(
-            "instructions per op",
-            0,
-            false,
-            each(&|it| format!("{:.1}", it.instructions as f64 / ops)),
-        ),
-        column("calls per op", 2, false, each(&|it| format!("{:.2}", it.calls as f64 / ops))),
-        column(
-            "share",
-            1,
-            false,
-            each(&|it| format!("{:.1} %", 100.0 * it.instructions as f64 / all)),
-        ),
-    ]
+    let columns = vec![
+        Column::words("function", |it: &Flat| clean(&it.function)),
+        Column::words("layer", |it: &Flat| clean(&it.layer)).priority(3),
+        Column::number("instructions per op", move |it: &Flat| {
+            format!("{:.1}", it.instructions as f64 / ops)
+        }),
+        Column::number("calls per op", move |it: &Flat| format!("{:.2}", it.calls as f64 / ops))
+            .priority(2),
+        Column::number("share", move |it: &Flat| {
+            format!("{:.1} %", 100.0 * it.instructions as f64 / all)
+        })
+        .priority(1),
+    ];
+    Table::of(columns, phase.functions.iter().filter(|it| it.task == Task::Ops).take(SHOWN))
 }
 
-fn difference(here: &Phase, there: &Phase) -> Vec<Column> {
+fn difference(here: &Phase, there: &Phase) -> Table {
     let rows: Vec<Difference> = differences(here, there).into_iter().take(SHOWN).collect();
-    let column = |head: &str, drop, left, cell: &dyn Fn(&Difference) -> String| Column {
-        head: head.into(),
-        drop,
-        left,
-        cells: rows.iter().map(cell).collect(),
-    };
-    vec![
-        column("function", 0, true, &Difference::names),
-        column("layer", 3, true, &|it| it.layer.clone()),
-        column("instructions per op", 1, false, &|it| format!("{:.1}", it.here)),
-        column("of the other", 2, false, &|it| format!("{:.1}", it.there)),
-        column("difference", 0, false, &|it| format!("{:+.1}", it.delta())),
-    ]
+    let columns = vec![
+        Column::words("function", |it: &Difference| clean(&it.names())),
+        Column::words("layer", |it: &Difference| clean(&it.layer)).priority(3),
+        Column::number("instructions per op", |it: &Difference| format!("{:.1}", it.here))
+            .priority(1),
+        Column::number("of the other", |it: &Difference| format!("{:.1}", it.there)).priority(2),
+        Column::number("difference", |it: &Difference| format!("{:+.1}", it.delta())),
+    ];
+    Table::of(columns, &rows)
 }

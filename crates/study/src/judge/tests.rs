@@ -94,6 +94,12 @@ fn one(check: &str, rows: &[(&str, &[f64])]) -> Claim {
 const TEN: &[f64] = &[10.0, 10.1, 9.9, 10.05, 9.95];
 const FIFTEEN: &[f64] = &[15.1, 15.0, 14.9, 15.1, 14.9];
 
+/// The results as text.
+fn written(judged: &Judged) -> String {
+    let results = fsdyno_report::study::Results::of(judged);
+    fsdyno_report::Format::Text.write(&results, fsdyno_report::Style::default()).unwrap()
+}
+
 #[test]
 fn the_records_alone_decide_whether_a_ratio_holds_fails_is_reversed_or_stays_open() {
     let more = ratio("xfs", "ext4", "more_than = 1.3");
@@ -423,7 +429,7 @@ fn a_verdict_reports_a_single_seed_and_the_scale() {
     assert_eq!(called(&outcome(1, 1)), "still holds, one seed");
     assert_eq!(called(&outcome(1, 3)), "still holds");
     assert_eq!(called(&outcome(32, 1)), "at 1/32: still holds, one seed");
-    let text = fsdyno_report::study::text(&outcome(1, 1), fsdyno_report::Style::default());
+    let text = written(&outcome(1, 1));
     assert!(text.contains("1 claim: 1 still holds (1 of them by one seed)"), "{text}");
 }
 

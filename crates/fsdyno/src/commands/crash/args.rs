@@ -5,32 +5,17 @@ use std::path::PathBuf;
 use clap::Args;
 use fsdyno_crash::{AtomicUnit, DiskFault};
 use fsdyno_filesystem::Author;
+use fsdyno_report::Format;
 
-use crate::cli::{Run, SEEDS, folder, named, whole};
+use crate::cli::{OwnFormat, Run, SEEDS, folder, format, named, whole};
 use crate::exit::Failure;
 use crate::request::parse_run;
 
-/// Output formats of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Aligned columns.
-    Text,
-    /// All data as one object.
-    Json,
-    /// One line per file system.
-    Csv,
-    /// A pipe table.
-    Markdown,
-}
-
-impl Format {
-    const ALL: &[(&str, &str, Format)] = &[
-        ("text", "A table for a terminal", Format::Text),
-        ("json", "All data, including each crash point", Format::Json),
-        ("csv", "One line per file system", Format::Csv),
-        ("markdown", "A table for an issue tracker", Format::Markdown),
-    ];
-}
+/// The formats of power cuts.
+const FORMATS: &[OwnFormat] = &[
+    ("csv", "One line per file system", Format::Csv),
+    ("json", "All data, including each crash point", Format::Json),
+];
 
 /// `fsdyno crash`
 #[derive(Args, Debug)]
@@ -132,7 +117,7 @@ pub struct Crash {
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
     /// Format of the table on standard output
-    #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
+    #[arg(long, default_value = "text", value_parser = format(FORMATS))]
     pub format: Format,
 }
 
@@ -163,17 +148,6 @@ const ABSENT: &[(&str, &str)] = &[
 /// The reason that `fsdyno crash` lacks an option of `fsdyno run`.
 pub fn reason_absent(option: &str) -> Option<&'static str> {
     ABSENT.iter().find(|(name, _)| *name == option).map(|(_, why)| *why)
-}
-
-impl From<Format> for fsdyno_report::Format {
-    fn from(format: Format) -> fsdyno_report::Format {
-        match format {
-            Format::Text => fsdyno_report::Format::Text,
-            Format::Json => fsdyno_report::Format::Json,
-            Format::Csv => fsdyno_report::Format::Csv,
-            Format::Markdown => fsdyno_report::Format::Markdown,
-        }
-    }
 }
 
 impl Crash {

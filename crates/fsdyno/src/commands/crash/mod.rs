@@ -18,11 +18,11 @@ use fsdyno_record::plan::Task;
 use fsdyno_record::trial::trial_id;
 use fsdyno_record::units::counted;
 use fsdyno_record::{Job, Nanos, Plan};
+use fsdyno_report::Format;
 use fsdyno_study::Cell;
 use fsdyno_venue::{Commands, LabVenue, LoggedTrial, Venue, VenueError, Watch, logged};
 use fsdyno_workload::{Contents, Setting, Workload, workloads};
 
-use args::Format;
 pub use args::{Crash, reason_absent};
 pub use keep::{findings_in, refuse};
 pub use show::{read, report, stored};
@@ -100,7 +100,7 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
     if let Some(failure) = skipped.filter(|_| none_ran(&rows)) {
         return Err(failure);
     }
-    show::print(&rows, crash.format.into())?;
+    show::print(&rows, crash.format)?;
     say(&format!("fsdyno: all crash points: {}", folder.join(FILE).display()));
     say(&format!("report: {}", folder.join(keep::PAGE).display()));
     match failed {

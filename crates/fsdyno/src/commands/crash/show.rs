@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_crash::{FILE, Row};
 use fsdyno_record::bounded::RESULTS;
-use fsdyno_report::{Format, Style, compressed};
+use fsdyno_report::{Crashed, Format, compressed};
 
 use crate::cli::Report;
 use crate::commands::report::write_page;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, data, json};
+use crate::output;
 
 /// Reads the rows of stored results of `fsdyno crash`; returns none if no result is of that command.
 pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
@@ -76,16 +76,14 @@ pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
 
 /// Prints the rows in a format.
 pub fn print(rows: &[Row], format: Format) -> Result<(), Failure> {
-    if format == Format::Json {
-        return json(&fsdyno_report::crash_json(rows)?);
+    if matches!(format, Format::Own(_)) {
+        let usual: Vec<&str> = Format::ALL.iter().map(|(name, ..)| *name).collect();
+        return Err(Failure::wrong(format!(
+            "results of fsdyno crash have no such format; use one of {}",
+            usual.join(", ")
+        )));
     }
-    let style = Style { color: output::colour(), width: output::width() };
-    match fsdyno_report::crash_table(rows, format, style) {
-        Some(table) => data(&table),
-        None => Err(Failure::wrong(
-            "results of fsdyno crash have no such format; use text, mail, json, csv or markdown",
-        )),
-    }
+    output::print(&Crashed(rows), format)
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use fsdyno_report::Format;
+use fsdyno_report::{Format, Own};
 use fsdyno_study::file::{Scale, Variant};
 
-use crate::cli::{JOBS, REPEATS, SEEDS, folder, named, whole};
+use crate::cli::{JOBS, OwnFormat, REPEATS, SEEDS, folder, format, named, whole};
 
 /// The values of `--as`.
 const AS: &[(&str, &str, Variant)] = &[
@@ -16,15 +16,17 @@ const AS: &[(&str, &str, Variant)] = &[
 ];
 
 /// The output formats: claims and tables, or the records that they come from.
-const END: &[(&str, &str, Format)] = &[
+const END: &[OwnFormat] = &[
     ("text", "Claims and tables for a terminal", Format::Text),
-    ("mail", "The same in 72 columns for a mailing list", Format::Mail),
-    ("markdown", "The same for an issue tracker", Format::Markdown),
-    ("json", "Claims and tables, unrounded (docs/schema/judged.schema.json)", Format::Json),
     ("csv", "The records: one line per trial, phase and op", Format::Csv),
-    ("statistics", "Statistics computed from the records of all runs (JSON)", Format::Statistics),
-    ("statistics-csv", "The same, one line per row of the tables", Format::StatisticsCsv),
-    ("original", "The output format of the original programs", Format::Original),
+    ("json", "Claims and tables, unrounded (docs/schema/judged.schema.json)", Format::Json),
+    (
+        "statistics",
+        "Statistics computed from the records of all runs (JSON)",
+        Format::Own(Own::Statistics),
+    ),
+    ("statistics-csv", "The same, one line per row of the tables", Format::Own(Own::StatisticsCsv)),
+    ("original", "The output format of the original programs", Format::Own(Own::Original)),
 ];
 
 /// `fsdyno study`
@@ -99,7 +101,7 @@ pub struct Study {
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
     /// Format of the output
-    #[arg(long, default_value = "text", value_parser = named(END))]
+    #[arg(long, default_value = "text", value_parser = format(END))]
     pub format: Format,
 }
 
@@ -109,14 +111,14 @@ mod tests {
 
     #[test]
     fn the_output_of_a_study_has_all_formats_of_a_report() {
-        let names = |all: &[(&'static str, &str, Format)]| {
-            let mut names: Vec<&str> = all.iter().map(|(name, ..)| *name).collect();
-            names.sort_unstable();
-            names
+        let own = |all: &[OwnFormat]| {
+            let own = all.iter().filter(|(.., format)| matches!(format, Format::Own(_)));
+            own.map(|(name, _, format)| (*name, *format)).collect::<Vec<_>>()
         };
-        assert_eq!(names(END), names(Format::ALL));
-        for (name, _, format) in END {
-            assert!(Format::ALL.iter().any(|(other, _, same)| other == name && same == format));
+        assert_eq!(own(END), own(crate::cli::TRIALS));
+        for (name, _, format) in END.iter().chain(crate::cli::TRIALS) {
+            let usual = Format::ALL.iter().find(|(other, ..)| other == name);
+            assert!(usual.is_none_or(|(.., usual)| usual == format), "{name}");
         }
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_crash::Row;
 use fsdyno_record::Trial;
-use fsdyno_report::study::{Extras, Judged, NotRun};
-use fsdyno_report::{Basis, Format, Part, Style, study};
+use fsdyno_report::study::{Extras, Judged, NotRun, Results};
+use fsdyno_report::{Basis, Format, Part, Style, Trials};
 use fsdyno_study::file::{StudyFile, Variant};
 use fsdyno_study::full_scale;
 use fsdyno_study::judge::{RunResult, judge};
@@ -66,8 +66,7 @@ pub fn report(args: &Report, folder: &Path) -> Result<Exit, Failure> {
         say(&format!("charts: {} in {}", drawn.len(), into.display()));
     }
     if let Some(into) = &args.archive {
-        let text =
-            end.with_extras(Format::Markdown, Style::default(), study::markdown(&end.judged));
+        let text = end.written(Format::Markdown, Style::default(), basis)?;
         let output = archive::Output { title: &end.judged.title, text, page: end.html(basis)? };
         archive::write((folder, into), &file, &output)?;
     }
@@ -166,25 +165,16 @@ impl End {
     }
 
     fn print(&self, format: Format, basis: Basis<'_>) -> Result<(), Failure> {
-        let style = Style { color: output::colour(), width: output::width() };
-        let with = |text: String| output::data(&self.with_extras(format, style, text));
-        match format {
-            Format::Text => with(study::text(&self.judged, style)),
-            Format::Mail => with(study::mail(&self.judged)),
-            Format::Markdown => with(study::markdown(&self.judged)),
-            Format::Json => output::data(&study::json(&self.judged, self.extras())?),
-            // Formats of records and of other programs do not include claims.
-            _ => match fsdyno_report::table_of_parts(&self.parts(), basis, format) {
-                Some(table) => output::data(&table),
-                None => report::print(&self.trials, basis, format),
-            },
-        }
+        output::data(&self.written(format, output::style(), basis)?)?;
+        report::say_verdicts(&self.trials, format);
+        Ok(())
     }
 
-    /// Adds the sections before and after the claims and tables.
-    fn with_extras(&self, format: Format, style: Style, text: String) -> String {
-        let extras = self.extras();
-        extras.head(format, style) + &text + &extras.text(format, style)
+    fn written(&self, format: Format, style: Style, basis: Basis<'_>) -> Result<String, Failure> {
+        let parts = self.parts();
+        let records = Trials { trials: &self.trials, parts: &parts, basis };
+        let results = Results { judged: &self.judged, extras: self.extras(), records };
+        Ok(format.write(&results, style)?)
     }
 
     fn parts(&self) -> Vec<Part<'_>> {

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use fsdyno_report::{Style, why_charts};
+use fsdyno_report::why::Explanation;
+use fsdyno_report::{Format, Style, why_charts};
 use fsdyno_why::Explained;
 
 use crate::cli::Why;
 use crate::commands::report::{make_folder, write_file};
 use crate::exit::Failure;
-use crate::output::{self, data, say};
+use crate::output::{self, say};
 
 /// Prints the explanation of one trial, compared with another if there is one. `written` are the file names that this
 /// command has used.
@@ -19,8 +20,7 @@ pub fn show(
     other: Option<&Explained>,
     written: &mut BTreeSet<String>,
 ) -> Result<(), Failure> {
-    let style = Style { color: output::colour(), width: output::width() };
-    data(&fsdyno_report::why::write(it, other, why.format, style))?;
+    output::print(&Explanation { it, other }, why.format)?;
     match &why.out {
         Some(folder) => files(folder, it, other, written),
         None => Ok(()),
@@ -46,8 +46,7 @@ fn files(
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
     let name: String =
         format!("{}-{}-why.json", it.workload, it.label).chars().map(plain).collect();
-    let json = fsdyno_report::why::Format::Json;
-    add(&name, &fsdyno_report::why::write(it, other, json, Style::default()))?;
+    add(&name, &Format::Json.write(&Explanation { it, other }, Style::default())?)?;
     say(&format!("files: {} in {}", figures.len() + 1, folder.display()));
     Ok(())
 }

@@ -4,15 +4,15 @@ mod flame;
 mod picture;
 
 use fsdyno_why::{Explained, Phase, StoredExplanation, say};
+use minijinja::Value;
 use serde::Serialize;
 
 use super::budget::{self, Budget};
 use super::figure::Figure;
 use super::files::ChartFile;
-use super::table::Table;
-use super::{FigureView, figure_view};
-use crate::columns::Column;
+use super::part::{FigureView, figure_view, grid};
 use crate::number::clean;
+use crate::table::Table;
 use crate::why::{rows, title};
 
 /// The largest number of explained trials on the page; the file has all.
@@ -25,7 +25,8 @@ pub struct View {
     title: String,
     lines: Vec<String>,
     figures: Vec<FigureView>,
-    tables: Vec<Table>,
+    /// Each with its caption.
+    tables: Vec<(String, Value)>,
 }
 
 impl View {
@@ -33,11 +34,6 @@ impl View {
     pub fn lead(&self) -> (&str, &str, Option<&str>) {
         (&self.id, &self.title, self.lines.first().map(String::as_str))
     }
-}
-
-/// The title of an explanation.
-pub fn title_of(told: &StoredExplanation) -> String {
-    title(&told.it, told.against.as_ref())
 }
 
 /// The explained trials that the page has space for, each with its run if it has one.
@@ -65,7 +61,9 @@ pub fn views(told: &[StoredExplanation], places: &[String], budget: &mut Budget)
         };
         let places = rows::places(it);
         let tables = places.iter().filter(between).map(|place| {
-            budget.fit(table(&format!("Requests: {}", place.place), &rows::requests(place)))
+            let caption = clean(&format!("Requests: {}", place.place));
+            let table = budget.fit(Table { caption: caption.clone(), ..rows::requests(place) });
+            (caption, grid(&table))
         });
         let tables = tables.collect();
         views.push(View {
@@ -86,13 +84,14 @@ fn phase_figures(it: &Explained, phase: &Phase, against: Option<&Explained>) -> 
     if let Some(grid) = &phase.requests {
         let places = rows::places(it);
         let place = places.iter().find(|place| place.place == phase.name);
-        let columns = place.map(rows::requests).unwrap_or_default();
+        let table = place.map(rows::requests).unwrap_or_default();
+        let caption = "Timed requests, by the structure that they touch first".to_string();
         figures.push(Figure {
             slug: "requests-by-time",
             title: format!("{}: requests", clean(&phase.name)),
             note: picture::note(grid),
             chart: picture::chart(&called, grid),
-            table: table("Timed requests, by the structure that they touch first", &columns),
+            table: Table { caption, ..table },
         });
     }
     let there = against.and_then(|other| {
@@ -106,23 +105,10 @@ fn phase_figures(it: &Explained, phase: &Phase, against: Option<&Explained>) -> 
             title: format!("{}: functions", clean(&phase.name)),
             note: flame::note(there.is_some()).into(),
             chart,
-            table: table(&rows::executed(phase), &rows::functions(phase, there)),
+            table: rows::functions(phase, there),
         });
     }
     figures
-}
-
-fn table(caption: &str, columns: &[Column]) -> Table {
-    let heads: Vec<String> = columns
-        .iter()
-        .map(|column| format!("{}{}", if column.left { "<" } else { "" }, column.head))
-        .collect();
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::new(clean(caption), &heads);
-    for at in 0..columns.first().map_or(0, |column| column.cells.len()) {
-        table.plain(columns.iter().map(|column| clean(&column.cells[at])).collect());
-    }
-    table
 }
 
 /// Every picture of an explained trial as a separate file: `tarball-ext4-remove-requests-by-time.svg`.

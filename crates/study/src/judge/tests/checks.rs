@@ -148,7 +148,7 @@ fn a_timeline_is_judged_kernel_by_kernel() {
         ("as then, kernel 6.12", Verdict::NoLongerHolds),
     ];
     assert_eq!(names, expected);
-    let text = fsdyno_report::study::text(&judged, fsdyno_report::Style::default());
+    let text = super::written(&judged);
     assert!(text.contains("as then, scale 1/10, kernel by kernel"), "{text}");
     let line = text.lines().find(|line| line.trim_start().starts_with("C1 ")).unwrap();
     assert!(line.contains(" * ") && line.contains("still holds 1.5"), "{line}");
@@ -156,6 +156,6 @@ fn a_timeline_is_judged_kernel_by_kernel() {
     assert!(!text.contains("reproduced"), "{text}");
     // On one kernel there is no timeline.
     let one = judge(&file, &[of("6.12", TEN)]);
-    assert!(!fsdyno_report::study::markdown(&one).contains("kernel by kernel"));
+    assert!(!super::written(&one).contains("kernel by kernel"));
     assert_eq!(judged.variants[0].claims[0].verdict_text(), "at 1/10: still holds");
 }

@@ -1,0 +1,55 @@
+//! A comparison as a document.
+
+use fsdyno_stats::compare::Verdict;
+
+use super::{Compared, Row, Side, words};
+use crate::table::{Block, Column, Document, Fit, Kind, Legend, Table, Tone};
+
+/// The table of all phases, grouped by cell, the summary, and what else differs.
+pub fn document(compared: &Compared) -> Document {
+    let mut out = Document::default();
+    if !compared.rows.is_empty() {
+        out.0.push(Block::Table(table(compared)));
+    }
+    out.0.push(Block::Paragraph(words::summary(compared)));
+    let same = "Nothing else differs: kernel, tools, disk and lab are the same.";
+    let differences = compared.differences.iter().map(words::difference).collect();
+    out.0.push(match compared.differences.is_empty() {
+        true => Block::Paragraph(same.into()),
+        false => Block::List("Other differences:", differences),
+    });
+    out.0.push(Block::List("Unmatched:", compared.alone.iter().map(words::alone).collect()));
+    out.0.push(Block::List("Failed or skipped:", words::unfinished(compared)));
+    out.0.push(Block::Legend(Legend { terms: words::legend(compared), ..Legend::default() }));
+    out
+}
+
+fn table(compared: &Compared) -> Table {
+    let bare = |text: String| text.replace(" %", "");
+    let sides = words::measure(compared.metric);
+    let columns = vec![
+        Column::new(Kind::Group, "cell", |row: &Row| row.cell.clone()),
+        Column::words("phase", |row: &Row| row.phase.clone()),
+        Column::number("n", words::n),
+        Column::number("base", |row: &Row| words::value(row, Side::Base)).means(sides),
+        Column::number("new", |row: &Row| words::value(row, Side::New)).means(sides),
+        Column::number("effect %", move |row: &Row| bare(words::effect(row)))
+            .term("effect")
+            .means(words::effect_meaning(compared)),
+        Column::number("95 % interval", move |row: &Row| bare(words::interval(row))),
+        Column::number("p", words::p)
+            .priority(1)
+            .means("of the same test, adjusted by Holm's method for all rows of the table"),
+        Column::new(Kind::Verdict, "verdict", |row: &Row| words::verdict(row.verdict()).into()),
+        Column::new(Kind::Notes, "notes", words::marks),
+    ];
+    let mut table = Table { fit: Fit::Tight, ..Table::of(columns, &compared.rows) };
+    for (cells, row) in table.rows.iter_mut().zip(&compared.rows) {
+        cells.tone = match row.verdict() {
+            Verdict::Slower => Tone::Bad,
+            Verdict::Faster => Tone::Good,
+            _ => Tone::Plain,
+        };
+    }
+    table
+}

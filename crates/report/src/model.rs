@@ -1,0 +1,192 @@
+//! Sections, rows and ratios: what every output shows, as data.
+
+use crate::validity::Flag;
+use fsdyno_record::trial::Phase;
+use fsdyno_record::{Histogram, OpKind};
+use fsdyno_stats::Summary;
+use fsdyno_stats::compare::Comparison;
+
+use crate::measure::Measure;
+use crate::number::{clean, relative};
+use crate::pairing::Matching;
+use crate::run::Run;
+
+/// One phase of one workload, over every file system that ran it.
+#[derive(Debug)]
+pub struct Section<'a> {
+    /// The workload, with the parameters that distinguish it from others of its name.
+    pub workload: String,
+    /// The phase.
+    pub phase: String,
+    /// The op that `rate` counts and whose latency is shown; none if no op on names was done, and then
+    /// `rate` counts all ops and no latency is shown.
+    pub main_op: Option<OpKind>,
+    /// The work unit that `rate` counts instead of the main op, if the workload names one.
+    pub unit: Option<String>,
+    /// The op whose latencies are shown: the main op, or the one that took most of the time if the main
+    /// op took a small part.
+    pub latency_op: Option<OpKind>,
+    /// The measure of all its rows, for ratios and verdicts.
+    pub measure: Measure,
+    /// The base of ratios: `best`, or the label of the baseline.
+    pub versus: String,
+    /// In the order of the trials, unsafe rows last.
+    pub rows: Vec<Row<'a>>,
+    /// Pairs of rows that differ only in the age of their file system.
+    pub aged: Vec<Pair>,
+    /// The least difference that matters, relative.
+    pub least: f64,
+    /// The p-values of the pairs that would have been shown if another row were the best.
+    pub unshown: Vec<f64>,
+}
+
+/// One file system in one phase.
+#[derive(Debug)]
+pub struct Row<'a> {
+    /// The label, and whatever distinguishes this row from others of that label.
+    pub name: String,
+    /// The part of the name after the label.
+    pub variant: String,
+    /// Kind of the file system; the label for an existing directory.
+    pub kind: String,
+    /// Its successful trials, with this phase of each, by seed.
+    pub trials: Vec<Run<'a>>,
+    /// Seconds until the last call returned.
+    pub returned: Summary,
+    /// Seconds until durable; none if that is unknown in a trial.
+    pub durable: Option<Summary>,
+    /// Its summary by the section's measure.
+    pub measured: Summary,
+    /// Seconds per operation, if the phase ended by time.
+    pub each: Option<Summary>,
+    /// CPU seconds of the threads that issue ops.
+    pub cpu: Summary,
+    /// Main ops (else all ops) per second, over the time to returned; none if that is zero.
+    pub rate: Option<Summary>,
+    /// Latencies of the main op over all seeds.
+    pub latency: Option<Histogram>,
+    /// The comparison with the best row, or with the baseline, with p adjusted by Holm for all comparisons of the
+    /// report; none without that row, and for that row itself.
+    pub comparison: Option<Comparison>,
+    /// The way its trials were matched for that.
+    pub how: Option<Matching>,
+    /// Index of the row that it is compared with.
+    pub base: Option<usize>,
+    /// Its time over that of the best row, or of the baseline; none without that row.
+    pub ratio: Option<Ratio>,
+    /// True if the geometric mean of its times is the least of several rows with several trials; single
+    /// trials are not ranked.
+    pub best: bool,
+    /// The flags of its trials, the gravest first.
+    pub flags: Vec<Flag>,
+    /// The reasons why acknowledged data may be lost at a power cut, a sentence for each option; usually none.
+    pub risks: Vec<String>,
+}
+
+impl<'a> Row<'a> {
+    /// The label given by the user or by its spec.
+    pub fn label(&self) -> &'a str {
+        self.trials.first().map_or("", |(trial, _)| &trial.plan.label)
+    }
+
+    /// Returns true if acknowledged data is durable.
+    pub fn is_safe(&self) -> bool {
+        self.risks.is_empty()
+    }
+
+    /// The name with a mark if it is unsafe, for charts.
+    pub fn marked_name(&self) -> String {
+        let mark = if self.is_safe() { String::new() } else { format!("{} ", Flag::Unsafe) };
+        mark + &self.name
+    }
+
+    /// The name for a sentence, with its commas in parentheses: `ext4 (ssd-sata, 4 threads)`.
+    pub fn in_sentence(&self) -> String {
+        match self.variant.strip_prefix(", ") {
+            Some(variant) => format!("{} ({variant})", clean(self.label())),
+            None => self.name.clone(),
+        }
+    }
+
+    /// Its time, whatever the section's measure is: per operation if a phase ended by time, else to durable if that
+    /// is known, else to returned.
+    pub fn time(&self) -> &Summary {
+        let whole = self.durable.as_ref().unwrap_or(&self.returned);
+        self.each.as_ref().unwrap_or(whole)
+    }
+
+    /// The mean over its trials of a value that may be unknown in some; none if it is unknown in any.
+    pub fn mean(&self, of: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
+        let values: Option<Vec<f64>> = self.trials.iter().map(|(_, phase)| of(phase)).collect();
+        Summary::of(&values?).map(|summary| summary.mean)
+    }
+}
+
+impl Section<'_> {
+    /// `create/s`, or `op/s` if no single op stands for the phase.
+    pub fn rate_head(&self) -> String {
+        let unit = self.unit.as_deref();
+        format!("{}/s", unit.unwrap_or(self.main_op.map_or("op", OpKind::name)))
+    }
+
+    /// `fsync`, if p50 and p99 are of another op than the rate counts.
+    pub fn latency_note(&self) -> Option<&'static str> {
+        let other = self.unit.is_some() || self.latency_op != self.main_op;
+        self.latency_op.filter(|_| other).map(OpKind::name)
+    }
+
+    /// `vs best`, `vs ext4`.
+    pub fn ratio_head(&self) -> String {
+        format!("vs {}", self.versus)
+    }
+
+    /// `dirops create`.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.workload, self.phase)
+    }
+}
+
+/// The ratio of a row's time to that of its base.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// Ratio of the geometric means of their times, which the interval and the verdict are about.
+    pub value: f64,
+    /// Its significance.
+    pub standing: Standing,
+}
+
+/// The significance of a ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The two differ; or there is no test, as for one trial of each and for the base itself.
+    Plain,
+    /// Undecided by several trials of both.
+    Open,
+    /// The two differ by less than the least difference that matters.
+    Same,
+}
+
+impl std::fmt::Display for Ratio {
+    /// With a mark if the trials leave it open, `~ 1.08x`, or show no difference that matters, `= 1.00x`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mark = match self.standing {
+            Standing::Plain => "",
+            Standing::Open => "~ ",
+            Standing::Same => "= ",
+        };
+        write!(f, "{mark}{}", relative(self.value))
+    }
+}
+
+/// The rows of a fresh and of an aged file system, by their indices in the section.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// The fresh one.
+    pub young: usize,
+    /// The aged one.
+    pub aged: usize,
+    /// The aged one's measure over the fresh one's, adjusted by Holm with all comparisons of the report.
+    pub comparison: Comparison,
+    /// True if the aged row is compared with the fresh one anyway; it then counts once.
+    pub of_row: bool,
+}

@@ -1,0 +1,75 @@
+//! A section of the page, as its template takes it.
+
+use minijinja::Value;
+use serde::Serialize;
+
+use super::budget::Budget;
+use super::figure::Figure;
+use crate::table::{Table, html};
+
+/// A section of the page: a phase of a workload, or a curve.
+#[derive(Serialize)]
+pub struct Part {
+    /// Its anchor.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// The first figure, with its table unfolded.
+    pub first: Option<FigureView>,
+    /// The other figures.
+    pub figures: Vec<FigureView>,
+    /// Its sentences.
+    pub lines: Vec<String>,
+    /// Every kind of call.
+    pub calls: Option<Value>,
+}
+
+/// A figure of a section.
+#[derive(Serialize)]
+pub struct FigureView {
+    /// Its anchor.
+    pub id: String,
+    /// The word for it in file names.
+    pub slug: &'static str,
+    /// Its title.
+    pub title: String,
+    /// The note that a reader needs.
+    pub note: String,
+    /// The drawing.
+    pub chart: Value,
+    /// The numbers.
+    pub table: Value,
+}
+
+/// The figure, if the page has space for it.
+pub fn figure_view(figure: Figure, part: &str, budget: &mut Budget) -> Option<FigureView> {
+    let Figure { slug, title, note, chart, table } = figure;
+    let id = format!("{part}-{slug}");
+    let chart = chart.inline(&id);
+    if !budget.take(chart.len() + note.len() + 900) {
+        budget.leave_out_a_chart();
+        return None;
+    }
+    let table = budget.fit(table);
+    Some(FigureView {
+        id,
+        slug,
+        title,
+        note,
+        chart: Value::from_safe_string(chart),
+        table: grid(&table),
+    })
+}
+
+/// A table as HTML for a template.
+pub fn grid(table: &Table) -> Value {
+    Value::from_safe_string(html::table(table))
+}
+
+/// `a, b and 12 more`.
+pub fn join_names(names: &[&str], most: usize) -> String {
+    match names.len().checked_sub(most + 1) {
+        None => names.join(", "),
+        Some(_) => format!("{} and {} more", names[..most].join(", "), names.len() - most),
+    }
+}

@@ -1,0 +1,216 @@
+//! The rows of records: one per trial, phase and op, for a spreadsheet or a script.
+
+use fsdyno_record::trial::{Device, OpStats, Outcome, Phase};
+use fsdyno_record::{Nanos, OpKind, Trial};
+
+use crate::device;
+use crate::part::Part;
+use crate::table::{Column, Rows};
+
+/// One row: a trial, a phase of it, and an op of that.
+struct Record<'a> {
+    part: &'a Part<'a>,
+    trial: &'a Trial,
+    phase: Option<&'a Phase>,
+    op: Option<(OpKind, &'a OpStats)>,
+}
+
+/// The records as rows. Numbers are the record's own and not rounded; an unknown value is empty. A trial without
+/// phases has one row. For a study each row names its run and its conditions.
+pub fn rows(parts: &[Part<'_>], out: &mut dyn Rows) {
+    let trials = parts.iter().flat_map(|part| part.trials.iter().map(move |trial| (part, trial)));
+    let records = trials.flat_map(|(part, trial)| {
+        let lone = Record { part, trial, phase: None, op: None };
+        let lone = trial.measured.phases.is_empty().then_some(lone);
+        let ops = trial.measured.phases.iter().flat_map(move |phase| {
+            let record = move |op| Record { part, trial, phase: Some(phase), op: Some(op) };
+            phase.ops.iter().map(|(kind, stats)| (*kind, stats)).map(record)
+        });
+        lone.into_iter().chain(ops)
+    });
+    out.table(&columns(), records);
+}
+
+/// The columns, for programs that know them by name: new ones come last.
+#[rustfmt::skip]
+fn columns<'a>() -> Vec<Column<'static, Record<'a>>> {
+    vec![
+        of_trial("trial_id", |trial| trial.trial_id.clone()),
+        of_trial("lab_id", |trial| trial.lab_id.clone().unwrap_or_default()),
+        of_trial("seed", |trial| trial.seed.to_string()),
+        of_trial("outcome", |trial| outcome(trial.outcome).into()),
+        of_trial("reason", |trial| trial.reason.clone().unwrap_or_default()),
+        of_trial("workload", |trial| trial.plan.workload.name.clone()),
+        of_trial("parameters", parameters),
+        of_trial("threads", |trial| trial.plan.threads.to_string()),
+        of_trial("issuer", |trial| trial.plan.issuer.to_string()),
+        of_trial("label", |trial| trial.plan.label.clone()),
+        of_trial("filesystem", |trial| {
+            trial.plan.filesystem.as_ref().map(|fs| fs.spec.clone()).unwrap_or_default()
+        }),
+        of_trial("age", |trial| trial.plan.age().map(ToString::to_string).unwrap_or_default()),
+        of_trial("disk", |trial| trial.plan.disk_name().unwrap_or_default().into()),
+        of_trial("kernel", |trial| {
+            trial.conditions.kernel.split(' ').next().unwrap_or_default().into()
+        }),
+        of_phase("phase", |phase| phase.name.clone()),
+        of_phase("returned_ns", |phase| phase.returned_ns.0.to_string()),
+        of_phase("synced_ns", |phase| known(phase.synced_ns)),
+        of_phase("durable_ns", |phase| known(phase.durable_ns)),
+        of_phase("cpu_ns", |phase| phase.cpu_ns.0.to_string()),
+        of_phase("kernel_cpu_ns", |phase| {
+            phase.kernel_cpu_ns.values().map(|ns| ns.0).sum::<u64>().to_string()
+        }),
+        of_phase("bytes_written", |phase| phase.bytes_written.0.to_string()),
+        of_phase("bytes_read", |phase| phase.bytes_read.0.to_string()),
+        of_phase("books", units),
+        of_device("device_reads", |device| Some(device.reads)),
+        of_device("device_writes", |device| Some(device.writes)),
+        of_device("device_flushes", |device| Some(device.flushes)),
+        of_device("device_bytes_read", |device| Some(device.bytes_read.0)),
+        of_device("device_bytes_written", |device| Some(device.bytes_written.0)),
+        of_device("device_seeks", |device| device.seeks),
+        Column::number("space_used", |it: &Record<'_>| {
+            // For a directory it would be the use of the whole file system.
+            let own = it.trial.plan.filesystem.as_ref().and(it.phase);
+            own.map(|phase| phase.space_used.0.to_string()).unwrap_or_default()
+        }),
+        of_phase("server_cpu_ns", |phase| phase.instrument.server_cpu_ns.0.to_string()),
+        of_phase("driver_cpu_ns", |phase| phase.instrument.driver_cpu_ns.0.to_string()),
+        of_phase("late_ns", |phase| phase.instrument.late_ns.0.to_string()),
+        of_phase("engine_ns", |phase| phase.instrument.engine_ns.0.to_string()),
+        of_phase("sampler_cpu_ns", |phase| phase.instrument.sampler_cpu_ns.0.to_string()),
+        Column::words("op", |it: &Record<'_>| {
+            it.op.map(|(kind, _)| kind.name().to_string()).unwrap_or_default()
+        }),
+        of_op("count", |op| op.count),
+        of_op("total_ns", |op| op.total_ns.0),
+        of_op("p50_ns", |op| op.p50_ns.0),
+        of_op("p90_ns", |op| op.p90_ns.0),
+        of_op("p99_ns", |op| op.p99_ns.0),
+        of_op("p999_ns", |op| op.p999_ns.0),
+        of_op("max_ns", |op| op.max_ns.0),
+        of_trial("repeats_wanted", |trial| {
+            let wanted = trial.repeats.and_then(|rule| rule.wanted);
+            wanted.map(|n| n.to_string()).unwrap_or_default()
+        }),
+        of_trial("repeats_at_most", |trial| {
+            trial.repeats.map(|rule| rule.at_most.to_string()).unwrap_or_default()
+        }),
+        // Where each run is a trial of its own, this distinguishes it from others of its plan and seed.
+        of_trial("started", |trial| trial.identity().started.to_string()),
+        of_phase("user_ns", |phase| phase.user_ns.0.to_string()),
+        of_phase("system_ns", |phase| phase.system_ns.0.to_string()),
+        Column::words("run", |it: &Record<'_>| it.part.run.into()),
+        Column::words("as", |it: &Record<'_>| it.part.variant.into()),
+        of_trial("period", |trial| {
+            trial.plan.filesystem.as_ref().and_then(|it| it.period.clone()).unwrap_or_default()
+        }),
+        // Empty if all memory may hold caches.
+        of_trial("cacheable", |trial| {
+            let cacheable = trial.plan.lab().and_then(|lab| lab.cacheable);
+            cacheable.map(|size| size.0.to_string()).unwrap_or_default()
+        }),
+        of_trial("unsafe", |trial| device::risks(trial).join("; ")),
+    ]
+}
+
+fn of_trial<'a>(head: &str, cell: fn(&Trial) -> String) -> Column<'static, Record<'a>> {
+    Column::words(head, move |it: &Record<'_>| cell(it.trial))
+}
+
+fn of_phase<'a>(head: &str, cell: fn(&Phase) -> String) -> Column<'static, Record<'a>> {
+    Column::number(head, move |it: &Record<'_>| it.phase.map(cell).unwrap_or_default())
+}
+
+fn of_device<'a>(head: &str, cell: fn(&Device) -> Option<u64>) -> Column<'static, Record<'a>> {
+    Column::number(head, move |it: &Record<'_>| {
+        let device = it.phase.and_then(|phase| phase.device.as_ref());
+        device.and_then(cell).map(|n| n.to_string()).unwrap_or_default()
+    })
+}
+
+fn of_op<'a>(head: &str, cell: fn(&OpStats) -> u64) -> Column<'static, Record<'a>> {
+    Column::number(head, move |it: &Record<'_>| {
+        it.op.map(|(_, stats)| cell(stats).to_string()).unwrap_or_default()
+    })
+}
+
+fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "ok",
+        Outcome::Failed => "failed",
+        Outcome::Skipped => "skipped",
+    }
+}
+
+fn parameters(trial: &Trial) -> String {
+    let params = trial.plan.workload.params.iter().map(|(key, value)| format!("{key}={value}"));
+    params.collect::<Vec<_>>().join(" ")
+}
+
+fn units(phase: &Phase) -> String {
+    let units = phase.books.iter().map(|(unit, n)| format!("{}={n}", unit.replace(' ', "-")));
+    units.collect::<Vec<_>>().join(" ")
+}
+
+fn known(time: Option<Nanos>) -> String {
+    time.map(|ns| ns.0.to_string()).unwrap_or_default()
+}
+
+/// The heads of the columns.
+#[cfg(test)]
+pub fn heads() -> Vec<String> {
+    columns().into_iter().map(|column| column.head.text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::table;
+
+    fn csv(parts: &[Part<'_>]) -> String {
+        table::csv(|out| rows(parts, out))
+    }
+
+    #[test]
+    fn every_trial_phase_and_op_has_a_line() {
+        insta::assert_snapshot!(csv(&[Part::whole(&fixture::trials()[..1])]));
+    }
+
+    #[test]
+    fn a_trial_that_failed_has_a_line_of_its_own_with_every_column() {
+        let trials = fixture::with_failures();
+        let failed: Vec<&Trial> = trials.iter().filter(|t| t.measured.phases.is_empty()).collect();
+        assert!(!failed.is_empty());
+        let text = csv(&[Part::whole(&trials)]);
+        let line = text.lines().find(|line| line.contains(",skipped,")).unwrap();
+        assert_eq!(line.matches(',').count(), heads().len() - 1);
+    }
+
+    #[test]
+    fn lines_of_a_study_name_their_run_and_their_conditions() {
+        let mut trials = fixture::single();
+        trials.truncate(2);
+        trials[0].plan.filesystem.as_mut().unwrap().period = Some("2001".into());
+        let fsdyno_record::plan::MediumPlan::Lab(lab) = &mut trials[0].plan.medium else {
+            unreachable!()
+        };
+        lab.cacheable = Some(fsdyno_record::Bytes(64 << 20));
+        let part = |run, variant, trials| Part { run, variant, kernel: None, trials };
+        let parts = [part("curve", "then", &trials[..1]), part("curve", "today", &trials[1..])];
+        let text = csv(&parts);
+        let heads: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+        assert_eq!(
+            heads[46..],
+            ["user_ns", "system_ns", "run", "as", "period", "cacheable", "unsafe"]
+        );
+        let phase = &trials[0].measured.phases[0];
+        let times = format!(",{},{}", phase.user_ns.0, phase.system_ns.0);
+        let line = |at: usize| text.lines().nth(at).unwrap();
+        assert!(line(1).ends_with(&format!("{times},curve,then,2001,67108864,")), "{text}");
+        assert!(text.lines().last().unwrap().ends_with(",curve,today,,,"), "{text}");
+        assert!(text.lines().all(|line| line.matches(',').count() == heads.len() - 1), "{text}");
+    }
+}

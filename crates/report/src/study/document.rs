@@ -1,0 +1,81 @@
+//! The results of a study as a document.
+
+use super::lines::{Grid, claim_facts, claim_notes, counts, grids, notes_of_table, subject};
+use super::timeline::{CHANGES_MEAN, Timeline, timelines};
+use super::{Claim, Judged, Variant, Verdict};
+use crate::number::clean;
+use crate::table::{Block, Column, Document, Fit, Kind, Table, Tone};
+
+/// The counts of verdicts, then each variant: its claims, and each published table with the measured numbers.
+pub fn document(judged: &Judged) -> Document {
+    let mut out = Document::default();
+    out.items(counts(judged));
+    let source = format!("Published: {}", judged.source);
+    let lead = [&judged.title, &judged.question, &source].map(|text| clean(text));
+    out.0.push(Block::Lead(lead.into()));
+    timelines(judged).iter().for_each(|it| timeline(it, &mut out));
+    for variant in &judged.variants {
+        out.0.push(Block::Title(subject(variant)));
+        if !variant.claims.is_empty() {
+            out.0.push(Block::Table(claims(variant)));
+        }
+        for table in &variant.tables {
+            let title = format!("{}: {} ({})", table.name, table.caption, table.source);
+            let details = notes_of_table(table, variant);
+            out.0.push(Block::Table(Table { details, ..grids(table).table(clean(&title)) }));
+        }
+    }
+    out
+}
+
+fn timeline(timeline: &Timeline<'_>, out: &mut Document) {
+    out.0.push(Block::Title(timeline.title()));
+    if let Some(claims) = timeline.claims_grid() {
+        let details = vec![CHANGES_MEAN.to_string()];
+        out.0.push(Block::Table(Table { details, ..claims.table(String::new()) }));
+    }
+    let tables = timeline.tables().into_iter();
+    out.0.extend(tables.map(|(title, grid)| Block::Table(grid.table(title))));
+}
+
+impl Grid {
+    fn table(self, title: String) -> Table {
+        let rows = self.rows.into_iter().flatten().collect();
+        let fit = Fit::Blocks { labels: 2, indent: 2 };
+        Table { title, fit, ..Table::grid(self.heads, 2, rows) }
+    }
+}
+
+/// The claims, each with its verdict and the reason for it.
+fn claims(variant: &Variant) -> Table {
+    let facts = |claim: &Claim| {
+        let facts = claim_facts(claim).into_iter().map(|(name, value)| format!("{name} {value}"));
+        facts.collect::<Vec<_>>().join(", ")
+    };
+    let columns = vec![
+        Column::words("claim", |claim: &Claim| clean(&claim.id)),
+        Column::words("statement", |claim: &Claim| clean(&claim.text)),
+        Column::new(Kind::Verdict, "verdict", Claim::verdict_text),
+        Column::new(Kind::Detail, "check", |claim: &Claim| {
+            clean(claim.check.as_deref().unwrap_or_default())
+        }),
+        Column::words("numbers", facts),
+        Column::words("why", |claim: &Claim| {
+            format!("{}\n{}", clean(&claim.why), claim_notes(claim).join(" ")).trim_end().into()
+        }),
+    ];
+    let mut table = Table::of(columns, &variant.claims);
+    table.rows.iter_mut().zip(&variant.claims).for_each(|(row, claim)| row.tone = tone(claim));
+    Table { fit: Fit::Records, ..table }
+}
+
+fn tone(claim: &Claim) -> Tone {
+    match claim.verdict {
+        // Another experiment's verdict must not look like the study's.
+        _ if !claim.is_full() => Tone::Faint,
+        Verdict::Reproduced | Verdict::StillHolds => Tone::Good,
+        Verdict::NoLongerHolds | Verdict::Reversed => Tone::Bad,
+        Verdict::Undecided => Tone::Doubtful,
+        Verdict::NotTestable | Verdict::NotRun => Tone::Faint,
+    }
+}

@@ -1,0 +1,259 @@
+//! The data of a table: columns, heads, rows, and how they fit into a width.
+
+/// The kind of a column.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Numbers, to the right.
+    #[default]
+    Number,
+    /// The spread of the column before it, to the right.
+    Spread,
+    /// Words, to the left.
+    Words,
+    /// A verdict: a word with the tone of its row.
+    Verdict,
+    /// The group of adjacent rows. Text prints it as a line above them.
+    Group,
+    /// Details that only a record has the space for ([`Fit::Records`]).
+    Detail,
+    /// Notes on a row. Text prints them behind the row if they fit, else below it.
+    Notes,
+}
+
+impl Kind {
+    /// Returns true for a column of words.
+    pub fn is_left(self) -> bool {
+        !matches!(self, Kind::Number | Kind::Spread)
+    }
+}
+
+/// The head of a column, and its meaning.
+#[derive(Clone, Debug, Default)]
+pub struct Head {
+    /// The text above the column.
+    pub text: String,
+    /// The kind of its cells.
+    pub kind: Kind,
+    /// The highest is omitted first where space is short; 0 stays.
+    pub priority: u8,
+    /// Its meaning for the legend; empty if the head is clear.
+    pub meaning: String,
+    /// Its name in the legend, if that is not its head.
+    pub term: &'static str,
+    /// The meaning of the column before it and this one, where both are displayed and the other has none.
+    pub joint: &'static str,
+    /// Its name in a sentence, if that is not its head.
+    pub in_words: &'static str,
+    /// The subject of its cells, if the table's title names another.
+    pub of: Option<&'static str>,
+    /// True if it is not displayed because it has no value in any row.
+    pub empty: bool,
+}
+
+impl Head {
+    /// Its name in the legend.
+    pub fn term(&self) -> &str {
+        if self.term.is_empty() { &self.text } else { self.term }
+    }
+}
+
+/// A column of rows of type `R`.
+pub struct Column<'c, R: ?Sized> {
+    /// Its head.
+    pub head: Head,
+    /// Its cell of a row.
+    pub cell: Box<dyn Fn(&R) -> String + 'c>,
+}
+
+impl<'c, R: ?Sized> Column<'c, R> {
+    /// A column of a kind.
+    pub fn new(
+        kind: Kind,
+        head: impl Into<String>,
+        cell: impl Fn(&R) -> String + 'c,
+    ) -> Column<'c, R> {
+        let head = Head { text: head.into(), kind, ..Head::default() };
+        Column { head, cell: Box::new(cell) }
+    }
+
+    /// A column of numbers.
+    pub fn number(head: impl Into<String>, cell: impl Fn(&R) -> String + 'c) -> Column<'c, R> {
+        Column::new(Kind::Number, head, cell)
+    }
+
+    /// A column of words.
+    pub fn words(head: impl Into<String>, cell: impl Fn(&R) -> String + 'c) -> Column<'c, R> {
+        Column::new(Kind::Words, head, cell)
+    }
+
+    /// The column with its meaning.
+    pub fn means(mut self, meaning: impl Into<String>) -> Column<'c, R> {
+        self.head.meaning = meaning.into();
+        self
+    }
+
+    /// The column with its priority: the highest is omitted first.
+    pub fn priority(mut self, priority: u8) -> Column<'c, R> {
+        self.head.priority = priority;
+        self
+    }
+
+    /// The column with its joint meaning with the column before it.
+    pub fn after(mut self, joint: &'static str) -> Column<'c, R> {
+        self.head.joint = joint;
+        self
+    }
+
+    /// The column with another name in sentences.
+    pub fn in_words(mut self, name: &'static str) -> Column<'c, R> {
+        self.head.in_words = name;
+        self
+    }
+
+    /// The column with another name in the legend.
+    pub fn term(mut self, term: &'static str) -> Column<'c, R> {
+        self.head.term = term;
+        self
+    }
+}
+
+/// The tone of a row or a verdict, which colour only repeats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// No colour.
+    #[default]
+    Plain,
+    /// Green: the best, or a claim that holds.
+    Good,
+    /// Red, and bold in markup: slower, or a claim that does not hold.
+    Bad,
+    /// Yellow.
+    Doubtful,
+    /// Dim.
+    Faint,
+}
+
+/// A row.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// One cell for each column.
+    pub cells: Vec<String>,
+    /// Its tone.
+    pub tone: Tone,
+    /// The classes of the dot before its first cell in a page; empty for none.
+    pub dot: String,
+    /// Flags that a page displays below it.
+    pub flags: Vec<&'static str>,
+}
+
+/// The form in text of a table that is wider than the terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fit {
+    /// Columns are omitted by priority; then the names of the rows are truncated.
+    #[default]
+    Omit,
+    /// As [`Fit::Omit`], with one space between columns before any is omitted.
+    Tight,
+    /// Blocks of columns, each with the first `labels` columns; indented by `indent`.
+    Blocks {
+        /// The number of columns that each block begins with.
+        labels: usize,
+        /// The indentation.
+        indent: usize,
+    },
+    /// Rows and columns are exchanged, with as many rows in each line as fit.
+    Transpose,
+    /// A row that is wider than this is printed one cell per line; heads are in capitals.
+    Stack {
+        /// The width of the terminal; none for a pipe, where each row stays one line.
+        within: Option<usize>,
+        /// True if text prints the heads.
+        heads: bool,
+    },
+    /// Every row is a paragraph, however wide the terminal is: its cells are sentences.
+    Records,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// Its title; empty for none.
+    pub title: String,
+    /// A paragraph directly above it; empty for none.
+    pub caption: String,
+    /// The columns.
+    pub heads: Vec<Head>,
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// Lines directly below it.
+    pub details: Vec<String>,
+    /// Its form in text if it is too wide.
+    pub fit: Fit,
+    /// Tables of one number are laid out alike, so that they line up.
+    pub alike: usize,
+    /// Number of rows omitted because the page has no space for them.
+    pub left_out: usize,
+}
+
+impl Table {
+    /// The table of these rows.
+    pub fn of<'r, R: 'r>(
+        columns: Vec<Column<'_, R>>,
+        rows: impl IntoIterator<Item = &'r R>,
+    ) -> Table {
+        let cells = |row: &R| columns.iter().map(|column| (column.cell)(row)).collect();
+        let rows = rows.into_iter().map(|row| Row { cells: cells(row), ..Row::default() });
+        let rows = rows.collect();
+        Table { rows, heads: columns.into_iter().map(|it| it.head).collect(), ..Table::default() }
+    }
+
+    /// The table of these cells, whose first `words` columns are words.
+    pub fn grid(heads: Vec<String>, words: usize, rows: Vec<Vec<String>>) -> Table {
+        let kind = |at: usize| if at < words { Kind::Words } else { Kind::Number };
+        let head = |(at, text)| Head { text, kind: kind(at), ..Head::default() };
+        let heads = heads.into_iter().enumerate().map(head).collect();
+        let row = |cells| Row { cells, ..Row::default() };
+        Table { heads, rows: rows.into_iter().map(row).collect(), ..Table::default() }
+    }
+
+    /// Hides the columns that have no value in any row, such as the spread of single trials.
+    #[must_use]
+    pub fn without_empty(mut self) -> Table {
+        for (at, head) in self.heads.iter_mut().enumerate() {
+            let mut cells = self.rows.iter().map(|row| row.cells[at].as_str());
+            head.empty =
+                head.kind != Kind::Notes && cells.all(|cell| ["", "-", "–"].contains(&cell));
+        }
+        self
+    }
+
+    /// The table with this title.
+    #[must_use]
+    pub fn titled(mut self, title: impl Into<String>) -> Table {
+        self.title = title.into();
+        self
+    }
+
+    /// The table that fits like this.
+    #[must_use]
+    pub fn fit(mut self, fit: Fit) -> Table {
+        self.fit = fit;
+        self
+    }
+
+    /// The places of the columns that are not empty.
+    pub fn shown(&self) -> impl Iterator<Item = usize> + '_ {
+        let shown = |head: &Head| !head.empty && head.kind != Kind::Detail;
+        (0..self.heads.len()).filter(move |at| shown(&self.heads[*at]))
+    }
+
+    /// The title, with what these columns are of, if that is not what it says: `dirops create (p50, p99: fsync)`.
+    pub fn title_of(&self, shown: impl Iterator<Item = usize>) -> String {
+        let of: Vec<&Head> = shown.map(|at| &self.heads[at]).filter(|it| it.of.is_some()).collect();
+        let names: Vec<&str> = of.iter().map(|head| head.text.as_str()).collect();
+        match of.first().and_then(|head| head.of) {
+            Some(of) => format!("{} ({}: {of})", self.title, names.join(", ")),
+            None => self.title.clone(),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! HTML: the tables of the page, and a whole document in the same form.
+
+use minijinja::HtmlEscape;
+
+use super::data::{Head, Kind, Row, Table, Tone};
+use super::document::{Block, Document};
+
+/// The document as a fragment of HTML; all text is escaped.
+pub fn html(document: &Document) -> String {
+    let mut out = String::new();
+    for block in document.reduced() {
+        match block {
+            Block::Title(text) => out += &format!("<h2>{}</h2>\n", HtmlEscape(&text)),
+            Block::Items(items) => {
+                let item = |item: &String| format!("<li>{}</li>\n", HtmlEscape(item));
+                out += &format!("<ul>\n{}</ul>\n", items.iter().map(item).collect::<String>());
+            }
+            Block::Table(mut of) => {
+                let title = of.title_of(of.shown());
+                if of.caption.is_empty() {
+                    of.caption = title;
+                } else if !title.is_empty() {
+                    of.caption = format!("{title}. {}", of.caption);
+                }
+                out += &table(&of);
+                out += "\n";
+                of.details.iter().for_each(|it| out += &format!("<p>{}</p>\n", HtmlEscape(it)));
+            }
+            Block::Verbatim(lines) => {
+                out += &format!("<pre>{}</pre>\n", HtmlEscape(&lines.join("\n")));
+            }
+            Block::Paragraph(text) => out += &format!("<p>{}</p>\n", HtmlEscape(&text)),
+            // The others are reduced to these.
+            _ => {}
+        }
+    }
+    out
+}
+
+/// A table.
+pub fn table(table: &Table) -> String {
+    let shown: Vec<usize> = table.shown().collect();
+    let mut out = "<table>\n".to_string();
+    let left_out = match table.left_out {
+        0 => String::new(),
+        n => format!("; {n} more rows are omitted here; --format csv has them"),
+    };
+    if !(table.caption.is_empty() && left_out.is_empty()) {
+        out += &format!("<caption>{}{left_out}</caption>\n", HtmlEscape(&table.caption));
+    }
+    out += "<thead><tr>";
+    for at in &shown {
+        let head = &table.heads[*at];
+        out += &format!("<th scope=\"col\"{}>{}</th>", class(head), HtmlEscape(&head.text));
+    }
+    out += "</tr></thead>\n<tbody>\n";
+    table.rows.iter().for_each(|row| out += &line(table, row, &shown));
+    out + "</tbody>\n</table>"
+}
+
+fn line(table: &Table, row: &Row, shown: &[usize]) -> String {
+    let best = if row.tone == Tone::Good { "best " } else { "" };
+    let class_of_row = format!("{best}{}", if row.flags.is_empty() { "" } else { "flagged" });
+    let mut out = match class_of_row.trim() {
+        "" => "<tr>".to_string(),
+        class => format!("<tr class=\"{class}\">"),
+    };
+    for (index, at) in shown.iter().enumerate() {
+        let head = &table.heads[*at];
+        let cell = match (row.cells[*at].as_str(), head.kind) {
+            ("-", _) => "–".to_string(),
+            (text, Kind::Spread) if !text.is_empty() && !text.starts_with('±') => {
+                format!("± {text}")
+            }
+            (text, _) => text.to_string(),
+        };
+        let cell = HtmlEscape(&cell);
+        if index > 0 {
+            out += &format!("<td{}>{cell}</td>", class(head));
+            continue;
+        }
+        let dot = match row.dot.as_str() {
+            "" => String::new(),
+            dot => format!("<span class=\"dot {}\"></span>", HtmlEscape(dot)),
+        };
+        out += &format!("<th scope=\"row\">{dot}{cell}</th>");
+    }
+    out += "</tr>\n";
+    if !row.flags.is_empty() {
+        let flag = |flag: &&str| format!("<span class=\"flag\">{}</span> ", HtmlEscape(flag));
+        let flags: String = row.flags.iter().map(flag).collect();
+        let columns = shown.len();
+        out += &format!(
+            "<tr class=\"flags\"><td colspan=\"{columns}\" class=\"left\">{flags}</td></tr>\n"
+        );
+    }
+    out
+}
+
+fn class(head: &Head) -> &'static str {
+    match head.kind {
+        Kind::Number => "",
+        Kind::Spread => " class=\"spread\"",
+        _ => " class=\"left\"",
+    }
+}

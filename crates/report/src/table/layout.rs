@@ -1,0 +1,177 @@
+//! The columns of alike tables that fit into a line, and their widths.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::data::{Fit, Head, Kind, Table};
+
+/// The least width to which the names of rows are wrapped ...
+const SHORTEST_NAME: usize = 16;
+/// ... and to which they are truncated.
+const SHORTEST: usize = 8;
+
+/// The widths of columns.
+pub struct Layout {
+    /// By place in the table; 0 for a column that is not displayed.
+    pub widths: Vec<usize>,
+    /// The spaces between columns.
+    pub gap: usize,
+}
+
+impl Layout {
+    /// Columns are dropped alike from all tables; the highest priority goes first, and digits are never truncated.
+    pub fn of(tables: &[&Table], width: usize) -> Layout {
+        let mut priorities: Vec<u8> =
+            tables.iter().flat_map(|table| columns(table)).map(|(_, head)| head.priority).collect();
+        priorities.sort_unstable();
+        priorities.dedup();
+        let tight = tables.iter().any(|table| table.fit == Fit::Tight);
+        let in_line = |head: &&Head| !matches!(head.kind, Kind::Group | Kind::Notes);
+        let places = tables.first().map_or(0, |it| it.heads.iter().filter(in_line).count());
+        let all = widths(tables, &priorities, usize::MAX);
+        let gap = if tight && needs(&all, 2) > width { 1 } else { 2 };
+        // Space between columns is reserved for empty ones too: tables with fewer columns omit the same ones.
+        let fit = |names: usize| {
+            let mut shown = priorities.clone();
+            let reserved = |shown: &[u8]| {
+                let widths = widths(tables, shown, names);
+                let empty = places.saturating_sub(widths.iter().filter(|it| **it > 0).count());
+                needs(&widths, gap) + empty * gap
+            };
+            while shown.len() > 1 && reserved(&shown) > width {
+                shown.pop();
+            }
+            shown
+        };
+        // Long names wrap before a column is omitted.
+        let (whole, broken) = (fit(usize::MAX), longest_part(tables));
+        let shown = fit(broken);
+        let (shown, most) = match shown.len() > whole.len() {
+            true => (shown, broken),
+            false => (whole, usize::MAX),
+        };
+        let mut widths = widths(tables, &shown, most);
+        let over = needs(&widths, gap).saturating_sub(width);
+        if let Some(names) = label(tables).and_then(|at| widths.get_mut(at)) {
+            *names = names.saturating_sub(over).max(SHORTEST.min(*names));
+        }
+        Layout { widths, gap }
+    }
+
+    /// The places of a table's columns that are displayed.
+    pub fn shown<'t>(&self, table: &'t Table) -> impl Iterator<Item = usize> + use<'t, '_> {
+        columns(table).map(|(at, _)| at).filter(|at| self.widths[*at] > 0)
+    }
+
+    /// A line of a table: its cells by place. Columns that only an alike table has stay blank.
+    pub fn line(&self, table: &Table, cell: impl Fn(usize) -> String, mark: &str) -> String {
+        let mut line = String::new();
+        for (at, width) in self.widths.iter().enumerate().filter(|(_, width)| **width > 0) {
+            let head = &table.heads[at];
+            let text = if head.empty { String::new() } else { truncate(&cell(at), *width, mark) };
+            if !line.is_empty() {
+                line.push_str(&" ".repeat(self.gap));
+            }
+            line.push_str(&padded(&text, *width, head.kind.is_left()));
+        }
+        line
+    }
+}
+
+/// Text with spaces up to a width.
+pub fn padded(text: &str, width: usize, left: bool) -> String {
+    let pad = " ".repeat(width.saturating_sub(text.width()));
+    if left { format!("{text}{pad}") } else { format!("{pad}{text}") }
+}
+
+/// The columns that share a line.
+fn columns(table: &Table) -> impl Iterator<Item = (usize, &Head)> {
+    let in_line = |head: &Head| !head.empty && !matches!(head.kind, Kind::Group | Kind::Notes);
+    table.heads.iter().enumerate().filter(move |(_, head)| in_line(head))
+}
+
+/// The place of the rows' names: the first column of words.
+pub fn label(tables: &[&Table]) -> Option<usize> {
+    let first = tables.first()?;
+    columns(first).find(|(_, head)| head.kind.is_left()).map(|(at, _)| at)
+}
+
+fn needs(widths: &[usize], gap: usize) -> usize {
+    let used = widths.iter().filter(|width| **width > 0);
+    used.map(|width| width + gap).sum::<usize>().saturating_sub(gap)
+}
+
+/// The width of every column over all tables. Names have `names` at most.
+fn widths(tables: &[&Table], shown: &[u8], names: usize) -> Vec<usize> {
+    let mut widths = vec![0; tables.iter().map(|table| table.heads.len()).max().unwrap_or(0)];
+    for table in tables {
+        for (at, head) in columns(table).filter(|(_, head)| shown.contains(&head.priority)) {
+            let cells = table.rows.iter().map(|row| row.cells[at].width()).max().unwrap_or(0);
+            widths[at] = widths[at].max(cells).max(head.text.width());
+        }
+    }
+    if let Some(label) = label(tables) {
+        widths[label] = widths[label].min(names);
+    }
+    widths
+}
+
+/// The width of the longest part of a name between its commas.
+fn longest_part(tables: &[&Table]) -> usize {
+    let label = label(tables);
+    let rows = tables.iter().flat_map(|table| &table.rows);
+    let names = rows.filter_map(|row| row.cells.get(label?));
+    let parts =
+        names.flat_map(|name| name.split_inclusive(", ")).map(|part| part.trim_end().width() + 2);
+    parts.max().unwrap_or(0).max(SHORTEST_NAME)
+}
+
+/// Wraps a name to this width, after its commas; continuation lines are indented by two.
+pub fn broken(name: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in name.split_inclusive(", ") {
+        match lines.last_mut() {
+            Some(line) if line.width() + part.trim_end().width() <= width => line.push_str(part),
+            Some(_) => lines.push(format!("  {part}")),
+            None => lines.push(part.to_string()),
+        }
+    }
+    lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
+    lines
+}
+
+/// Text truncated to a width in columns, with a mark at its end that has no other meaning in a table.
+pub fn truncate(text: &str, width: usize, mark: &str) -> String {
+    if text.width() <= width {
+        return text.into();
+    }
+    let mut out = String::new();
+    for c in text.chars() {
+        out.push(c);
+        if out.width() + mark.width() > width {
+            out.pop();
+            break;
+        }
+    }
+    out.push_str(mark);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_is_broken_behind_its_commas_and_loses_nothing() {
+        let name = "ext4, RAID 5x3, file system of 8 GiB, 6.12";
+        assert_eq!(broken(name, 24), ["ext4, RAID 5x3,", "  file system of 8 GiB,", "  6.12"]);
+        assert_eq!(broken(name, 80), [name]);
+        assert_eq!(broken("", 80), [""; 0]);
+    }
+
+    #[test]
+    fn truncated_text_keeps_its_width_and_shows_its_mark() {
+        assert_eq!(truncate("reiserfs", 8, "…"), "reiserfs");
+        assert_eq!(truncate("reiserfs", 5, "…"), "reis…");
+        assert_eq!(truncate("reiserfs", 5, ".."), "rei..");
+    }
+}

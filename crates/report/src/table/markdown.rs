@@ -1,0 +1,122 @@
+//! Markdown, for an issue tracker.
+
+use super::data::{Kind, Table, Tone};
+use super::document::{Block, Document, legend};
+
+/// The document as Markdown.
+pub fn markdown(document: &Document) -> String {
+    let mut out = String::new();
+    // A table's title is below that of its section.
+    let mut below = false;
+    for block in &document.0 {
+        match block {
+            Block::Title(text) => {
+                below = true;
+                out.push_str(&format!("### {}\n\n", escape(text)));
+            }
+            Block::Lead(lead) => {
+                let mut lead = lead.iter().map(|text| escape(text));
+                out.push_str(&format!("**{}** ", lead.next().unwrap_or_default()));
+                lead.for_each(|text| out.push_str(&format!("{text}\n\n")));
+            }
+            Block::Verbatim(lines) => out.push_str(&format!("```\n{}\n```\n\n", lines.join("\n"))),
+            Block::Strong(text) => out.push_str(&format!("**{}**\n\n", escape(text))),
+            Block::Paragraph(text) => out.push_str(&format!("{}\n\n", escape(text))),
+            Block::Own(text) => out.push_str(&format!("{text}\n\n")),
+            Block::Items(items) => out.push_str(&list(items)),
+            Block::List(_, items) if items.is_empty() => {}
+            Block::List(head, items) => {
+                if !head.is_empty() {
+                    out.push_str(&format!("{}\n\n", escape(head)));
+                }
+                out.push_str(&list(items));
+            }
+            Block::Table(table) => out.push_str(&whole(table, below)),
+            Block::Legend(own) => {
+                let of = |table| -> Vec<_> {
+                    Table::shown(table).map(|at| (at, &table.heads[at])).collect()
+                };
+                let columns = legend(document.tables().flat_map(of));
+                for (name, meaning) in columns.iter().chain(&own.terms).chain(&own.flags) {
+                    out.push_str(&format!("- **{}**: {}\n", escape(name), escape(meaning)));
+                }
+                own.notes.iter().for_each(|note| out.push_str(&format!("- {}\n", escape(note))));
+                out.push('\n');
+            }
+            Block::Failures(all) => {
+                for it in all {
+                    let what = format!("{}: {}", escape(&it.what), escape(&it.line()));
+                    out.push_str(&format!("- {}: {what}\n", it.outcome));
+                }
+            }
+            Block::Labs(labs) => {
+                for lab in labs {
+                    out.push_str(&format!("\nLab `{}`: {}\n", lab.id, escape(&lab.rows)));
+                    if !lab.differs.is_empty() {
+                        let differs = escape(&lab.differs);
+                        out.push_str(&format!("(another lab than above: {differs})\n"));
+                    }
+                }
+            }
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out + "\n"
+}
+
+fn list(items: &[String]) -> String {
+    let items: String =
+        items.iter().map(|item| format!("- {}\n", escape(item.trim_start_matches("- ")))).collect();
+    items + "\n"
+}
+
+/// A table with its title, its caption and the lines below it.
+fn whole(table: &Table, below: bool) -> String {
+    let shown: Vec<usize> = table.shown().collect();
+    let mut out = String::new();
+    if !table.title.is_empty() {
+        let title = escape(&table.title_of(shown.iter().copied()));
+        out.push_str(&if below { format!("**{title}**\n\n") } else { format!("### {title}\n\n") });
+    }
+    if !table.caption.is_empty() {
+        out.push_str(&format!("{}\n\n", escape(&table.caption)));
+    }
+    if table.heads.is_empty() {
+        return out;
+    }
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let heads = || shown.iter().map(|at| &table.heads[*at]);
+    out.push_str(&line(heads().map(|head| escape(&head.text)).collect()));
+    out.push_str(&line(heads().map(|it| rule(it.kind.is_left())).collect()));
+    for row in &table.rows {
+        let cell = |at: &usize| {
+            let text = escape(&row.cells[*at].replace('\n', " "));
+            let bold = table.heads[*at].kind == Kind::Verdict && row.tone == Tone::Bad;
+            if bold { format!("**{text}**") } else { text }
+        };
+        out.push_str(&line(shown.iter().map(cell).collect()));
+    }
+    out.push('\n');
+    if !table.details.is_empty() {
+        out.push_str(&list(&table.details));
+    }
+    out
+}
+
+fn rule(left: bool) -> String {
+    if left { "---".into() } else { "---:".into() }
+}
+
+/// Escapes foreign text: it must not end a cell, begin a tag, or be struck out by `~`.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' | '|' | '*' | '_' | '`' | '~' | '[' => out.extend(['\\', c]),
+            '<' => out.push_str("&lt;"),
+            '&' => out.push_str("&amp;"),
+            c => out.push(c),
+        }
+    }
+    out
+}

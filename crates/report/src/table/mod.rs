@@ -1,0 +1,108 @@
+//! Tables: columns with their heads, cells and meanings.
+//!
+//! Every command and the page make tables of this one type. A command's output is an [`Output`]: a
+//! [`Document`] for people, rows for spreadsheets and JSON for programs. Each format is one file here and its
+//! rows in [`Format`].
+
+mod csv;
+mod data;
+mod document;
+pub mod html;
+mod layout;
+mod markdown;
+mod style;
+mod text;
+
+pub use csv::{Rows, csv};
+pub use data::{Column, Fit, Head, Kind, Row, Table, Tone};
+pub use document::{Block, Document, Failure, Lab, Legend, Term, legend};
+pub use layout::truncate;
+pub use style::{MAIL_WIDTH, Style};
+pub use text::stacked;
+
+use crate::error::ReportError;
+
+/// An output format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Aligned columns as wide as the terminal.
+    Text,
+    /// Aligned columns in 72 columns of plain ASCII.
+    Mail,
+    /// Pipe tables.
+    Markdown,
+    /// Tables and paragraphs of HTML.
+    Html,
+    /// Rows of data, one per line.
+    Csv,
+    /// Everything, for programs.
+    Json,
+    /// A format that only some commands have.
+    Own(Own),
+}
+
+/// A format that only some commands have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Own {
+    /// The statistics of the records, as one object.
+    Statistics,
+    /// The statistics, one line per row of the tables.
+    StatisticsCsv,
+    /// The report of the program that a workload reproduces.
+    Original,
+    /// A test case for each cell and phase.
+    Junit,
+}
+
+impl Format {
+    /// The formats of every command, with their names for `--format` and their descriptions.
+    pub const ALL: &[(&str, &str, Format)] = &[
+        ("text", "Tables for a terminal", Format::Text),
+        ("mail", "Tables of 72 columns for a mailing list", Format::Mail),
+        ("markdown", "Tables for an issue tracker", Format::Markdown),
+        ("html", "Tables for a page", Format::Html),
+        ("csv", "Rows of data", Format::Csv),
+        ("json", "Everything, for programs", Format::Json),
+    ];
+
+    /// Writes a command's output in this format; ends in a newline.
+    ///
+    /// # Errors
+    /// A record that has no such form, and [`ReportError::Format`] for a format that this output does not have.
+    pub fn write(self, it: &dyn Output, style: Style) -> Result<String, ReportError> {
+        Ok(match self {
+            Format::Text => text::text(&it.document(), style, false),
+            Format::Mail => {
+                text::text(&it.document(), Style { color: false, width: MAIL_WIDTH }, true)
+            }
+            Format::Markdown => markdown::markdown(&it.document()),
+            Format::Html => html::html(&it.document()),
+            Format::Csv => csv(|rows| it.rows(rows)),
+            Format::Json => it.json()?,
+            Format::Own(own) => it.own(own).unwrap_or(Err(ReportError::Format))?,
+        })
+    }
+}
+
+/// The output of a command.
+pub trait Output {
+    /// The output for people.
+    fn document(&self) -> Document;
+
+    /// The rows of data, unrounded, their heads first.
+    fn rows(&self, out: &mut dyn Rows);
+
+    /// Everything as JSON; ends in a newline.
+    ///
+    /// # Errors
+    /// A record that has no JSON form.
+    fn json(&self) -> Result<String, ReportError>;
+
+    /// The output in a format that only some commands have; none if this one does not have it.
+    fn own(&self, _: Own) -> Option<Result<String, ReportError>> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

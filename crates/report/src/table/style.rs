@@ -1,0 +1,20 @@
+//! The width and the colours of a text for people.
+
+/// The terminal's capabilities; the caller checks for a terminal and `NO_COLOR`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// True if ANSI colours may be used.
+    pub color: bool,
+    /// Columns of the terminal.
+    pub width: usize,
+}
+
+impl Default for Style {
+    /// No colour, 100 columns.
+    fn default() -> Style {
+        Style { color: false, width: 100 }
+    }
+}
+
+/// Columns of a mail: a quoted reply still fits into 80 columns.
+pub const MAIL_WIDTH: usize = 72;

@@ -1,0 +1,415 @@
+//! Text of a given width, for a terminal, and plain ASCII for a mail.
+
+use std::collections::BTreeMap;
+
+use unicode_width::UnicodeWidthStr;
+
+use super::data::{Fit, Head, Kind, Row, Table, Tone};
+use super::document::{Block, Document, Lab, Legend, legend};
+use super::layout::{Layout, broken, label, padded, truncate};
+use super::style::Style;
+use crate::number::clean;
+use crate::wrap::wrap;
+
+/// The mark of truncated text: a mail is ASCII, and `~` has a meaning of its own.
+const CUT: &str = "…";
+const CUT_ASCII: &str = "..";
+
+/// Indentation of the lines of a record.
+const RECORD: &str = "      ";
+
+/// The document as text. In plain ASCII for a mail.
+pub fn text(document: &Document, style: Style, ascii: bool) -> String {
+    // Before widths are computed, because `±` is one column and its spelling two.
+    let document = if ascii { respelled(document.clone()) } else { document.clone() };
+    let mut writer =
+        Writer { document: &document, style, ascii, out: String::new(), layouts: BTreeMap::new() };
+    document.0.iter().for_each(|block| writer.block(block));
+    let end = writer.out.trim_end().len();
+    writer.out.truncate(end);
+    writer.out.push('\n');
+    if ascii { plain(&writer.out) } else { writer.out }
+}
+
+struct Writer<'d> {
+    document: &'d Document,
+    style: Style,
+    ascii: bool,
+    out: String,
+    /// The layouts of alike tables.
+    layouts: BTreeMap<usize, Layout>,
+}
+
+impl Writer<'_> {
+    fn block(&mut self, block: &Block) {
+        match block {
+            Block::Title(text) => self.painted(text, "  ", "1"),
+            Block::Lead(lead) => lead.iter().for_each(|text| self.paragraph(text, "")),
+            Block::Verbatim(lines) => lines.iter().for_each(|line| self.line(line)),
+            Block::Strong(text) => self.paragraph(text, "  "),
+            Block::Paragraph(text) | Block::Own(text) => self.paragraph(text, ""),
+            Block::Items(items) => items.iter().for_each(|item| self.paragraph(item, "  ")),
+            Block::List(_, items) if items.is_empty() => return,
+            Block::List(head, items) => {
+                if !head.is_empty() {
+                    self.paragraph(head, "");
+                }
+                items.iter().for_each(|item| self.paragraph(&format!("  {item}"), "    "));
+            }
+            Block::Table(table) => self.table(table),
+            Block::Legend(legend) => return self.legend(legend),
+            Block::Failures(all) => {
+                for it in all {
+                    let outcome = self.paint("31", it.outcome);
+                    self.paragraph(&format!("{outcome}: {}", it.what), "    ");
+                    for line in it.reason.lines() {
+                        self.paragraph(&format!("    {}", clean(line)), "    ");
+                    }
+                }
+            }
+            Block::Labs(labs) => self.labs(labs),
+        }
+        self.line("");
+    }
+
+    fn table(&mut self, table: &Table) {
+        let shown: Vec<usize> = match table.fit {
+            Fit::Omit | Fit::Tight => self.layout(table).shown(table).collect(),
+            _ => Vec::new(),
+        };
+        if !table.title.is_empty() {
+            self.painted(&table.title_of(shown.into_iter()), "  ", "1");
+        }
+        if !table.caption.is_empty() {
+            self.paragraph(&table.caption, "  ");
+        }
+        match table.fit {
+            Fit::Omit | Fit::Tight => self.columns(table),
+            Fit::Blocks { labels, indent } => self.blocks(table, labels, indent),
+            Fit::Transpose => self.transposed(table),
+            Fit::Stack { within, heads } => self.stacked(table, within, heads),
+            Fit::Records => table.rows.iter().for_each(|row| self.record(table, row)),
+        }
+        for detail in &table.details {
+            self.paragraph(&format!("  {detail}"), "    ");
+        }
+    }
+
+    fn layout(&mut self, table: &Table) -> &Layout {
+        let (document, width) = (self.document, self.style.width);
+        self.layouts.entry(table.alike).or_insert_with(|| {
+            let alike: Vec<&Table> =
+                document.tables().filter(|other| other.alike == table.alike).collect();
+            Layout::of(&alike, width)
+        })
+    }
+
+    /// The columns that fit into a line.
+    fn columns(&mut self, table: &Table) {
+        self.layout(table);
+        let Some(layout) = self.layouts.remove(&table.alike) else { return };
+        let mark = if self.ascii { CUT_ASCII } else { CUT };
+        let heads = layout.line(table, |at| table.heads[at].text.clone(), mark);
+        let of_kind = |kind| table.heads.iter().position(|head| head.kind == kind);
+        let (group, notes) = (of_kind(Kind::Group), of_kind(Kind::Notes));
+        let label = label(&[table]);
+        let mut last = None;
+        for (index, row) in table.rows.iter().enumerate() {
+            let own = group.map(|at| row.cells[at].as_str());
+            if index == 0 || own != last {
+                if index > 0 {
+                    self.line("");
+                }
+                own.iter().for_each(|own| self.paragraph(own, "    "));
+                let heads = self.paint("2", heads.trim_end());
+                self.line(&heads);
+                last = own;
+            }
+            let name = label.map_or(Vec::new(), |at| broken(&row.cells[at], layout.widths[at]));
+            let cell = |at: usize| match Some(at) == label {
+                true => name.first().cloned().unwrap_or_default(),
+                false => row.cells[at].clone(),
+            };
+            let line = layout.line(table, cell, mark);
+            let width = label.map_or(0, |at| layout.widths[at]);
+            let names = name.iter().skip(1).map(|part| truncate(part, width, mark));
+            let notes = notes.map_or("", |at| &row.cells[at]);
+            self.row(row, line.trim_end(), names.collect(), notes);
+        }
+        self.layouts.insert(table.alike, layout);
+    }
+
+    /// A row and the rest of its name, with its notes behind it if they fit, else below it.
+    fn row(&mut self, row: &Row, line: &str, names: Vec<String>, notes: &str) {
+        let fits = line.width() + 2 + notes.width() <= self.style.width;
+        let painted = self.paint(code(row.tone), line);
+        let behind =
+            if fits && !notes.is_empty() { self.paint("33", notes) } else { String::new() };
+        self.line(&format!("{painted}  {behind}"));
+        names.iter().for_each(|part| self.line(part));
+        if !fits && !notes.is_empty() {
+            self.painted(&format!("    {notes}"), "    ", "33");
+        }
+    }
+
+    /// As many blocks of columns as the width needs.
+    fn blocks(&mut self, table: &Table, labels: usize, indent: usize) {
+        let all = lines(table);
+        let width = |at: usize| all.iter().map(|line| line[at].width()).max().unwrap_or(0);
+        let first = indent + (0..labels).map(|at| width(at) + 2).sum::<usize>();
+        let mut from = labels;
+        while from < table.heads.len() {
+            let (mut to, mut used) = (from + 1, first + width(from));
+            while to < table.heads.len() && used + 2 + width(to) <= self.style.width {
+                used += 2 + width(to);
+                to += 1;
+            }
+            if from > labels {
+                self.line("");
+            }
+            let shown: Vec<usize> =
+                (0..labels).chain(from..to).filter(|at| width(*at) > 0).collect();
+            for line in &all {
+                let cells = shown
+                    .iter()
+                    .map(|at| padded(&line[*at], width(*at), table.heads[*at].kind.is_left()));
+                let cells: Vec<String> = cells.collect();
+                self.line(&format!("{}{}", " ".repeat(indent), cells.join("  ")));
+            }
+            from = to;
+        }
+    }
+
+    /// A line for each row if that fits, otherwise a column for each row, with as many in a line as fit.
+    fn transposed(&mut self, table: &Table) {
+        let lefts: Vec<bool> = table.heads.iter().map(|head| head.kind.is_left()).collect();
+        let all = lines(table);
+        match aligned(&all, &lefts, self.style.width) {
+            Some(wide) => wide.iter().for_each(|line| self.line(line)),
+            None => self.on_its_side(&all),
+        }
+    }
+
+    fn on_its_side(&mut self, all: &[Vec<String>]) {
+        let width = self.style.width;
+        let Some((heads, mut left)) = all.split_first() else { return };
+        let side = |rows: &[Vec<String>]| -> Vec<Vec<String>> {
+            let column = |at: usize| rows.iter().map(move |row| row[at].clone());
+            (0..heads.len())
+                .map(|at| std::iter::once(heads[at].clone()).chain(column(at)).collect())
+                .collect()
+        };
+        let names = [true];
+        let mut first = true;
+        while !left.is_empty() {
+            if !std::mem::take(&mut first) {
+                self.line("");
+            }
+            let fits = (1..=left.len())
+                .rev()
+                .find_map(|some| Some((some, aligned(&side(&left[..some]), &names, width)?)));
+            let (some, lines) = fits.unwrap_or_else(|| {
+                let first = heads.iter().map(|head| head.width()).max().unwrap_or(0);
+                let space = width.saturating_sub(first + 2).max(1);
+                let row = left[0].iter().map(|text| truncate(text, space, CUT)).collect();
+                (1, aligned(&side(&[row]), &names, usize::MAX).unwrap_or_default())
+            });
+            lines.iter().for_each(|line| self.line(line));
+            left = &left[some..];
+        }
+    }
+
+    /// A line for each row; one that is too wide is stacked, one cell per line.
+    fn stacked(&mut self, table: &Table, within: Option<usize>, heads: bool) {
+        let mut all = lines(table);
+        all[0].iter_mut().for_each(|head| *head = head.to_uppercase());
+        self.out.push_str(&stacked(&all[usize::from(!heads)..], within).concat());
+    }
+
+    /// A record: its name, its verdict and what it is about, then its other cells.
+    fn record(&mut self, table: &Table, row: &Row) {
+        let verdict = table.heads.iter().position(|head| head.kind == Kind::Verdict).unwrap_or(0);
+        let word = &row.cells[verdict];
+        let mut others = (0..row.cells.len()).filter(|at| *at != verdict).map(|at| &row.cells[at]);
+        let (name, about) = (others.next().cloned(), others.next().cloned());
+        let (name, about) = (name.unwrap_or_default(), about.unwrap_or_default());
+        let mut lines = wrap(&format!("  {name} {word}: {about}"), RECORD, self.style.width);
+        // The verdict is a word; its colour only repeats it.
+        if let Some(first) = lines.first_mut() {
+            *first = first.replacen(word.as_str(), &self.paint(code(row.tone), word), 1);
+        }
+        lines.iter().for_each(|line| self.line(line));
+        for text in others.flat_map(|cell| cell.lines()).filter(|text| !text.is_empty()) {
+            self.paragraph(&format!("{RECORD}{text}"), RECORD);
+        }
+    }
+
+    /// The meaning of the displayed columns, and the names of those that did not fit.
+    fn legend(&mut self, own: &Legend) {
+        let (mut shown, mut dropped): (Vec<(usize, &Head)>, Vec<&str>) = Default::default();
+        for table in self.document.tables() {
+            let heads = table.heads.iter().enumerate().filter(|(_, head)| !head.empty);
+            for (at, head) in heads {
+                let Some(layout) = self.layouts.get(&table.alike) else { continue };
+                if layout.widths[at] > 0 {
+                    shown.push((at, head));
+                } else if !matches!(head.kind, Kind::Group | Kind::Notes) {
+                    let name = if head.in_words.is_empty() { &head.text } else { head.in_words };
+                    if !dropped.contains(&name) {
+                        dropped.push(name);
+                    }
+                }
+            }
+        }
+        let omitted = format!("columns omitted to fit the width: {}", dropped.join(", "));
+        let omitted = Some(omitted).filter(|_| !dropped.is_empty() && !self.ascii);
+        let columns = legend(shown.into_iter());
+        let terms = columns.iter().chain(&own.terms).map(|(name, of)| format!("{name}: {of}"));
+        let lines: Vec<String> = terms.chain(omitted).chain(own.notes.iter().cloned()).collect();
+        let flags: Vec<String> =
+            own.flags.iter().map(|(name, meaning)| format!("{name}: {meaning}")).collect();
+        for list in [lines, flags].iter().filter(|list| !list.is_empty()) {
+            list.iter().for_each(|line| self.paragraph(line, "  "));
+            self.line("");
+        }
+    }
+
+    /// The file systems that ran in each lab: enough of its identity to distinguish it.
+    fn labs(&mut self, labs: &[Lab]) {
+        let space = self.style.width.saturating_sub("lab    123456789012".len()).max(8);
+        let width = labs.iter().map(|lab| lab.rows.width()).max().unwrap_or(0).min(space);
+        for lab in labs {
+            let rows = truncate(&lab.rows, width, if self.ascii { CUT_ASCII } else { CUT });
+            self.line(&format!("lab  {}  {:.12}", padded(&rows, width, true), lab.id));
+            if !lab.differs.is_empty() {
+                self.paragraph(&format!("another lab than above: {}", lab.differs), "     ");
+            }
+        }
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        match self.style.color && !code.is_empty() {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text.into(),
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text.trim_end());
+        self.out.push('\n');
+    }
+
+    fn paragraph(&mut self, text: &str, indent: &str) {
+        self.painted(text, indent, "");
+    }
+
+    fn painted(&mut self, text: &str, indent: &str, code: &str) {
+        for line in wrap(text, indent, self.style.width) {
+            let line = self.paint(code, line.trim_end());
+            self.line(&line);
+        }
+    }
+}
+
+fn code(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "",
+        Tone::Good => "32",
+        Tone::Bad => "31",
+        Tone::Doubtful => "33",
+        Tone::Faint => "2",
+    }
+}
+
+/// The heads and the rows.
+fn lines(table: &Table) -> Vec<Vec<String>> {
+    let heads = table.heads.iter().map(|head| head.text.clone()).collect();
+    std::iter::once(heads).chain(table.rows.iter().map(|row| row.cells.clone())).collect()
+}
+
+/// Lines of a table, each column as wide as its widest cell; none if one is too long. The columns of words are to
+/// the left, columns without text are omitted.
+fn aligned(table: &[Vec<String>], lefts: &[bool], width: usize) -> Option<Vec<String>> {
+    let columns = table.first().map_or(0, Vec::len);
+    let wide = |at: usize| table.iter().map(|row| row[at].width()).max().unwrap_or(0);
+    let widths: Vec<(usize, usize)> =
+        (0..columns).map(|at| (at, wide(at))).filter(|(_, width)| *width > 0).collect();
+    let line = |row: &Vec<String>| {
+        let left = |at: usize| lefts.get(at).copied().unwrap_or(false);
+        let cells = widths.iter().map(|(at, width)| padded(&row[*at], *width, left(*at)));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_string()
+    };
+    let lines: Vec<String> = table.iter().map(line).collect();
+    lines.iter().all(|line| line.width() <= width).then_some(lines)
+}
+
+/// Lines with two spaces between columns, each with its newline. A row that is wider than this is stacked, one cell
+/// per line.
+pub fn stacked(rows: &[Vec<String>], within: Option<usize>) -> Vec<String> {
+    const STACKED: &str = "    ";
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let wide = |at: usize| rows.iter().filter_map(|row| Some(row.get(at)?.width())).max();
+    let widths: Vec<usize> = (0..count).map(|at| wide(at).unwrap_or(0)).collect();
+    let text = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| padded(cell, *width, true));
+        let line = cells.collect::<Vec<_>>().join("  ").trim_end().to_string();
+        let Some(limit) = within.filter(|limit| line.width() > *limit) else { return line + "\n" };
+        let below = |cell: &String| wrap(&format!("{STACKED}{cell}"), "      ", limit);
+        let (first, rest) = (&row[..1], &row[1..]);
+        let first = first.iter().flat_map(|cell| wrap(cell, "  ", limit));
+        let rest = rest.iter().filter(|cell| !cell.is_empty()).flat_map(below);
+        first.chain(rest).map(|line| line.trim_end().to_string() + "\n").collect()
+    };
+    rows.iter().map(text).collect()
+}
+
+fn respelled(mut document: Document) -> Document {
+    let all = |texts: &mut Vec<String>| texts.iter_mut().for_each(|text| *text = plain(text));
+    for block in &mut document.0 {
+        match block {
+            Block::Title(text)
+            | Block::Strong(text)
+            | Block::Paragraph(text)
+            | Block::Own(text) => {
+                *text = plain(text);
+            }
+            Block::Items(items)
+            | Block::List(_, items)
+            | Block::Lead(items)
+            | Block::Verbatim(items) => all(items),
+            Block::Table(table) => {
+                table.heads.iter_mut().for_each(|head| {
+                    head.text = plain(&head.text);
+                    head.meaning = plain(&head.meaning);
+                });
+                table.rows.iter_mut().for_each(|row| all(&mut row.cells));
+                all(&mut table.details);
+                (table.title, table.caption) = (plain(&table.title), plain(&table.caption));
+            }
+            Block::Legend(legend) => {
+                let terms = legend.terms.iter_mut().chain(&mut legend.flags);
+                terms.for_each(|(name, of)| (*name, *of) = (plain(name), plain(of)));
+                all(&mut legend.notes);
+            }
+            Block::Failures(failures) => failures.iter_mut().for_each(|it| {
+                (it.what, it.reason) = (plain(&it.what), plain(&it.reason));
+            }),
+            Block::Labs(labs) => labs.iter_mut().for_each(|lab| lab.rows = plain(&lab.rows)),
+        }
+    }
+    document
+}
+
+/// Plain ASCII for a mail; a character without an ASCII spelling becomes a question mark. Line breaks stay.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '±' => out.push_str("+-"),
+            '…' => out.push_str(CUT_ASCII),
+            _ if c.is_ascii() => out.push(c),
+            _ => out.push('?'),
+        }
+    }
+    out
+}

@@ -1,0 +1,180 @@
+//! Trials as `fsdyno report` and `fsdyno run` print them.
+
+use crate::validity::Flag;
+use fsdyno_record::Trial;
+
+use crate::against::Basis;
+use crate::curve::{self, Curve};
+use crate::error::ReportError;
+use crate::labs::{self, LabRows};
+use crate::model::{Section, Standing};
+use crate::number::{clean, difference};
+use crate::original::original;
+use crate::part::Part;
+use crate::table::{Block, Document, Format, Lab, Legend, Output, Own, Rows, Style, Term};
+use crate::view;
+use crate::{
+    answer, calls, columns, described, device, disks, instrument, records, repeatability,
+    statistics, subject, unfinished, work_units,
+};
+
+/// Trials to print, with ratios to the label of the baseline or to the best.
+#[derive(Clone, Copy, Debug)]
+pub struct Trials<'a> {
+    /// All trials.
+    pub trials: &'a [Trial],
+    /// The same trials in the parts that are compared among themselves only.
+    pub parts: &'a [Part<'a>],
+    /// The base of ratios.
+    pub basis: Basis<'a>,
+}
+
+/// The trials in a format; ends in a newline.
+///
+/// # Errors
+/// Only [`ReportError::Json`], for a record that has no JSON form.
+pub fn table<'b>(
+    trials: &[Trial],
+    basis: impl Into<Basis<'b>>,
+    format: Format,
+    style: Style,
+) -> Result<String, ReportError> {
+    let parts = [Part::whole(trials)];
+    format.write(&Trials { trials, parts: &parts, basis: basis.into() }, style)
+}
+
+impl Output for Trials<'_> {
+    fn document(&self) -> Document {
+        document(self.trials, self.basis)
+    }
+
+    fn rows(&self, out: &mut dyn Rows) {
+        records::rows(self.parts, out);
+    }
+
+    fn json(&self) -> Result<String, ReportError> {
+        json(self.trials)
+    }
+
+    fn own(&self, format: Own) -> Option<Result<String, ReportError>> {
+        match format {
+            Own::Statistics => Some(Ok(statistics::json(self.parts, self.basis))),
+            Own::StatisticsCsv => Some(Ok(statistics::csv(self.parts, self.basis))),
+            Own::Original => Some(original(self.trials)),
+            Own::Junit => None,
+        }
+    }
+}
+
+/// The records, each with the options that give up durability, which are derived and not stored.
+fn json(trials: &[Trial]) -> Result<String, ReportError> {
+    let line = |trial: &Trial| {
+        let mut line = serde_json::to_string(trial)?;
+        let risks = device::risks(trial);
+        if !risks.is_empty() {
+            line.pop();
+            line.push_str(&format!(",\"unsafe\":{}}}", serde_json::to_string(&risks)?));
+        }
+        Ok::<_, ReportError>(line)
+    };
+    let lines: Vec<String> = trials.iter().map(line).collect::<Result<_, _>>()?;
+    Ok(format!("[{}]\n", lines.join(",\n")))
+}
+
+/// The subject, a table for each section, the answer, the legend, and what failed.
+fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
+    let mut out = Document::default();
+    out.0.extend(repeatability::differences(trials).into_iter().map(Block::Strong));
+    out.items(subject::lines(trials));
+    let sections = view::sections(trials, basis);
+    let mut alike = 0;
+    for (at, section) in sections.iter().enumerate() {
+        // Columns of a workload's sections line up; those that only another workload has do not count.
+        let same = at > 0 && sections[at - 1].workload == section.workload;
+        alike += usize::from(!same);
+        let mut table = columns::table(section, &sections);
+        let counts = work_units::lines(section).into_iter().chain(calls::lines(section));
+        table.alike = alike;
+        table.details =
+            counts.chain(disks::lines(section)).chain(described::lines(section)).collect();
+        out.0.push(Block::Table(table));
+    }
+    let curves = curve::curves(trials);
+    for curve in &curves {
+        out.0.push(Block::Table(curve::table(curve)));
+        out.items(curve::sentences(curve));
+    }
+    if !sections.is_empty() {
+        let answer = answer::sentences(&sections, basis.baseline);
+        out.0.push(Block::Paragraph(answer.join(" ")));
+    } else if curves.is_empty() {
+        out.0.push(Block::Paragraph("No trial succeeded.".into()));
+    }
+    out.0.push(Block::Legend(legend(&sections, &curves)));
+    let failures = unfinished::unfinished(trials);
+    if !failures.is_empty() {
+        out.0.push(Block::Failures(failures));
+    }
+    let lab = |lab: LabRows<'_>| Lab {
+        id: clean(lab.id),
+        rows: clean(&lab.rows.join(", ")),
+        differs: clean(&lab.differs.join(", ")),
+    };
+    let labs: Vec<Lab> = labs::labs(trials).into_iter().map(lab).collect();
+    if !labs.is_empty() {
+        out.0.push(Block::Labs(labs));
+    }
+    out
+}
+
+fn legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Legend {
+    let flag = |flag: &Flag| (flag.name().to_string(), flag.meaning().to_string());
+    Legend {
+        terms: marks(sections),
+        notes: instrument::sentence(sections).into_iter().collect(),
+        flags: flags(sections, curves).iter().map(flag).collect(),
+    }
+}
+
+/// The meaning of `~` and `=` before a ratio, if some ratio has them.
+pub fn marks(sections: &[Section<'_>]) -> Vec<Term> {
+    let mut terms = Vec::new();
+    if has(sections, Standing::Open) {
+        terms.push(("~".into(), OPEN.into()));
+    }
+    if let Some(first) = sections.first().filter(|_| has(sections, Standing::Same)) {
+        terms.push(("=".into(), same(first.least)));
+    }
+    terms
+}
+
+/// Every flag of some row, the gravest first.
+pub fn flags(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<Flag> {
+    let on_curves = crate::curve::flags(curves);
+    let has = |flag: &Flag| {
+        on_curves.contains(flag)
+            || sections.iter().flat_map(|section| &section.rows).any(|row| row.flags.contains(flag))
+    };
+    Flag::ALL.iter().copied().filter(has).collect()
+}
+
+/// The meaning of `~` before a ratio.
+const OPEN: &str = "The 95 % interval of this ratio includes 1, or its p-value after Holm's correction is not below 5 %, so \
+     the difference is undecided; more seeds (--repeat N) narrow the interval.";
+
+/// The meaning of `=` before a ratio.
+fn same(least: f64) -> String {
+    format!(
+        "The whole 95 % interval of this ratio lies within ±{}: no difference that matters.",
+        difference(least)
+    )
+}
+
+/// Returns true if some ratio has this standing.
+fn has(sections: &[Section<'_>], standing: Standing) -> bool {
+    let mut ratios = sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.ratio);
+    ratios.any(|ratio| ratio.standing == standing)
+}
+
+#[cfg(test)]
+mod tests;
