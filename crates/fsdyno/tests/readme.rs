@@ -20,6 +20,7 @@ use Needs::{Lab, Mounts, Nothing};
 /// The beginning of a command of the README, its requirements, and a small version of it. In the lab, commands with
 /// a new folder are only planned.
 const SMALL: &[(&str, Needs, &[&str])] = &[
+    ("run dirops --on . --set files=50000", Nothing, &["run dirops --on . --set files=50"]),
     (
         "run dirops tarball --on /srv/scratch",
         Nothing,

@@ -138,13 +138,13 @@ impl LabError {
                                    (6.1), an image (/boot/vmlinuz-6.1.0-56-amd64), or IMAGE:MODULES"
                     .into()
             }
-            NoModule { module, .. } if module == "reiser4" => {
-                "build a kernel with its patch and name it with --kernel IMAGE:MODULES".into()
-            }
-            NoModule { module, .. } => format!(
-                "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs left \
-                 Linux with 6.13)"
-            ),
+            NoModule { module, .. } => match lookup::kernel_hint_of(module) {
+                Some(hint) => hint.into(),
+                None => format!(
+                    "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs \
+                     left Linux with 6.13)"
+                ),
+            },
             NoTool(path) if path.contains('/') => {
                 "it must be an executable file, given by its absolute path".into()
             }
@@ -162,8 +162,8 @@ impl LabError {
 
 /// Describes the search for a module; none for one that no distribution's kernel has.
 fn looked(module: &str, folder: &Path) -> String {
-    if module == "reiser4" {
-        return ": Linux never had it".into();
+    if lookup::kernel_hint_of(module).is_some() {
+        return ": no distribution's kernel has it".into();
     }
     format!(": it is neither in {} nor built in", folder.display())
 }

@@ -240,7 +240,7 @@ mod tests {
         }
 
         #[test]
-        fn stored_buckets_come_back_as_they_were(values in prop::collection::vec(latency(), 0..80)) {
+        fn stored_buckets_are_read_as_they_were_written(values in prop::collection::vec(latency(), 0..80)) {
             let mut histogram = Histogram::new();
             values.iter().for_each(|ns| histogram.record(*ns));
             let back =
