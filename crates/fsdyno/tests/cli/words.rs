@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 /// Words and clauses left per crate (`docs` is README.md and docs/*.md), for those that have any: a number can only shrink.
 /// Clauses count if they are more than [`LIMIT`] of a crate's doc comments. The failing test prints the new table.
 const LEFT: &[(&str, usize, usize)] = &[
-    ("agent", 145, 135),
+    ("agent", 18, 0),
     ("crash", 4, 0),
     ("disk", 3, 0),
-    ("docs", 6, 0),
+    ("docs", 3, 0),
     ("ext2dir", 1, 0),
     ("filesystem", 2, 0),
     ("lab", 2, 0),
     ("record", 5, 0),
     ("report", 38, 0),
-    ("stats", 2, 0),
-    ("study", 22, 0),
+    ("stats", 1, 0),
+    ("study", 20, 0),
     ("why", 1, 0),
     ("workload", 20, 0),
 ];

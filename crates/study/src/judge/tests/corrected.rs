@@ -57,8 +57,8 @@ fn the_absence_of_a_difference_is_corrected_like_any_result() {
     // It counts in a family: a claim next to it is corrected for both.
     let holds = claim("H", &ratio("ext4", "xfs", "more_than = 0.8"));
     let p = |file: &str| claims(&study(file), trials(rows)).remove(0).p.unwrap();
-    let beside = p(&(holds.clone() + &claim("C", &more)));
-    assert!(beside > 1.5 * p(&holds));
+    let together = p(&(holds.clone() + &claim("C", &more)));
+    assert!(together > 1.5 * p(&holds));
 }
 
 #[test]

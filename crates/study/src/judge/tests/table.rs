@@ -1,4 +1,4 @@
-//! Published tables beside measured ones, also at another scale.
+//! Published tables next to measured ones, also at another scale.
 
 use super::*;
 
