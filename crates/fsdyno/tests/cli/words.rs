@@ -101,8 +101,8 @@ fn found(text: &str, phrases: &[Vec<String>]) -> Vec<(usize, String)> {
         same && here[1..].iter().all(|word| word.adjoins) && !here[0].option
     };
     let mut found = Vec::new();
-    for at in 0..words.len() {
-        let line = words[at].line;
+    for (at, word) in words.iter().enumerate() {
+        let line = word.line;
         for phrase in phrases.iter().filter(|phrase| is_phrase(at, phrase)) {
             if !is_exempt(line) {
                 found.push((line, phrase.join(" ")));
@@ -119,11 +119,11 @@ fn doc_lines(text: &str) -> (usize, usize) {
         let doc = line.strip_prefix("/// ");
         if let Some(first) = doc.filter(|_| !inside) {
             all += 1;
-            let begins = |clause: &&str| {
-                let rest = first.strip_prefix(*clause);
+            let begins = |clause: &str| {
+                let rest = first.strip_prefix(clause);
                 rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
             };
-            clauses += usize::from(CLAUSES.iter().any(|clause| begins(&clause)));
+            clauses += usize::from(CLAUSES.iter().any(|clause| begins(clause)));
         }
         inside = line.starts_with("///");
     }

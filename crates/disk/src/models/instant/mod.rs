@@ -44,7 +44,7 @@ pub struct InstantDisk {
 
 impl InstantDisk {
     /// An idle disk.
-    pub fn new() -> InstantDisk {
+    pub(super) fn new() -> InstantDisk {
         let counters =
             Device { busy_ns: Some(Nanos(0)), peak_in_flight: Some(0), ..Device::default() };
         let (done, persisted) =

@@ -1,5 +1,5 @@
 //! Helpers of the model's tests: a volume, and runs of dirops on it.
-
+#![allow(clippy::unwrap_used, reason = "a test may")]
 #![allow(dead_code, reason = "no test needs all of it")]
 
 use std::collections::BTreeMap;
