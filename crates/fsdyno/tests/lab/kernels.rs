@@ -100,7 +100,7 @@ fn write(rows: &[&Row], columns: &[Vec<Value>]) {
     }
     let head = "dirops with 100 files, its tree read back and compared, and the file system's own check, on Debian's other \
                 kernels.\nGenerated from the records:\n\n    FSDYNO_WRITE_DOCS=1 FSDYNO_TEST=full cargo test \
-                --release --locked -p fsdyno --test kernels\n";
+                --release --locked -p fsdyno --test lab kernels::\n";
     std::fs::write(&docs, format!("{first}\n\n{KERNELS}\n\n{head}\n{table}")).unwrap();
 }
 

@@ -223,7 +223,7 @@ tree was read back and compared byte by byte, and its own check was run at the e
 this succeeded; `none` under `check` means that the file system has no check, or is in memory. Options in effect were
 read back from the file system and the mount, not copied from the spec. The table is generated from the records:
 
-    FSDYNO_WRITE_DOCS=1 FSDYNO_TEST=full cargo test --release --locked -p fsdyno --test options every_option
+    FSDYNO_WRITE_DOCS=1 FSDYNO_TEST=full cargo test --release --locked -p fsdyno --test lab options::every_option
 
 The specs are in `crates/fsdyno/tests/common/specs.rs`. Other options of mkfs and mount are accepted, too
 (`fsdyno show filesystem NAME`); an option that mkfs refuses fails with mkfs's own message. `{journal}` is the lab's

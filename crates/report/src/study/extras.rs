@@ -51,18 +51,24 @@ impl Extras<'_> {
 
     /// The heading of each explanation: its run, its conditions and its trial.
     fn why_heads(&self) -> impl Iterator<Item = (String, &StoredExplanation)> {
-        self.explanations.iter().enumerate().map(|(at, told)| {
+        self.explanations.iter().enumerate().map(|(at, explanation)| {
             let place = self.places.get(at).map(|place| format!(" ({place})")).unwrap_or_default();
-            (clean(&format!("Why{place}: {}", title(&told.it, told.against.as_ref()))), told)
+            (
+                clean(&format!(
+                    "Why{place}: {}",
+                    title(&explanation.it, explanation.against.as_ref())
+                )),
+                explanation,
+            )
         })
     }
 
     /// Explanations and power cuts, after a study's results.
     pub fn blocks(&self) -> Vec<Block> {
         let mut out = Document::default();
-        for (head, told) in self.why_heads() {
+        for (head, explanation) in self.why_heads() {
             out.0.push(Block::Title(head));
-            let sentences = say::sentences(&told.it, told.against.as_ref());
+            let sentences = say::sentences(&explanation.it, explanation.against.as_ref());
             out.items(sentences.iter().map(|sentence| clean(sentence)).collect());
         }
         if !self.crashed.is_empty() {
