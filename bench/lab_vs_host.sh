@@ -106,7 +106,7 @@ nearest=$({ "$fsdyno" list kernels --format json | jq -r '.[].release'; echo "$(
         oldest == "" { oldest = $1 }
         !above { below = $1 }
         END { print same != "" ? same : below != "" ? below : oldest }')
-usual=$("$fsdyno" run dirops --dry-run --format json | jq -r '.cells[0].plan.medium.kernel')
+usual=$("$fsdyno" run dirops --dry-run --format json | jq -r '.cells[0].plan.venue.kernel.release')
 [ -n "$nearest" ] || nearest=$usual
 kernels=$nearest
 [ "$usual" = "$nearest" ] || kernels="$nearest $usual"

@@ -4,8 +4,9 @@ use std::io;
 use std::os::fd::AsFd;
 
 use fsdyno_record::acks::{self, AckLog};
-use fsdyno_record::plan::Task;
-use fsdyno_record::{Job, guest as layout};
+use fsdyno_record::agent::Job;
+use fsdyno_record::guest as layout;
+use fsdyno_record::job::Task;
 use fsdyno_workload::Workload;
 
 use crate::memory::{open_pci_memory, shared_words_at};

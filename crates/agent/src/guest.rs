@@ -11,10 +11,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use fsdyno_disk::{Attach, DiskSpec, Partition, partition};
+use fsdyno_record::agent::Job;
+use fsdyno_record::job::Task;
 use fsdyno_record::mailbox::{self, Mailbox, Stage, Word};
-use fsdyno_record::plan::{LabPlan, MediumPlan, Task};
+use fsdyno_record::plan::{FlatLab, FlatMedium};
 use fsdyno_record::trial::{AgentReport, DiskRole, Outcome};
-use fsdyno_record::{Bytes, Job, Nanos, guest as layout};
+use fsdyno_record::{Bytes, Nanos, guest as layout};
 use rustix::mount::MountFlags;
 use rustix::process::Pid;
 
@@ -166,7 +168,7 @@ fn load_modules() -> io::Result<()> {
 }
 
 fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
-    let MediumPlan::Lab(lab) = &job.plan.medium else {
+    let FlatMedium::Lab(lab) = &job.plan.medium else {
         return Err(io::Error::other("the plan is not for the lab"));
     };
     let Some(filesystem) = job.plan.filesystem.clone() else {
@@ -180,7 +182,7 @@ fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
 }
 
 /// Starts the disks of the file system, and after them that of its journal.
-fn disks(job: &Job, lab: &LabPlan, mailbox: Mailbox<'static>) -> io::Result<Vec<ModelledDisk>> {
+fn disks(job: &Job, lab: &FlatLab, mailbox: Mailbox<'static>) -> io::Result<Vec<ModelledDisk>> {
     let (role, size) = match lab.raid {
         Some(raid) => (DiskRole::Member, lab.size.map(|size| partition::member_size(size, raid))),
         None => (DiskRole::Data, lab.size),

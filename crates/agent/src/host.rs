@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use fsdyno_disk::Partition;
 use fsdyno_filesystem::array;
-use fsdyno_record::agent::{Handover, NAME};
+use fsdyno_record::Bytes;
+use fsdyno_record::agent::{Handover, Job, NAME};
 use fsdyno_record::mailbox::{self, Mailbox};
-use fsdyno_record::plan::DevicePlan;
+use fsdyno_record::plan::FlatDevice;
 use fsdyno_record::trial::DiskRole;
-use fsdyno_record::{Bytes, Job};
 use fsdyno_workload::Input;
 use rustix::mount::MountFlags;
 
@@ -87,7 +87,7 @@ fn serve(handover: &Handover, held: &Arc<[Held]>) -> io::Result<()> {
 
 fn formatted(
     job: &Job,
-    plan: &DevicePlan,
+    plan: &FlatDevice,
     handover: &Handover,
     held: &Arc<[Held]>,
 ) -> io::Result<Formatted> {

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use fsdyno_engine::issue::uring;
 use fsdyno_engine::{EngineCost, PhaseError, PhaseRun, calibrate, clock, run_with_acks};
 use fsdyno_record::acks::{AckLog, PhaseEventKind};
+use fsdyno_record::agent::Job;
+use fsdyno_record::job::Task;
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
-use fsdyno_record::plan::{IssuerPlan, Task, VerifyMode};
+use fsdyno_record::plan::{IssuerPlan, VerifyMode};
 use fsdyno_record::series::PhaseSeries;
 use fsdyno_record::trial::{
     AgentReport, Capacity, Conditions, Gap, Instrument, Measured, Outcome, Phase, Split,
 };
-use fsdyno_record::{Bytes, Job, Nanos, seed};
+use fsdyno_record::{Bytes, Nanos, seed};
 use fsdyno_workload::one_file::one_file;
 use fsdyno_workload::{Contents, GapKind, Input, PhaseSpec, Setting, Workload, workloads};
 

@@ -41,7 +41,8 @@ impl AtomicUnit {
 
     /// Returns the physical sector of the disk of a lab plan; the least for any other plan.
     pub fn of(plan: &Plan) -> AtomicUnit {
-        let spec = plan.lab().and_then(|lab| DiskSpec::from_json(&lab.disk.spec).ok());
+        let disk = plan.lab().and(plan.medium.disk());
+        let spec = disk.and_then(|disk| DiskSpec::from_json(&disk.spec).ok());
         spec.and_then(|spec| AtomicUnit::try_from(spec.queue.physical_block_size).ok())
             .unwrap_or_default()
     }

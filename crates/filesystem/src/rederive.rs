@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use fsdyno_record::Bytes;
-use fsdyno_record::plan::{FilesystemPlan, MediumPlan};
+use fsdyno_record::plan::{FilesystemPlan, MediumPlan, VenuePlan};
 use fsdyno_record::quote;
 use serde_json::Value;
 
@@ -21,11 +21,17 @@ use crate::{Context, Spec, SpecError, memory, period};
 ///
 /// # Errors
 /// A plan that differs from all of these; the error has the first difference.
-pub fn rederive(stored: &FilesystemPlan, medium: &MediumPlan) -> Result<FilesystemPlan, SpecError> {
-    let (context, size) = match medium {
-        MediumPlan::Lab(lab) => (Context::of_lab(lab.raid), lab.size),
-        MediumPlan::Device(_) => (Context::Host, None),
-        MediumPlan::Directory { .. } | MediumPlan::Model(_) => {
+pub fn rederive(
+    stored: &FilesystemPlan,
+    medium: &MediumPlan,
+    venue: &VenuePlan,
+) -> Result<FilesystemPlan, SpecError> {
+    let (context, size) = match (venue, medium) {
+        (VenuePlan::Lab(_), MediumPlan::Modelled(_) | MediumPlan::Memory { .. }) => {
+            (Context::of_lab(medium.raid()), medium.size())
+        }
+        (VenuePlan::Host, medium) if medium.is_host_device() => (Context::Host, None),
+        (VenuePlan::Host | VenuePlan::Lab(_) | VenuePlan::Model { .. }, _) => {
             let problem = "it has file system commands, but its medium takes no file system";
             return Err(refused(problem.to_string()));
         }
@@ -111,16 +117,26 @@ fn refused(problem: String) -> SpecError {
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_record::plan::{DevicePlan, DiskPlan, LabPlan};
+    use fsdyno_record::plan::{LabPlan, Target};
 
     use super::*;
 
-    fn lab(size: Option<Bytes>) -> MediumPlan {
-        MediumPlan::Lab(LabPlan { size, ..LabPlan::new(DiskPlan::memory(), Bytes(1 << 30), "6.1") })
+    type Place = (MediumPlan, VenuePlan);
+
+    fn lab(size: Option<Bytes>) -> Place {
+        (MediumPlan::Memory { size }, VenuePlan::Lab(LabPlan::new("6.1", Bytes(1 << 30))))
     }
 
-    fn device() -> MediumPlan {
-        MediumPlan::Device(DevicePlan { on: "loop:1G".into(), raid: None, journal_size: None })
+    fn device() -> Place {
+        let Target::Ephemeral(device) = Target::parse("loop:1G").unwrap() else { panic!() };
+        (device.into(), VenuePlan::Host)
+    }
+
+    fn rederive(
+        stored: &FilesystemPlan,
+        (medium, venue): &Place,
+    ) -> Result<FilesystemPlan, SpecError> {
+        super::rederive(stored, medium, venue)
     }
 
     fn plan(spec: &str, context: Context, tool: Option<&str>) -> FilesystemPlan {
@@ -200,7 +216,7 @@ mod tests {
         let mut other = plan("ext4", Context::Lab, None);
         other.spec = "ext4 -Z".into();
         assert!(rederive(&other, &lab(None)).unwrap_err().to_string().contains("has no option -Z"));
-        let directory = MediumPlan::Directory { path: "/x".into() };
+        let directory = (MediumPlan::Directory { path: "/x".into() }, VenuePlan::Host);
         assert!(rederive(&plan("ext4", Context::Lab, None), &directory).is_err());
     }
 }

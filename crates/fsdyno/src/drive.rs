@@ -4,16 +4,18 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use fsdyno_media::block::{self, InspectedDrive};
-use fsdyno_study::{DevicePlace, Place};
+use fsdyno_record::plan::Target;
+use fsdyno_study::{DevicePlace, HostDevice, Place};
 
 use crate::cli::Run;
 use crate::exit::Failure;
 use crate::target::refuse_for_lab;
 
-/// Tests whether a value of `--on` names a device: a name in /dev that is not a folder (/dev/shm is one), or a link to
-/// a device from elsewhere.
-pub fn is_named(on: &str) -> bool {
-    let path = Path::new(on);
+/// Tests whether a target is a drive: a name in /dev that is not a folder (/dev/shm is one), or a link to a device from
+/// elsewhere.
+pub fn is_named(on: &Target) -> bool {
+    let Target::Path(path) = on else { return false };
+    let path = Path::new(path);
     let is_device = path.metadata().is_ok_and(|found| found.file_type().is_block_device());
     is_device || (path.starts_with("/dev/") && !path.is_dir())
 }
@@ -25,7 +27,7 @@ pub fn inspect(run: &Run, on: &str) -> Result<InspectedDrive, Failure> {
 
 /// The drive as a target.
 pub fn place(run: &Run, on: &str) -> Result<Place, Failure> {
-    refuse_for_lab(run, on, "a drive of this host", &["--age"])?;
+    refuse_for_lab(run, &Target::Path(on.into()), "a drive of this host", &["--age"])?;
     if run.jobs > 1 {
         return Err(Failure::wrong(format!(
             "--jobs {} is not possible with --on {on}: trials would share the drive; remove --jobs",
@@ -40,5 +42,6 @@ pub fn place(run: &Run, on: &str) -> Result<Place, Failure> {
     }
     let seen = inspect(run, on)?;
     let (raid, journal_size) = (None, None);
-    Ok(Place::Device(DevicePlace { on: on.to_string(), size: seen.size(), raid, journal_size }))
+    let device = HostDevice::Drive(on.to_string());
+    Ok(Place::Device(DevicePlace { device, size: seen.size(), raid, journal_size }))
 }

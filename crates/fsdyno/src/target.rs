@@ -8,9 +8,9 @@ use fsdyno_filesystem::Author;
 use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_media::{EphemeralMedium, Room};
 use fsdyno_record::Bytes;
-use fsdyno_record::plan::IssuerPlan;
+use fsdyno_record::plan::{EphemeralKind, EphemeralSize, IssuerPlan, KernelPlan, Target};
 use fsdyno_study::{
-    Cell, DevicePlace, LabPlace, ModelPlace, Place, Question, TODAY, USUAL_RAM, matrix,
+    Cell, DevicePlace, HostDevice, LabPlace, ModelPlace, Place, Question, TODAY, USUAL_RAM, matrix,
 };
 use fsdyno_venue::{
     Agent, HostVenue, Inputs, LabVenue, ModelVenue, SetupHooks, Venue, VenueError, tools,
@@ -28,7 +28,7 @@ const DISK: &str = "hdd-7200";
 /// The default file system.
 const FILESYSTEM: &str = "ext4";
 
-/// The kernel's name in plans that are only checked, before the kernel is resolved.
+/// The kernel's release in plans that are only checked, before the kernel is resolved.
 const ANY_KERNEL: &str = "default";
 
 /// One target of a command, and the experiment requested for it.
@@ -48,16 +48,22 @@ pub fn parse_targets(run: &Run) -> Result<Vec<TargetRequest>, Failure> {
     if let Some((at, on)) = run.on.iter().enumerate().find(|(at, on)| run.on[..*at].contains(on)) {
         return Err(Failure::wrong(format!("--on {on} is given {} times; give it once", at + 1)));
     }
-    if run.erase.is_some() && !run.on.iter().any(|on| drive::is_named(on)) {
+    let targets = run.on.iter().map(|on| parse_target(on)).collect::<Result<Vec<_>, _>>()?;
+    if run.erase.is_some() && !targets.iter().any(drive::is_named) {
         return Err(Failure::wrong(format!(
             "--erase is for a drive (--on /dev/disk/by-id/...), and --on {} is not a drive; remove --erase",
             run.on.join(" --on ")
         )));
     }
-    let parse = |on: &String| {
-        Ok(TargetRequest { place: parse_target(run, on)?, question: question(run, on) })
+    let request = |target: &Target| {
+        Ok(TargetRequest { place: resolve(run, target)?, question: question(run, target) })
     };
-    run.on.iter().map(parse).collect()
+    targets.iter().map(request).collect()
+}
+
+/// Parses one value of `--on`.
+pub fn parse_target(on: &str) -> Result<Target, Failure> {
+    Target::parse(on).map_err(|error| Failure::wrong(format!("--on {error}")))
 }
 
 /// The cells of all targets, in the order of `--on`.
@@ -76,10 +82,10 @@ pub fn cells(requests: &[TargetRequest]) -> Result<Vec<Cell>, Failure> {
 }
 
 /// The experiment requested for a target, as the study crate takes it.
-fn question(run: &Run, on: &str) -> Question {
+fn question(run: &Run, on: &Target) -> Question {
     let mut filesystems: Vec<String> = run.filesystems.iter().flat_map(|it| several(it)).collect();
     if filesystems.is_empty()
-        && (on == LAB || EphemeralMedium::parse(on).is_some() || drive::is_named(on))
+        && (matches!(on, Target::Lab | Target::Ephemeral(_)) || drive::is_named(on))
     {
         filesystems.push(FILESYSTEM.to_string());
     }
@@ -122,12 +128,6 @@ fn several(fs: &str) -> Vec<String> {
     }
 }
 
-/// The value of `--on` for the lab.
-const LAB: &str = "lab";
-
-/// The value of `--on` for the model.
-const MODEL: &str = "model";
-
 /// The default disk of the model: one of the modelled year.
 const MODEL_DISK: &str = "ide-2001";
 
@@ -145,38 +145,34 @@ fn model(run: &Run) -> Result<Place, Failure> {
     Ok(Place::Model(ModelPlace { disks, size: run.size.unwrap_or_default() }))
 }
 
-/// Parses one value of `--on`.
-fn parse_target(run: &Run, on: &str) -> Result<Place, Failure> {
-    if on == LAB {
-        check_ram(run.ram.unwrap_or(USUAL_RAM))?;
-        let kernels = match run.kernels.is_empty() {
-            true => vec![ANY_KERNEL.to_string()],
-            false => run.kernels.clone(),
-        };
-        return Ok(Place::Lab(lab_place(run, kernels, false)));
-    }
-    if on == MODEL {
-        return model(run);
-    }
-    if drive::is_named(on) && run.author == Author::File {
-        return Err(Failure::wrong(format!(
-            "--on {on} is a drive, and a study file cannot name one; give it on the command line: fsdyno run --on {on}"
-        )));
-    }
-    if drive::is_named(on) {
-        return drive::place(run, on);
-    }
-    match EphemeralMedium::parse(on) {
-        Some(made) => {
-            ephemeral_place(run, on, made.map_err(|error| Failure::wrong(format!("--on {error}")))?)
+/// Resolves one target.
+fn resolve(run: &Run, target: &Target) -> Result<Place, Failure> {
+    match target {
+        Target::Lab => {
+            check_ram(run.ram.unwrap_or(USUAL_RAM))?;
+            let kernels = match run.kernels.is_empty() {
+                true => vec![ANY_KERNEL.into()],
+                false => run.kernels.iter().map(|kernel| kernel.as_str().into()).collect(),
+            };
+            Ok(Place::Lab(lab_place(run, kernels, false)))
         }
-        None => directory(run, on),
+        Target::Model => model(run),
+        Target::Ephemeral(made) => ephemeral_place(run, *made),
+        Target::Path(on) if drive::is_named(target) => match run.author {
+            Author::File => Err(Failure::wrong(format!(
+                "--on {on} is a drive, and a study file cannot name one; give it on the command line: \
+                 fsdyno run --on {on}"
+            ))),
+            Author::User => drive::place(run, on),
+        },
+        Target::Path(on) => directory(run, on),
     }
 }
 
 /// A device created on this host for each trial.
-fn ephemeral_place(run: &Run, on: &str, made: EphemeralMedium) -> Result<Place, Failure> {
-    refuse_for_lab(run, on, "a device of this host", &["--raid", "--journal-size", "--age"])?;
+fn ephemeral_place(run: &Run, made: EphemeralSize) -> Result<Place, Failure> {
+    let supported = ["--raid", "--journal-size", "--age"];
+    refuse_for_lab(run, &Target::Ephemeral(made), "a device of this host", &supported)?;
     if run.jobs > 1 {
         return Err(Failure::wrong(format!(
             "--jobs {} is not possible with --on {made}: trials on one host disturb each other, and two file \
@@ -185,7 +181,7 @@ fn ephemeral_place(run: &Run, on: &str, made: EphemeralMedium) -> Result<Place, 
         )));
     }
     Ok(Place::Device(DevicePlace {
-        on: made.to_string(),
+        device: HostDevice::Ephemeral(made),
         size: made.size,
         raid: run.raid,
         journal_size: run.journal_size,
@@ -199,8 +195,8 @@ fn ephemeral_place(run: &Run, on: &str, made: EphemeralMedium) -> Result<Place, 
 pub fn check_permission(requests: &[TargetRequest]) -> Result<(), Failure> {
     for request in requests {
         let Place::Device(device) = &request.place else { continue };
-        if let Some(Ok(made)) = EphemeralMedium::parse(&device.on) {
-            made.check_privileges()?;
+        if let HostDevice::Ephemeral(made) = device.device {
+            EphemeralMedium::from(made).check_privileges()?;
         }
     }
     Ok(())
@@ -221,7 +217,7 @@ fn check_ram(ram: Bytes) -> Result<(), Failure> {
     Ok(())
 }
 
-fn lab_place(run: &Run, kernels: Vec<String>, found: bool) -> LabPlace {
+fn lab_place(run: &Run, kernels: Vec<KernelPlan>, found: bool) -> LabPlace {
     let disks = match run.disks.is_empty() {
         true => vec![DISK.to_string()],
         false => run.disks.clone(),
@@ -268,7 +264,7 @@ fn lab_options(run: &Run) -> Vec<&'static str> {
 }
 
 /// Refuses options that are for the lab, except those that this target supports, too.
-pub fn refuse_for_lab(run: &Run, on: &str, what: &str, but: &[&str]) -> Result<(), Failure> {
+pub fn refuse_for_lab(run: &Run, on: &Target, what: &str, but: &[&str]) -> Result<(), Failure> {
     let Some(option) = lab_options(run).into_iter().find(|option| !but.contains(option)) else {
         return Ok(());
     };
@@ -276,7 +272,7 @@ pub fn refuse_for_lab(run: &Run, on: &str, what: &str, but: &[&str]) -> Result<(
         "--scheduler" | "--sysctl" => {
             "; fsdyno does not change settings of this host, and records them"
         }
-        "--size" if EphemeralMedium::parse(on).is_some() => "; the size is part of --on",
+        "--size" if matches!(on, Target::Ephemeral(_)) => "; the size is part of --on",
         "--age" => {
             "; it ages a newly made file system: in the lab, on loop:SIZE, ram:SIZE or a drive"
         }
@@ -288,7 +284,7 @@ pub fn refuse_for_lab(run: &Run, on: &str, what: &str, but: &[&str]) -> Result<(
 }
 
 fn directory(run: &Run, on: &str) -> Result<Place, Failure> {
-    refuse_for_lab(run, on, "a directory of this host", &[])?;
+    refuse_for_lab(run, &Target::Path(on.into()), "a directory of this host", &[])?;
     let path = Path::new(on);
     if !path.exists() && !on.contains('/') {
         return Err(Failure::wrong(format!(
@@ -306,8 +302,7 @@ fn directory(run: &Run, on: &str) -> Result<Place, Failure> {
 
 /// The possible values of `--on`.
 fn target_forms() -> String {
-    let made = fsdyno_media::made::KINDS.iter().map(|kind| format!("{}:SIZE", kind.name));
-    let made: Vec<String> = made.collect();
+    let made = EphemeralKind::ALL.map(|kind| format!("{}:SIZE", kind.name()));
     format!("lab, model, {}, /dev/DRIVE, or a directory of this host", made.join(", "))
 }
 
@@ -387,8 +382,8 @@ pub fn venues(
                 let there =
                     results.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
                 let mut venue = host()?.with_folder(there);
-                if drive::is_named(&device.on) && mode == Mode::Run {
-                    venue = venue.with_drive(drive::inspect(run, &device.on)?.claim()?);
+                if let (HostDevice::Drive(path), Mode::Run) = (&device.device, mode) {
+                    venue = venue.with_drive(drive::inspect(run, path)?.claim()?);
                 }
                 (Some(Box::new(venue)), Place::Device(device))
             }
@@ -439,7 +434,7 @@ pub fn lab_venue(
 
 /// Finds the labs of all requested kernels, and the kernels' names in plans. A run downloads missing kernels; a dry
 /// run only looks them up, and returns no labs if one is missing.
-fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<String>), Failure> {
+fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<KernelPlan>), Failure> {
     let (mut labs, mut releases) = (Vec::new(), Vec::new());
     // The --kernel of each lab; a kernel that is not downloaded yet has no lab.
     let mut of: Vec<usize> = Vec::new();
@@ -479,18 +474,17 @@ fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<String>), Failur
     }
     let names = names(&releases.iter().map(String::as_str).collect::<Vec<_>>(), &run.kernels);
     let all = labs.len() == releases.len();
-    let labs = labs.into_iter().zip(&of).map(|(lab, at)| lab.named(names[*at].clone()));
+    let labs =
+        labs.into_iter().zip(&of).map(|(lab, at)| lab.requested_as(names[*at].request.clone()));
     Ok((all.then(|| labs.collect()), names))
 }
 
-/// The kernels' names in plans: the release, followed by the value of `--kernel` if several have one release.
-fn names(releases: &[&str], given: &[String]) -> Vec<String> {
+/// The kernels in plans: the release, with the value of `--kernel` if several have one release.
+fn names(releases: &[&str], given: &[String]) -> Vec<KernelPlan> {
     let name = |(at, release): (usize, &&str)| {
         let several = releases.iter().filter(|other| *other == release).count() > 1;
-        match given.get(at) {
-            Some(given) if several && given != release => format!("{release}@{given}"),
-            _ => release.to_string(),
-        }
+        let request = given.get(at).filter(|given| several && given != release).cloned();
+        KernelPlan { release: release.to_string(), request }
     };
     releases.iter().enumerate().map(name).collect()
 }
@@ -517,7 +511,9 @@ mod tests {
     #[test]
     fn kernels_are_named_by_release_and_builds_of_one_release_by_their_file_too() {
         let given = ["6.1", "new/bzImage:mods", "5.10"].map(String::from);
-        let names = |releases: [&str; 3]| names(&releases, &given);
+        let names = |releases: [&str; 3]| -> Vec<String> {
+            names(&releases, &given).iter().map(ToString::to_string).collect()
+        };
         assert_eq!(names(["6.1.0", "6.2.0", "5.10.0"]), ["6.1.0", "6.2.0", "5.10.0"]);
         let both = names(["6.1.0", "6.1.0", "5.10.0"]);
         assert_eq!(both, ["6.1.0@6.1", "6.1.0@new/bzImage:mods", "5.10.0"]);

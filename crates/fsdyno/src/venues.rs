@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::mailbox::Progress;
-use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::{Job, Plan};
 use fsdyno_study::Place;
 use fsdyno_venue::{FinishedTrial, Identity, Venue, VenueError, Watch};
@@ -18,21 +17,9 @@ impl Venues {
     }
 
     fn of(&self, plan: &Plan) -> Result<Option<&dyn Venue>, VenueError> {
-        let found = self.0.iter().find(|(place, _)| is_at(plan, place));
+        let found = self.0.iter().find(|(place, _)| place.target() == plan.target());
         let unknown = || VenueError::Died("the plan's target is not one of the command".into());
         Ok(found.ok_or_else(unknown)?.1.as_deref())
-    }
-}
-
-/// Tests whether a plan is for a target.
-fn is_at(plan: &Plan, place: &Place) -> bool {
-    match (&plan.medium, place) {
-        (MediumPlan::Lab(_), Place::Lab(_)) | (MediumPlan::Model(_), Place::Model(_)) => true,
-        (MediumPlan::Device(device), Place::Device(place)) => device.on == place.on,
-        (MediumPlan::Directory { path }, Place::Directory { path: place, .. }) => {
-            place.to_str() == Some(path)
-        }
-        _ => false,
     }
 }
 

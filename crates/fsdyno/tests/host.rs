@@ -91,7 +91,7 @@ fn a_finished_trial_is_not_run_again_and_a_torn_line_is_cut() {
     assert_eq!(code(&run(out.path(), &words(2))), 0);
     let file = out.path().join("r/trials.ndjson");
     let first = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, format!("{first}{{\"schema\":1,\"tri")).unwrap();
+    std::fs::write(&file, format!("{first}{{\"schema\":2,\"tri")).unwrap();
     let output = run(out.path(), &words(3));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(stderr(&output).contains("is incomplete after a crash"), "{}", stderr(&output));

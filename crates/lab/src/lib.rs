@@ -47,7 +47,7 @@ use fsdyno_record::Nanos;
 use fsdyno_record::bounded::{self, PARTS};
 use fsdyno_record::guest::MODULE_LIST;
 use fsdyno_record::mailbox::{Progress, Stage};
-use fsdyno_record::plan::CpuPlan;
+use fsdyno_record::plan::{CpuPlan, KernelPlan};
 
 pub use cache::Cache;
 pub use change::Change;
@@ -91,8 +91,8 @@ pub struct LabOptions {
 pub struct Lab {
     qemu: Qemu,
     kernel: Kernel,
-    /// The kernel's name in plans, if it is not its release.
-    name: Option<String>,
+    /// The request that tells the kernel from other builds of its release, if any.
+    request: Option<String>,
     modules: Modules,
     boots: Arc<Bootable>,
 }
@@ -145,7 +145,7 @@ impl Lab {
         let kernel = kernel::find(options.kernel.as_deref(), &options.cache, options.offline, say)?;
         let modules = Modules::open(&kernel.modules, &kernel.release)?;
         let boots = Arc::new(vmlinux::of(&kernel, &options.cache)?);
-        Ok(Lab { qemu, kernel, name: None, modules, boots })
+        Ok(Lab { qemu, kernel, request: None, modules, boots })
     }
 
     /// Returns the kernel's release, as in `uname -r`.
@@ -158,14 +158,14 @@ impl Lab {
         (&self.kernel.image, &self.kernel.modules) == (&other.kernel.image, &other.kernel.modules)
     }
 
-    /// Returns the kernel's name in plans: its release, unless set.
-    pub fn name(&self) -> &str {
-        self.name.as_deref().unwrap_or(&self.kernel.release)
+    /// Returns the kernel as plans name it.
+    pub fn kernel_plan(&self) -> KernelPlan {
+        KernelPlan { release: self.kernel.release.clone(), request: self.request.clone() }
     }
 
-    /// Sets the kernel's name in plans, because two builds may have one release.
-    pub fn named(self, name: String) -> Lab {
-        Lab { name: Some(name), ..self }
+    /// Sets the request that tells this kernel from other builds of its release in plans.
+    pub fn requested_as(self, request: Option<String>) -> Lab {
+        Lab { request, ..self }
     }
 
     /// Checks that its guests can run on this host's own CPU, by a probe of some seconds.
@@ -372,7 +372,7 @@ impl Guest {
         Ok(Arc::clone(used().entry(key).or_insert(Arc::new(snapshot))))
     }
 
-    /// Returns the disks that a job makes ([`fsdyno_record::plan::Task::Make`]) in this guest on such a machine:
+    /// Returns the disks that a job makes ([`fsdyno_record::job::Task::Make`]) in this guest on such a machine:
     /// from `cache`, or made now by a guest that boots or resumes like the trial's own guest. The job's text and
     /// the guest's identity are their key.
     ///

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use fsdyno_record::Bytes;
+use fsdyno_record::plan::EphemeralKind;
 use rustix::fs::{AtFlags, Mode, OFlags, fstatvfs, open, openat, unlinkat};
 use rustix::io::Errno;
 
@@ -16,7 +17,7 @@ use crate::made::Kind;
 
 /// The entry in the table of media.
 pub const KIND: Kind = Kind {
-    name: "loop",
+    kind: EphemeralKind::Loop,
     about: "a loop device over a sparse file in the folder of the results (--out), as root",
     what,
     available,

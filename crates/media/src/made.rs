@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use fsdyno_record::Bytes;
+use fsdyno_record::plan::{EphemeralKind, EphemeralSize};
 
 use crate::device::Device;
 use crate::error::MediaError;
@@ -12,14 +13,11 @@ use crate::{loop_file, loops, ram};
 /// All ephemeral media, in the order of `fsdyno list`.
 pub const KINDS: &[&Kind] = &[&loop_file::KIND, &ram::KIND];
 
-/// The unit and least size of a medium.
-const LEAST: Bytes = Bytes(1 << 20);
-
 /// A kind of ephemeral medium.
 #[derive(Debug)]
 pub struct Kind {
-    /// The name before the colon in `--on NAME:SIZE`.
-    pub name: &'static str,
+    /// The kind in plans, and the name before the colon in `--on NAME:SIZE`.
+    pub kind: EphemeralKind,
     /// A description for users.
     pub about: &'static str,
     /// Returns its description in records, for a folder.
@@ -40,16 +38,6 @@ pub struct EphemeralMedium {
 }
 
 impl EphemeralMedium {
-    /// Parses `NAME:SIZE`; none if the name is not that of an ephemeral medium.
-    pub fn parse(text: &str) -> Option<Result<EphemeralMedium, String>> {
-        let (name, size) = text.split_once(':').unwrap_or((text, ""));
-        let kind = KINDS.iter().find(|kind| kind.name == name)?;
-        let size = size.parse().ok().filter(|Bytes(size)| size % LEAST.0 == 0 && *size > 0);
-        Some(size.map(|size| EphemeralMedium { kind, size }).ok_or_else(|| {
-            format!("'{text}' is invalid; write {name}:SIZE in whole mebibytes, such as {name}:4G")
-        }))
-    }
-
     /// Creates a device of `size`.
     ///
     /// # Errors
@@ -83,14 +71,20 @@ impl EphemeralMedium {
     }
 }
 
-/// Writes the request, in the largest whole unit.
+impl From<EphemeralSize> for EphemeralMedium {
+    fn from(EphemeralSize { kind, size }: EphemeralSize) -> EphemeralMedium {
+        let kind = match kind {
+            EphemeralKind::Loop => &loop_file::KIND,
+            EphemeralKind::Ram => &ram::KIND,
+        };
+        EphemeralMedium { kind, size }
+    }
+}
+
+/// Writes the request.
 impl fmt::Display for EphemeralMedium {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mebibytes = self.size.0 >> 20;
-        match mebibytes % 1024 {
-            0 => write!(f, "{}:{}G", self.kind.name, mebibytes / 1024),
-            _ => write!(f, "{}:{mebibytes}M", self.kind.name),
-        }
+        EphemeralSize { kind: self.kind.kind, size: self.size }.fmt(f)
     }
 }
 
@@ -114,19 +108,5 @@ mod tests {
             text.lines().any(|line| line.starts_with("pub const KIND: Kind"))
         });
         assert_eq!(media.count(), KINDS.len(), "each file with a KIND must be in KINDS");
-    }
-
-    #[test]
-    fn a_medium_is_shown_as_it_is_given() {
-        for text in ["loop:8G", "ram:512M", "loop:1536M"] {
-            assert_eq!(EphemeralMedium::parse(text).unwrap().unwrap().to_string(), text);
-        }
-        assert_eq!(EphemeralMedium::parse("loop:2048M").unwrap().unwrap().to_string(), "loop:2G");
-        for wrong in ["loop", "loop:", "ram:1000", "loop:-1G", "ram:0", "loop:x"] {
-            assert!(EphemeralMedium::parse(wrong).unwrap().unwrap_err().contains(":4G"), "{wrong}");
-        }
-        for other in ["lab", "/tmp", "loops:1G"] {
-            assert!(EphemeralMedium::parse(other).is_none(), "{other}");
-        }
     }
 }

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use fsdyno_record::Bytes;
+use fsdyno_record::plan::EphemeralKind;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::device::Device;
@@ -15,7 +16,7 @@ use crate::made::Kind;
 
 /// The entry in the table of media.
 pub const KIND: Kind = Kind {
-    name: "ram",
+    kind: EphemeralKind::Ram,
     about: "a loop device over a file in memory (not a bare RAM disk: the loop's thread copies), as root",
     what,
     available,

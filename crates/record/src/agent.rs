@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::FlatPlan;
+
 /// The agent's file name; it is installed in the folder of the main program.
 pub const NAME: &str = "fsdyno-agent";
 
@@ -21,6 +23,9 @@ pub const SECTION: &str = ".fsdyno.agent";
 
 /// The argument in front of a [`Handover`] in JSON.
 pub const HOST_ARGUMENT: &str = "--host";
+
+/// The job that an agent receives: its plan is in the flat form, whose bytes a guest's results depend on.
+pub type Job = crate::Job<FlatPlan>;
 
 /// What a venue hands to the agent that it starts on a host: inherited descriptors by number, and names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,10 +9,9 @@ pub mod agent;
 pub mod bounded;
 pub mod build;
 pub mod canonical;
-mod device_plan;
 pub mod guest;
 pub mod histogram;
-mod lab_plan;
+pub mod job;
 pub mod lines;
 pub mod mailbox;
 pub mod mount_table;
@@ -32,12 +31,13 @@ pub mod units;
 
 pub use build::Build;
 pub use histogram::Histogram;
+pub use job::Job;
 pub use op::{Moved, OnDevice, OpKind};
-pub use plan::{Job, Plan};
+pub use plan::Plan;
 pub use repeats::Repeats;
 pub use shared::Shared;
 pub use trial::Trial;
 pub use units::{Bytes, Count, Nanos};
 
 /// Version of the record's schema; a reader refuses what is newer than it knows.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;

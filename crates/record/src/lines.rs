@@ -178,7 +178,7 @@ fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Wrong> {
 mod tests {
     use super::*;
     use crate::Plan;
-    use crate::plan::{MediumPlan, VerifyMode, WorkloadPlan};
+    use crate::plan::{MediumPlan, VenuePlan, VerifyMode, WorkloadPlan};
     use crate::trial::Outcome;
 
     fn read_trials(bytes: &[u8]) -> Result<Lines, BadLine> {
@@ -207,6 +207,7 @@ mod tests {
                 },
                 filesystem: None,
                 medium: MediumPlan::Directory { path: "/x".into() },
+                venue: VenuePlan::Host,
                 threads: 1,
                 issuer: crate::plan::IssuerPlan::Sync,
                 verify: VerifyMode::Full,
@@ -253,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_newer_schema_is_reported_even_in_the_last_line() {
-        let bad = read_trials(b"{\"schema\":2,\"shape\":\"unknown\"}").unwrap_err();
-        assert_eq!(bad.fault, Fault::Newer(2));
+        let bad = read_trials(b"{\"schema\":3,\"shape\":\"unknown\"}").unwrap_err();
+        assert_eq!(bad.fault, Fault::Newer(3));
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::plan::{AgePlan, LabPlan, MediumPlan, Plan};
+use crate::plan::{AgePlan, LabPlan, MediumPlan, Plan, Target, VenuePlan};
 use crate::trial::Trial;
 
 /// A named item: a plan, and facts that only its trial knows.
@@ -81,19 +81,14 @@ const AXES: &[Axis] = &[
     compared(of_label(|it| Some(it.plan.filesystem.as_ref()?.spec.clone()))),
     any(|it| Some(target(it.plan))),
     compared(any(|it| path(it.plan))),
-    any(|it| it.plan.disk_name().filter(|_| on_disks(it.plan)).map(String::from)),
+    any(|it| Some(it.plan.medium.disk()?.name.clone())),
     any(|it| {
-        let of_lab = it.plan.lab().and_then(|lab| lab.raid);
-        let raid = of_lab.or_else(|| it.plan.device()?.raid);
-        let text = raid.map_or("no RAID".to_string(), |raid| format!("RAID {raid}"));
+        let text =
+            it.plan.medium.raid().map_or("no RAID".to_string(), |raid| format!("RAID {raid}"));
         on_disks(it.plan).then_some(text)
     }),
-    of_label(|it| Some(format!("journal on {}", it.plan.lab()?.journal.as_ref()?.name))),
-    of_label(|it| {
-        let of_lab = it.plan.lab().and_then(|lab| lab.journal_size);
-        let size = of_lab.or_else(|| it.plan.device()?.journal_size)?;
-        Some(format!("journal of {size}"))
-    }),
+    of_label(|it| Some(format!("journal on {}", it.plan.medium.journal()?.name))),
+    of_label(|it| Some(format!("journal of {}", it.plan.medium.journal_size()?))),
     any(|it| size(it.plan).filter(|_| on_disks(it.plan))),
     of_label(|it| size(it.plan).filter(|_| !on_disks(it.plan))),
     any(|it| {
@@ -104,11 +99,11 @@ const AXES: &[Axis] = &[
     }),
     compared(any(|it| match it.plan.lab() {
         // The plan's kernel, since a failed trial may know none, and two builds may have one release.
-        Some(lab) => Some(lab.kernel.clone()),
+        Some(lab) => Some(lab.kernel.to_string()),
         None => it.host_kernel.split_whitespace().next().map(String::from),
     })),
     compared(any(|it| {
-        let of_host = it.plan.lab().is_none() && it.plan.model().is_none();
+        let of_host = it.plan.venue == VenuePlan::Host;
         Some(it.host_cpu.to_string()).filter(|cpu| of_host && !cpu.is_empty())
     })),
     lab(|lab| lab.accel.name().to_string()),
@@ -162,41 +157,29 @@ impl Axis {
 
 /// The target, as far as it is a condition and not a path.
 fn target(plan: &Plan) -> String {
-    match &plan.medium {
-        MediumPlan::Lab(_) => "lab".into(),
-        MediumPlan::Model(_) => "model".into(),
-        MediumPlan::Directory { .. } => "directory".into(),
-        MediumPlan::Device(device) if device.on.starts_with('/') => "drive".into(),
-        MediumPlan::Device(device) => device.on.clone(),
+    match plan.target() {
+        Target::Path(_) if plan.medium.drive().is_some() => "drive".into(),
+        Target::Path(_) => "directory".into(),
+        target => target.to_string(),
     }
 }
 
 /// The path after `--on`, if any.
 fn path(plan: &Plan) -> Option<String> {
-    match &plan.medium {
-        MediumPlan::Directory { path } => Some(path.clone()),
-        MediumPlan::Device(device) => Some(device.on.clone()).filter(|on| on.starts_with('/')),
-        MediumPlan::Lab(_) | MediumPlan::Model(_) => None,
-    }
+    plan.medium.directory().or(plan.medium.drive()).map(String::from)
 }
 
 /// Returns true if the file system lies on disks that fsdyno provides, modelled or ephemeral.
 fn on_disks(plan: &Plan) -> bool {
-    match &plan.medium {
-        MediumPlan::Lab(lab) => !lab.in_memory(),
-        MediumPlan::Model(_) | MediumPlan::Device(_) => true,
-        MediumPlan::Directory { .. } => false,
-    }
+    !matches!(plan.medium, MediumPlan::Directory { .. } | MediumPlan::Memory { .. })
 }
 
 /// The value of `--size`. The size of a device of this host is part of its name.
 fn size(plan: &Plan) -> Option<String> {
-    let size = match &plan.medium {
-        MediumPlan::Lab(lab) => lab.size,
-        MediumPlan::Model(model) => Some(model.size),
-        MediumPlan::Directory { .. } | MediumPlan::Device(_) => return None,
-    };
-    Some(size.map_or("the whole disk".to_string(), |size| format!("file system of {size}")))
+    let of_lab_or_model = plan.venue != VenuePlan::Host;
+    let size = plan.medium.size();
+    let text = size.map_or("the whole disk".to_string(), |size| format!("file system of {size}"));
+    of_lab_or_model.then_some(text)
 }
 
 /// The parameters of a workload with the values to compare: for an input the hash of its bytes, not its

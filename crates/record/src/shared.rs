@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::plan::{DiskPlan, MediumPlan};
+use crate::plan::DiskPlan;
 use crate::trial::Trial;
 
 /// A value that several records can share.
@@ -80,13 +80,9 @@ impl ValuePool {
     pub fn share(&mut self, trial: &mut Trial) {
         intern(&mut self.labs, &mut trial.lab);
         let mut disk = |disk: &mut DiskPlan| intern(&mut self.disks, &mut disk.spec);
-        match &mut trial.plan.medium {
-            MediumPlan::Lab(lab) => {
-                disk(&mut lab.disk);
-                lab.journal.iter_mut().for_each(disk);
-            }
-            MediumPlan::Model(model) => disk(&mut model.disk),
-            MediumPlan::Directory { .. } | MediumPlan::Device(_) => {}
+        if let Some(modelled) = trial.plan.medium.modelled_mut() {
+            disk(&mut modelled.disk);
+            modelled.journal.iter_mut().for_each(disk);
         }
         // Deserialized lists have spare capacity, since they grow by doubling.
         let ops = trial.measured.phases.iter_mut().flat_map(|phase| phase.ops.values_mut());

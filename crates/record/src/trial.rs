@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
+use crate::SCHEMA;
 use crate::age::Aged;
 use crate::build::{self, Build};
 use crate::op::OpKind;
@@ -19,7 +20,8 @@ use crate::units::{Bytes, Nanos};
 /// One run of one workload on one fresh file system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Version of this schema.
+    /// Version of the schema in which it was read; a record is always written in the latest.
+    #[serde(serialize_with = "latest")]
     pub schema: u32,
     /// Identity of the trial: the first 16 digits of the plan's hash, a dash, the seed.
     pub trial_id: String,
@@ -54,6 +56,10 @@ pub struct Trial {
     pub measured: Measured,
     /// Values that depend on the host's speed.
     pub host: Host,
+}
+
+fn latest<S: Serializer>(_: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    SCHEMA.serialize(serializer)
 }
 
 /// The outcome of a trial.

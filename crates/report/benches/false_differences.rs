@@ -18,7 +18,7 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-use fsdyno_record::plan::{IssuerPlan, MediumPlan, Plan, VerifyMode, WorkloadPlan};
+use fsdyno_record::plan::{IssuerPlan, MediumPlan, Plan, VenuePlan, VerifyMode, WorkloadPlan};
 use fsdyno_record::seed::{SplitMix64, stream};
 use fsdyno_record::trial::{Conditions, Host, Measured, Outcome, Phase, trial_id};
 use fsdyno_record::{Nanos, Trial};
@@ -189,6 +189,7 @@ fn blank(label: &str, seed: u64, lab: bool) -> Trial {
         workload,
         filesystem: None,
         medium: MediumPlan::Directory { path: "/srv".into() },
+        venue: VenuePlan::Host,
         threads: 1,
         issuer: IssuerPlan::Sync,
         verify: VerifyMode::Full,
@@ -197,7 +198,7 @@ fn blank(label: &str, seed: u64, lab: bool) -> Trial {
     };
     let plan = plan.sealed();
     Trial {
-        schema: 1,
+        schema: fsdyno_record::SCHEMA,
         trial_id: trial_id(&plan, seed),
         lab_id: lab.then(|| "lab".into()),
         lab: Default::default(),

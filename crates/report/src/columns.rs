@@ -2,6 +2,7 @@
 //! [`columns`].
 
 use fsdyno_record::Nanos;
+use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::trial::Phase;
 use fsdyno_stats::Summary;
 
@@ -185,7 +186,7 @@ fn rows<'s, 'a>(sections: &'s [Section<'a>]) -> impl Iterator<Item = &'s Row<'a>
 fn durable(sections: &[Section<'_>]) -> String {
     let rows = || sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
     let in_memory = |(trial, _): &Run<'_>| {
-        trial.plan.device().is_some_and(|device| device.on.starts_with("ram:"))
+        matches!(trial.plan.medium, MediumPlan::Ram(_))
     };
     let cache = "until the device's own cache was also empty";
     match (rows().any(in_memory), rows().all(in_memory)) {
@@ -323,12 +324,7 @@ mod tests {
         let on = |target: &str| {
             let mut trials = fixture::on_a_loop();
             for trial in &mut trials {
-                let device = fsdyno_record::plan::DevicePlan {
-                    on: target.into(),
-                    raid: None,
-                    journal_size: None,
-                };
-                trial.plan.medium = fsdyno_record::plan::MediumPlan::Device(device);
+                fixture::put_on(trial, target);
                 trial.plan = trial.plan.clone().sealed();
                 trial.trial_id = fsdyno_record::trial::trial_id(&trial.plan, trial.seed);
             }

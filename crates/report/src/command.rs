@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::plan::{DevicePlan, DiskPlan, IssuerPlan, LabPlan, MediumPlan, VerifyMode};
+use fsdyno_record::plan::{IssuerPlan, LabPlan, MediumPlan, Target, VerifyMode};
 use fsdyno_record::shell::quote;
-use fsdyno_record::{Bytes, Trial};
+use fsdyno_record::{Bytes, Plan, Trial};
 
 use crate::against::{Basis, LEAST};
 use crate::number::significant;
@@ -54,8 +54,8 @@ impl<'a> Group<'a> {
 
     fn command(&self, basis: Basis<'_>) -> String {
         let trials = || self.trials.iter().copied();
-        let device = trials().find_map(|trial| trial.plan.device());
-        let drive = device.map(|device| &device.on).filter(|on| on.starts_with('/'));
+        let device = trials().map(|trial| &trial.plan.medium).find(|it| it.is_host_device());
+        let drive = device.and_then(MediumPlan::drive);
         let mut words = vec!["fsdyno".to_string(), "run".to_string()];
         if device.is_some() {
             // Only root can create and mount a device.
@@ -112,10 +112,8 @@ fn ages(trials: &[&Trial]) -> Vec<String> {
 
 /// The options that may be given several times, to run all of them: disks and kernels.
 fn axes(trial: &Trial) -> Vec<String> {
-    let disk = trial.plan.disk_name().filter(|name| *name != DiskPlan::MEMORY);
-    let kernel = trial.plan.lab().map(LabPlan::kernel_request);
-    let (disk, kernel) =
-        (disk.map(|name| option("disk", name)), kernel.map(|it| option("kernel", it)));
+    let disk = trial.plan.medium.disk().map(|disk| option("disk", &disk.name));
+    let kernel = trial.plan.lab().map(|lab| option("kernel", lab.kernel.request()));
     disk.into_iter().chain(kernel).collect()
 }
 
@@ -125,14 +123,12 @@ fn choices(trial: &Trial) -> Choices {
     let mut choices = Choices::new();
     let mut say = |what: &str, words: Vec<String>| drop(choices.insert(what.to_string(), words));
     // The names sort in the order of the options.
-    match &plan.medium {
-        MediumPlan::Directory { path } => say("0 on", vec![option("on", path)]),
-        MediumPlan::Device(device) => on_device(device, &mut say),
-        MediumPlan::Lab(lab) => in_lab(lab, &mut say),
-        MediumPlan::Model(model) => {
-            say("0 on", vec![option("on", "model")]);
-            say("1 size", vec![option("size", &bytes(model.size))]);
-        }
+    let target = plan.target();
+    let on = (target != Target::Lab).then(|| option("on", &target.to_string()));
+    say("0 on", on.into_iter().collect());
+    on_medium(plan, &mut say);
+    if let Some(lab) = plan.lab() {
+        in_lab(lab, &mut say);
     }
     let filesystem = plan.filesystem.as_ref();
     if let Some(filesystem) = filesystem {
@@ -151,31 +147,35 @@ fn choices(trial: &Trial) -> Choices {
     choices
 }
 
-fn on_device(device: &DevicePlan, say: &mut impl FnMut(&str, Vec<String>)) {
-    say("0 on", vec![option("on", &device.on)]);
-    say("1 raid", device.raid.iter().map(|raid| option("raid", &raid.to_string())).collect());
-    if let Some(size) = device.journal_size {
+fn some(name: &str, value: Option<String>) -> Vec<String> {
+    value.iter().map(|value| option(name, value)).collect()
+}
+
+/// The options of a medium.
+fn on_medium(plan: &Plan, say: &mut impl FnMut(&str, Vec<String>)) {
+    let medium = &plan.medium;
+    // A memory file system has no disk, and its size is in its spec or that of its neighbours.
+    if matches!(medium, MediumPlan::Directory { .. } | MediumPlan::Memory { .. }) {
+        return;
+    }
+    if medium.disk().is_some() {
+        say("1 size", vec![option("size", &medium.size().map_or("whole".into(), bytes))]);
+    }
+    say("1 raid", some("raid", medium.raid().map(|raid| raid.to_string())));
+    if let Some(lab) = plan.lab() {
+        say("1 scheduler", some("scheduler", lab.scheduler.clone()));
+    }
+    if let Some(journal) = medium.journal() {
+        say("1 journal-disk", vec![option("journal-disk", &journal.name)]);
+    }
+    if let Some(size) = medium.journal_size() {
         say("1 journal-size", vec![option("journal-size", &bytes(size))]);
     }
 }
 
 /// The options of a lab; defaults are omitted.
 fn in_lab(lab: &LabPlan, say: &mut impl FnMut(&str, Vec<String>)) {
-    say("0 on", Vec::new());
     say("1 ram", vec![option("ram", &bytes(lab.ram))]);
-    let some = |name: &str, value: Option<String>| {
-        value.iter().map(|value| option(name, value)).collect::<Vec<_>>()
-    };
-    // A memory file system has no disk, and its size is in its spec or that of its neighbours.
-    if !lab.in_memory() {
-        say("1 size", vec![option("size", &lab.size.map_or("whole".into(), bytes))]);
-        say("1 raid", some("raid", lab.raid.map(|raid| raid.to_string())));
-        say("1 scheduler", some("scheduler", lab.scheduler.clone()));
-    }
-    if let Some(journal) = &lab.journal {
-        say("1 journal-disk", vec![option("journal-disk", &journal.name)]);
-        say("1 journal-size", some("journal-size", lab.journal_size.map(bytes)));
-    }
     say("1 cacheable", some("cacheable", lab.cacheable.map(bytes)));
     say("1 cpu", some("cpu", (!lab.cpu.is_default()).then(|| lab.cpu.to_string())));
     say("1 accel", some("accel", (!lab.accel.is_exact()).then(|| lab.accel.name().into())));
@@ -248,9 +248,7 @@ mod tests {
     fn a_device_is_created_again_with_its_options() {
         let mut trials = fixture::trials();
         for trial in &mut trials {
-            let (on, raid) = ("loop:8G".to_string(), "5x3".parse().ok());
-            let journal_size = Some(Bytes(64 << 20));
-            trial.plan.medium = MediumPlan::Device(DevicePlan { on, raid, journal_size });
+            fixture::put_on_an_array(trial);
         }
         let text = of(&trials, None);
         for part in ["--on loop:8G", "--raid 5x3", "--journal-size 64M"] {
@@ -260,8 +258,7 @@ mod tests {
 
     fn on(mut trials: Vec<Trial>, target: &str) -> Vec<Trial> {
         for trial in &mut trials {
-            let (on, raid, journal_size) = (target.to_string(), None, None);
-            trial.plan.medium = MediumPlan::Device(DevicePlan { on, raid, journal_size });
+            fixture::put_on(trial, target);
         }
         trials
     }
@@ -307,8 +304,7 @@ mod tests {
         let plan = trials[0].plan.filesystem.as_mut().unwrap();
         plan.period = Some("2008".into());
         assert!(of(&trials[..1], None).contains("--period 2008"));
-        let MediumPlan::Lab(lab) = &mut trials[0].plan.medium else { unreachable!() };
-        (lab.disk, lab.size) = (DiskPlan::memory(), None);
+        trials[0].plan.medium = MediumPlan::Memory { size: None };
         let text = of(&trials[..1], None);
         assert!(!text.contains("--disk") && !text.contains("--size"), "{text}");
     }
@@ -327,9 +323,7 @@ mod tests {
         let mut trials = fixture::trials();
         for trial in &mut trials {
             trial.plan.verify = VerifyMode::Names;
-            if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
-                lab.size = Some(Bytes(1536 << 20));
-            }
+            trial.plan.medium.modelled_mut().unwrap().size = Some(Bytes(1536 << 20));
         }
         let text = of(&trials, Some("ext4"));
         for part in ["--size 1536M", "--verify names", "--baseline ext4"] {

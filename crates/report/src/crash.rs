@@ -226,7 +226,7 @@ fn data<'r>() -> Vec<Column<'static, &'r Row>> {
         always("misbehave", move |row| fault(row).into()),
         always("tear", |row| row.tear.bytes().to_string()),
         always("kernel", |row| {
-            row.plan.lab().map(|lab| lab.kernel_release().to_string()).unwrap_or_default()
+            row.plan.lab().map(|lab| lab.kernel.release.clone()).unwrap_or_default()
         }),
         always("seed", |row| row.seed.to_string()),
         always("lab_id", |row| row.lab_id.clone().unwrap_or_default()),

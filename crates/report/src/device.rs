@@ -5,7 +5,6 @@ use crate::validity::{self, DeviceSpeed, Flag};
 use fsdyno_disk::limits::limits;
 use fsdyno_filesystem::durability;
 use fsdyno_record::Trial;
-use fsdyno_record::plan::{DiskPlan, MediumPlan, RaidPlan};
 use fsdyno_record::trial::Phase;
 
 use crate::run::Run;
@@ -32,13 +31,10 @@ fn speed(trial: &Trial, phase: &Phase) -> Option<DeviceSpeed> {
     if phase.bytes_written.0 == 0 && phase.bytes_read.0 == 0 {
         return None;
     }
-    let (disk, raid): (&DiskPlan, Option<RaidPlan>) = match &trial.plan.medium {
-        MediumPlan::Lab(lab) if !lab.in_memory() => (&lab.disk, lab.raid),
-        MediumPlan::Model(model) => (&model.disk, None),
-        _ => return None,
-    };
-    let one = limits(&disk.spec)?;
-    let (reading, writing) = raid
+    let medium = &trial.plan.medium;
+    let one = limits(&medium.disk()?.spec)?;
+    let (reading, writing) = medium
+        .raid()
         .map_or((1.0, 1.0), |raid| (f64::from(raid.disks), raid.half_disks_of_data() as f64 / 2.0));
     Some(DeviceSpeed { read: one.read * reading, write: one.write * writing })
 }
@@ -55,10 +51,9 @@ mod tests {
     fn moved(raid: Option<&str>, written: u64, read: u64) -> Vec<Flag> {
         let mut trial = fixture::trials().remove(0);
         let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
-        if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
-            lab.disk.spec = serde_json::to_value(&spec).unwrap().into();
-            lab.raid = raid.map(|raid| raid.parse().unwrap());
-        }
+        let modelled = trial.plan.medium.modelled_mut().unwrap();
+        modelled.disk.spec = serde_json::to_value(&spec).unwrap().into();
+        modelled.raid = raid.map(|raid| raid.parse().unwrap());
         let mut phase = trial.measured.phases[0].clone();
         (phase.returned_ns, phase.durable_ns) = (Nanos(500_000_000), Some(Nanos(1_000_000_000)));
         (phase.bytes_written, phase.bytes_read) = (Bytes(written), Bytes(read));
@@ -82,9 +77,8 @@ mod tests {
         let mut trial = fixture::trials().remove(0);
         let mut phase = trial.measured.phases[0].clone();
         phase.bytes_written = Bytes(u64::MAX / 4);
-        if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
-            lab.disk.spec = json!({"model": {"law": "instant"}}).into();
-        }
+        let modelled = trial.plan.medium.modelled_mut().unwrap();
+        modelled.disk.spec = json!({"model": {"law": "instant"}}).into();
         assert!(!flags(&[(&trial, &phase)]).contains(&Flag::AboveDeviceSpeed));
         let host = fixture::on_a_host().remove(0);
         assert!(!flags(&[(&host, &phase)]).contains(&Flag::AboveDeviceSpeed));

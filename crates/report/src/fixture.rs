@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::age::Aged;
 use fsdyno_record::plan::{
-    BelowPlan, DevicePlan, DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, ModelPlan,
-    Plan, VerifyMode, WorkloadPlan,
+    BelowPlan, DiskPlan, EphemeralPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan,
+    ModelledPlan, Plan, Target, VenuePlan, VerifyMode, WorkloadPlan,
 };
 use fsdyno_record::seed::{SplitMix64, stream, uuid};
 use fsdyno_record::series::{PhaseSeries, Series};
@@ -93,6 +93,7 @@ pub fn on_a_host() -> Vec<Trial> {
         trial.lab_id = None;
         trial.lab.clear();
         trial.plan.medium = MediumPlan::Directory { path: "/srv/scratch".into() };
+        trial.plan.venue = VenuePlan::Host;
         trial.plan.filesystem = None;
         trial.conditions.venue = "host".into();
         trial.conditions.mount = "xfs rw,relatime".into();
@@ -108,10 +109,10 @@ pub fn on_a_host() -> Vec<Trial> {
 /// A trial in a model that filled its file system, with the fields that only such trials have.
 pub fn in_a_model() -> Trial {
     let mut trial = trials().remove(0);
-    if let MediumPlan::Lab(LabPlan { disk, .. }) = &trial.plan.medium {
-        let (disk, size, block_size) = (disk.clone(), Bytes(1 << 30), 4096);
-        trial.plan.medium = MediumPlan::Model(ModelPlan { disk, size, block_size });
+    if let Some(modelled) = trial.plan.medium.modelled_mut() {
+        modelled.size = Some(Bytes(1 << 30));
     }
+    trial.plan.venue = VenuePlan::Model { block_size: 4096 };
     trial.conditions.venue = "model".into();
     trial.measured.capacity = Some(Default::default());
     trial
@@ -132,17 +133,34 @@ pub fn filled() -> Vec<Trial> {
 pub fn on_a_loop() -> Vec<Trial> {
     let mut trials = on_a_host();
     for trial in &mut trials {
-        let (on, raid, journal_size) = ("loop:8G".into(), None, Some(Bytes(256 << 20)));
-        trial.plan.medium = MediumPlan::Device(DevicePlan { on, raid, journal_size });
+        let (size, journal_size) = (Bytes(8 << 30), Some(Bytes(256 << 20)));
+        trial.plan.medium = MediumPlan::Loop(EphemeralPlan { size, raid: None, journal_size });
         trial.conditions.device = "loop over a file on ext4".into();
     }
     trials
 }
 
+/// Puts a trial on a device of this host: `loop:8G`, `ram:1G` or the path of a drive.
+pub fn put_on(trial: &mut Trial, on: &str) {
+    trial.plan.medium = match Target::parse(on) {
+        Ok(Target::Ephemeral(device)) => device.into(),
+        _ => MediumPlan::Drive { path: on.into() },
+    };
+    trial.plan.venue = VenuePlan::Host;
+}
+
+/// Puts a trial on an array of loop devices with another one for the journal.
+pub fn put_on_an_array(trial: &mut Trial) {
+    let (size, journal_size) = (Bytes(8 << 30), Some(Bytes(64 << 20)));
+    let raid = "5x3".parse().ok();
+    trial.plan.medium = MediumPlan::Loop(EphemeralPlan { size, raid, journal_size });
+    trial.plan.venue = VenuePlan::Host;
+}
+
 /// Puts a trial on another disk, with its hash and id.
 pub fn set_disk(trial: &mut Trial, name: &str) {
-    if let MediumPlan::Lab(LabPlan { disk, .. }) = &mut trial.plan.medium {
-        disk.name = name.into();
+    if let Some(modelled) = trial.plan.medium.modelled_mut() {
+        modelled.disk.name = name.into();
     }
     trial.plan = trial.plan.clone().sealed();
     trial.trial_id = trial_id(&trial.plan, trial.seed);
@@ -161,7 +179,7 @@ fn trial(workload: &str, seed: u64, filesystem: (&str, &str, &str, u64, u64)) ->
         })
         .collect();
     Trial {
-        schema: 1,
+        schema: fsdyno_record::SCHEMA,
         trial_id: trial_id(&plan, seed),
         lab_id: Some("7d0c5b1e9a44f3c2".repeat(4)),
         lab: [("qemu", "7.2.22"), ("kernel", "6.1.0-44-amd64"), ("agent", "sha256:51ab")]
@@ -223,17 +241,17 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
             settles: false,
             age: None,
         }),
-        medium: MediumPlan::Lab(LabPlan {
+        medium: MediumPlan::Modelled(ModelledPlan {
             size: Some(Bytes(8 << 30)),
+            ..DiskPlan {
+                name: "hdd-7200".into(),
+                spec: serde_json::json!({"model": "hdd", "rpm": 7200}).into(),
+            }
+            .into()
+        }),
+        venue: VenuePlan::Lab(LabPlan {
             scheduler: Some("mq-deadline".into()),
-            ..LabPlan::new(
-                DiskPlan {
-                    name: "hdd-7200".into(),
-                    spec: serde_json::json!({"model": "hdd", "rpm": 7200}).into(),
-                },
-                Bytes(1 << 30),
-                "6.1.0-44-amd64",
-            )
+            ..LabPlan::new("6.1.0-44-amd64", Bytes(1 << 30))
         }),
         threads: 1,
         issuer: IssuerPlan::Sync,
@@ -307,10 +325,10 @@ pub fn series(trials: &[Trial]) -> Vec<Series> {
 /// A trial on a RAID of two disks, with its journal on a third.
 pub fn on_several_disks() -> Trial {
     let mut trial = trials().swap_remove(0);
-    if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
-        lab.raid = "0x2:64K".parse().ok();
-        lab.journal = Some(lab.disk.clone());
-        lab.journal_size = Some(Bytes(256 << 20));
+    if let Some(modelled) = trial.plan.medium.modelled_mut() {
+        modelled.raid = "0x2:64K".parse().ok();
+        modelled.journal = Some(modelled.disk.clone());
+        modelled.journal_size = Some(Bytes(256 << 20));
     }
     if let Some(filesystem) = &mut trial.plan.filesystem {
         filesystem.journal = Some(Default::default());

@@ -265,16 +265,16 @@ mod tests {
         let middle = folder(&format!("{}{}\n{}", lines[0], &lines[1][..40], lines[2]));
         let message = load([middle.path()]).unwrap_err().to_string();
         assert!(message.contains("trials.ndjson:2: "), "{message}");
-        let whole = folder(&format!("{}{{\"schema\":1}}\n", lines[0]));
+        let whole = folder(&format!("{}{{\"schema\":2}}\n", lines[0]));
         let message = load([whole.path()]).unwrap_err().to_string();
         assert!(message.contains(":2: missing field"), "{message}");
     }
 
     #[test]
     fn a_newer_schema_is_refused_even_where_it_is_the_last_line() {
-        let folder = folder("{\"schema\":2,\"shape\":\"unknown\"}");
+        let folder = folder("{\"schema\":3,\"shape\":\"unknown\"}");
         let message = load([folder.path()]).unwrap_err().to_string();
-        assert!(message.contains("schema is 2") && message.contains("newer fsdyno"), "{message}");
+        assert!(message.contains("schema is 3") && message.contains("newer fsdyno"), "{message}");
     }
 
     #[test]
@@ -289,7 +289,7 @@ mod tests {
             assert!(message.starts_with(&begin), "{message}");
             assert!(!message.contains("name a result folder"), "{message}");
         }
-        let bad = compressed::compress(&b"{\"schema\":1}\n"[..]).unwrap();
+        let bad = compressed::compress(&b"{\"schema\":2}\n"[..]).unwrap();
         fs::write(&file, bad).unwrap();
         let message = load([folder.path()]).unwrap_err().to_string();
         assert!(message.contains("trials.ndjson.zst:1: "), "{message}");

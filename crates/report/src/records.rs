@@ -194,10 +194,7 @@ mod tests {
         let mut trials = fixture::single();
         trials.truncate(2);
         trials[0].plan.filesystem.as_mut().unwrap().period = Some("2001".into());
-        let fsdyno_record::plan::MediumPlan::Lab(lab) = &mut trials[0].plan.medium else {
-            unreachable!()
-        };
-        lab.cacheable = Some(fsdyno_record::Bytes(64 << 20));
+        trials[0].plan.lab_mut().unwrap().cacheable = Some(fsdyno_record::Bytes(64 << 20));
         let part = |run, variant, trials| Part { run, variant, kernel: None, trials };
         let parts = [part("curve", "then", &trials[..1]), part("curve", "today", &trials[1..])];
         let text = csv(&parts);

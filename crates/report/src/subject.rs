@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::Trial;
 use fsdyno_record::age::Aged;
-use fsdyno_record::plan::{DevicePlan, LabPlan, MediumPlan, VerifyMode};
+use fsdyno_record::plan::{MediumPlan, VenuePlan, VerifyMode};
 
 use crate::number::clean;
 
@@ -30,19 +30,18 @@ fn lab(trials: &[Trial]) -> Option<String> {
     let (mut cpus, mut boots, mut periods) = (Vec::new(), Vec::new(), Vec::new());
     for trial in trials {
         let Some(lab) = trial.plan.lab() else { continue };
-        let LabPlan { size, ram, scheduler, kernel, .. } = lab;
-        put(&mut disks, disks_of(lab));
+        put(&mut disks, disks_of(&trial.plan.medium));
         // The size found counts; a trial that failed early may have found none.
-        let size = trial.conditions.device_size.or(*size);
+        let size = trial.conditions.device_size.or(trial.plan.medium.size());
         put(&mut sizes, size.map_or("the whole disk".into(), |size| size.to_string()));
-        put(&mut kernels, kernel.clone());
+        put(&mut kernels, lab.kernel.to_string());
         let cacheable = lab.cacheable.map(|size| format!(" ({size} cacheable)"));
-        put(&mut rams, format!("{ram}{}", cacheable.unwrap_or_default()));
+        put(&mut rams, format!("{}{}", lab.ram, cacheable.unwrap_or_default()));
         put(&mut cpus, lab.cpu.to_string());
         put(&mut boots, lab.boot.name().to_string());
         let period = trial.plan.filesystem.as_ref().and_then(|plan| plan.period.as_deref());
         put(&mut periods, period.unwrap_or("today").to_string());
-        scheduler.iter().for_each(|scheduler| put(&mut schedulers, scheduler.clone()));
+        lab.scheduler.iter().for_each(|scheduler| put(&mut schedulers, scheduler.clone()));
     }
     let mut parts = vec![
         named("disk", "disks", &disks)?,
@@ -86,7 +85,7 @@ fn not_in_effect(trials: &[Trial]) -> Vec<String> {
         let kernels = |trials: &[&Trial]| {
             let mut kernels = Vec::new();
             let all = trials.iter().filter_map(|trial| trial.plan.lab());
-            all.for_each(|lab| put(&mut kernels, lab.kernel.clone()));
+            all.for_each(|lab| put(&mut kernels, lab.kernel.to_string()));
             kernels
         };
         let (theirs, others) = (kernels(&with), kernels(&without));
@@ -140,9 +139,11 @@ fn range(values: impl Iterator<Item = String>) -> String {
 /// The model and its disk.
 fn model(trials: &[Trial]) -> Option<String> {
     let (mut disks, mut sizes) = (Vec::new(), Vec::new());
-    for model in trials.iter().filter_map(|trial| trial.plan.model()) {
-        put(&mut disks, model.disk.name.clone());
-        put(&mut sizes, format!("{} (blocks of {})", model.size, model.block_size));
+    for plan in trials.iter().map(|trial| &trial.plan) {
+        let VenuePlan::Model { block_size } = plan.venue else { continue };
+        put(&mut disks, disks_of(&plan.medium));
+        let size = plan.medium.size().map_or("the whole disk".into(), |size| size.to_string());
+        put(&mut sizes, format!("{size} (blocks of {block_size})"));
     }
     let disk = named("disk", "disks", &disks)?;
     Some(format!(
@@ -153,29 +154,29 @@ fn model(trials: &[Trial]) -> Option<String> {
 }
 
 /// `hdd-7200`, `RAID 5x3 of hdd-7200`, `hdd-7200 with its journal on ssd-sata (256 MiB)`.
-fn disks_of(lab: &LabPlan) -> String {
-    let raid = lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
-    let journal = lab.journal.as_ref();
-    let journal = journal.map(|disk| {
-        let size = lab.journal_size.map(|size| format!(" ({size})")).unwrap_or_default();
+fn disks_of(medium: &MediumPlan) -> String {
+    let journal = medium.journal().map(|disk| {
+        let size = medium.journal_size().map(|size| format!(" ({size})")).unwrap_or_default();
         format!(" with its journal on {}{size}", disk.name)
     });
-    format!("{raid}{}{}", lab.disk.name, journal.unwrap_or_default())
+    let disk = medium.disk().map_or("memory", |disk| &disk.name);
+    format!("{}{disk}{}", raid_of(medium), journal.unwrap_or_default())
+}
+
+/// `RAID 5x3 of `, or nothing.
+pub fn raid_of(medium: &MediumPlan) -> String {
+    medium.raid().map(|raid| format!("RAID {raid} of ")).unwrap_or_default()
 }
 
 /// A line for each directory or device: its mount, its device, and its kernel.
 fn directories(trials: &[Trial]) -> Vec<String> {
     let mut lines = Vec::new();
     for trial in trials {
-        let place = match &trial.plan.medium {
-            MediumPlan::Directory { path } => format!("directory {path}"),
-            MediumPlan::Device(device) => device_of(device),
-            MediumPlan::Lab(_) | MediumPlan::Model(_) => continue,
-        };
+        let Some(place) = host_medium(&trial.plan.medium) else { continue };
         let found = &trial.conditions;
         let first = |text: &str| text.split(' ').next().unwrap_or_default().to_string();
         let (kind, kernel) = (first(&found.mount), first(&found.kernel));
-        let made = trial.plan.device().is_some();
+        let made = trial.plan.medium.is_host_device();
         let mut parts = vec![place];
         match found.device.as_str() {
             // A skipped trial has not seen it.
@@ -193,11 +194,17 @@ fn directories(trials: &[Trial]) -> Vec<String> {
     lines
 }
 
+/// The medium of a host: `directory /srv`, `/dev/sdb`, `loop:8G`.
+fn host_medium(medium: &MediumPlan) -> Option<String> {
+    let directory = medium.directory().map(|path| format!("directory {path}"));
+    directory.or(medium.drive().map(String::from)).or_else(|| ephemeral(medium))
+}
+
 /// `loop:8G`, `RAID 5x3 of loop:8G with its journal on another 256 MiB`.
-fn device_of(device: &DevicePlan) -> String {
-    let raid = device.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
-    let journal = device.journal_size.map(|size| format!(" with its journal on another {size}"));
-    format!("{raid}{}{}", device.on, journal.unwrap_or_default())
+fn ephemeral(medium: &MediumPlan) -> Option<String> {
+    let (device, _) = medium.ephemeral()?;
+    let journal = medium.journal_size().map(|size| format!(" with its journal on another {size}"));
+    Some(format!("{}{device}{}", raid_of(medium), journal.unwrap_or_default()))
 }
 
 /// Settings other than the defaults: sysctls, threads, a partial verification.
@@ -268,19 +275,22 @@ pub fn media(trials: &[Trial]) -> Vec<String> {
     for trial in trials {
         let plan = &trial.plan;
         let medium = match &plan.medium {
-            MediumPlan::Directory { path } => format!("the directory {path} of this host"),
-            MediumPlan::Device(device) if device.on.starts_with('/') => {
-                format!("the drive {} of this host", device.on)
+            MediumPlan::Directory { path } => format!("the directory {path}"),
+            MediumPlan::Drive { path } => format!("the drive {path}"),
+            medium @ (MediumPlan::Loop(_) | MediumPlan::Ram(_)) => {
+                ephemeral(medium).unwrap_or_default()
             }
-            MediumPlan::Device(device) => format!("{} of this host", device_of(device)),
-            MediumPlan::Model(model) => {
-                format!("the modelled disk {} below a model of ext2 directories", model.disk.name)
-            }
-            MediumPlan::Lab(lab) => {
+            medium @ MediumPlan::Modelled(_) => format!("the modelled disk {}", disks_of(medium)),
+            MediumPlan::Memory { .. } => "the memory".to_string(),
+        };
+        let medium = match &plan.venue {
+            VenuePlan::Host => format!("{medium} of this host"),
+            VenuePlan::Model { .. } => format!("{medium} below a model of ext2 directories"),
+            VenuePlan::Lab(lab) => {
                 let time = if lab.accel.is_exact() { "virtual time" } else { "KVM: host time" };
-                match lab.in_memory() {
-                    true => format!("the memory of the lab's guest ({time})"),
-                    false => format!("the modelled disk {} in the lab ({time})", disks_of(lab)),
+                match plan.medium {
+                    MediumPlan::Memory { .. } => format!("{medium} of the lab's guest ({time})"),
+                    _ => format!("{medium} in the lab ({time})"),
                 }
             }
         };
@@ -328,8 +338,7 @@ mod tests {
         let count = trials.len();
         trials[0].conditions.not_in_effect.push(difference.into());
         assert_eq!(last(&trials), format!("not in effect: {difference} (1 of {count} trials)"));
-        let MediumPlan::Lab(lab) = &mut trials[0].plan.medium else { panic!("not the lab") };
-        lab.kernel = "6.12.96".into();
+        trials[0].plan.lab_mut().unwrap().kernel = "6.12.96".into();
         assert_eq!(last(&trials), format!("not in effect: {difference} (kernel 6.12.96)"));
         assert_eq!(last(&trials[..1]), format!("not in effect: {difference}"));
     }
@@ -338,8 +347,7 @@ mod tests {
     fn every_medium_has_its_words() {
         let on = |target: &str| {
             let mut trial = fixture::on_a_loop().remove(0);
-            let device = DevicePlan { on: target.into(), raid: None, journal_size: None };
-            trial.plan.medium = MediumPlan::Device(device);
+            fixture::put_on(&mut trial, target);
             trial
         };
         let all = [
@@ -419,9 +427,7 @@ mod tests {
     fn a_device_is_named_with_its_kind_and_one_that_was_never_created_is_not() {
         let mut trials = fixture::on_a_host();
         for trial in &mut trials {
-            let (on, raid) = ("loop:8G".to_string(), "5x3".parse().ok());
-            let journal_size = Some(fsdyno_record::Bytes(64 << 20));
-            trial.plan.medium = MediumPlan::Device(DevicePlan { on, raid, journal_size });
+            fixture::put_on_an_array(trial);
             trial.conditions.device = "loop over a file on ext4".into();
         }
         trials[0].conditions.device.clear();

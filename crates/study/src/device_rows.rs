@@ -2,7 +2,7 @@
 
 use fsdyno_filesystem::{Backing, Context, catalog, check_on_host};
 use fsdyno_record::Bytes;
-use fsdyno_record::plan::{DevicePlan, MediumPlan};
+use fsdyno_record::plan::VenuePlan;
 
 use crate::ages;
 use crate::lab_rows::{lacks, made, specs};
@@ -23,7 +23,7 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
     if specs.is_empty() {
         return Err(MatrixError::Wrong(format!(
             "--on {} needs a file system to create there, such as --fs ext4",
-            place.on
+            place.device
         )));
     }
     let second = specs.iter().any(|(_, spec)| spec.names_second_disk());
@@ -56,7 +56,7 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
             return Err(MatrixError::Wrong(format!(
                 "{} lies in memory and on no device such as --on {}; take --on lab, or a directory where \
                  it is mounted",
-                filesystem.name, place.on
+                filesystem.name, place.device
             )));
         }
         check_on_host(spec, question.author).map_err(MatrixError::spec(text))?;
@@ -65,18 +65,15 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
         if place.size < filesystem.minimum_size {
             return Err(MatrixError::Wrong(format!(
                 "--on {} is too small for {}, which needs at least {}",
-                place.on, spec.kind, filesystem.minimum_size
+                place.device, spec.kind, filesystem.minimum_size
             )));
         }
         let journal = place.journal_size.unwrap_or(USUAL_JOURNAL);
         let row = Row {
             label: spec.name(),
             filesystem: Some(plan),
-            medium: MediumPlan::Device(DevicePlan {
-                on: place.on.clone(),
-                raid: place.raid,
-                journal_size: spec.names_second_disk().then_some(journal),
-            }),
+            medium: place.medium(spec.names_second_disk().then_some(journal)),
+            venue: VenuePlan::Host,
             longest_name: Some(top.longest_name.min(filesystem.longest_name)),
             room: Some(place.size),
             lacks: lacks(top, filesystem),
@@ -89,14 +86,18 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_record::plan::IssuerPlan;
+    use fsdyno_record::plan::{IssuerPlan, Target};
 
     use super::*;
     use crate::matrix::matrix;
-    use crate::question::Place;
+    use crate::question::{HostDevice, Place};
 
     fn place(on: &str, size: u64) -> DevicePlace {
-        DevicePlace { on: on.into(), size: Bytes(size), raid: None, journal_size: None }
+        let device = match Target::parse(on) {
+            Ok(Target::Ephemeral(device)) => HostDevice::Ephemeral(device),
+            _ => HostDevice::Drive(on.into()),
+        };
+        DevicePlace { device, size: Bytes(size), raid: None, journal_size: None }
     }
 
     fn ask(filesystems: &[&str]) -> Question {
@@ -114,7 +115,7 @@ mod tests {
         let question = ask(&["far=ext4 -J device={journal}", "ext4", "xfs"]);
         let cells = matrix(&question, &Place::Device(place("loop:8G", 8 << 30))).unwrap();
         let journals: Vec<Option<Bytes>> =
-            cells.iter().map(|cell| cell.plan.device().unwrap().journal_size).collect();
+            cells.iter().map(|cell| cell.plan.medium.journal_size()).collect();
         assert_eq!(journals, [Some(USUAL_JOURNAL), None, None]);
         assert_eq!(cells[0].plan.label, "far");
         // The blocks of a host's device are not zeroed beforehand.

@@ -6,7 +6,9 @@ use fsdyno_disk::spec::{SCHEDULERS, WriteCache};
 use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_filesystem::period::{self, PeriodSettings};
 use fsdyno_filesystem::{Backing, Context, Filesystem, Spec, catalog, memory};
-use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, MediumPlan, RaidPlan, kernel_names};
+use fsdyno_record::plan::{
+    DiskPlan, FilesystemPlan, KernelPlan, LabPlan, MediumPlan, ModelledPlan, RaidPlan, VenuePlan,
+};
 use fsdyno_record::{Bytes, suggest};
 
 use crate::ages;
@@ -155,7 +157,7 @@ fn lab_row(
     lab: &LabPlace,
     (text, spec): &(String, Spec),
     (disk, journal): (&Disk, &Disk),
-    (kernel, period): (&str, Option<&str>),
+    (kernel, period): (&KernelPlan, Option<&str>),
 ) -> Result<Row, MatrixError> {
     let unknown = |error: catalog::Unknown| MatrixError::Spec {
         spec: text.clone(),
@@ -164,7 +166,7 @@ fn lab_row(
     // Both the spec's own kind and, for a stacked file system, the one below.
     let top = catalog::get(&spec.kind).map_err(unknown)?;
     let filesystem = made(spec).map_err(unknown)?;
-    let (release, _) = kernel_names(kernel);
+    let release = kernel.release.as_str();
     let skip = top.check_kernel(release).and(filesystem.check_kernel(release));
     let skip = skip.err().filter(|_| lab.found);
     let version = question.tool_versions.get(&filesystem.name).map(String::as_str);
@@ -174,17 +176,11 @@ fn lab_row(
         then(period, spec, Bytes(0))?;
         let plan = top.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
         let (filesystem, room) = in_memory(plan, spec, lab);
-        let medium = MediumPlan::Lab(LabPlan {
-            size: room,
-            cacheable: lab.cacheable,
-            cpu: lab.cpu,
-            accel: lab.accel,
-            boot: lab.boot,
-            ..LabPlan::new(DiskPlan::memory(), lab.ram, kernel)
-        });
+        let medium = MediumPlan::Memory { size: room };
+        let venue = VenuePlan::Lab(guest(lab, kernel));
         let (label, skip) = (spec.name(), skip.map(|error| error.to_string()));
         let filesystem = Some(filesystem);
-        return Ok(Row { label, filesystem, medium, longest_name, room, lacks, skip });
+        return Ok(Row { label, filesystem, medium, venue, longest_name, room, lacks, skip });
     }
     if lab.raid.is_some() && disk.spec.attach == Attach::Pmem {
         return Err(MatrixError::Wrong(format!(
@@ -227,25 +223,30 @@ fn lab_row(
     Ok(Row {
         label: spec.name(),
         filesystem: Some(plan),
-        medium: MediumPlan::Lab(LabPlan {
+        medium: MediumPlan::Modelled(ModelledPlan {
             disk: disk.plan(then.as_ref())?,
             raid: lab.raid,
             journal: second.then(|| journal.plan(then.as_ref())).transpose()?,
             journal_size: second.then(|| journal_size(lab, journal)).transpose()?,
             size: Some(room),
-            ram: lab.ram,
-            cacheable: lab.cacheable,
-            scheduler: lab.scheduler.clone(),
-            kernel: kernel.to_string(),
-            cpu: lab.cpu,
-            boot: lab.boot,
-            accel: lab.accel,
         }),
+        venue: VenuePlan::Lab(LabPlan { scheduler: lab.scheduler.clone(), ..guest(lab, kernel) }),
         longest_name,
         room: Some(room),
         lacks,
         skip: skip.map(|error| error.to_string()),
     })
+}
+
+/// Returns the guest, in which no disk has a scheduler yet.
+fn guest(lab: &LabPlace, kernel: &KernelPlan) -> LabPlan {
+    LabPlan {
+        cacheable: lab.cacheable,
+        cpu: lab.cpu,
+        accel: lab.accel,
+        boot: lab.boot,
+        ..LabPlan::new(kernel.clone(), lab.ram)
+    }
 }
 
 /// Returns the settings of a period for a file system; `None` for the present.
@@ -344,6 +345,6 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
     Ok(())
 }
 
-pub(crate) fn twice(names: &[String]) -> Option<&String> {
+pub(crate) fn twice<T: PartialEq>(names: &[T]) -> Option<&T> {
     names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name)
 }

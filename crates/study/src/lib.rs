@@ -31,8 +31,8 @@ pub use matrix::{MOST_THREADS, matrix};
 pub use merge::{MergeError, Merged, merge};
 pub use model_rows::BLOCK_SIZES as MODEL_BLOCK_SIZES;
 pub use question::{
-    Cell, DevicePlace, LabPlace, MatrixError, ModelPlace, Place, Question, Size, USUAL_DEADLINE,
-    USUAL_RAM,
+    Cell, DevicePlace, HostDevice, LabPlace, MatrixError, ModelPlace, Place, Question, Size,
+    USUAL_DEADLINE, USUAL_RAM,
 };
 pub use run::{Observer, RunError, Runner, Summary, is_there, run, todo};
 pub use same::{may_join, others};

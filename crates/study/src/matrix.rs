@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_filesystem::catalog;
-use fsdyno_record::plan::{FilesystemPlan, IssuerPlan, MediumPlan, WorkloadPlan};
+use fsdyno_record::plan::{FilesystemPlan, IssuerPlan, MediumPlan, VenuePlan, WorkloadPlan};
 use fsdyno_record::{Bytes, OpKind, Plan};
 use fsdyno_venue::InputFile;
 use fsdyno_workload::one_file::one_file;
@@ -37,6 +37,7 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
                 workload: work.plan.clone(),
                 filesystem: row.filesystem.clone(),
                 medium: row.medium.clone(),
+                venue: row.venue.clone(),
                 threads: question.threads,
                 issuer: question.issuer,
                 verify: question.verify,
@@ -211,6 +212,8 @@ pub struct Row {
     pub filesystem: Option<FilesystemPlan>,
     /// Medium of the file system.
     pub medium: MediumPlan,
+    /// Venue of its calls.
+    pub venue: VenuePlan,
     /// Longest file name in bytes, if known.
     pub longest_name: Option<usize>,
     /// Capacity, if known.
@@ -245,8 +248,8 @@ fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
             let medium = MediumPlan::Directory { path: path.to_string() };
             let label = label.clone();
             let (longest_name, room, skip) = (*longest_name, None, None);
-            let (filesystem, lacks) = (None, BTreeMap::new());
-            Ok(vec![Row { label, filesystem, medium, longest_name, room, lacks, skip }])
+            let (filesystem, lacks, venue) = (None, BTreeMap::new(), VenuePlan::Host);
+            Ok(vec![Row { label, filesystem, medium, venue, longest_name, room, lacks, skip }])
         }
         Place::Device(device) => device_rows(question, device),
         Place::Lab(lab) => lab_rows(question, lab),
@@ -316,24 +319,19 @@ fn smallest_file(row: &Row) -> Bytes {
 
 /// Returns the option that enlarges the file system.
 fn larger(medium: &MediumPlan) -> String {
-    let on = match medium {
-        MediumPlan::Device(device) => device.on.as_str(),
-        _ => return "--size".to_string(),
-    };
-    match on.split_once(':').filter(|_| !on.starts_with('/')) {
-        Some((name, _)) => format!("a larger {name}:SIZE"),
-        None => "a larger drive".to_string(),
+    match (medium, medium.ephemeral()) {
+        (_, Some((device, _))) => format!("a larger {}:SIZE", device.kind.name()),
+        (MediumPlan::Drive { .. }, None) => "a larger drive".to_string(),
+        _ => "--size".to_string(),
     }
 }
 
 /// Returns the option that gives the file system a size.
 fn small(medium: &MediumPlan) -> String {
-    match medium {
-        MediumPlan::Device(device) if device.on.starts_with('/') => {
-            "take a device such as --on loop:256M".to_string()
-        }
-        MediumPlan::Device(device) => {
-            let name = device.on.split(':').next().unwrap_or("loop");
+    match (medium, medium.ephemeral()) {
+        (MediumPlan::Drive { .. }, _) => "take a device such as --on loop:256M".to_string(),
+        (_, Some((device, _))) => {
+            let name = device.kind.name();
             format!("give {name}:SIZE of {MOST_FILLED} or less, such as --on {name}:256M")
         }
         _ => format!("give --size {MOST_FILLED} or less, such as --size 256M"),

@@ -349,7 +349,7 @@ fn other_place(a: &Trial, b: &Trial) -> Option<String> {
             format!("their labs are {} and {} (what differs: {parts})", short(ours), short(theirs))
         });
     }
-    if a.plan.medium != b.plan.medium || a.plan.in_lab() {
+    if (&a.plan.medium, &a.plan.venue) != (&b.plan.medium, &b.plan.venue) || a.plan.in_lab() {
         return None;
     }
     let facts = |trial: &Trial| {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use fsdyno_ext2dir::find;
 use fsdyno_filesystem::Spec;
-use fsdyno_record::plan::{FilesystemPlan, IssuerPlan, MediumPlan, ModelPlan, WorkloadPlan};
+use fsdyno_record::plan::{
+    FilesystemPlan, IssuerPlan, MediumPlan, ModelledPlan, VenuePlan, WorkloadPlan,
+};
 use fsdyno_record::suggest;
 use fsdyno_workload::Workload;
 
@@ -42,11 +44,12 @@ pub fn model_rows(question: &Question, place: &ModelPlace) -> Result<Vec<Row>, M
         }
         for (text, spec) in &specs {
             let block_size = block_size(text, spec)?;
-            let medium = ModelPlan { disk: disk.plan(None)?, size, block_size };
+            let modelled = ModelledPlan { size: Some(size), ..disk.plan(None)?.into() };
             rows.push(Row {
                 label: spec.name(),
                 filesystem: Some(plan(spec)),
-                medium: MediumPlan::Model(medium),
+                medium: MediumPlan::Modelled(modelled),
+                venue: VenuePlan::Model { block_size },
                 longest_name: Some(255),
                 room: Some(size),
                 lacks: BTreeMap::new(),

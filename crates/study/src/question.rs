@@ -1,11 +1,13 @@
 //! The experiment as the user specified it, and the cells that result from it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use fsdyno_filesystem::{Author, SpecError};
 use fsdyno_record::plan::{
-    AccelPlan, AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode,
+    AccelPlan, AgePlan, BootPlan, CpuPlan, EphemeralPlan, EphemeralSize, IssuerPlan, KernelPlan,
+    MediumPlan, RaidPlan, Target, VerifyMode,
 };
 use fsdyno_record::{Bytes, Nanos, OpKind, Plan};
 use fsdyno_venue::Inputs;
@@ -84,14 +86,61 @@ pub struct ModelPlace {
 /// A device of this host to be formatted.
 #[derive(Clone, Debug)]
 pub struct DevicePlace {
-    /// Value of `--on`.
-    pub on: String,
+    /// The device.
+    pub device: HostDevice,
     /// Size.
     pub size: Bytes,
     /// Array of several such devices.
     pub raid: Option<RaidPlan>,
     /// Size of a second device for file systems whose spec names `{journal}`; [`USUAL_JOURNAL`] by default.
     pub journal_size: Option<Bytes>,
+}
+
+/// A device of this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostDevice {
+    /// One that is made for each trial.
+    Ephemeral(EphemeralSize),
+    /// A whole drive, by its path.
+    Drive(String),
+}
+
+impl fmt::Display for HostDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostDevice::Ephemeral(device) => device.fmt(f),
+            HostDevice::Drive(path) => f.write_str(path),
+        }
+    }
+}
+
+impl DevicePlace {
+    /// Returns the medium of a plan whose journal is on another such device of `journal_size`, if any.
+    pub fn medium(&self, journal_size: Option<Bytes>) -> MediumPlan {
+        match &self.device {
+            HostDevice::Ephemeral(EphemeralSize { kind, size }) => {
+                EphemeralPlan { size: *size, raid: self.raid, journal_size }.of(*kind)
+            }
+            HostDevice::Drive(path) => MediumPlan::Drive { path: path.clone() },
+        }
+    }
+}
+
+impl Place {
+    /// Returns the value of `--on` that selects this target.
+    pub fn target(&self) -> Target {
+        match self {
+            Place::Directory { path, .. } => Target::Path(path.to_string_lossy().into_owned()),
+            Place::Device(DevicePlace { device: HostDevice::Ephemeral(device), .. }) => {
+                Target::Ephemeral(*device)
+            }
+            Place::Device(DevicePlace { device: HostDevice::Drive(path), .. }) => {
+                Target::Path(path.clone())
+            }
+            Place::Lab(_) => Target::Lab,
+            Place::Model(_) => Target::Model,
+        }
+    }
 }
 
 /// The lab's machine.
@@ -106,7 +155,7 @@ pub struct LabPlace {
     /// Size of its partition; [`USUAL_JOURNAL`] by default.
     pub journal_size: Option<Bytes>,
     /// Kernels: their releases once they are found, before that the requested names.
-    pub kernels: Vec<String>,
+    pub kernels: Vec<KernelPlan>,
     /// True if the kernels are found: only then their features are known.
     pub found: bool,
     /// RAM of the guest.

@@ -9,11 +9,11 @@ use fsdyno_record::{Job, Plan};
 #[derive(Debug, Default)]
 pub struct Refused(BTreeMap<String, String>);
 
-/// Returns the key that all trials of a row share: the commands, and the medium. Not the seed, which determines
+/// Returns the key that all trials of a row share: the commands, the medium and the venue. Not the seed, which determines
 /// only UUIDs; not the workload, which comes later.
 fn row(plan: &Plan) -> Option<String> {
     let filesystem = plan.filesystem.as_ref()?;
-    serde_json::to_string(&(filesystem, &plan.medium)).ok()
+    serde_json::to_string(&(filesystem, &plan.medium, &plan.venue)).ok()
 }
 
 impl Refused {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use fsdyno_record::job::Task;
 use fsdyno_record::mailbox::Progress;
-use fsdyno_record::plan::Task;
 use fsdyno_record::series::{PhaseSeries, Series};
 use fsdyno_record::trial::{Host, Outcome, Trial, trial_id};
 use fsdyno_record::{Build, Job, Plan, SCHEMA};

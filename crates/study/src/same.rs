@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::Plan;
 use fsdyno_record::naming::RowNames;
-use fsdyno_record::plan::MediumPlan;
+use fsdyno_record::plan::VenuePlan;
 use fsdyno_record::trial::Trial;
 use fsdyno_venue::{Venue, fingerprint};
 
@@ -37,11 +37,11 @@ fn same_clock(cells: &[Cell], stored: &[Trial]) -> Result<(), RunError> {
 
 /// Returns the kind of clock that measures a plan's times.
 fn clock(plan: &Plan) -> &'static str {
-    match &plan.medium {
-        MediumPlan::Lab(lab) if lab.accel.is_exact() => "in the lab",
-        MediumPlan::Lab(_) => "in the lab under KVM",
-        MediumPlan::Model(_) => "in the model",
-        MediumPlan::Directory { .. } | MediumPlan::Device(_) => "on a host",
+    match &plan.venue {
+        VenuePlan::Lab(lab) if lab.accel.is_exact() => "in the lab",
+        VenuePlan::Lab(_) => "in the lab under KVM",
+        VenuePlan::Model { .. } => "in the model",
+        VenuePlan::Host => "on a host",
     }
 }
 
@@ -108,9 +108,11 @@ pub(crate) fn same_ground(
 
 /// Returns whether two plans have the same machine and kernel, so that their guests share components.
 pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
-    a.lab().zip(b.lab()).is_some_and(|(a, b)| {
-        (&a.kernel, &a.disk.name, a.boot, a.cpu) == (&b.kernel, &b.disk.name, b.boot, b.cpu)
-    })
+    let same_guest = a
+        .lab()
+        .zip(b.lab())
+        .is_some_and(|(a, b)| (&a.kernel, a.boot, a.cpu) == (&b.kernel, b.boot, b.cpu));
+    same_guest && a.disk_name() == b.disk_name()
 }
 
 /// Returns the components shared by two guests that differ. The initramfs and its list of modules differ between

@@ -327,7 +327,7 @@ pub(crate) fn io<'a>(
 #[cfg(test)]
 pub(crate) mod tests {
     use fsdyno_record::Plan;
-    use fsdyno_record::plan::{MediumPlan, VerifyMode, WorkloadPlan};
+    use fsdyno_record::plan::{MediumPlan, VenuePlan, VerifyMode, WorkloadPlan};
 
     use super::*;
 
@@ -351,6 +351,7 @@ pub(crate) mod tests {
                 workload,
                 filesystem: None,
                 medium: MediumPlan::Directory { path: "/x".into() },
+                venue: VenuePlan::Host,
                 threads: 1,
                 issuer: fsdyno_record::plan::IssuerPlan::Sync,
                 verify: VerifyMode::Full,

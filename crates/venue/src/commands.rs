@@ -22,7 +22,7 @@ impl Commands {
     /// A plan whose commands are not those of the catalog.
     pub fn of(plan: &Plan) -> Result<Option<Commands>, VenueError> {
         let Some(stored) = &plan.filesystem else { return Ok(None) };
-        let commands = rederive(stored, &plan.medium).map_err(|error| {
+        let commands = rederive(stored, &plan.medium, &plan.venue).map_err(|error| {
             VenueError::Refused(format!("the plan of '{}' cannot be run: {error}", plan.label))
         })?;
         Ok(Some(Commands(commands)))
@@ -45,11 +45,11 @@ impl Deref for Commands {
     }
 }
 
-/// Serializes a job for its agent.
+/// Serializes a job for its agent, in the flat form.
 ///
 /// # Errors
 /// As [`Commands::of`].
 pub fn text_of(mut job: Job) -> Result<Vec<u8>, VenueError> {
     job.plan.filesystem = Commands::of(&job.plan)?.map(|commands| commands.0);
-    serde_json::to_vec(&job).map_err(|error| VenueError::Died(error.to_string()))
+    serde_json::to_vec(&job.flat()).map_err(|error| VenueError::Died(error.to_string()))
 }

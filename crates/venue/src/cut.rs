@@ -44,14 +44,15 @@ impl LabVenue {
         job: &Job,
         now: &mut dyn FnMut(&Progress) -> bool,
     ) -> Result<PowerCut, VenueError> {
-        let lab = job.plan.lab().ok_or_else(crate::lab::not_a_lab)?;
-        if lab.disks() > 1 {
+        let medium = &job.plan.medium;
+        let disk = medium.disk().ok_or_else(crate::lab::not_a_lab)?;
+        if medium.disks() > 1 {
             return Err(VenueError::Died(
                 "a guest with several disks cannot have a power cut yet".into(),
             ));
         }
         let (region, progress) = self.run_until(job, now)?;
-        let (disk, size) = (crate::lab::disk_of(&lab.disk)?, lab.size);
+        let (disk, size) = (crate::lab::disk_of(disk)?, medium.size());
         let part = partition::place(&disk, size, job.seed)
             .map_err(|error| VenueError::Died(error.to_string()))?;
         let mut store = open(&region)?;
@@ -78,10 +79,10 @@ impl LabVenue {
         logged: &LoggedTrial,
         order: &RecoveryRequest,
     ) -> Result<File, VenueError> {
-        let lab = job.plan.lab().ok_or_else(crate::lab::not_a_lab)?;
-        let spec = crate::lab::disk_of(&lab.disk)?;
+        let medium = &job.plan.medium;
+        let spec = crate::lab::disk_of(medium.disk().ok_or_else(crate::lab::not_a_lab)?)?;
         let died = |error: String| VenueError::Died(format!("failed to build the image: {error}"));
-        let part = partition::place(&spec, lab.size, partition::disk_seed(job.seed, 0))
+        let part = partition::place(&spec, medium.size(), partition::disk_seed(job.seed, 0))
             .map_err(|error| died(error.to_string()))?;
         let log = logged.bytes()?;
         let blocks = |event: &Event| (event.end().div_ceil(8) - event.sector / 8) * 4096;

@@ -11,7 +11,7 @@ use fsdyno_disk::partition;
 use fsdyno_media::{Device, EphemeralMedium, MediaError, loops};
 use fsdyno_record::agent::{HandedDevice, Handover};
 use fsdyno_record::mailbox::Progress;
-use fsdyno_record::plan::DevicePlan;
+use fsdyno_record::plan::{EphemeralPlan, MediumPlan};
 use fsdyno_record::trial::{AgentReport, Host};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
 
@@ -57,13 +57,10 @@ impl Drop for LoopRelease {
 }
 
 impl Devices {
-    fn of(
-        venue: &HostVenue,
-        job: &Job,
-        plan: &DevicePlan,
-        uuids: u64,
-    ) -> Result<Devices, VenueError> {
-        let Some(drive) = venue.drive() else { return Devices::make(plan, venue.folder()) };
+    fn of(venue: &HostVenue, job: &Job, uuids: u64) -> Result<Devices, VenueError> {
+        let Some(drive) = venue.drive() else {
+            return Devices::make(&job.plan.medium, venue.folder());
+        };
         let commands = Commands::of(&job.plan)?;
         let mkfs = commands.as_ref().map_or(&[][..], |commands| &commands.mkfs);
         let devices = fsdyno_filesystem::Devices { uuids: Some(uuids), ..Default::default() };
@@ -72,10 +69,10 @@ impl Devices {
         Ok(Devices { array: None, data, journal: None, _release: LoopRelease(Vec::new()) })
     }
 
-    fn make(plan: &DevicePlan, folder: &Path) -> Result<Devices, VenueError> {
-        let made = parse_medium(plan)?;
-        let each = device_size(&made, plan);
-        let data = (0..plan.data_disks()).map(|_| made.make(folder, each));
+    fn make(medium: &MediumPlan, folder: &Path) -> Result<Devices, VenueError> {
+        let (made, plan) = ephemeral(medium).ok_or_else(no_drive)?;
+        let each = device_size(plan);
+        let data = (0..medium.data_disks()).map(|_| made.make(folder, each));
         let data = data.collect::<Result<Vec<_>, MediaError>>()?;
         let journal = plan.journal_size.map(|size| made.make(folder, size)).transpose()?;
         let members = || data.iter().map(|device| device.path.clone()).collect();
@@ -126,16 +123,16 @@ fn unique_seed() -> u64 {
 }
 
 /// Returns the notes for the record about a plan's devices.
-fn notes(plan: &DevicePlan, cached: bool) -> Vec<String> {
+fn notes(medium: &MediumPlan, cached: bool) -> Vec<String> {
     let whole = "kernel threads and dirty pages are those of the whole machine";
     let memory = "the loop device's file is in memory: nothing is read from or written to a disk";
     let warm = "the loop device uses the page cache for its file: reads of a cold phase may come from memory";
-    let of_file = if in_memory(plan) { Some(memory) } else { cached.then_some(warm) };
+    let of_file = if in_memory(medium) { Some(memory) } else { cached.then_some(warm) };
     std::iter::once(whole).chain(of_file).map(String::from).collect()
 }
 
-fn in_memory(plan: &DevicePlan) -> bool {
-    plan.on.starts_with("ram:")
+fn in_memory(medium: &MediumPlan) -> bool {
+    matches!(medium, MediumPlan::Ram(_))
 }
 
 /// Marks gaps whose remount left the backing file in the page cache: the gap is not what the workload
@@ -148,19 +145,25 @@ fn mark_warm_gaps(report: &mut AgentReport) {
 
 const REMOUNT: &str = "remount";
 
-fn parse_medium(plan: &DevicePlan) -> Result<EphemeralMedium, VenueError> {
-    let unknown = || Err(format!("'{}' is not a medium that fsdyno creates", plan.on));
-    EphemeralMedium::parse(&plan.on).unwrap_or_else(unknown).map_err(VenueError::Died)
+/// Returns the devices to create; none if the medium is a drive.
+fn ephemeral(medium: &MediumPlan) -> Option<(EphemeralMedium, &EphemeralPlan)> {
+    let (made, plan) = medium.ephemeral()?;
+    Some((made.into(), plan))
+}
+
+fn no_drive() -> VenueError {
+    VenueError::Died("the plan's drive was not claimed".into())
 }
 
 /// Returns the size of each device of the file system.
-fn device_size(made: &EphemeralMedium, plan: &DevicePlan) -> Bytes {
-    plan.raid.map_or(made.size, |raid| partition::member_size(made.size, raid))
+fn device_size(plan: &EphemeralPlan) -> Bytes {
+    plan.raid.map_or(plan.size, |raid| partition::member_size(plan.size, raid))
 }
 
 /// Returns the maximum total size of the devices of a trial.
-fn total_size(made: &EphemeralMedium, plan: &DevicePlan) -> Bytes {
-    let data = device_size(made, plan).0.saturating_mul(u64::from(plan.data_disks()));
+fn total_size(plan: &EphemeralPlan) -> Bytes {
+    let devices = plan.raid.map_or(1, |raid| u64::from(raid.disks));
+    let data = device_size(plan).0.saturating_mul(devices);
     Bytes(data.saturating_add(plan.journal_size.unwrap_or_default().0))
 }
 
@@ -168,14 +171,13 @@ fn total_size(made: &EphemeralMedium, plan: &DevicePlan) -> Bytes {
 ///
 /// # Errors
 /// Something is missing.
-pub fn can_run(venue: &HostVenue, plan: &Plan, device: &DevicePlan) -> Result<(), VenueError> {
+pub fn can_run(venue: &HostVenue, plan: &Plan) -> Result<(), VenueError> {
     let Some(filesystem) = Commands::of(plan)? else { return Err(no_filesystem()) };
     // A drive is not created, and has been inspected.
-    if EphemeralMedium::parse(&device.on).is_some() {
-        let made = parse_medium(device)?;
-        made.check(venue.folder(), total_size(&made, device))?;
+    if let Some((made, plan)) = ephemeral(&plan.medium) {
+        made.check(venue.folder(), total_size(plan))?;
     }
-    prerequisites::check(&filesystem, device.raid)
+    prerequisites::check(&filesystem, plan.medium.raid())
 }
 
 fn no_filesystem() -> VenueError {
@@ -185,14 +187,14 @@ fn no_filesystem() -> VenueError {
 /// Returns the host fingerprint of every trial of this plan.
 pub fn fingerprint(
     venue: &HostVenue,
-    plan: &DevicePlan,
+    medium: &MediumPlan,
 ) -> Result<BTreeMap<String, String>, VenueError> {
     let mut fingerprint = fingerprint::of_kernel();
-    let what = match venue.drive() {
-        Some(drive) => drive.what(),
+    let what = match (venue.drive(), ephemeral(medium)) {
+        (Some(drive), _) => drive.what(),
+        (None, Some((made, _))) => (made.kind.what)(venue.folder())?,
         // A drive that is only inspected is not claimed.
-        None if EphemeralMedium::parse(&plan.on).is_none() => return Ok(fingerprint),
-        None => (parse_medium(plan)?.kind.what)(venue.folder())?,
+        (None, None) => return Ok(fingerprint),
     };
     fingerprint.insert("device".into(), what);
     Ok(fingerprint)
@@ -202,14 +204,13 @@ pub fn fingerprint(
 pub fn run(
     venue: &HostVenue,
     job: &Job,
-    plan: &DevicePlan,
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<FinishedTrial, VenueError> {
     let input = venue.inputs().of(&job.plan.workload)?;
     let started = clock::now();
     let begin = Instant::now();
     let uuids = unique_seed();
-    let devices = Devices::of(venue, job, plan, uuids)?;
+    let devices = Devices::of(venue, job, uuids)?;
     let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
     let mailbox = shared.mailbox().map_err(internal_error)?;
     let text = text_of(job.for_agent())?;
@@ -222,8 +223,8 @@ pub fn run(
     let what = devices.data.first().map(|device| device.what.clone());
     report.conditions.device = what.unwrap_or_default();
     report.conditions.tools = tools::of_plan(&job.plan);
-    report.conditions.notes.extend(notes(plan, devices.are_cached()));
-    if devices.are_cached() && !in_memory(plan) {
+    report.conditions.notes.extend(notes(&job.plan.medium, devices.are_cached()));
+    if devices.are_cached() && !in_memory(&job.plan.medium) {
         mark_warm_gaps(report);
     }
     let check_ns = check_devices(job, &devices, &mailbox.progress(), report, watch)?;
@@ -272,21 +273,19 @@ mod tests {
         mark_warm_gaps(&mut report);
         let done: Vec<&str> = report.measured.gaps.iter().map(|gap| gap.done.as_str()).collect();
         assert_eq!(done, ["remount, the loop's file still cached", "none"]);
-        let plan = |on: &str| DevicePlan { on: on.into(), raid: None, journal_size: None };
-        assert!(notes(&plan("loop:1G"), true)[1].contains("page cache"));
-        assert!(notes(&plan("ram:1G"), true)[1].contains("is in memory"));
-        assert_eq!(notes(&plan("loop:1G"), false).len(), 1);
+        let one = || EphemeralPlan { size: Bytes(1 << 30), raid: None, journal_size: None };
+        let (file, memory) = (MediumPlan::Loop(one()), MediumPlan::Ram(one()));
+        assert!(notes(&file, true)[1].contains("page cache"));
+        assert!(notes(&memory, true)[1].contains("is in memory"));
+        assert_eq!(notes(&file, false).len(), 1);
     }
 
     #[test]
     fn the_total_size_includes_all_devices() {
         let total = |raid: Option<&str>, journal: Option<u64>| {
-            let plan = DevicePlan {
-                on: "ram:8G".into(),
-                raid: raid.map(|raid| raid.parse().unwrap()),
-                journal_size: journal.map(Bytes),
-            };
-            total_size(&parse_medium(&plan).unwrap(), &plan).0
+            let raid = raid.map(|raid| raid.parse().unwrap());
+            let journal_size = journal.map(Bytes);
+            total_size(&EphemeralPlan { size: Bytes(8 << 30), raid, journal_size }).0
         };
         assert_eq!(total(None, None), 8 << 30);
         assert_eq!(total(None, Some(1 << 30)), 9 << 30);

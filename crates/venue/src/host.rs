@@ -127,8 +127,8 @@ impl HostVenue {
 
 impl Venue for HostVenue {
     fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError> {
-        if let MediumPlan::Device(device) = &plan.medium {
-            device::can_run(self, plan, device)?;
+        if plan.medium.is_host_device() {
+            device::can_run(self, plan)?;
         }
         Ok(None)
     }
@@ -136,8 +136,10 @@ impl Venue for HostVenue {
     fn fingerprint(&self, plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
         match &plan.medium {
             MediumPlan::Directory { path } => fingerprint::of_directory(Path::new(path)),
-            MediumPlan::Device(device) => device::fingerprint(self, device),
-            MediumPlan::Lab(_) | MediumPlan::Model(_) => Err(wrong_venue()),
+            MediumPlan::Loop(_) | MediumPlan::Ram(_) | MediumPlan::Drive { .. } => {
+                device::fingerprint(self, &plan.medium)
+            }
+            MediumPlan::Modelled(_) | MediumPlan::Memory { .. } => Err(wrong_venue()),
         }
     }
 
@@ -148,8 +150,10 @@ impl Venue for HostVenue {
     ) -> Result<FinishedTrial, VenueError> {
         match &job.plan.medium {
             MediumPlan::Directory { path } => self.run_in_directory(job, Path::new(path), watch),
-            MediumPlan::Device(device) => device::run(self, job, device, watch),
-            MediumPlan::Lab(_) | MediumPlan::Model(_) => Err(wrong_venue()),
+            MediumPlan::Loop(_) | MediumPlan::Ram(_) | MediumPlan::Drive { .. } => {
+                device::run(self, job, watch)
+            }
+            MediumPlan::Modelled(_) | MediumPlan::Memory { .. } => Err(wrong_venue()),
         }
     }
 }
@@ -303,7 +307,8 @@ pub(crate) fn internal_error(error: impl std::error::Error) -> VenueError {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use fsdyno_record::plan::{Task, VerifyMode, WorkloadPlan};
+    use fsdyno_record::job::Task;
+    use fsdyno_record::plan::{VenuePlan, VerifyMode, WorkloadPlan};
 
     use super::*;
 
@@ -317,6 +322,7 @@ mod tests {
             },
             filesystem: None,
             medium: MediumPlan::Directory { path: path.display().to_string() },
+            venue: VenuePlan::Host,
             threads: 1,
             issuer: fsdyno_record::plan::IssuerPlan::Sync,
             verify: VerifyMode::Full,

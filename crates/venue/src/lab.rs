@@ -12,8 +12,9 @@ use fsdyno_disk::{Attach, DiskSpec};
 use fsdyno_lab::{
     Cache, Change, DiskRegion, Finished, Guest, Lab, LabError, Machine, Made, RunError, Snapshot,
 };
+use fsdyno_record::job::Task;
 use fsdyno_record::mailbox::Progress;
-use fsdyno_record::plan::{DiskPlan, LabPlan, Task};
+use fsdyno_record::plan::{DiskPlan, KernelPlan, MediumPlan};
 use fsdyno_record::trial::{AgentReport, Conditions, Host, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
 use fsdyno_workload::workloads;
@@ -47,7 +48,7 @@ const NOT_REPEATABLE: &str = "accelerated by KVM: the guest ran on this host's C
 /// The lab venue: one or more labs that differ in their kernel.
 #[derive(Debug)]
 pub struct LabVenue {
-    labs: BTreeMap<String, Lab>,
+    labs: BTreeMap<KernelPlan, Lab>,
     agent: PathBuf,
     workdir: PathBuf,
     cache: Cache,
@@ -64,13 +65,13 @@ pub struct LabVenue {
 
 /// The inputs that decide the parts of a guest: kernel, file system (and its programs, which a spec may
 /// name), hardware of its disks, CPU.
-type Key = (String, Option<String>, Hardware, String);
+type Key = (KernelPlan, Option<String>, Hardware, String);
 
 impl LabVenue {
     /// Creates a venue whose trials are run by `agent`, the file of [`crate::Agent`], in guests of these labs; the
     /// disks are nameless files in `workdir`, and snapshots of guests are stored in `cache`.
     pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf, cache: Cache) -> LabVenue {
-        let labs = labs.into_iter().map(|lab| (lab.name().to_string(), lab)).collect();
+        let labs = labs.into_iter().map(|lab| (lab.kernel_plan(), lab)).collect();
         let (inputs, guests, hooks, changes) = Default::default();
         let kvm = OnceLock::new();
         LabVenue { labs, agent, workdir, cache, inputs, changes, logs: None, hooks, kvm, guests }
@@ -117,11 +118,11 @@ impl LabVenue {
     /// Returns the guest for a plan, packed once and shared by all trials that need the same parts.
     pub(crate) fn guest(&self, plan: &Plan) -> Result<Arc<Guest>, VenueError> {
         let lab_plan = plan.lab().ok_or_else(not_a_lab)?;
-        let kernel = lab_plan.kernel.as_str();
+        let kernel = &lab_plan.kernel;
         let commands = Commands::of(plan)?;
         let kind = commands.as_ref().map(programs_of);
         let cpu = lab_plan.cpu.to_string();
-        let key = (kernel.to_string(), kind, hardware(lab_plan)?, cpu);
+        let key = (kernel.clone(), kind, hardware(plan)?, cpu);
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(guest) = guests.get(&key) {
             return Ok(Arc::clone(guest));
@@ -133,7 +134,7 @@ impl LabVenue {
 
     /// Packs a guest for a plan with additional programs.
     pub(crate) fn guest_with(&self, plan: &Plan, tools: &[String]) -> Result<Guest, VenueError> {
-        let hardware = hardware(plan.lab().ok_or_else(not_a_lab)?)?;
+        let hardware = hardware(plan)?;
         self.pack(plan, Commands::of(plan)?.as_ref(), &hardware, tools)
     }
 
@@ -149,7 +150,7 @@ impl LabVenue {
         let lab = self.labs.get(kernel).ok_or_else(|| {
             VenueError::Missing(format!("the lab has no kernel {kernel}, which the plan needs"))
         })?;
-        let mut parts = parts(&self.agent, commands, lab_plan.raid, hardware)?;
+        let mut parts = parts(&self.agent, commands, plan.medium.raid(), hardware)?;
         parts.cpu = lab_plan.cpu;
         for tool in tools {
             if !parts.tools.contains(tool) {
@@ -194,14 +195,15 @@ impl LabVenue {
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Option<Nanos>, VenueError> {
         check::check_trial(job, report, &finished.progress, watch, |report| {
-            let lab = job.plan.lab().ok_or_else(not_a_lab)?;
-            let journal = match &lab.journal {
-                Some(_) => Some(self.image(lab, lab.data_disks(), finished, &report.conditions)?),
+            let medium = &job.plan.medium;
+            let image = |index, found: &Conditions| self.image(medium, index, finished, found);
+            let journal = match medium.journal() {
+                Some(_) => Some(image(medium.data_disks(), &report.conditions)?),
                 None => None,
             };
-            let device = match lab.raid {
-                Some(_) => self.array(lab, finished, report)?,
-                None => self.image(lab, 0, finished, &report.conditions)?,
+            let device = match medium.raid() {
+                Some(_) => self.array(medium, finished, report)?,
+                None => image(0, &report.conditions)?,
             };
             Ok(check::Images { device, journal, names: check::IMAGES.map(String::from) })
         })
@@ -210,7 +212,7 @@ impl LabVenue {
     /// Returns the final image of the partition on one of the guest's disks.
     fn image(
         &self,
-        lab: &LabPlan,
+        medium: &MediumPlan,
         index: u32,
         finished: &Finished,
         conditions: &Conditions,
@@ -218,8 +220,9 @@ impl LabVenue {
         let region = finished.disks.get(index as usize).ok_or_else(|| {
             VenueError::Died(format!("the guest left no bytes of its disk {index}"))
         })?;
-        let plan = lab.journal.as_ref().filter(|_| index == lab.data_disks()).unwrap_or(&lab.disk);
-        if disk_of(plan)?.attach == Attach::Pmem {
+        let journal = medium.journal().filter(|_| index == medium.data_disks());
+        let disk = journal.or(medium.disk()).ok_or_else(not_a_lab)?;
+        if disk_of(disk)?.attach == Attach::Pmem {
             return region.try_clone().map_err(VenueError::io("open the disk's bytes"));
         }
         let one = (conditions.partition_start, conditions.device_size);
@@ -233,12 +236,12 @@ impl LabVenue {
     /// a page that changes while it is written, and is then freed, may differ on the two sides (md(4)).
     fn array(
         &self,
-        lab: &LabPlan,
+        medium: &MediumPlan,
         finished: &Finished,
         report: &mut AgentReport,
     ) -> Result<File, VenueError> {
-        let disks: Vec<File> = (0..lab.data_disks())
-            .map(|index| self.image(lab, index, finished, &report.conditions))
+        let disks: Vec<File> = (0..medium.data_disks())
+            .map(|index| self.image(medium, index, finished, &report.conditions))
             .collect::<Result<_, _>>()?;
         let size = report.conditions.device_size.unwrap_or_default();
         let found = array::assemble(&disks, size, &self.workdir)?;
@@ -267,14 +270,15 @@ impl LabVenue {
             },
         };
         let mut disks = Vec::new();
-        if !lab.in_memory() {
-            let data = region(&disk_of(&lab.disk)?, lab.size, stored);
-            disks.resize(lab.data_disks() as usize, data);
+        let medium = &plan.medium;
+        if let Some(disk) = medium.disk() {
+            let data = region(&disk_of(disk)?, medium.size(), stored);
+            disks.resize(medium.data_disks() as usize, data);
         }
-        if let Some(journal) = &lab.journal {
+        if let Some(journal) = medium.journal() {
             // A block is stored at most twice: as visible through the drive, and as persisted.
             let disk = disk_of(journal)?;
-            let size = lab.journal_size.unwrap_or(disk.capacity);
+            let size = medium.journal_size().unwrap_or(disk.capacity);
             disks.push(region(&disk, Some(size), Bytes(2 * size.0)));
         }
         Ok(Machine {
@@ -451,7 +455,7 @@ fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
     let workload = kind
         .build(&plan.workload.params, &inputs.setting(plan, 0)?)
         .map_err(|error| died(error.to_string()))?;
-    let halves = plan.lab().and_then(|lab| lab.raid).map_or(2, |raid| raid.half_disks_of_data());
+    let halves = plan.medium.raid().map_or(2, |raid| raid.half_disks_of_data());
     let twice = workload.stored().0.saturating_mul(2);
     let twice = twice.saturating_mul(2) / halves;
     let mut limit = STORED.0;
@@ -480,7 +484,7 @@ pub(crate) fn from_run(error: RunError) -> VenueError {
 #[cfg(test)]
 mod tests {
     use fsdyno_filesystem::catalog;
-    use fsdyno_record::plan::{MediumPlan, WorkloadPlan};
+    use fsdyno_record::plan::{MediumPlan, VenuePlan, WorkloadPlan};
 
     use super::*;
 
@@ -497,6 +501,7 @@ mod tests {
             },
             filesystem: Some(kind.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap()),
             medium: MediumPlan::Directory { path: "/".into() },
+            venue: VenuePlan::Host,
             threads: 1,
             issuer: fsdyno_record::plan::IssuerPlan::Sync,
             verify: Default::default(),

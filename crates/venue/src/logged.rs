@@ -11,8 +11,9 @@ use fsdyno_disk::log::data::{self, DataLog};
 use fsdyno_disk::store::Memory;
 use fsdyno_lab::{Attach, DiskRegion};
 use fsdyno_record::acks::{self, Acks};
+use fsdyno_record::job::Task;
 use fsdyno_record::mailbox::Progress;
-use fsdyno_record::plan::{IssuerPlan, Task};
+use fsdyno_record::plan::IssuerPlan;
 use fsdyno_record::trial::{AgentReport, Outcome};
 use fsdyno_record::{Bytes, Job, Plan};
 
@@ -43,19 +44,19 @@ pub fn refusal(plan: &Plan) -> Option<String> {
     let Some(lab) = plan.lab() else {
         return Some("bytes are logged only in the lab".into());
     };
-    if lab.in_memory() {
+    let Some(disk) = plan.medium.disk() else {
         return Some("it is in memory, which a power cut erases".into());
-    }
-    if lab.disks() > 1 {
+    };
+    if plan.medium.disks() > 1 {
         return Some("bytes are logged of one disk only (not with --raid or {journal})".into());
     }
     if !lab.accel.is_exact() {
         return Some("bytes are logged only in virtual time (--accel tcg)".into());
     }
-    if disk_of(&lab.disk).is_ok_and(|disk| disk.attach == fsdyno_disk::Attach::Pmem) {
+    if disk_of(disk).is_ok_and(|disk| disk.attach == fsdyno_disk::Attach::Pmem) {
         return Some(format!(
             "the disk '{}' is memory without a cache or a server; use another --disk",
-            lab.disk.name
+            disk.name
         ));
     }
     (plan.issuer != IssuerPlan::Sync).then(|| "ops are logged with --issuer sync only".into())

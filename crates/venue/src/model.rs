@@ -10,6 +10,7 @@ use fsdyno_disk::{DiskSpec, partition};
 use fsdyno_ext2dir::trial::{self, REVISION, Setting};
 use fsdyno_record::canonical::sha256_hex;
 use fsdyno_record::mailbox::{Progress, Stage};
+use fsdyno_record::plan::VenuePlan;
 use fsdyno_record::trial::Host;
 use fsdyno_record::{Job, Nanos, Plan};
 use fsdyno_workload::{Workload, workloads};
@@ -45,12 +46,15 @@ impl Venue for ModelVenue {
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<FinishedTrial, VenueError> {
         let plan = &job.plan;
-        let model =
-            plan.model().ok_or_else(|| died("a plan for another medium was given to the model"))?;
+        let (VenuePlan::Model { block_size }, Some(modelled)) =
+            (&plan.venue, plan.medium.modelled())
+        else {
+            return Err(died("a plan for another medium was given to the model"));
+        };
         let kind = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
         let variant = trial::variant(kind).ok_or_else(|| died(format!("no model '{kind}'")))?;
-        let disk = DiskSpec::from_json(&model.disk.spec).map_err(died)?;
-        let partition = partition::place(&disk, Some(model.size), job.seed).map_err(died)?;
+        let disk = DiskSpec::from_json(&modelled.disk.spec).map_err(died)?;
+        let partition = partition::place(&disk, modelled.size, job.seed).map_err(died)?;
         let workload = workloads::find(&plan.workload.name)
             .map_err(died)?
             .build(&plan.workload.params, &fsdyno_workload::Setting::seed(job.seed))
@@ -66,7 +70,7 @@ impl Venue for ModelVenue {
             now: Nanos(0),
             requests: 0,
         };
-        let block_size = u64::from(model.block_size);
+        let block_size = u64::from(*block_size);
         let setting = Setting { variant, disk: &disk, partition, block_size };
         let report = trial::run(job, workload.as_ref(), setting, &mut |phase, ops| {
             watch(&progress(phase, ops)) == Watch::GoOn

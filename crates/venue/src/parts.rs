@@ -6,11 +6,12 @@ use std::path::Path;
 use fsdyno_disk::{Attach, DiskSpec};
 use fsdyno_filesystem::{array as md, catalog};
 use fsdyno_lab::Parts;
-use fsdyno_record::plan::{LabPlan, RaidPlan};
+use fsdyno_record::Plan;
+use fsdyno_record::plan::RaidPlan;
 
 use crate::commands::Commands;
 use crate::error::VenueError;
-use crate::lab::disk_of;
+use crate::lab::{disk_of, not_a_lab};
 
 /// Returns a key of a file system and the programs that its guest needs.
 pub fn programs_of(filesystem: &Commands) -> String {
@@ -31,18 +32,19 @@ pub struct Hardware {
 }
 
 /// Returns the hardware properties of a plan's disks.
-pub fn hardware(lab: &LabPlan) -> Result<Hardware, VenueError> {
+pub fn hardware(plan: &Plan) -> Result<Hardware, VenueError> {
+    let (lab, medium) = (plan.lab().ok_or_else(not_a_lab)?, &plan.medium);
     let mut disks = Vec::new();
-    if !lab.in_memory() {
-        disks.resize(lab.data_disks() as usize, disk_of(&lab.disk)?);
+    if let Some(disk) = medium.disk() {
+        disks.resize(medium.data_disks() as usize, disk_of(disk)?);
     }
-    disks.extend(lab.journal.as_ref().map(disk_of).transpose()?);
+    disks.extend(medium.journal().map(disk_of).transpose()?);
     let scheduler =
         |disk: &DiskSpec| lab.scheduler.clone().unwrap_or_else(|| disk.queue.scheduler.clone());
     Ok(Hardware {
         pmem: disks.iter().map(|disk| disk.attach == Attach::Pmem).collect(),
         schedulers: disks.iter().map(scheduler).collect(),
-        raid: lab.raid.map(|raid| raid.to_string()),
+        raid: medium.raid().map(|raid| raid.to_string()),
     })
 }
 

@@ -123,12 +123,11 @@ impl LabVenue {
             ))
         })?;
         drop(image);
-        let served = !lab.in_memory()
-            && lab.raid.is_none()
-            && disk_of(&lab.disk)?.attach == fsdyno_disk::Attach::Nbd;
+        let medium = &job.plan.medium;
+        let disk = medium.disk().filter(|_| medium.raid().is_none()).map(disk_of).transpose()?;
         let mut range = None;
-        if served {
-            let found = partition::place(&disk_of(&lab.disk)?, lab.size, job.seed)
+        if let Some(disk) = disk.filter(|disk| disk.attach == fsdyno_disk::Attach::Nbd) {
+            let found = partition::place(&disk, medium.size(), job.seed)
                 .map_err(|error| VenueError::Died(error.to_string()))?;
             range = Some((found.start, found.size));
         }

@@ -32,9 +32,9 @@ pub fn missing(filesystem: &Filesystem) -> Vec<String> {
 pub fn of_plan(plan: &Plan) -> BTreeMap<String, String> {
     let kind = plan.filesystem.as_ref().and_then(|plan| catalog::get(plan.made_kind()).ok());
     let line = |kind: &Filesystem| Some((kind.version.first()?.clone(), version(kind)?));
-    let raid = plan.lab().map(|lab| lab.raid).or(plan.device().map(|device| device.raid));
-    let array = raid
-        .flatten()
+    let array = plan
+        .medium
+        .raid()
         .and_then(|_| Some((array::TOOL.to_string(), version_by(&array::version())?)));
     kind.and_then(line).into_iter().chain(array).collect()
 }

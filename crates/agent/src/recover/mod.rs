@@ -22,10 +22,11 @@ use fsdyno_disk::log::region;
 use fsdyno_disk::store::Memory;
 use fsdyno_disk::{Action, DiskSpec, Partition, Store, partition};
 use fsdyno_engine::clock;
+use fsdyno_record::agent::Job;
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
-use fsdyno_record::plan::{FilesystemPlan, LabPlan};
+use fsdyno_record::plan::{FilesystemPlan, FlatLab};
 use fsdyno_record::trial::{AgentReport, Conditions, DiskRole, Outcome};
-use fsdyno_record::{Job, Nanos, guest as layout};
+use fsdyno_record::{Nanos, guest as layout};
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 
@@ -114,7 +115,7 @@ fn written() -> io::Result<Vec<(u64, u64)>> {
 #[derive(Clone, Copy)]
 struct One<'a> {
     job: &'a Job,
-    lab: &'a LabPlan,
+    lab: &'a FlatLab,
     filesystem: &'a FilesystemPlan,
     spec: &'a DiskSpec,
     partition: Partition,

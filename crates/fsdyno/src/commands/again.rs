@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
-use fsdyno_record::plan::{Task, kernel_names};
+use fsdyno_record::job::Task;
+use fsdyno_record::plan::KernelPlan;
 use fsdyno_record::trial::differing;
 use fsdyno_record::{Job, Trial};
 use fsdyno_study::Question;
@@ -67,19 +68,18 @@ pub fn differing_components(here: &Identity, trial: &Trial) -> Vec<String> {
 }
 
 /// Finds the labs of the kernels named in plans.
-fn labs(kernels: &BTreeSet<String>, given: &[String]) -> Result<Vec<Lab>, Failure> {
+fn labs(kernels: &BTreeSet<KernelPlan>, given: &[String]) -> Result<Vec<Lab>, Failure> {
     let find = |kernel: &str| {
         let (kernel, cache) = (Some(kernel.to_string()), Cache::of_user()?);
         let options = LabOptions { kernel, qemu: None, cache, offline: false };
         Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))
     };
-    let mut of_given: BTreeMap<&String, Lab> = BTreeMap::new();
+    let mut of_given: BTreeMap<&KernelPlan, Lab> = BTreeMap::new();
     for kernel in given {
         let lab = find(kernel)?;
-        let fits = |name: &&String| {
-            // A name is RELEASE@VALUE if several builds have one release.
-            let (release, value) = name.split_once('@').unwrap_or((name, kernel));
-            lab.kernel_release() == release && value == kernel && !of_given.contains_key(name)
+        let fits = |name: &&KernelPlan| {
+            let requested = name.request.as_ref().is_none_or(|request| request == kernel);
+            lab.kernel_release() == name.release && requested && !of_given.contains_key(name)
         };
         match kernels.iter().find(fits) {
             Some(name) => drop(of_given.insert(name, lab)),
@@ -88,23 +88,23 @@ fn labs(kernels: &BTreeSet<String>, given: &[String]) -> Result<Vec<Lab>, Failur
                 return Err(Failure::wrong(format!(
                     "--kernel {kernel} is {}, and none of the trials ran on it; they ran on: {}",
                     lab.kernel_release(),
-                    kernels.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+                    kernels.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
                 )));
             }
         }
     }
-    let mut of = |name: &String| -> Result<Lab, Failure> {
+    let mut of = |name: &KernelPlan| -> Result<Lab, Failure> {
         let lab = match of_given.remove(name) {
             Some(lab) => lab,
-            None => find(kernel_names(name).1).map_err(|error| not_found(name, error))?,
+            None => find(name.request()).map_err(|error| not_found(name, error))?,
         };
-        Ok(lab.named(name.clone()))
+        Ok(lab.requested_as(name.request.clone()))
     };
     kernels.iter().map(&mut of).collect()
 }
 
 /// Adds a hint to the error for a kernel that is not found: the user may have built it.
-fn not_found(name: &str, error: LabError) -> Failure {
+fn not_found(name: &KernelPlan, error: LabError) -> Failure {
     let failure = Failure::from(error);
     let message = format!(
         "{failure}; if it was your own image ({name}), give it again: --kernel IMAGE or IMAGE:MODULES"

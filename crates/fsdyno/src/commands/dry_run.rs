@@ -1,10 +1,10 @@
 //! `fsdyno run --dry-run`: prints what would run, with exact operation counts; changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_media::block::InspectedDrive;
 use fsdyno_record::naming::RowNames;
-use fsdyno_record::plan::{IssuerPlan, MediumPlan, RaidPlan};
+use fsdyno_record::plan::{IssuerPlan, MediumPlan, VenuePlan};
 use fsdyno_record::{OpKind, Plan};
 use fsdyno_report::{Format, counted};
 use fsdyno_study::{Cell, Slot};
@@ -29,9 +29,10 @@ pub fn check_format(run: &Run) -> Result<(), Failure> {
 /// Prints the trials.
 pub fn show(run: &Run, cells: &[Cell], schedule: &[Slot]) -> Result<(), Failure> {
     // A drive is inspected as for a real run.
-    let named = run.on.iter().filter(|on| drive::is_named(on));
+    let named = cells.iter().filter_map(|cell| cell.plan.medium.drive()).collect::<BTreeSet<_>>();
     let drives: Drives = named
-        .map(|on| Ok((on.clone(), drive::inspect(run, on)?)))
+        .into_iter()
+        .map(|on| Ok((on.to_string(), drive::inspect(run, on)?)))
         .collect::<Result<_, Failure>>()?;
     match run.format {
         Format::Json => output::json(&value(cells, schedule, &drives)),
@@ -87,7 +88,7 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
     for (at, cell) in cells.iter().enumerate() {
         let plan = &cell.plan;
         let shown = |argv: &[String]| {
-            let drive = plan.device().and_then(|device| drives.get(&device.on));
+            let drive = plan.medium.drive().and_then(|path| drives.get(path));
             let device = drive.map(|drive| drive.data_path().display().to_string());
             let argv = argv.join(" ");
             device.map_or(argv.clone(), |device| argv.replace("{device}", &device))
@@ -133,7 +134,7 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
                 text.push_str(&format!("   age:   {age}, before the first phase\n"));
             }
             if let Some(period) = &filesystem.period {
-                let cache = plan.lab().map(|lab| &lab.disk.spec["queue"]["write_cache"]);
+                let cache = plan.medium.disk().map(|disk| &disk.spec["queue"]["write_cache"]);
                 let cache = cache.and_then(|cache| cache.as_str()).unwrap_or("unchanged");
                 text.push_str(&format!(
                     "   period {period}: options as above, write cache of the disk: {cache}\n"
@@ -176,54 +177,54 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
 
 /// Describes the target of a plan.
 fn place(plan: &Plan) -> String {
-    let raid_of =
-        |raid: Option<RaidPlan>| raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
-    match &plan.medium {
+    let medium = &plan.medium;
+    let raid = medium.raid().map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
+    let on = match medium {
         MediumPlan::Directory { path } => format!("in a fresh subdirectory of {path}"),
-        MediumPlan::Model(model) => {
-            format!("in the model, without a kernel, on {}", model.disk.name)
+        MediumPlan::Modelled(modelled) => format!("on {raid}{}", modelled.disk.name),
+        MediumPlan::Memory { .. } => "in memory".to_string(),
+        MediumPlan::Loop(_) | MediumPlan::Ram(_) | MediumPlan::Drive { .. } => {
+            format!("newly made on {raid}{}", plan.target())
         }
-        MediumPlan::Device(device) => {
-            let journal = device.journal_size.map(|size| format!(", {{journal}} on {size} more"));
-            let raid = raid_of(device.raid);
-            format!("newly made on {raid}{}{}", device.on, journal.unwrap_or_default())
+    };
+    let size = medium.journal_size();
+    let journal = match (medium.journal(), size) {
+        (Some(disk), Some(size)) => {
+            Some(format!("{{journal}} on {size} of a second {}", disk.name))
         }
-        MediumPlan::Lab(lab) => {
-            let journal = lab
-                .journal
-                .as_ref()
-                .zip(lab.journal_size)
-                .map(|(disk, size)| format!("{{journal}} on {size} of a second {}", disk.name));
-            let disk = match lab.in_memory() {
-                true => "in memory".to_string(),
-                false => format!("on {}{}", raid_of(lab.raid), lab.disk.name),
-            };
-            let mut parts = vec![format!("in the lab {disk}")];
-            parts.extend(journal);
-            parts.push(format!("{} of RAM", lab.ram));
-            parts.extend(lab.cacheable.map(|size| format!("{size} of it cacheable")));
-            parts.push(format!("kernel {}", lab.kernel));
-            parts.extend((!lab.boot.is_cold()).then(|| "from a snapshot of a booted guest".into()));
-            parts.extend(
-                (!lab.cpu.is_default())
-                    .then(|| format!("CPU of {} instructions per nanosecond", lab.cpu)),
-            );
-            parts.extend(
-                (!lab.accel.is_exact())
-                    .then(|| format!("by {} in host time, not reproducible", lab.accel.name())),
-            );
-            parts.join(", ")
-        }
+        (None, size) => size.map(|size| format!("{{journal}} on {size} more")),
+        (Some(_), None) => None,
+    };
+    let mut parts = vec![match plan.venue {
+        VenuePlan::Host => on,
+        VenuePlan::Lab(_) => format!("in the lab {on}"),
+        VenuePlan::Model { .. } => format!("in the model, without a kernel, {on}"),
+    }];
+    parts.extend(journal);
+    if let Some(lab) = plan.lab() {
+        parts.push(format!("{} of RAM", lab.ram));
+        parts.extend(lab.cacheable.map(|size| format!("{size} of it cacheable")));
+        parts.push(format!("kernel {}", lab.kernel));
+        parts.extend((!lab.boot.is_cold()).then(|| "from a snapshot of a booted guest".into()));
+        parts.extend(
+            (!lab.cpu.is_default())
+                .then(|| format!("CPU of {} instructions per nanosecond", lab.cpu)),
+        );
+        parts.extend(
+            (!lab.accel.is_exact())
+                .then(|| format!("by {} in host time, not reproducible", lab.accel.name())),
+        );
     }
+    parts.join(", ")
 }
 
 /// The command that creates the md array, if there is one. The free loop devices and array number are known only
 /// when they are created.
 fn array(plan: &Plan) -> Option<Vec<String>> {
-    let (raid, name): (_, fn(u32) -> String) = match &plan.medium {
-        MediumPlan::Lab(lab) => (lab.raid?, |at| format!("/dev/nbd{at}")),
-        MediumPlan::Device(device) => (device.raid?, |at| format!("{{loop {}}}", at + 1)),
-        MediumPlan::Directory { .. } | MediumPlan::Model(_) => return None,
+    let raid = plan.medium.raid()?;
+    let name = |at: u32| match plan.in_lab() {
+        true => format!("/dev/nbd{at}"),
+        false => format!("{{loop {}}}", at + 1),
     };
     Some(fsdyno_filesystem::array::create(raid, &(0..raid.disks).map(name).collect::<Vec<_>>()))
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsdyno_record::plan::{BootPlan, MediumPlan};
+use fsdyno_record::plan::BootPlan;
 use fsdyno_record::quote::short;
 use fsdyno_record::shell::quote;
 use fsdyno_record::trial::trial_id;
@@ -264,7 +264,7 @@ fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<Option<F
             continue;
         }
         let mut plan = cell.plan.clone();
-        if let (MediumPlan::Lab(lab), Mode::Dry) = (&mut plan.medium, mode) {
+        if let (Some(lab), Mode::Dry) = (plan.lab_mut(), mode) {
             // The snapshot would be created.
             lab.boot = BootPlan::Cold;
         }

@@ -30,8 +30,8 @@ fn changed(lines: &[String], change: impl Fn(usize, &mut Value)) -> String {
         let mut trial: Value = serde_json::from_str(line).unwrap();
         change(at, &mut trial);
         let text = trial.to_string();
-        let rest = text.replacen("\"schema\":1,", "", 1).replacen(",\"schema\":1", "", 1);
-        rest.replacen('{', "{\"schema\":1,", 1) + "\n"
+        let rest = text.replacen("\"schema\":2,", "", 1).replacen(",\"schema\":2", "", 1);
+        rest.replacen('{', "{\"schema\":2,", 1) + "\n"
     };
     lines.iter().enumerate().map(line).collect()
 }
@@ -67,14 +67,14 @@ fn damaged_records_are_refused_with_their_line_and_an_incomplete_last_one_is_omi
     let folder = place.path();
     let lines = measured(folder);
     let half = &lines[1][..lines[1].len() / 2];
-    let newer = lines[1].replacen("\"schema\":1", "\"schema\":2", 1);
+    let newer = lines[1].replacen("\"schema\":2", "\"schema\":3", 1);
     write(folder, "torn", &format!("{}\n{half}", lines[0]));
     write(folder, "middle", &format!("{}\n{half}\n{}\n", lines[0], lines[2]));
     write(folder, "newer", &format!("{}\n{newer}\n", lines[0]));
     write(folder, "nothing", "");
     for (name, right) in [
         ("middle", "trials.ndjson:2: "),
-        ("newer", "its schema is 2, but this fsdyno knows schemas up to 1; use the newer fsdyno"),
+        ("newer", "its schema is 3, but this fsdyno knows schemas up to 2; use the newer fsdyno"),
         ("missing", "name a result folder or its trials.ndjson"),
     ] {
         for words in [format!("report {name}"), format!("compare base {name}")] {
@@ -105,14 +105,14 @@ fn damaged_explanations_are_refused_with_their_line_and_an_incomplete_last_one_i
         run(folder, &format!("report {name} --html {name}.html"))
     };
     for (name, why, right) in [
-        ("broken", "{\"schema\":1,\"it\":7}\n", "why.ndjson:1: "),
-        ("newer", "{\"schema\":2}\n", "its schema is 2, but this fsdyno knows schemas up to 1"),
+        ("broken", "{\"schema\":2,\"it\":7}\n", "why.ndjson:1: "),
+        ("newer", "{\"schema\":3}\n", "its schema is 3, but this fsdyno knows schemas up to 2"),
     ] {
         let refused = page(name, why);
         assert_eq!(code(&refused), 2, "{name}: {}", stderr(&refused));
         assert!(stderr(&refused).contains(right), "{name}: {}", stderr(&refused));
     }
-    let torn = page("torn", "{\"schema\":1,\"it\":{\"lab");
+    let torn = page("torn", "{\"schema\":2,\"it\":{\"lab");
     assert_eq!(code(&torn), 0, "{}", stderr(&torn));
     assert!(
         stderr(&torn).contains("why.ndjson:1: the last line is truncated"),

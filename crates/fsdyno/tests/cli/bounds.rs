@@ -163,7 +163,7 @@ fn a_file_beyond_its_limit_is_refused_with_the_limit() {
         }
         _ => "larger than 1 MiB, and studies, disk profiles and configurations are 1 MiB at most",
     };
-    let start = b"{\"schema\":1,\"trial_id\":\"";
+    let start = b"{\"schema\":2,\"trial_id\":\"";
     for (file, words) in READERS {
         let (_kept, folder) = place();
         sparse(&folder.join(file), start, 3 << 30);

@@ -72,7 +72,8 @@ pub fn run(folder: &Path, words: &str) -> Output {
 
 /// Tests whether loop devices and mounts work here; if not, prints the reason past the harness.
 pub fn can_mount() -> bool {
-    let made = fsdyno_media::EphemeralMedium::parse("loop:1M").unwrap().unwrap();
+    let made = fsdyno_record::plan::EphemeralSize::parse("loop:1M").unwrap().unwrap();
+    let made = fsdyno_media::EphemeralMedium::from(made);
     let allowed = made.check_privileges();
     if let Err(error) = &allowed {
         let test = std::thread::current().name().unwrap_or_default().to_string();

@@ -27,8 +27,8 @@ fn changed(folder: &Path, name: &str, change: impl Fn(&mut Value)) {
     });
     // The version of the schema comes first in a line.
     let line = |line: String| {
-        let rest = line.replacen("\"schema\":1,", "", 1).replacen(",\"schema\":1", "", 1);
-        rest.replacen('{', "{\"schema\":1,", 1)
+        let rest = line.replacen("\"schema\":2,", "", 1).replacen(",\"schema\":2", "", 1);
+        rest.replacen('{', "{\"schema\":2,", 1)
     };
     std::fs::create_dir(folder.join(name)).unwrap();
     let text: String = trials.map(line).collect();
@@ -87,7 +87,7 @@ fn what_cannot_be_compared_is_2_and_a_bisection_skips_it() {
     });
     changed(folder, "newer", |_| ());
     let newer = std::fs::read_to_string(folder.join("newer/trials.ndjson")).unwrap();
-    let newer = newer.replacen("\"schema\":1", "\"schema\":2", 1);
+    let newer = newer.replacen("\"schema\":2", "\"schema\":3", 1);
     std::fs::write(folder.join("newer/trials.ndjson"), newer).unwrap();
     changed(folder, "broken", |_| ());
     let broken = std::fs::read_to_string(folder.join("broken/trials.ndjson")).unwrap();
@@ -95,7 +95,7 @@ fn what_cannot_be_compared_is_2_and_a_bisection_skips_it() {
     for (words, said) in [
         ("base other", "files=60"),
         ("base nowhere", "nowhere"),
-        ("base newer", "schema is 2"),
+        ("base newer", "schema is 3"),
         ("base broken", "trials.ndjson:1"),
     ] {
         let output = compare(folder, words);

@@ -269,7 +269,7 @@ fn kvm_is_marked_if_it_works_and_refused_soon_if_not() {
     if code(&output) == 0 {
         let trial = lab.trials("out").remove(0);
         assert!(trial["lab_id"].is_null(), "{trial}");
-        assert_eq!(trial["plan"]["medium"]["accel"], "kvm");
+        assert_eq!(trial["plan"]["venue"]["accel"], "kvm");
         assert!(trial["conditions"]["notes"].to_string().contains("not bit-identical"));
         let table = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(table.contains("KVM: host time, not repeatable"), "{table}");

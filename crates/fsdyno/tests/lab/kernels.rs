@@ -81,7 +81,7 @@ fn write(rows: &[&Row], columns: &[Vec<Value>]) {
     let text = std::fs::read_to_string(&docs).unwrap();
     let first = text.split(KERNELS).next().unwrap().trim_end();
     let releases = columns.iter().map(|trials| {
-        let release = trials[0]["plan"]["medium"]["kernel"].as_str().unwrap();
+        let release = trials[0]["plan"]["venue"]["kernel"]["release"].as_str().unwrap();
         release.to_string()
     });
     let releases: Vec<String> = releases.collect();

@@ -190,7 +190,10 @@ fn a_trial_on_a_users_own_kernel_is_explained_with_that_kernel() {
     let output = run(folder.path(), &words);
     assert!(output.status.success(), "{}", stderr(&output));
     let first = trials(&folder.path().join("first"));
-    assert!(first[0]["plan"]["medium"]["kernel"].as_str().unwrap().ends_with("mine"), "{first:?}");
+    assert!(
+        first[0]["plan"]["venue"]["kernel"]["request"].as_str().unwrap().ends_with("mine"),
+        "{first:?}"
+    );
     // Another one is refused before any is looked for.
     let words = format!("why first --kernel '{}'", kernels[1]);
     let output = fsdyno(ours(), folder.path(), &words).output().unwrap();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::plan::{
-    AccelPlan, BootPlan, DevicePlan, DiskPlan, FilesystemPlan, InputPlan, IssuerPlan, ModelPlan,
-    VerifyMode, WorkloadPlan,
+    AccelPlan, BootPlan, DiskPlan, EphemeralPlan, EphemeralSize, FilesystemPlan, InputPlan,
+    IssuerPlan, KernelPlan, ModelledPlan, VerifyMode, WorkloadPlan,
 };
 use crate::units::Bytes;
 
@@ -19,10 +19,8 @@ fn plan() -> Plan {
             spec: "ext4".into(),
             ..FilesystemPlan::default()
         }),
-        medium: MediumPlan::Lab(LabPlan {
-            size: Some(Bytes(8 << 30)),
-            ..LabPlan::new(disk, Bytes(1 << 30), "6.1")
-        }),
+        medium: MediumPlan::Modelled(ModelledPlan { size: Some(Bytes(8 << 30)), ..disk.into() }),
+        venue: VenuePlan::Lab(LabPlan::new("6.1", Bytes(1 << 30))),
         threads: 1,
         issuer: IssuerPlan::Sync,
         verify: VerifyMode::Full,
@@ -39,10 +37,12 @@ fn with(change: impl FnOnce(&mut Plan)) -> Plan {
 
 fn in_lab(change: impl FnOnce(&mut LabPlan)) -> Plan {
     with(|plan| {
-        if let MediumPlan::Lab(lab) = &mut plan.medium {
-            change(lab);
-        }
+        change(plan.lab_mut().unwrap());
     })
+}
+
+fn modelled(change: impl FnOnce(&mut ModelledPlan)) -> Plan {
+    with(|plan| change(plan.medium.modelled_mut().unwrap()))
 }
 
 fn filesystem(change: impl FnOnce(&mut FilesystemPlan)) -> Plan {
@@ -50,15 +50,15 @@ fn filesystem(change: impl FnOnce(&mut FilesystemPlan)) -> Plan {
 }
 
 fn on(medium: MediumPlan) -> Plan {
-    with(|plan| plan.medium = medium)
+    with(|plan| (plan.medium, plan.venue) = (medium, VenuePlan::Host))
 }
 
 fn device(text: &str, raid: Option<&str>, journal: Option<u64>) -> Plan {
-    on(MediumPlan::Device(DevicePlan {
-        on: text.into(),
-        raid: raid.map(|raid| raid.parse().unwrap()),
-        journal_size: journal.map(Bytes),
-    }))
+    let Target::Ephemeral(EphemeralSize { kind, size }) = Target::parse(text).unwrap() else {
+        return on(MediumPlan::Drive { path: text.into() });
+    };
+    let (raid, journal_size) = (raid.map(|raid| raid.parse().unwrap()), journal.map(Bytes));
+    on(EphemeralPlan { size, raid, journal_size }.of(kind))
 }
 
 fn directory(path: &str) -> Plan {
@@ -84,18 +84,22 @@ fn rows(plans: &[Plan]) -> Vec<String> {
 #[test]
 fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
     let journal = |name: &str, size| {
-        in_lab(|lab| {
+        modelled(|lab| {
             lab.journal = Some(DiskPlan { name: name.into(), spec: "law".into() });
             lab.journal_size = Some(Bytes(size));
         })
     };
-    let disk = |name: &str| in_lab(|lab| lab.disk.name = name.into());
+    let kernel = |file: &str| KernelPlan { release: "6.1".into(), request: Some(file.into()) };
+    let disk = |name: &str| modelled(|lab| lab.disk.name = name.into());
     let ram = in_lab(|lab| lab.ram = Bytes(512 << 20));
-    let memory =
-        |size| in_lab(|lab| (lab.disk, lab.size) = (DiskPlan::memory(), Some(Bytes(size))));
+    let memory = |size| with(|plan| plan.medium = MediumPlan::Memory { size: Some(Bytes(size)) });
     let model = |size| {
         let disk = DiskPlan { name: "hdd".into(), spec: "law".into() };
-        on(MediumPlan::Model(ModelPlan { disk, size: Bytes(size), block_size: 4096 }))
+        let modelled = ModelledPlan { size: Some(Bytes(size)), ..disk.into() };
+        with(|plan| {
+            plan.medium = MediumPlan::Modelled(modelled);
+            plan.venue = VenuePlan::Model { block_size: 4096 };
+        })
     };
     for (a, b, names) in [
         (plan(), with(|plan| plan.label = "xfs".into()), ["ext4", "xfs"]),
@@ -123,7 +127,11 @@ fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
             ["ext4, file system of 1 GiB", "ext4, file system of 2 GiB"],
         ),
         (plan(), disk("ssd"), ["ext4, hdd", "ext4, ssd"]),
-        (plan(), in_lab(|lab| lab.raid = "5x3".parse().ok()), ["ext4, no RAID", "ext4, RAID 5x3"]),
+        (
+            plan(),
+            modelled(|lab| lab.raid = "5x3".parse().ok()),
+            ["ext4, no RAID", "ext4, RAID 5x3"],
+        ),
         (
             device("loop:8G", None, None),
             device("loop:8G", Some("0x2"), None),
@@ -146,12 +154,12 @@ fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
         ),
         (
             plan(),
-            in_lab(|lab| lab.size = Some(Bytes(1 << 30))),
+            modelled(|lab| lab.size = Some(Bytes(1 << 30))),
             ["ext4, file system of 8 GiB", "ext4, file system of 1 GiB"],
         ),
         (
             plan(),
-            in_lab(|lab| lab.size = None),
+            modelled(|lab| lab.size = None),
             ["ext4, file system of 8 GiB", "ext4, the whole disk"],
         ),
         (
@@ -165,8 +173,8 @@ fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
         (plan(), in_lab(|lab| lab.kernel = "6.12".into()), ["ext4, 6.1", "ext4, 6.12"]),
         // Two builds of one release.
         (
-            in_lab(|lab| lab.kernel = "6.1@a/bzImage".into()),
-            in_lab(|lab| lab.kernel = "6.1@b/bzImage".into()),
+            in_lab(|lab| lab.kernel = kernel("a/bzImage")),
+            in_lab(|lab| lab.kernel = kernel("b/bzImage")),
             ["ext4, 6.1@a/bzImage", "ext4, 6.1@b/bzImage"],
         ),
         (plan(), in_lab(|lab| lab.accel = AccelPlan::Kvm), ["ext4, tcg", "ext4, kvm"]),
@@ -219,9 +227,7 @@ fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
 fn what_has_no_disk_is_not_told_from_one_that_has() {
     let tmpfs = with(|plan| {
         plan.label = "tmpfs".into();
-        if let MediumPlan::Lab(lab) = &mut plan.medium {
-            (lab.disk, lab.size) = (DiskPlan::memory(), None);
-        }
+        plan.medium = MediumPlan::Memory { size: None };
     });
     assert_eq!(rows(&[plan(), tmpfs]), ["ext4", "tmpfs"]);
 }
@@ -229,7 +235,9 @@ fn what_has_no_disk_is_not_told_from_one_that_has() {
 #[test]
 fn several_axes_stand_in_one_order_and_what_all_share_is_left_out() {
     let kernel = |kernel: &str, disk: &str| {
-        in_lab(|lab| (lab.kernel, lab.disk.name) = (kernel.into(), disk.into()))
+        let mut plan = in_lab(|lab| lab.kernel = kernel.into());
+        plan.medium.modelled_mut().unwrap().disk.name = disk.into();
+        plan
     };
     let plans = [kernel("6.1", "hdd"), kernel("6.12", "hdd"), kernel("6.1", "ssd")];
     assert_eq!(rows(&plans), ["ext4, hdd, 6.1", "ext4, hdd, 6.12", "ext4, ssd, 6.1"]);
@@ -257,9 +265,7 @@ fn two_hosts_of_one_kernel_are_told_by_their_cpus_and_a_guests_cpu_is_its_labs()
 #[test]
 fn namesakes_of_other_plans_or_labs_get_the_start_of_what_differs() {
     let mut other = plan();
-    if let MediumPlan::Lab(lab) = &mut other.medium {
-        lab.disk.spec = "another law".into();
-    }
+    other.medium.modelled_mut().unwrap().disk.spec = "another law".into();
     let (one, other) = (plan().sealed(), other.sealed());
     let names = RowNames::of([&one, &other]);
     assert_eq!(names.row(&one), format!("ext4, plan {}", &one.hash[..6]));
@@ -301,7 +307,7 @@ fn what_a_comparison_is_about_is_named_only_where_one_side_has_several() {
     assert_eq!([&old, &new].map(|plan| names.row(plan)), ["ext4", "ext4"]);
     let names = RowNames::of_comparison([&old, &new], [&new]);
     assert_eq!([&old, &new].map(|plan| names.row(plan)), ["ext4, 6.1", "ext4, 6.12"]);
-    let (hdd, ssd) = (plan().sealed(), in_lab(|lab| lab.disk.name = "ssd".into()).sealed());
+    let (hdd, ssd) = (plan().sealed(), modelled(|lab| lab.disk.name = "ssd".into()).sealed());
     let names = RowNames::of_comparison([&hdd], [&ssd]);
     assert_eq!([&hdd, &ssd].map(|plan| names.row(plan)), ["ext4, hdd", "ext4, ssd"]);
 }

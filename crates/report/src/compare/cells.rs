@@ -146,11 +146,9 @@ fn put<'a>(cells: &mut Vec<Cell<'a>>, at: usize, trial: &'a Trial) {
 pub fn conditions(plan: &Plan) -> Value {
     let mut key = serde_json::to_value(plan).unwrap_or(Value::Null);
     remove(&mut key, "", &["label", "hash"]);
-    remove(&mut key, "/medium", &["kernel", "boot", "path"]);
-    // A drive of this host is identified by its path; an ephemeral device (loop:8G) by its size.
-    if plan.device().is_some_and(|device| device.on.starts_with('/')) {
-        remove(&mut key, "/medium", &["on"]);
-    }
+    remove(&mut key, "/venue", &["kernel", "boot"]);
+    // Directories and drives are identified by their paths; an ephemeral device (loop:8G) by its size.
+    remove(&mut key, "/medium", &["path"]);
     remove(&mut key, "/medium/disk", &["spec"]);
     remove(&mut key, "/medium/journal", &["spec"]);
     if let Some(input) = &plan.workload.input {
@@ -190,7 +188,6 @@ fn name<'a>(base: &mut [Cell<'a>], new: &mut [Cell<'a>]) {
 mod tests {
     use super::*;
     use crate::fixture;
-    use fsdyno_record::plan::MediumPlan;
 
     fn names(cells: &[Cell<'_>]) -> Vec<String> {
         cells.iter().map(|cell| cell.name.clone()).collect()
@@ -198,9 +195,7 @@ mod tests {
 
     fn on_kernel(mut trials: Vec<Trial>, kernel: &str) -> Vec<Trial> {
         for trial in &mut trials {
-            if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
-                lab.kernel = kernel.into();
-            }
+            trial.plan.lab_mut().unwrap().kernel = kernel.into();
             trial.plan = trial.plan.clone().sealed();
             trial.lab_id = Some(format!("lab of {kernel}"));
         }

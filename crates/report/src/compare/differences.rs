@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::{Plan, Trial};
 use serde_json::Value;
 
@@ -82,7 +81,7 @@ fn facts(cell: &Cell<'_>) -> Facts {
         }
         add(5, "CPU", found.cpu.clone());
         // For a directory its device; for a loop device or an array it is only a number that changes.
-        if matches!(trial.plan.medium, MediumPlan::Directory { .. }) {
+        if trial.plan.medium.directory().is_some() {
             add(6, "device", found.device.clone());
         }
         add(6, "mount", found.mount.clone());
@@ -108,18 +107,17 @@ fn plan_facts(plan: &Plan) -> Vec<(String, String)> {
         facts.push(("mkfs".into(), filesystem.mkfs.join(" ")));
         facts.push(("mount options".into(), filesystem.mount_options.clone()));
     }
-    match &plan.medium {
-        MediumPlan::Directory { path } => facts.push(("directory".into(), path.clone())),
-        MediumPlan::Device(device) => facts.push(("drive".into(), device.on.clone())),
-        MediumPlan::Lab(lab) => {
-            facts.push(("lab's kernel".into(), lab.kernel.clone()));
-            facts.push(("boot".into(), lab.boot.name().into()));
-            facts.extend(disk_parameters("disk", &lab.disk.spec));
-            facts.extend(
-                lab.journal.iter().flat_map(|disk| disk_parameters("journal's disk", &disk.spec)),
-            );
-        }
-        MediumPlan::Model(model) => facts.extend(disk_parameters("disk", &model.disk.spec)),
+    let medium = &plan.medium;
+    facts.extend(medium.directory().map(|path| ("directory".into(), path.into())));
+    if medium.is_host_device() {
+        facts.push(("drive".into(), plan.target().to_string()));
+    }
+    if let Some(lab) = plan.lab() {
+        facts.push(("lab's kernel".into(), lab.kernel.to_string()));
+        facts.push(("boot".into(), lab.boot.name().into()));
+    }
+    for (what, disk) in [("disk", medium.disk()), ("journal's disk", medium.journal())] {
+        facts.extend(disk.into_iter().flat_map(|disk| disk_parameters(what, &disk.spec)));
     }
     let input = plan.workload.input.iter().filter_map(|input| {
         let path = plan.workload.params.get(&input.parameter)?;
@@ -191,9 +189,7 @@ mod tests {
             if trial.plan.label == "xfs" {
                 trial.conditions.tools.insert("mkfs".into(), "mkfs.xfs 6.9".into());
             }
-            if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
-                lab.disk.spec["rpm"] = 5400.into();
-            }
+            trial.plan.medium.modelled_mut().unwrap().disk.spec["rpm"] = 5400.into();
         }
         let found = between(&base, &new);
         let of = |what: &str| found.iter().find(|d| d.what == what).unwrap().clone();

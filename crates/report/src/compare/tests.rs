@@ -164,7 +164,7 @@ fn records_of_another_schema_are_named() {
     new.iter_mut().filter(|trial| trial.seed == 1).for_each(|trial| trial.schema = 0);
     let compared = between(&fixture::trials(), &new);
     let lines: Vec<String> = compared.differences.iter().map(words::difference).collect();
-    assert_eq!(lines, ["schema of records: 1 -> 0 | 1"]);
+    assert_eq!(lines, ["schema of records: 2 -> 0 | 2"]);
 }
 
 #[test]

@@ -313,8 +313,8 @@ mod tests {
         // Torn within what the disk writes atomically.
         let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
         let mut torn = rows[1].clone();
-        let fsdyno_record::plan::MediumPlan::Lab(lab) = &mut torn.plan.medium else { panic!() };
-        lab.disk.spec = serde_json::to_value(&spec).unwrap().into();
+        torn.plan.medium.modelled_mut().unwrap().disk.spec =
+            serde_json::to_value(&spec).unwrap().into();
         assert_eq!(torn.tear, AtomicUnit::MIN);
         let harsh = sentences(&[torn.clone()]).join(" ");
         let right = "sectors of 512 bytes, which is harsher than its disk, which writes 4096 bytes";

@@ -14,7 +14,7 @@ pub const FILE: &str = "crash.json";
 /// How rows were made, for the top of the page: one line for each distinct way.
 pub fn subject(rows: &[Row]) -> Vec<String> {
     let line = |row: &Row| {
-        let kernel = row.plan.lab().map(|lab| lab.kernel_release().to_string()).unwrap_or_default();
+        let kernel = row.plan.lab().map(|lab| lab.kernel.release.clone()).unwrap_or_default();
         let disk = row.plan.disk_name().unwrap_or_default();
         let workload = &row.plan.workload.name;
         number::clean(&format!(
@@ -44,14 +44,14 @@ fn facts(row: &Row) -> Vec<(String, String)> {
         ("disk", plan.disk_name().unwrap_or_default().to_string()),
         ("disk's behaviour on a flush", fault_name(row.disk).to_string()),
         ("atomic write unit", row.tear.to_string()),
-        ("kernel", lab.map(|lab| lab.kernel_release().to_string()).unwrap_or_default()),
+        ("kernel", lab.map(|lab| lab.kernel.release.clone()).unwrap_or_default()),
         ("guest memory", lab.map(|lab| lab.ram.to_string()).unwrap_or_default()),
         ("memory for file caches", lab.and_then(|lab| lab.cacheable).map(text).unwrap_or_default()),
         ("CPU", lab.map(|lab| lab.cpu.to_string()).unwrap_or_default()),
         ("scheduler", lab.and_then(|lab| lab.scheduler.clone()).unwrap_or_default()),
         ("period", period(row).unwrap_or_default()),
         ("threads", plan.threads.to_string()),
-        ("size", lab.and_then(|lab| lab.size).map(|size| size.to_string()).unwrap_or_default()),
+        ("size", plan.medium.size().map(|size| size.to_string()).unwrap_or_default()),
         ("sysctls", sysctls(row).collect::<Vec<_>>().join(" ")),
         ("seed", row.seed.to_string()),
         ("lab", row.lab_id.clone().unwrap_or_default()),
@@ -106,9 +106,9 @@ fn choices(row: &Row) -> (String, Vec<String>) {
     words.extend(set.map(|set| option("set", &set)));
     words.extend(plan.disk_name().map(|disk| option("disk", disk)));
     if let Some(lab) = plan.lab() {
-        words.push(option("kernel", lab.kernel_request()));
+        words.push(option("kernel", lab.kernel.request()));
         words.push(option("ram", &bytes(lab.ram)));
-        words.extend(lab.size.map(|size| option("size", &bytes(size))));
+        words.extend(plan.medium.size().map(|size| option("size", &bytes(size))));
         words.extend(lab.cacheable.map(|size| option("cacheable", &bytes(size))));
         words.extend((!lab.cpu.is_default()).then(|| option("cpu", &lab.cpu.to_string())));
         words.extend(lab.scheduler.iter().map(|name| option("scheduler", name)));
@@ -146,9 +146,8 @@ mod tests {
         rows[0].tear = 4096.try_into().unwrap();
         assert_eq!(commands(&rows).matches("fsdyno crash dirops").count(), 2);
         rows[0].plan.threads = 4;
-        if let fsdyno_record::plan::MediumPlan::Lab(lab) = &mut rows[0].plan.medium {
-            (lab.cpu, lab.scheduler) = ("8".parse().unwrap(), Some("bfq".into()));
-        }
+        let lab = rows[0].plan.lab_mut().unwrap();
+        (lab.cpu, lab.scheduler) = ("8".parse().unwrap(), Some("bfq".into()));
         for option in ["--cpu 8", "--scheduler bfq", "--threads 4"] {
             assert_eq!(commands(&rows).matches(option).count(), 1, "{option}");
         }

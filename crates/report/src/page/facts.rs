@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::Trial;
+use fsdyno_record::plan::VenuePlan;
 use fsdyno_record::trial::Phase;
+
+use crate::subject::raid_of;
 
 /// All settings in effect, as name and value; unknown ones are omitted.
 pub fn of(trial: &Trial) -> Vec<(String, String)> {
@@ -24,26 +27,24 @@ pub fn of(trial: &Trial) -> Vec<(String, String)> {
     fact("CPU", found.cpu.clone());
     fact("threads", plan.threads.to_string());
     fact("issuer", plan.issuer.to_string());
+    let (medium, raid) = (&plan.medium, raid_of(&plan.medium));
+    if let Some(disk) = medium.disk() {
+        fact("disk", format!("{raid}{}\n{}", disk.name, parameters(&disk.spec)));
+    }
+    let journal = medium.journal();
+    fact("journal on", journal.map(|disk| disk.name.clone()).unwrap_or_default());
     if let Some(lab) = plan.lab() {
-        let raid = lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
-        fact("disk", format!("{raid}{}\n{}", lab.disk.name, parameters(&lab.disk.spec)));
-        let journal = lab.journal.as_ref();
-        fact("journal on", journal.map(|disk| disk.name.clone()).unwrap_or_default());
         fact("guest memory", lab.ram.to_string());
         fact("CPU speed", format!("{} instructions per nanosecond", lab.cpu));
         fact("boot", lab.boot.name().to_string());
     }
-    if let Some(model) = plan.model() {
-        fact("disk", format!("{}\n{}", model.disk.name, parameters(&model.disk.spec)));
-        fact("block size", model.block_size.to_string());
+    if let VenuePlan::Model { block_size } = plan.venue {
+        fact("block size", block_size.to_string());
     }
-    if let fsdyno_record::plan::MediumPlan::Directory { path } = &plan.medium {
-        fact("directory", path.clone());
-    }
-    if let Some(device) = plan.device() {
-        let raid = device.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
-        fact("medium", format!("{raid}{}: {}", device.on, found.device));
-        fact("journal on", device.journal_size.map(|size| size.to_string()).unwrap_or_default());
+    fact("directory", medium.directory().unwrap_or_default().to_string());
+    if medium.is_host_device() {
+        fact("medium", format!("{raid}{}: {}", plan.target(), found.device));
+        fact("journal on", medium.journal_size().map(|size| size.to_string()).unwrap_or_default());
     }
     fact("device", found.device_size.map(|size| size.to_string()).unwrap_or_default());
     let start = found.partition_start.map(|start| format!("at {start}"));

@@ -1,6 +1,5 @@
 //! Tests of the printed forms of trials.
 
-use fsdyno_record::plan::MediumPlan;
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
@@ -110,8 +109,8 @@ fn names_of_several_axes_displace_no_column() {
     let mut trials = fixture::trials();
     let mut other = fixture::trials();
     for trial in &mut other {
-        let MediumPlan::Lab(lab) = &mut trial.plan.medium else { unreachable!() };
-        lab.raid = "5x3".parse().ok();
+        trial.plan.medium.modelled_mut().unwrap().raid = "5x3".parse().ok();
+        let lab = trial.plan.lab_mut().unwrap();
         (lab.ram, lab.kernel) = (fsdyno_record::Bytes(512 << 20), "6.12.94+deb12".into());
         fixture::set_disk(trial, "hdd-7200");
     }

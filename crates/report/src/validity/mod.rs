@@ -177,7 +177,9 @@ fn changes(kind: OpKind) -> bool {
 mod tests {
     use super::*;
     use fsdyno_record::Bytes;
-    use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, Plan, VerifyMode, WorkloadPlan};
+    use fsdyno_record::plan::{
+        DiskPlan, LabPlan, MediumPlan, Plan, VenuePlan, VerifyMode, WorkloadPlan,
+    };
     use fsdyno_record::trial::{
         CheckReport, Conditions, Device, Gap, Host, Measured, OpStats, Outcome,
     };
@@ -212,6 +214,7 @@ mod tests {
                 },
                 filesystem: None,
                 medium: MediumPlan::Directory { path: String::new() },
+                venue: VenuePlan::Host,
                 threads: 1,
                 issuer: fsdyno_record::plan::IssuerPlan::Sync,
                 verify: VerifyMode::Full,
@@ -332,11 +335,9 @@ mod tests {
     #[test]
     fn a_phase_of_nearly_only_instructions_is_flagged_in_the_lab_alone() {
         let mut lab = trial("lab");
-        lab.plan.medium = MediumPlan::Lab(LabPlan::new(
-            DiskPlan { name: "instant".into(), spec: Default::default() },
-            Bytes(1 << 30),
-            "6.1.0",
-        ));
+        let disk = DiskPlan { name: "instant".into(), spec: Default::default() };
+        lab.plan.medium = MediumPlan::Modelled(disk.into());
+        lab.plan.venue = VenuePlan::Lab(LabPlan::new("6.1.0", Bytes(1 << 30)));
         let mut phase = sound();
         phase.cpu_ns = Nanos(1_000_000_000);
         phase.kernel_cpu_ns = [("kworker".to_string(), Nanos(800_000_000))].into();
@@ -344,9 +345,7 @@ mod tests {
         phase.kernel_cpu_ns = [("kworker".to_string(), Nanos(800_000_001))].into();
         assert_eq!(flags(&lab, &phase), [Flag::CpuBound]);
         assert_eq!(flags(&trial("host"), &phase), []);
-        if let MediumPlan::Lab(plan) = &mut lab.plan.medium {
-            plan.accel = AccelPlan::Kvm;
-        }
+        lab.plan.lab_mut().unwrap().accel = AccelPlan::Kvm;
         assert_eq!(flags(&lab, &phase), []);
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsdyno_record::plan::KernelPlan;
 use fsdyno_record::suggest;
 use fsdyno_report::counted;
 
@@ -123,9 +124,9 @@ fn known(
                 && cell.at.iter().all(|(key, value)| params.get(key) == Some(value))
         };
         // Each kernel is judged separately, and has all points.
-        let mut by_kernel: BTreeMap<Option<&str>, BTreeSet<&str>> = BTreeMap::new();
+        let mut by_kernel: BTreeMap<Option<&KernelPlan>, BTreeSet<&str>> = BTreeMap::new();
         for cell in planned.cells.iter().filter(at) {
-            let kernel = cell.plan.lab().map(|lab| lab.kernel.as_str());
+            let kernel = cell.plan.lab().map(|lab| &lab.kernel);
             by_kernel.entry(kernel).or_default().insert(cell.plan.hash.as_str());
         }
         by_kernel.values().map(BTreeSet::len).max().unwrap_or(0)

@@ -76,7 +76,7 @@ impl Measured {
 
     /// Collects the notes on the trials of a cell.
     fn saw(&mut self, cell: &Cell, found: &Found<'_>) {
-        let model = found.runs.iter().all(|(trial, _)| trial.plan.model().is_some());
+        let model = found.runs.iter().all(|(trial, _)| trial.plan.in_model());
         self.in_model = Some(model && self.in_model.unwrap_or(true));
         for (trial, _) in &found.runs {
             if let Some(kernel) = super::kernel_of(trial).filter(|k| !self.kernels.contains(k)) {

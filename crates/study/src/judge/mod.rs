@@ -147,7 +147,10 @@ fn judged(kernel: Option<&str>, kernels: &[String], trials: &Trials<'_>) -> stud
 
 /// Returns the kernel release of a trial; `None` in a model, or if unknown.
 fn kernel_of(trial: &Trial) -> Option<String> {
-    let of_lab = trial.plan.lab().map(|lab| lab.kernel.clone());
+    if trial.plan.in_model() {
+        return None;
+    }
+    let of_lab = trial.plan.lab().map(|lab| lab.kernel.to_string());
     let found = || trial.conditions.kernel.split_whitespace().next().map(String::from);
-    of_lab.or_else(found).filter(|kernel| !kernel.is_empty() && trial.plan.model().is_none())
+    of_lab.or_else(found).filter(|kernel| !kernel.is_empty())
 }

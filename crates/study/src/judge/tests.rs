@@ -1,6 +1,5 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::trial::{Outcome, trial_id};
 use fsdyno_record::{Nanos, Trial};
 use fsdyno_report::study::{Claim, Judged, Verdict};
@@ -360,9 +359,7 @@ fn only_a_kernel_of_its_time_reproduces() {
     let on = |kernel: &str| {
         let mut trials = trials(&[("ext4", TEN), ("xfs", FIFTEEN)]);
         for trial in &mut trials {
-            if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
-                lab.kernel = kernel.into();
-            }
+            trial.plan.lab_mut().unwrap().kernel = kernel.into();
         }
         claims(&file, trials)[0].verdict
     };
@@ -377,7 +374,7 @@ fn a_verdict_by_a_model_is_reported() {
     let mut trials = trials(&[("ext4", TEN), ("xfs", FIFTEEN)]);
     for trial in &mut trials {
         let model = fixture::in_a_model();
-        trial.plan.medium = model.plan.medium;
+        (trial.plan.medium, trial.plan.venue) = (model.plan.medium, model.plan.venue);
         trial.conditions.venue = "model".into();
         trial.conditions.kernel.clear();
     }

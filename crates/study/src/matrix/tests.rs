@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use fsdyno_record::plan::LabPlan;
+use fsdyno_record::plan::KernelPlan;
 
 use super::*;
 use crate::question::{LabPlace, Size, USUAL_DEADLINE, USUAL_JOURNAL};
@@ -30,10 +30,10 @@ fn an_outer_journal_gets_a_disk_and_a_size_and_an_array_its_disks() {
     let question = ask(&["dirops"], &["far=ext4 -J device={journal}", "ext4"]);
     let raid = Some("5x3:64K".parse().unwrap());
     let cells = matrix(&question, &Place::Lab(LabPlace { raid, ..lab() })).unwrap();
-    let labs: Vec<&LabPlan> = cells.iter().filter_map(|cell| cell.plan.lab()).collect();
-    assert_eq!(labs[0].journal_size, Some(USUAL_JOURNAL));
-    assert_eq!((labs[0].disks(), labs[1].disks()), (4, 3));
-    assert_eq!((&labs[1].journal, labs[1].journal_size), (&None, None));
+    let media: Vec<&MediumPlan> = cells.iter().map(|cell| &cell.plan.medium).collect();
+    assert_eq!(media[0].journal_size(), Some(USUAL_JOURNAL));
+    assert_eq!((media[0].disks(), media[1].disks()), (4, 3));
+    assert_eq!((media[1].journal(), media[1].journal_size()), (None, None));
 }
 
 #[test]
@@ -89,8 +89,9 @@ fn a_file_system_in_memory_has_no_disk_and_one_row_for_several_disks() {
     let cells = matrix(&small(&["ext4", "tmpfs", "overlayfs:tmpfs"]), &place).unwrap();
     let labels: Vec<&str> = cells.iter().map(|cell| cell.plan.label.as_str()).collect();
     assert_eq!(labels, ["ext4", "tmpfs", "overlayfs:tmpfs", "ext4"]);
-    let lab = cells[1].plan.lab().unwrap();
-    assert!(lab.in_memory() && lab.disks() == 0);
+    let size = Some(Bytes(64 << 20));
+    assert_eq!(cells[1].plan.medium, MediumPlan::Memory { size });
+    assert_eq!(cells[1].plan.medium.disks(), 0);
     let of = |at: usize| cells[at].plan.filesystem.clone().unwrap();
     assert_eq!(of(1).mount_options, "size=67108864");
     assert_eq!(of(2).below.unwrap().mount_options, "size=67108864");
@@ -155,7 +156,7 @@ fn an_age_is_a_row_next_to_the_fresh_one_and_leaves_less_space() {
 fn only_the_file_systems_of_a_found_kernel_are_checked() {
     let question = ask(&["dirops"], &["ext4", "reiserfs"]);
     let cells = |kernel: &str, found| {
-        let kernels = vec![kernel.to_string()];
+        let kernels = vec![kernel.into()];
         matrix(&question, &Place::Lab(LabPlace { kernels, found, ..lab() })).unwrap()
     };
     for typed in ["6", "6.1", "/boot/vmlinuz", "default"] {
@@ -168,14 +169,15 @@ fn only_the_file_systems_of_a_found_kernel_are_checked() {
 
 #[test]
 fn one_kernel_twice_is_refused_and_two_builds_of_a_release_are_two_rows() {
-    let kernels = vec!["6.1.0".to_string(); 2];
+    let kernels = vec!["6.1.0".into(); 2];
     let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { kernels, ..lab() });
     assert!(text.contains("6.1.0 twice"), "{text}");
-    let kernels = vec!["6.13.0@old".to_string(), "6.13.0@new".to_string()];
+    let build = |of: &str| KernelPlan { release: "6.13.0".into(), request: Some(of.into()) };
+    let kernels = vec![build("old"), build("new")];
     let question = ask(&["dirops"], &["ext4", "reiserfs"]);
     let cells = matrix(&question, &Place::Lab(LabPlace { kernels, ..lab() })).unwrap();
     assert_ne!(cells[0].plan.hash, cells[2].plan.hash);
-    assert_eq!(cells[0].plan.lab().unwrap().kernel_release(), "6.13.0");
+    assert_eq!(cells[0].plan.lab().unwrap().kernel.release, "6.13.0");
     assert!(cells[1].skip.is_some() && cells[2].skip.is_none());
 }
 
@@ -292,7 +294,7 @@ fn given_options_override_a_period_and_unknown_file_systems_are_refused() {
     assert_eq!(plan(0).mount_options, "barrier=0,noatime");
     assert!(plan(1).mkfs.join(" ").contains("size=16m"), "a log for 32 GiB");
     let cache = |at: usize| {
-        let spec = &cells[at].plan.lab().unwrap().disk.spec;
+        let spec = &cells[at].plan.medium.disk().unwrap().spec;
         spec["queue"]["write_cache"].as_str().unwrap().to_string()
     };
     assert_eq!((cache(0), cache(1)), ("write back".into(), "write through".into()));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::Bytes;
-use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, VerifyMode, WorkloadPlan};
+use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, VenuePlan, VerifyMode, WorkloadPlan};
 use fsdyno_record::trial::AgentReport;
 
 use fsdyno_record::Nanos;
@@ -54,11 +54,10 @@ fn cells() -> Vec<Cell> {
                     input: None,
                 },
                 filesystem: None,
-                medium: MediumPlan::Lab(LabPlan::new(
-                    DiskPlan { name: "d".into(), spec: path.into() },
-                    Bytes(1 << 30),
-                    "6.1",
-                )),
+                medium: MediumPlan::Modelled(
+                    DiskPlan { name: "d".into(), spec: path.into() }.into(),
+                ),
+                venue: VenuePlan::Lab(LabPlan::new("6.1", Bytes(1 << 30))),
                 threads: 1,
                 issuer: fsdyno_record::plan::IssuerPlan::Sync,
                 verify: VerifyMode::Full,
@@ -253,6 +252,7 @@ fn a_host_never_joins_a_lab_and_trials_of_other_requests_are_reported() {
     let mut cells = cells();
     for cell in &mut cells {
         cell.plan.medium = MediumPlan::Directory { path: "/srv".into() };
+        cell.plan.venue = VenuePlan::Host;
         cell.plan = cell.plan.clone().sealed();
     }
     let error = go_with(&cells, &Place("ext4 rw"), &mut store, false).unwrap_err().to_string();

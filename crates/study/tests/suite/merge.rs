@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use fsdyno_record::plan::{DiskPlan, IssuerPlan, LabPlan, MediumPlan, VerifyMode, WorkloadPlan};
+use fsdyno_record::plan::{
+    DiskPlan, IssuerPlan, LabPlan, MediumPlan, VenuePlan, VerifyMode, WorkloadPlan,
+};
 use fsdyno_record::series::{PhaseSeries, Series};
 use fsdyno_record::trial::{Outcome, Phase, Trial, trial_id};
 use fsdyno_record::{Bytes, Nanos, Plan, SCHEMA};
@@ -15,12 +17,13 @@ use fsdyno_study::{
 
 const SEEDS: u32 = 4;
 
-fn cell(label: &str, medium: MediumPlan) -> Cell {
+fn cell(label: &str, (medium, venue): (MediumPlan, VenuePlan)) -> Cell {
     let plan = Plan {
         label: label.into(),
         workload: WorkloadPlan { name: "dirops".into(), params: Default::default(), input: None },
         filesystem: None,
         medium,
+        venue,
         threads: 1,
         issuer: IssuerPlan::Sync,
         verify: VerifyMode::Full,
@@ -31,12 +34,10 @@ fn cell(label: &str, medium: MediumPlan) -> Cell {
     Cell { row: 0, plan: plan.sealed(), needs, phases, skip: None, deadline: USUAL_DEADLINE }
 }
 
-fn lab(spec: &str) -> MediumPlan {
-    MediumPlan::Lab(LabPlan::new(
-        DiskPlan { name: "d".into(), spec: spec.into() },
-        Bytes(1 << 30),
-        "6.1",
-    ))
+fn lab(spec: &str) -> (MediumPlan, VenuePlan) {
+    let disk = DiskPlan { name: "d".into(), spec: spec.into() };
+    let lab = LabPlan::new("6.1", Bytes(1 << 30));
+    (MediumPlan::Modelled(disk.into()), VenuePlan::Lab(lab))
 }
 
 fn cells() -> Vec<Cell> {
@@ -44,7 +45,7 @@ fn cells() -> Vec<Cell> {
 }
 
 fn host_cells() -> Vec<Cell> {
-    vec![cell("here", MediumPlan::Directory { path: "/srv".into() })]
+    vec![cell("here", (MediumPlan::Directory { path: "/srv".into() }, VenuePlan::Host))]
 }
 
 /// Returns the trial of a cell and seed, the same wherever it runs.

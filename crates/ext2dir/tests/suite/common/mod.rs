@@ -10,7 +10,7 @@ use fsdyno_ext2dir::ext2::Ext2;
 use fsdyno_ext2dir::find;
 use fsdyno_ext2dir::trial::{self, Setting};
 use fsdyno_ext2dir::volume::{Layout, ROOT};
-use fsdyno_record::plan::{LabPlan, MediumPlan, WorkloadPlan};
+use fsdyno_record::plan::{DiskPlan, MediumPlan, VenuePlan, WorkloadPlan};
 use fsdyno_record::trial::{AgentReport, Phase};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
 use fsdyno_workload::workloads;
@@ -52,11 +52,10 @@ pub fn dirops(variant: &str, disk_name: &str, sets: &[(&str, &str)], seed: u64) 
         label: variant.into(),
         workload: WorkloadPlan { name: "dirops".into(), params, input: None },
         filesystem: None,
-        medium: MediumPlan::Lab(LabPlan::new(
-            fsdyno_record::plan::DiskPlan { name: disk_name.into(), spec: Default::default() },
-            Bytes(1 << 30),
-            "none",
-        )),
+        medium: MediumPlan::Modelled(
+            DiskPlan { name: disk_name.into(), spec: Default::default() }.into(),
+        ),
+        venue: VenuePlan::Model { block_size: 4096 },
         threads: 1,
         issuer: Default::default(),
         verify: Default::default(),

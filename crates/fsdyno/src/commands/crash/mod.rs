@@ -13,8 +13,8 @@ use fsdyno_crash::{
 };
 use fsdyno_filesystem::Author;
 use fsdyno_filesystem::Guarantee;
+use fsdyno_record::job::Task;
 use fsdyno_record::mailbox::Progress;
-use fsdyno_record::plan::Task;
 use fsdyno_record::trial::trial_id;
 use fsdyno_record::units::counted;
 use fsdyno_record::{Job, Nanos, Plan};
@@ -275,7 +275,7 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     }
     let stop = stop::flag()?;
     // The plan has everything but the path of the kernel.
-    let kernel = finding.plan.lab().map(|lab| lab.kernel_release().to_string());
+    let kernel = finding.plan.lab().map(|lab| lab.kernel.release.clone());
     let kernel = crash.kernel.clone().or(kernel).map(|kernel| format!("--kernel={kernel}"));
     let words = [finding.plan.workload.name.clone()].into_iter().chain(kernel);
     let run = parse_run(words, Author::File)?;

@@ -175,7 +175,7 @@ struct Ran {
 
 impl Ran {
     fn of(run: &Run, variant: Variant, trials: &[Trial]) -> Ran {
-        let kernel = |trial: &Trial| trial.plan.lab().map(|lab| lab.kernel_request().to_string());
+        let kernel = |trial: &Trial| trial.plan.lab().map(|lab| lab.kernel.request().to_string());
         let mut seeds: BTreeMap<_, BTreeMap<String, BTreeSet<u64>>> = BTreeMap::new();
         for trial in trials {
             let rows = seeds.entry(kernel(trial)).or_default();

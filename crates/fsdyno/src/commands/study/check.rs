@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_record::build;
-use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Nanos, Trial};
 use fsdyno_report::{Format, counted, percent};
@@ -115,8 +114,8 @@ impl Venues {
     }
 
     fn venue(&self, trial: &Trial) -> &dyn Venue {
-        match (&trial.plan.medium, &self.0) {
-            (MediumPlan::Lab(_), Some(lab)) => lab,
+        match (trial.plan.in_lab(), &self.0) {
+            (true, Some(lab)) => lab,
             _ => &ModelVenue,
         }
     }

@@ -204,7 +204,7 @@ fn check_own(trials: &[Trial], run: &Run, variant: Variant, at: &Path) -> Result
 
 /// The kernel that a trial of the lab was planned for.
 fn kernel(trial: &Trial) -> Option<String> {
-    Some(trial.plan.lab()?.kernel.clone())
+    Some(trial.plan.lab()?.kernel.to_string())
 }
 
 /// The numbers in a kernel's release, so that 5.10 sorts before 6.1.

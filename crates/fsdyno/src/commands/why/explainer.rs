@@ -181,13 +181,12 @@ fn requests(it: &mut Explained, trial: &Trial, looked: ProfiledRun) -> Result<()
         return Ok(());
     };
     let kind = trial.plan.filesystem.as_ref().map_or("", |plan| plan.made_kind());
-    let lab = trial.plan.lab();
-    let raid = lab.is_some_and(|lab| lab.raid.is_some());
+    let medium = &trial.plan.medium;
+    let raid = medium.raid().is_some();
     if raid {
         it.notes.push("disks of an array are not mapped: their requests are unattributed".into());
     }
-    let journal_disk =
-        lab.filter(|lab| lab.journal.is_some()).and_then(|lab| u8::try_from(lab.data_disks()).ok());
+    let journal_disk = medium.journal().and_then(|_| u8::try_from(medium.data_disks()).ok());
     let ground =
         FsDevices { start: looked.start.0, size: looked.size.map(|size| size.0), journal_disk };
     let wanted = wanted(&log.entries, &ground);

@@ -151,16 +151,17 @@ pub fn check_phase(phase: Option<&str>, trials: &[Trial]) -> Result<(), Failure>
 #[cfg(test)]
 mod tests {
     use fsdyno_record::Bytes;
-    use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, Plan, WorkloadPlan};
+    use fsdyno_record::plan::{
+        DiskPlan, LabPlan, MediumPlan, ModelledPlan, Plan, VenuePlan, WorkloadPlan,
+    };
 
     use super::*;
 
+    fn disk(name: &str) -> DiskPlan {
+        DiskPlan { name: name.into(), spec: Default::default() }
+    }
+
     fn plan() -> Plan {
-        let lab = LabPlan::new(
-            DiskPlan { name: "hdd".into(), ..DiskPlan::memory() },
-            Bytes(1 << 30),
-            "6.1.0",
-        );
         Plan {
             label: "ext4".into(),
             workload: WorkloadPlan {
@@ -169,7 +170,8 @@ mod tests {
                 input: None,
             },
             filesystem: Some(Default::default()),
-            medium: MediumPlan::Lab(lab),
+            medium: MediumPlan::Modelled(disk("hdd").into()),
+            venue: VenuePlan::Lab(LabPlan::new("6.1.0", Bytes(1 << 30))),
             threads: 1,
             issuer: Default::default(),
             verify: Default::default(),
@@ -179,32 +181,38 @@ mod tests {
     }
 
     /// Changes a condition of a trial.
-    type Change = fn(&mut Plan, &mut LabPlan);
+    type Change = fn(&mut Plan);
 
     /// All conditions of a trial, each changed.
     const OTHERS: [(&str, Change); 14] = [
-        ("a parameter", |plan, _| drop(plan.workload.params.insert("files".into(), "9".into()))),
-        ("threads", |plan, _| plan.threads = 8),
-        ("issuer", |plan, _| plan.issuer = "io_uring:8".parse().unwrap()),
-        ("a sysctl", |plan, _| drop(plan.sysctls.insert("vm.swappiness".into(), "0".into()))),
-        ("period", |plan, _| plan.filesystem.as_mut().unwrap().period = Some("2001".into())),
-        ("disk", |_, lab| lab.disk.name = "ssd".into()),
-        ("raid", |_, lab| lab.raid = Some("5x3".parse().unwrap())),
-        ("journal", |_, lab| lab.journal = Some(DiskPlan::memory())),
-        ("journal's size", |_, lab| lab.journal_size = Some(Bytes(1 << 20))),
-        ("size", |_, lab| lab.size = Some(Bytes(1 << 30))),
-        ("memory", |_, lab| lab.ram = Bytes(1 << 28)),
-        ("cacheable memory", |_, lab| lab.cacheable = Some(Bytes(1 << 28))),
-        ("scheduler", |_, lab| lab.scheduler = Some("bfq".into())),
-        ("CPU", |_, lab| lab.cpu = "2".parse().unwrap()),
+        ("a parameter", |plan| drop(plan.workload.params.insert("files".into(), "9".into()))),
+        ("threads", |plan| plan.threads = 8),
+        ("issuer", |plan| plan.issuer = "io_uring:8".parse().unwrap()),
+        ("a sysctl", |plan| drop(plan.sysctls.insert("vm.swappiness".into(), "0".into()))),
+        ("period", |plan| plan.filesystem.as_mut().unwrap().period = Some("2001".into())),
+        ("disk", |plan| modelled(plan).disk.name = "ssd".into()),
+        ("raid", |plan| modelled(plan).raid = Some("5x3".parse().unwrap())),
+        ("journal", |plan| modelled(plan).journal = Some(disk("second"))),
+        ("journal's size", |plan| modelled(plan).journal_size = Some(Bytes(1 << 20))),
+        ("size", |plan| modelled(plan).size = Some(Bytes(1 << 30))),
+        ("memory", |plan| lab(plan).ram = Bytes(1 << 28)),
+        ("cacheable memory", |plan| lab(plan).cacheable = Some(Bytes(1 << 28))),
+        ("scheduler", |plan| lab(plan).scheduler = Some("bfq".into())),
+        ("CPU", |plan| lab(plan).cpu = "2".parse().unwrap()),
     ];
 
-    fn with(kernel: &str, change: impl Fn(&mut Plan, &mut LabPlan)) -> Trial {
+    fn lab(plan: &mut Plan) -> &mut LabPlan {
+        plan.lab_mut().unwrap()
+    }
+
+    fn modelled(plan: &mut Plan) -> &mut ModelledPlan {
+        plan.medium.modelled_mut().unwrap()
+    }
+
+    fn with(kernel: &str, change: impl Fn(&mut Plan)) -> Trial {
         let mut plan = plan();
-        let MediumPlan::Lab(mut lab) = plan.medium.clone() else { unreachable!() };
-        lab.kernel = kernel.into();
-        change(&mut plan, &mut lab);
-        plan.medium = MediumPlan::Lab(lab);
+        lab(&mut plan).kernel = kernel.into();
+        change(&mut plan);
         Trial {
             schema: fsdyno_record::SCHEMA,
             trial_id: String::new(),
@@ -224,7 +232,7 @@ mod tests {
         }
     }
 
-    fn same(_: &mut Plan, _: &mut LabPlan) {}
+    fn same(_: &mut Plan) {}
 
     #[test]
     fn among_trials_of_one_label_the_one_of_the_same_conditions_is_selected() {
@@ -236,16 +244,17 @@ mod tests {
             // Another kernel, or another spec of the same label, may be the difference of interest.
             let newer = [with("6.12.1", same), with("6.12.1", change)];
             assert_eq!(pairs(&newer, Some(&others)).unwrap(), found, "{what}");
-            let linear = |plan: &mut Plan, lab: &mut LabPlan| {
+            let linear = |plan: &mut Plan| {
                 plan.filesystem.as_mut().unwrap().spec = "ext4 -O ^dir_index".into();
-                change(plan, lab);
+                change(plan);
             };
             let linear = [with("6.1.0", linear)];
             assert_eq!(pairs(&linear, Some(&others)).unwrap(), [(0, Some(0))], "{what}");
             // None of the two has the conditions of this one.
-            let third = |plan: &mut Plan, lab: &mut LabPlan| {
-                change(plan, lab);
-                (plan.threads, lab.ram) = (3, Bytes(1 << 27));
+            let third = |plan: &mut Plan| {
+                change(plan);
+                plan.threads = 3;
+                lab(plan).ram = Bytes(1 << 27);
             };
             let error = pairs(&[with("6.1.0", third)], Some(&others)).unwrap_err();
             assert!(error.message.contains("several rows of dirops"), "{what}: {}", error.message);
@@ -264,7 +273,7 @@ mod tests {
     fn a_row_with_another_label_is_found_on_each_kernel_and_at_each_point_of_a_curve() {
         let points = |label: &'static str, kind: &'static str| {
             let of = move |files: &'static str| {
-                move |plan: &mut Plan, _: &mut LabPlan| {
+                move |plan: &mut Plan| {
                     plan.label = label.into();
                     plan.filesystem.as_mut().unwrap().kind = kind.into();
                     plan.workload.params.insert("files".into(), files.into());

@@ -1,0 +1,146 @@
+//! A job: a plan with a seed, ready for one agent.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{
+    BootPlan, FlatPlan, IssuerPlan, KernelPlan, Plan, VenuePlan, VerifyMode, WorkloadPlan,
+};
+use crate::units::Nanos;
+
+/// A plan with a seed, ready for one agent, which receives the plan in its flat form.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job<P = Plan> {
+    /// Identity of the trial.
+    pub trial_id: String,
+    /// The seed that everything arbitrary is drawn from.
+    pub seed: u64,
+    /// The plan.
+    pub plan: P,
+    /// Deadline of the trial, on the venue's clock.
+    pub deadline: Nanos,
+    /// The part of the trial to run.
+    #[serde(default, skip_serializing_if = "Task::is_whole")]
+    pub task: Task,
+}
+
+/// The part of a trial that an agent runs: one guest may prepare a disk image that others use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// The whole trial.
+    #[default]
+    Whole,
+    /// Only the preparation that persists on the disk: mkfs and ageing.
+    Make,
+    /// The trial on prepared disks, without that part.
+    Use,
+    /// The whole trial, with a log of the bytes written and of the time at which each op returned, in a
+    /// memory region after those of the disks ([`crate::acks`]).
+    Logged,
+    /// No phases: the file system of this plan is recovered repeatedly from the states that a
+    /// logged trial left at its crash points.
+    Recover,
+}
+
+impl Task {
+    /// Returns true for [`Task::Whole`], the default.
+    pub fn is_whole(&self) -> bool {
+        *self == Task::Whole
+    }
+
+    /// Returns true if it begins with an empty disk and runs to the end.
+    pub fn is_all(&self) -> bool {
+        matches!(self, Task::Whole | Task::Logged)
+    }
+}
+
+/// Deadline of preparing a disk, on the venue's clock: two days.
+const MAKE_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
+
+impl Job {
+    /// The job that prepares the disks of this one. It holds only what decides their
+    /// contents, so that equal texts of such jobs mean equal disks in one lab.
+    pub fn preparation(&self) -> Job {
+        let mut job = self.for_agent();
+        job.trial_id = "make".into();
+        job.task = Task::Make;
+        job.deadline = MAKE_DEADLINE;
+        let plan = &mut job.plan;
+        plan.workload = WorkloadPlan { name: String::new(), params: BTreeMap::new(), input: None };
+        (plan.threads, plan.issuer, plan.verify) = (1, IssuerPlan::Sync, VerifyMode::Full);
+        plan.hash.clear();
+        if let VenuePlan::Lab(lab) = &mut plan.venue {
+            lab.cacheable = None;
+        }
+        job
+    }
+
+    /// The job as sent to an agent, without what the hash leaves out and the agent does not need: in the
+    /// lab a name that is a byte longer costs instructions, and must not change the
+    /// result.
+    pub fn for_agent(&self) -> Job {
+        let mut job = self.clone();
+        job.plan.label.clear();
+        // The agent does not need the boot mode.
+        if let VenuePlan::Lab(lab) = &mut job.plan.venue {
+            lab.boot = BootPlan::Cold;
+            lab.kernel = KernelPlan { request: None, ..lab.kernel.clone() };
+        }
+        let workload = &mut job.plan.workload;
+        if let Some(input) = &workload.input {
+            workload.params.insert(input.parameter.clone(), input.sha256.clone());
+        }
+        job
+    }
+
+    /// The job with its plan in the flat form.
+    pub fn flat(self) -> Job<FlatPlan> {
+        let Job { trial_id, seed, plan, deadline, task } = self;
+        Job { trial_id, seed, plan: plan.into(), deadline, task }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{InputPlan, tests::plan};
+    use crate::units::Bytes;
+
+    #[test]
+    fn an_agent_receives_nothing_that_the_hash_leaves_out() {
+        let job = |label: &str, path: &str| {
+            let mut plan = Plan { label: label.into(), ..plan() };
+            plan.workload.params.insert("archive".into(), path.into());
+            let (parameter, sha256) = ("archive".to_string(), "5".repeat(64));
+            plan.workload.input = Some(InputPlan { parameter, sha256, bytes: Bytes(1) });
+            Job {
+                trial_id: "t".into(),
+                seed: 1,
+                plan: plan.sealed(),
+                deadline: Nanos(1),
+                task: Task::Whole,
+            }
+        };
+        let (one, other) = (job("a", "/x.tar"), job("longer", "/home/me/y.tar.gz"));
+        assert_eq!(one.for_agent(), other.for_agent());
+        assert_eq!(one.for_agent().plan.sealed().hash, one.plan.hash);
+    }
+
+    #[test]
+    fn the_preparation_of_a_disk_holds_only_what_decides_its_contents() {
+        let job = |plan: Plan| {
+            let (trial_id, deadline) = (plan.hash.clone(), Nanos(u64::from(plan.threads)));
+            Job { trial_id, seed: 1, plan: plan.sealed(), deadline, task: Task::Whole }
+        };
+        let base = job(plan());
+        let mut other = plan();
+        other.workload.name = "tarball".into();
+        (other.threads, other.verify) = (4, VerifyMode::Names);
+        assert_eq!(base.preparation(), job(other).preparation());
+        assert_ne!(base.preparation(), Job { seed: 2, ..base.clone() }.preparation());
+        let sysctls = [("vm.dirty_ratio".to_string(), "5".to_string())].into();
+        assert_ne!(base.preparation(), job(Plan { sysctls, ..plan() }).preparation());
+    }
+}

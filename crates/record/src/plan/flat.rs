@@ -1,0 +1,303 @@
+//! The flat form of a plan, in which medium and venue are one field: what the plan's hash covers, what an agent
+//! receives, and what records of schema 1 contain.
+//!
+//! The form is frozen. The identity of an experiment (`hash`, trial ids, hence resumption, archives and merging) and the
+//! bytes that a guest parses depend on it; a plan's own form may change with the schema of records.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    AccelPlan, BootPlan, CpuPlan, DiskPlan, EphemeralKind, EphemeralPlan, EphemeralSize,
+    FilesystemPlan, IssuerPlan, KernelPlan, LabPlan, MediumPlan, ModelledPlan, Plan, RaidPlan,
+    VenuePlan, VerifyMode, WorkloadPlan,
+};
+use crate::age::AgePlan;
+use crate::canonical;
+use crate::shared::Shared;
+use crate::units::Bytes;
+
+/// A plan in its flat form; the fields are those of [`Plan`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are those of Plan")]
+pub struct FlatPlan {
+    pub label: String,
+    pub workload: WorkloadPlan,
+    pub filesystem: Option<FilesystemPlan>,
+    pub medium: FlatMedium,
+    pub threads: u32,
+    #[serde(default)]
+    pub issuer: IssuerPlan,
+    pub verify: VerifyMode,
+    pub sysctls: BTreeMap<String, String>,
+    pub hash: String,
+}
+
+/// Medium and venue of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "plans are few")]
+pub enum FlatMedium {
+    /// An existing directory of this host.
+    Directory {
+        /// The directory.
+        path: String,
+    },
+    /// Devices of this host, formatted for each trial.
+    Device(FlatDevice),
+    /// Modelled disks in the lab, or memory.
+    Lab(FlatLab),
+    /// A modelled disk below a model of a file system.
+    Model(FlatModel),
+    /// A combination that schema 1 has no name for.
+    Other {
+        /// The medium.
+        medium: MediumPlan,
+        /// The venue.
+        venue: VenuePlan,
+    },
+}
+
+/// Devices of this host that are formatted anew for every trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlatDevice {
+    /// The device in the syntax of `--on`: `loop:8G`, `ram:512M`, or the path of a disk.
+    pub on: String,
+    /// The array over several such devices, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid: Option<RaidPlan>,
+    /// Size of another such device for a journal or log, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_size: Option<Bytes>,
+}
+
+/// A guest on modelled disks; the fields are those of [`ModelledPlan`] and [`LabPlan`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are those of ModelledPlan and LabPlan")]
+pub struct FlatLab {
+    /// The disk; named [`MEMORY`] if the file system lies in memory.
+    pub disk: DiskPlan,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid: Option<RaidPlan>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<DiskPlan>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_size: Option<Bytes>,
+    pub size: Option<Bytes>,
+    pub ram: Bytes,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cacheable: Option<Bytes>,
+    pub scheduler: Option<String>,
+    /// The release, as `uname -r` prints it; for several builds of one release `RELEASE@REQUEST`.
+    pub kernel: String,
+    #[serde(default, skip_serializing_if = "CpuPlan::is_default")]
+    pub cpu: CpuPlan,
+    #[serde(default, skip_serializing_if = "BootPlan::is_cold")]
+    pub boot: BootPlan,
+    #[serde(default, skip_serializing_if = "AccelPlan::is_exact")]
+    pub accel: AccelPlan,
+}
+
+/// A modelled disk below a model of a file system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlatModel {
+    /// The disk.
+    pub disk: DiskPlan,
+    /// Size of the file system on it.
+    pub size: Bytes,
+    /// Block size in bytes.
+    pub block_size: u32,
+}
+
+/// The name of a disk that stands for no disk: the file system lies in memory.
+const MEMORY: &str = "memory";
+
+impl FlatDevice {
+    /// Number of devices that the file system itself lies on.
+    pub fn data_disks(&self) -> u32 {
+        self.raid.map_or(1, |raid| raid.disks)
+    }
+}
+
+impl FlatLab {
+    /// Number of modelled disks: those of the file system and that of its journal.
+    pub fn disks(&self) -> u32 {
+        self.data_disks() + u32::from(self.journal.is_some())
+    }
+
+    /// Number of disks that the file system itself lies on; 0 if it lies in memory.
+    pub fn data_disks(&self) -> u32 {
+        if self.in_memory() { 0 } else { self.raid.map_or(1, |raid| raid.disks) }
+    }
+
+    /// Returns true if the file system lies in the guest's memory, on no disk.
+    pub fn in_memory(&self) -> bool {
+        self.disk.name == MEMORY
+    }
+}
+
+impl FlatPlan {
+    /// Computes the hash of a plan: of all fields but the label, the hash and the path of an input.
+    pub(super) fn compute_hash(&self) -> String {
+        let mut value = serde_json::to_value(self).unwrap_or(Value::Null);
+        if let Value::Object(fields) = &mut value {
+            fields.remove("label");
+            fields.remove("hash");
+            if let Some(input) = &self.workload.input
+                && let Some(Value::Object(params)) = value.pointer_mut("/workload/params")
+            {
+                params.remove(&input.parameter);
+            }
+        }
+        canonical::sha256_hex(value.to_string().as_bytes())
+    }
+
+    /// Number of shares into which a phase of variable threads is split.
+    pub fn ranks(&self) -> u32 {
+        self.threads.saturating_mul(self.issuer.depth())
+    }
+
+    /// Returns true if this plan runs in the lab.
+    pub fn in_lab(&self) -> bool {
+        self.lab().is_some()
+    }
+
+    /// The lab, if this plan runs there.
+    pub fn lab(&self) -> Option<&FlatLab> {
+        match &self.medium {
+            FlatMedium::Lab(lab) => Some(lab),
+            _ => None,
+        }
+    }
+
+    /// The devices of this host that this plan formats, if any.
+    pub fn device(&self) -> Option<&FlatDevice> {
+        match &self.medium {
+            FlatMedium::Device(device) => Some(device),
+            _ => None,
+        }
+    }
+
+    /// Ageing of its file system before the phases, if any.
+    pub fn age(&self) -> Option<&AgePlan> {
+        self.filesystem.as_ref()?.age.as_ref()
+    }
+}
+
+impl From<Plan> for FlatPlan {
+    fn from(plan: Plan) -> FlatPlan {
+        let Plan { label, workload, filesystem, medium, venue, .. } = plan;
+        let Plan { threads, issuer, verify, sysctls, hash, .. } = plan;
+        let medium = flat(medium, venue);
+        FlatPlan { label, workload, filesystem, medium, threads, issuer, verify, sysctls, hash }
+    }
+}
+
+fn flat(medium: MediumPlan, venue: VenuePlan) -> FlatMedium {
+    match (medium, venue) {
+        (MediumPlan::Directory { path }, VenuePlan::Host) => FlatMedium::Directory { path },
+        (MediumPlan::Loop(plan), VenuePlan::Host) => device(EphemeralKind::Loop, &plan),
+        (MediumPlan::Ram(plan), VenuePlan::Host) => device(EphemeralKind::Ram, &plan),
+        (MediumPlan::Drive { path }, VenuePlan::Host) => {
+            FlatMedium::Device(FlatDevice { on: path, raid: None, journal_size: None })
+        }
+        (MediumPlan::Modelled(modelled), VenuePlan::Lab(venue)) => {
+            FlatMedium::Lab(lab(modelled, venue))
+        }
+        (MediumPlan::Memory { size }, VenuePlan::Lab(venue)) => {
+            let disk = DiskPlan { name: MEMORY.into(), spec: Shared::default() };
+            FlatMedium::Lab(lab(ModelledPlan { size, ..disk.into() }, venue))
+        }
+        (
+            MediumPlan::Modelled(ModelledPlan {
+                disk,
+                raid: None,
+                journal: None,
+                journal_size: None,
+                size: Some(size),
+            }),
+            VenuePlan::Model { block_size },
+        ) => FlatMedium::Model(FlatModel { disk, size, block_size }),
+        (medium, venue) => FlatMedium::Other { medium, venue },
+    }
+}
+
+fn device(kind: EphemeralKind, plan: &EphemeralPlan) -> FlatMedium {
+    let EphemeralPlan { size, raid, journal_size } = *plan;
+    let on = EphemeralSize { kind, size }.to_string();
+    FlatMedium::Device(FlatDevice { on, raid, journal_size })
+}
+
+fn lab(modelled: ModelledPlan, lab: LabPlan) -> FlatLab {
+    let ModelledPlan { disk, raid, journal, journal_size, size } = modelled;
+    let LabPlan { kernel, ram, cacheable, scheduler, cpu, boot, accel } = lab;
+    let kernel = kernel.to_string();
+    FlatLab {
+        disk,
+        raid,
+        journal,
+        journal_size,
+        size,
+        ram,
+        cacheable,
+        scheduler,
+        kernel,
+        cpu,
+        boot,
+        accel,
+    }
+}
+
+impl TryFrom<FlatMedium> for (MediumPlan, VenuePlan) {
+    type Error = String;
+
+    fn try_from(flat: FlatMedium) -> Result<(MediumPlan, VenuePlan), String> {
+        Ok(match flat {
+            FlatMedium::Directory { path } => (MediumPlan::Directory { path }, VenuePlan::Host),
+            FlatMedium::Device(device) => (device_medium(device)?, VenuePlan::Host),
+            FlatMedium::Lab(lab) => {
+                let (medium, lab) = split(lab)?;
+                (medium, VenuePlan::Lab(lab))
+            }
+            FlatMedium::Model(FlatModel { disk, size, block_size }) => {
+                let modelled = ModelledPlan { size: Some(size), ..disk.into() };
+                (MediumPlan::Modelled(modelled), VenuePlan::Model { block_size })
+            }
+            FlatMedium::Other { medium, venue } => (medium, venue),
+        })
+    }
+}
+
+fn device_medium(device: FlatDevice) -> Result<MediumPlan, String> {
+    let FlatDevice { on, raid, journal_size } = device;
+    let Some(made) = EphemeralSize::parse(&on) else {
+        return match (raid, journal_size) {
+            (None, None) => Ok(MediumPlan::Drive { path: on }),
+            _ => Err(format!("the drive {on} has no second one for an array or a journal")),
+        };
+    };
+    let EphemeralSize { kind, size } = made?;
+    Ok(EphemeralPlan { size, raid, journal_size }.of(kind))
+}
+
+fn split(lab: FlatLab) -> Result<(MediumPlan, LabPlan), String> {
+    let in_memory = lab.in_memory();
+    let FlatLab { disk, raid, journal, journal_size, size, ram, cacheable, .. } = lab;
+    let FlatLab { scheduler, kernel, cpu, boot, accel, .. } = lab;
+    let medium = match (in_memory, raid, &journal, journal_size) {
+        (false, ..) => {
+            MediumPlan::Modelled(ModelledPlan { disk, raid, journal, journal_size, size })
+        }
+        (true, None, None, None) => MediumPlan::Memory { size },
+        _ => return Err("a file system in memory has no array and no journal's disk".into()),
+    };
+    let kernel = match kernel.split_once('@') {
+        Some((release, request)) => {
+            KernelPlan { release: release.into(), request: Some(request.into()) }
+        }
+        None => kernel.as_str().into(),
+    };
+    Ok((medium, LabPlan { kernel, ram, cacheable, scheduler, cpu, boot, accel }))
+}

@@ -1,0 +1,296 @@
+//! The plan of a trial: everything that decides what is measured, except the seed and the lab.
+//!
+//! Two trials with one plan hash, one seed and one lab identity have the same `measured`, byte for
+//! byte. The agent needs nothing but a [`crate::Job`]; it reads no catalog and no option.
+
+mod filesystem;
+mod flat;
+mod medium;
+mod raid;
+mod run;
+mod target;
+mod venue;
+mod workload;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use crate::age::AgePlan;
+pub use filesystem::{BelowPlan, FeatureWord, FilesystemPlan, OuterJournalPlan};
+pub use flat::{FlatDevice, FlatLab, FlatMedium, FlatModel, FlatPlan};
+pub use medium::{DiskPlan, EphemeralKind, EphemeralPlan, EphemeralSize, MediumPlan, ModelledPlan};
+pub use raid::{MD_DATA_OFFSET, RaidPlan};
+pub use run::{IssuerPlan, VerifyMode};
+pub use target::Target;
+pub use venue::{AccelPlan, BootPlan, CpuPlan, KernelPlan, LabPlan, VenuePlan};
+pub use workload::{InputPlan, WorkloadPlan};
+
+/// One cell of a study: a workload on a file system on a medium, at a venue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "StoredPlan")]
+pub struct Plan {
+    /// The row's label in tables; the only field besides `hash` that the hash leaves out.
+    pub label: String,
+    /// The workload.
+    pub workload: WorkloadPlan,
+    /// The file system to make and mount; none if the medium is an existing directory.
+    pub filesystem: Option<FilesystemPlan>,
+    /// The medium that the file system lies on.
+    pub medium: MediumPlan,
+    /// The venue at which its calls are issued.
+    pub venue: VenuePlan,
+    /// Number of threads that issue ops, if the workload does not fix it.
+    pub threads: u32,
+    /// The way to issue ops.
+    pub issuer: IssuerPlan,
+    /// The extent of verification.
+    pub verify: VerifyMode,
+    /// Sysctls set before the first phase, as `vm.dirty_ratio` → `10`.
+    pub sysctls: BTreeMap<String, String>,
+    /// SHA-256 of the flat form of all fields above but the label, in hex; see [`Plan::sealed`].
+    pub hash: String,
+}
+
+/// A plan as records have it: in its own form, or in the flat form of schema 1, which has no venue.
+#[derive(Deserialize)]
+struct StoredPlan {
+    label: String,
+    workload: WorkloadPlan,
+    filesystem: Option<FilesystemPlan>,
+    medium: Value,
+    venue: Option<VenuePlan>,
+    threads: u32,
+    #[serde(default)]
+    issuer: IssuerPlan,
+    verify: VerifyMode,
+    sysctls: BTreeMap<String, String>,
+    hash: String,
+}
+
+impl TryFrom<StoredPlan> for Plan {
+    type Error = String;
+
+    fn try_from(stored: StoredPlan) -> Result<Plan, String> {
+        let StoredPlan { label, workload, filesystem, threads, issuer, .. } = stored;
+        let StoredPlan { verify, sysctls, hash, .. } = stored;
+        let wrong = |error: serde_json::Error| format!("medium: {error}");
+        let (medium, venue) = match stored.venue {
+            Some(venue) => (serde_json::from_value(stored.medium).map_err(wrong)?, venue),
+            None => {
+                serde_json::from_value::<FlatMedium>(stored.medium).map_err(wrong)?.try_into()?
+            }
+        };
+        Ok(Plan {
+            label,
+            workload,
+            filesystem,
+            medium,
+            venue,
+            threads,
+            issuer,
+            verify,
+            sysctls,
+            hash,
+        })
+    }
+}
+
+impl Plan {
+    /// The value of `--fs` that makes this file system again, with its label; none for an existing directory.
+    pub fn filesystem_request(&self) -> Option<String> {
+        let spec = &self.filesystem.as_ref()?.spec;
+        Some(if self.label == *spec { spec.clone() } else { format!("{}={spec}", self.label) })
+    }
+
+    /// Returns the plan with its hash computed.
+    pub fn sealed(mut self) -> Plan {
+        self.hash = self.compute_hash();
+        self
+    }
+
+    fn compute_hash(&self) -> String {
+        FlatPlan::from(self.clone()).compute_hash()
+    }
+
+    /// Number of shares into which a phase of variable threads is split: one for each op
+    /// that may be in flight.
+    pub fn ranks(&self) -> u32 {
+        self.threads.saturating_mul(self.issuer.depth())
+    }
+
+    /// Returns true if this plan runs in the lab.
+    pub fn in_lab(&self) -> bool {
+        self.lab().is_some()
+    }
+
+    /// Returns true if this plan runs in a model of a file system.
+    pub fn in_model(&self) -> bool {
+        matches!(self.venue, VenuePlan::Model { .. })
+    }
+
+    /// The lab, if this plan runs there.
+    pub fn lab(&self) -> Option<&LabPlan> {
+        match &self.venue {
+            VenuePlan::Lab(lab) => Some(lab),
+            VenuePlan::Host | VenuePlan::Model { .. } => None,
+        }
+    }
+
+    /// The lab, to change it.
+    pub fn lab_mut(&mut self) -> Option<&mut LabPlan> {
+        match &mut self.venue {
+            VenuePlan::Lab(lab) => Some(lab),
+            VenuePlan::Host | VenuePlan::Model { .. } => None,
+        }
+    }
+
+    /// The value of `--on` that selects medium and venue again.
+    pub fn target(&self) -> Target {
+        match (&self.venue, &self.medium) {
+            (VenuePlan::Lab(_), _) => Target::Lab,
+            (VenuePlan::Model { .. }, _) => Target::Model,
+            (VenuePlan::Host, MediumPlan::Directory { path } | MediumPlan::Drive { path }) => {
+                Target::Path(path.clone())
+            }
+            (VenuePlan::Host, medium) => match medium.ephemeral() {
+                Some((made, _)) => Target::Ephemeral(made),
+                None => Target::Lab,
+            },
+        }
+    }
+
+    /// Ageing of its file system before the phases, if any.
+    pub fn age(&self) -> Option<&AgePlan> {
+        self.filesystem.as_ref()?.age.as_ref()
+    }
+
+    /// The name of the disk in tables, if a modelled disk or memory is below the file system.
+    pub fn disk_name(&self) -> Option<&str> {
+        match &self.medium {
+            MediumPlan::Modelled(modelled) => Some(&modelled.disk.name),
+            MediumPlan::Memory { .. } => Some("memory"),
+            MediumPlan::Directory { .. }
+            | MediumPlan::Loop(_)
+            | MediumPlan::Ram(_)
+            | MediumPlan::Drive { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::units::Bytes;
+
+    pub fn plan() -> Plan {
+        Plan {
+            label: "ext4".into(),
+            workload: WorkloadPlan {
+                name: "dirops".into(),
+                params: [("files".to_string(), "10000".to_string())].into(),
+                input: None,
+            },
+            filesystem: None,
+            medium: MediumPlan::Directory { path: "/tmp".into() },
+            venue: VenuePlan::Host,
+            threads: 1,
+            issuer: IssuerPlan::Sync,
+            verify: VerifyMode::Full,
+            sysctls: BTreeMap::new(),
+            hash: String::new(),
+        }
+        .sealed()
+    }
+
+    #[test]
+    fn the_hash_leaves_out_the_label_and_nothing_else() {
+        let base = plan();
+        let renamed = Plan { label: "other".into(), ..base.clone() }.sealed();
+        let threaded = Plan { threads: 2, ..base.clone() }.sealed();
+        assert_eq!(base.hash, renamed.hash);
+        assert_ne!(base.hash, threaded.hash);
+    }
+
+    #[test]
+    fn the_hash_of_an_input_is_of_its_bytes_and_not_of_its_path() {
+        let with = |path: &str, sha256: &str| {
+            let mut plan = plan();
+            plan.workload.params.insert("archive".into(), path.into());
+            let (parameter, bytes) = ("archive".to_string(), Bytes(1));
+            plan.workload.input = Some(InputPlan { parameter, sha256: sha256.into(), bytes });
+            plan.sealed().hash
+        };
+        assert_eq!(with("/a/x.tar", "1"), with("/b/y.tar.gz", "1"));
+        assert_ne!(with("/a/x.tar", "1"), with("/a/x.tar", "2"));
+        assert_ne!(with("/a/x.tar", "1"), plan().hash);
+    }
+
+    /// A plan of each form that schema 1 has, as it stands in records of that schema.
+    const SCHEMA_1: [&str; 8] = [
+        r#"{"kind":"directory","path":"/srv"}"#,
+        r#"{"kind":"device","on":"loop:1536M"}"#,
+        r#"{"kind":"device","on":"ram:8G","raid":"5x3:64K","journal_size":268435456}"#,
+        r#"{"kind":"device","on":"/dev/disk/by-id/x:y"}"#,
+        r#"{"kind":"lab","disk":{"name":"hdd","spec":{"rpm":7200}},"size":null,"ram":1073741824,
+            "scheduler":null,"kernel":"6.1.0-44-amd64"}"#,
+        r#"{"kind":"lab","disk":{"name":"hdd","spec":1},"raid":"0x2","journal":{"name":"ssd","spec":2},
+            "journal_size":1048576,"size":8589934592,"ram":1073741824,"cacheable":67108864,"scheduler":"bfq",
+            "kernel":"6.1.0@a/bzImage:b@c","cpu":"1/2","boot":"snapshot","accel":"kvm"}"#,
+        r#"{"kind":"lab","disk":{"name":"memory","spec":null},"size":1048576,"ram":1073741824,
+            "scheduler":null,"kernel":"6.1"}"#,
+        r#"{"kind":"model","disk":{"name":"ide","spec":3},"size":1048576,"block_size":1024}"#,
+    ];
+
+    #[test]
+    fn a_plan_of_schema_1_keeps_its_hash_and_its_flat_form() {
+        for medium in SCHEMA_1 {
+            let medium: Value = serde_json::from_str(medium).unwrap();
+            let mut stored = serde_json::to_value(plan()).unwrap();
+            stored.as_object_mut().unwrap().remove("venue");
+            stored["medium"] = medium.clone();
+            let read: Plan = serde_json::from_value(stored.clone()).unwrap();
+            let flat = serde_json::to_value(FlatPlan::from(read.clone())).unwrap();
+            assert_eq!(flat, stored);
+            assert!(!matches!(FlatPlan::from(read.clone()).medium, FlatMedium::Other { .. }));
+            // The hash of schema 1, computed without any type.
+            let fields = stored.as_object_mut().unwrap();
+            (fields.remove("label"), fields.remove("hash"));
+            let hash = crate::canonical::sha256_hex(stored.to_string().as_bytes());
+            assert_eq!(read.compute_hash(), hash, "{medium}");
+            let own = serde_json::to_value(&read).unwrap();
+            assert!(own["venue"].is_object(), "{own}");
+            assert_eq!(serde_json::from_value::<Plan>(own).unwrap(), read);
+        }
+    }
+
+    #[test]
+    fn what_schema_1_cannot_express_has_a_hash_and_what_it_must_not_is_refused() {
+        let modelled = DiskPlan { name: "hdd".into(), spec: "x".into() };
+        let odd = Plan { medium: MediumPlan::Modelled(modelled.into()), ..plan() }.sealed();
+        assert_ne!(odd.hash, plan().hash);
+        let flat = FlatPlan::from(odd.clone());
+        assert_eq!(<(MediumPlan, VenuePlan)>::try_from(flat.medium).unwrap().0, odd.medium);
+        for wrong in [
+            r#"{"kind":"device","on":"/dev/sdb","raid":"0x2"}"#,
+            r#"{"kind":"device","on":"loop:x"}"#,
+            r#"{"kind":"lab","disk":{"name":"memory","spec":null},"raid":"0x2","size":null,
+                "ram":1,"scheduler":null,"kernel":"6.1"}"#,
+            r#"{"kind":"loop","size":1048576}"#,
+        ] {
+            let mut stored = serde_json::to_value(plan()).unwrap();
+            stored.as_object_mut().unwrap().remove("venue");
+            stored["medium"] = serde_json::from_str(wrong).unwrap();
+            assert!(serde_json::from_value::<Plan>(stored).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_plan_survives_its_own_json() {
+        let text = serde_json::to_string(&plan()).unwrap();
+        let back: Plan = serde_json::from_str(&text).unwrap();
+        assert_eq!(back, plan());
+        assert_eq!(back.compute_hash(), back.hash);
+    }
+}

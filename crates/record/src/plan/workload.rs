@@ -1,0 +1,32 @@
+//! The workload of a plan.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Bytes;
+
+/// A workload by name with every parameter, defaults included.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadPlan {
+    /// Its name in `fsdyno list workloads`.
+    pub name: String,
+    /// Parameter → value, as `--set` takes them.
+    pub params: BTreeMap<String, String>,
+    /// The input file of the workload, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputPlan>,
+}
+
+/// A user's file that a workload works on (an archive, real mail), as the uncompressed tar
+/// archive that the agent receives; the parameter that names it keeps the path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputPlan {
+    /// The parameter that names it. The plan's hash omits its value, the path: equal
+    /// bytes are equal work at any path.
+    pub parameter: String,
+    /// SHA-256 of the archive, in hex.
+    pub sha256: String,
+    /// Its size.
+    pub bytes: Bytes,
+}
