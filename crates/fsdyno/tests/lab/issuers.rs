@@ -8,7 +8,7 @@ use std::ffi::CString;
 use std::path::Path;
 
 use crate::common::{code, ours, run, stderr, stdout};
-use fsdyno_record::plan::{MediumPlan, VerifyMode, WorkloadPlan};
+use fsdyno_record::plan::{MediumPlan, VenuePlan, VerifyMode, WorkloadPlan};
 use fsdyno_record::trial::{AgentReport, Outcome};
 use fsdyno_record::{Job, Nanos, Plan};
 use fsdyno_venue::{HostVenue, Venue, Watch};
@@ -115,6 +115,7 @@ fn trial(place: &Path, set: &[(&str, &str)], threads: u32, issuer: &str) -> Agen
         workload: WorkloadPlan { name: "dirops".into(), params, input: None },
         filesystem: None,
         medium: MediumPlan::Directory { path: place.display().to_string() },
+        venue: VenuePlan::Host,
         threads,
         issuer: issuer.parse().unwrap(),
         verify: VerifyMode::Full,

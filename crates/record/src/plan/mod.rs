@@ -256,7 +256,8 @@ pub(crate) mod tests {
             assert!(!matches!(FlatPlan::from(read.clone()).medium, FlatMedium::Other { .. }));
             // The hash of schema 1, computed without any type.
             let fields = stored.as_object_mut().unwrap();
-            (fields.remove("label"), fields.remove("hash"));
+            fields.remove("label");
+            fields.remove("hash");
             let hash = crate::canonical::sha256_hex(stored.to_string().as_bytes());
             assert_eq!(read.compute_hash(), hash, "{medium}");
             let own = serde_json::to_value(&read).unwrap();
