@@ -96,9 +96,12 @@ impl Job {
     }
 
     /// The job with its plan in the flat form.
-    pub fn flat(self) -> Job<FlatPlan> {
+    ///
+    /// # Errors
+    /// A venue that cannot use the medium.
+    pub fn flat(self) -> Result<Job<FlatPlan>, String> {
         let Job { trial_id, seed, plan, deadline, task } = self;
-        Job { trial_id, seed, plan: plan.into(), deadline, task }
+        Ok(Job { trial_id, seed, plan: plan.try_into()?, deadline, task })
     }
 }
 

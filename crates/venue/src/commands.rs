@@ -51,5 +51,6 @@ impl Deref for Commands {
 /// As [`Commands::of`].
 pub fn text_of(mut job: Job) -> Result<Vec<u8>, VenueError> {
     job.plan.filesystem = Commands::of(&job.plan)?.map(|commands| commands.0);
-    serde_json::to_vec(&job.flat()).map_err(|error| VenueError::Died(error.to_string()))
+    let job = job.flat().map_err(VenueError::Died)?;
+    serde_json::to_vec(&job).map_err(|error| VenueError::Died(error.to_string()))
 }

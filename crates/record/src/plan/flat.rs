@@ -51,13 +51,6 @@ pub enum FlatMedium {
     Lab(FlatLab),
     /// A modelled disk below a model of a file system.
     Model(FlatModel),
-    /// A combination that schema 1 has no name for.
-    Other {
-        /// The medium.
-        medium: MediumPlan,
-        /// The venue.
-        venue: VenuePlan,
-    },
 }
 
 /// Devices of this host that are formatted anew for every trial.
@@ -141,17 +134,7 @@ impl FlatLab {
 impl FlatPlan {
     /// Computes the hash of a plan: of all fields but the label, the hash and the path of an input.
     pub(super) fn compute_hash(&self) -> String {
-        let mut value = serde_json::to_value(self).unwrap_or(Value::Null);
-        if let Value::Object(fields) = &mut value {
-            fields.remove("label");
-            fields.remove("hash");
-            if let Some(input) = &self.workload.input
-                && let Some(Value::Object(params)) = value.pointer_mut("/workload/params")
-            {
-                params.remove(&input.parameter);
-            }
-        }
-        canonical::sha256_hex(value.to_string().as_bytes())
+        hash_of(self, &self.workload)
     }
 
     /// Number of shares into which a phase of variable threads is split.
@@ -186,17 +169,35 @@ impl FlatPlan {
     }
 }
 
-impl From<Plan> for FlatPlan {
-    fn from(plan: Plan) -> FlatPlan {
+/// Computes the hash of a plan in any form.
+pub(super) fn hash_of(plan: &impl Serialize, workload: &WorkloadPlan) -> String {
+    let mut value = serde_json::to_value(plan).unwrap_or(Value::Null);
+    if let Value::Object(fields) = &mut value {
+        fields.remove("label");
+        fields.remove("hash");
+        if let Some(input) = &workload.input
+            && let Some(Value::Object(params)) = value.pointer_mut("/workload/params")
+        {
+            params.remove(&input.parameter);
+        }
+    }
+    canonical::sha256_hex(value.to_string().as_bytes())
+}
+
+impl TryFrom<Plan> for FlatPlan {
+    type Error = String;
+
+    /// Fails for a combination of medium and venue that schema 1 has no name for.
+    fn try_from(plan: Plan) -> Result<FlatPlan, String> {
         let Plan { label, workload, filesystem, medium, venue, .. } = plan;
         let Plan { threads, issuer, verify, sysctls, hash, .. } = plan;
-        let medium = flat(medium, venue);
-        FlatPlan { label, workload, filesystem, medium, threads, issuer, verify, sysctls, hash }
+        let medium = flat(medium, venue)?;
+        Ok(FlatPlan { label, workload, filesystem, medium, threads, issuer, verify, sysctls, hash })
     }
 }
 
-fn flat(medium: MediumPlan, venue: VenuePlan) -> FlatMedium {
-    match (medium, venue) {
+fn flat(medium: MediumPlan, venue: VenuePlan) -> Result<FlatMedium, String> {
+    Ok(match (medium, venue) {
         (MediumPlan::Directory { path }, VenuePlan::Host) => FlatMedium::Directory { path },
         (MediumPlan::Loop(plan), VenuePlan::Host) => device(EphemeralKind::Loop, &plan),
         (MediumPlan::Ram(plan), VenuePlan::Host) => device(EphemeralKind::Ram, &plan),
@@ -220,8 +221,10 @@ fn flat(medium: MediumPlan, venue: VenuePlan) -> FlatMedium {
             }),
             VenuePlan::Model { block_size },
         ) => FlatMedium::Model(FlatModel { disk, size, block_size }),
-        (medium, venue) => FlatMedium::Other { medium, venue },
-    }
+        (medium, _) => {
+            return Err(format!("its venue cannot use a medium such as {}", medium.name()));
+        }
+    })
 }
 
 fn device(kind: EphemeralKind, plan: &EphemeralPlan) -> FlatMedium {
@@ -265,7 +268,6 @@ impl TryFrom<FlatMedium> for (MediumPlan, VenuePlan) {
                 let modelled = ModelledPlan { size: Some(size), ..disk.into() };
                 (MediumPlan::Modelled(modelled), VenuePlan::Model { block_size })
             }
-            FlatMedium::Other { medium, venue } => (medium, venue),
         })
     }
 }

@@ -195,6 +195,18 @@ impl MediumPlan {
         Some((EphemeralSize { kind, size: plan.size }, plan))
     }
 
+    /// The name of its kind, as in records.
+    pub fn name(&self) -> &'static str {
+        match self {
+            MediumPlan::Directory { .. } => "directory",
+            MediumPlan::Loop(_) => "loop",
+            MediumPlan::Ram(_) => "ram",
+            MediumPlan::Drive { .. } => "drive",
+            MediumPlan::Modelled(_) => "modelled",
+            MediumPlan::Memory { .. } => "memory",
+        }
+    }
+
     /// The path of an existing directory.
     pub fn directory(&self) -> Option<&str> {
         match self {
