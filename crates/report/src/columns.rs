@@ -185,9 +185,7 @@ fn rows<'s, 'a>(sections: &'s [Section<'a>]) -> impl Iterator<Item = &'s Row<'a>
 /// The meaning of durable: memory below a loop device has no cache to empty.
 fn durable(sections: &[Section<'_>]) -> String {
     let rows = || sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
-    let in_memory = |(trial, _): &Run<'_>| {
-        matches!(trial.plan.medium, MediumPlan::Ram(_))
-    };
+    let in_memory = |(trial, _): &Run<'_>| matches!(trial.plan.medium, MediumPlan::Ram(_));
     let cache = "until the device's own cache was also empty";
     match (rows().any(in_memory), rows().all(in_memory)) {
         (false, _) => cache.to_string(),
