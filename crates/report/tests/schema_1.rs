@@ -1,5 +1,7 @@
 //! Records of schema 1, which are published in results/: read, identified and hashed as when they were written.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
