@@ -1,5 +1,6 @@
 //! The command-line grammar. Parsing has no side effects.
 
+mod axes;
 mod parse;
 mod values;
 
@@ -9,20 +10,19 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use fsdyno_filesystem::Author;
-use fsdyno_record::Bytes;
-use fsdyno_record::plan::{AccelPlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
 use fsdyno_report::Format;
 use fsdyno_report::Own;
 use fsdyno_report::compare::Metric;
-use fsdyno_study::{Shard, Size};
+use fsdyno_study::Shard;
 
 use crate::output::Verbosity;
 
+pub use fsdyno_axes::whole;
+
+pub use axes::{CrashAxes, RunAxes};
 pub use parse::{nearest_command, parse_args};
-pub use values::{
-    Age, Least, Listable, OwnFormat, Percent, Showable, TRIALS, folder, format, named, whole,
-};
-use values::{age, size, width};
+use values::width;
+pub use values::{Least, Listable, OwnFormat, Percent, Showable, TRIALS, folder, format, named};
 
 /// A dynamometer for file systems: shows which one is fastest for a workload, why, and at what cost.
 #[derive(Debug, Parser)]
@@ -95,9 +95,6 @@ pub(crate) const REPEATS: RangeInclusive<u64> = 1..=10_000;
 /// The allowed first seeds. The seed of the last repeat fits in 64 bits, too.
 pub(crate) const SEEDS: RangeInclusive<u64> = 0..=u64::MAX >> 1;
 
-/// The allowed numbers of threads that issue operations.
-const THREADS: RangeInclusive<u64> = 1..=fsdyno_study::MOST_THREADS as u64;
-
 /// The allowed numbers of trials that run at the same time.
 pub(crate) const JOBS: RangeInclusive<u64> = 1..=512;
 
@@ -127,45 +124,13 @@ pub struct Run {
     /// The workloads to run; see `fsdyno list workloads`
     #[arg(required = true, value_name = "WORKLOAD")]
     pub workloads: Vec<String>,
-    /// A file system with its mkfs and mount options: '[NAME=]KIND [mkfs options] [@ mount,options]'. May be
-    /// repeated; plain names may be separated by commas (ext4,xfs). 'overlayfs[,options]:SPEC' is an overlay over
-    /// SPEC; 'fuse: [MKFS ... ;] COMMAND ... {device} {mount}' is any FUSE file system, given by its command
-    /// [default: ext4; with --on model: all three; with a directory: the file system that it is on]
-    #[arg(long = "fs", value_name = "[NAME=]SPEC")]
-    pub filesystems: Vec<String>,
-    /// The target: 'lab' (a guest in virtual time on a modelled disk); a directory of this host; as root
-    /// 'loop:SIZE' (a loop device over a sparse file in the result folder) or 'ram:SIZE' (a loop device over a
-    /// file in memory), created for each trial and removed after it; a whole drive, such as
-    /// /dev/disk/by-id/..., reformatted for each trial (needs --erase); or 'model' (a model of the ext2
-    /// directories of 2001, without a kernel: classic-ext2, cached-ext2, indexed-ext2). May be repeated
-    #[arg(long, value_name = "lab|DIR|loop:SIZE|ram:SIZE|DRIVE|model", default_value = "lab")]
-    pub on: Vec<String>,
+    /// The axes.
+    #[command(flatten)]
+    pub axes: RunAxes,
     /// The serial number of the drive given with --on: confirms that all data on it may be destroyed. For a loop
     /// device, which has no serial number, the path of its backing file
     #[arg(long, value_name = "SERIAL")]
     pub erase: Option<String>,
-    /// The lab's disk: a name from `fsdyno list disks`, or a disk profile (FILE.toml); may be repeated
-    /// [default: hdd-7200; with --on model: ide-2001]
-    #[arg(long = "disk", value_name = "NAME|FILE")]
-    pub disks: Vec<String>,
-    /// Combine N disks (in the lab or of loop:SIZE) into an md array, such as 0x2, 1x2, 5x3:64K, 10x4: level 0, 1, 5
-    /// or 10, up to 8 disks, chunk a power of two from 4K to 1M [default chunk: mdadm's]
-    #[arg(long, value_name = "LEVELxN[:CHUNK]")]
-    pub raid: Option<RaidPlan>,
-    /// The lab's second disk, for specs that name {journal} [default: a second disk of the --disk kind]
-    #[arg(long, value_name = "NAME|FILE")]
-    pub journal_disk: Option<String>,
-    /// Size of the journal's partition or loop device, in whole mebibytes [default: 256M]
-    #[arg(long, value_name = "SIZE")]
-    pub journal_size: Option<Bytes>,
-    /// The lab's kernel: a release or the beginning of one (6.1), an image file, or IMAGE:MODULES; may be repeated;
-    /// other targets run on the host's kernel [default: the one that `fsdyno doctor` shows]
-    #[arg(long = "kernel", value_name = "WHICH", value_parser = NonEmptyStringValueParser::new())]
-    pub kernels: Vec<String>,
-    /// Use that year's mkfs, mount, sysctl and disk-cache defaults in the lab; explicit options override them; 'today'
-    /// means no period; may be repeated; see `fsdyno list periods`
-    #[arg(long = "period", value_name = "YEAR|today")]
-    pub periods: Vec<String>,
     /// A parameter of a workload, such as files=20k; may be repeated; see `fsdyno show workload NAME`
     #[arg(long = "set", value_name = "[WORKLOAD.]KEY=VALUE")]
     pub sets: Vec<String>,
@@ -183,51 +148,12 @@ pub struct Run {
     /// The first seed; repeats use the following ones
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(SEEDS))]
     pub seed: u64,
-    /// The number of threads that issue operations, for workloads that can be divided (see `fsdyno list workloads`)
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(THREADS))]
-    pub threads: u32,
-    /// The way operations are issued: 'sync' (one system call after the other), 'io_uring:DEPTH' (each thread keeps
-    /// DEPTH of them in flight; not in the lab), or 'null' (not at all: measures the instrument overhead)
-    #[arg(long, value_name = "HOW", default_value = "sync")]
-    pub issuer: IssuerPlan,
-    /// Memory of the lab's guest [default: 1G]
-    #[arg(long, value_name = "SIZE")]
-    pub ram: Option<Bytes>,
-    /// Memory that the lab's guest can use to cache files, 32M or more; the agent locks the rest before the first
-    /// phase [default: all that kernel and agent leave free]
-    #[arg(long, value_name = "SIZE")]
-    pub cacheable: Option<Bytes>,
-    /// Speed of the lab's CPU in instructions per nanosecond, a power of two from 1/64 to 8: 1 is a CPU of about 2001
-    /// to 2006, 1/2 is half as fast
-    #[arg(long, value_name = "SPEED", default_value = "1")]
-    pub cpu: CpuPlan,
-    /// Start the lab's guest by a cold boot or from a snapshot
-    #[arg(long, default_value = "cold", value_parser = named(BootPlan::ALL))]
-    pub boot: BootPlan,
-    /// The accelerator that executes the lab's guest
-    #[arg(long, default_value = "tcg", value_parser = named(AccelPlan::ALL))]
-    pub accel: AccelPlan,
-    /// Size of the file system on the lab's disk, or 'whole' [default: 32G, or the whole of a
-    /// smaller disk]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub size: Option<Size>,
-    /// Age the new file system before the first phase: 'none', or 'fill=80%', followed by any of churn=N (replace the
-    /// whole file population N times), files=SIZES (such as 4K-1M, mix, lognormal:64K:1.5) and seed=N, separated by
-    /// commas; may be repeated [default: none]
-    #[arg(long = "age", value_name = "none|SPEC", value_parser = age)]
-    pub ages: Vec<Age>,
-    /// Block scheduler in the lab [default: that of the disk profile]
-    #[arg(long, value_name = "S")]
-    pub scheduler: Option<String>,
     /// A sysctl in the lab, such as vm.dirty_ratio=10; may be repeated
     #[arg(long = "sysctl", value_name = "KEY=VALUE")]
     pub sysctls: Vec<String>,
     /// For benchmarks: a change to the lab's guests, part of the lab identity (see lab/src/change.rs)
     #[arg(long = "change", value_name = "KIND=VALUE", hide = true)]
     pub changes: Vec<fsdyno_lab::Change>,
-    /// The scope of verification: what is read back from the file system and compared
-    #[arg(long, default_value = "full", value_parser = named(VerifyMode::ALL))]
-    pub verify: VerifyMode,
     /// Baseline for ratios: the name of a file system in the table [default: the fastest]
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,

@@ -3,13 +3,14 @@
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
+use fsdyno_axes::TargetKind;
 use fsdyno_media::block::{self, InspectedDrive};
 use fsdyno_record::plan::Target;
 use fsdyno_study::{DevicePlace, HostDevice, Place};
 
 use crate::cli::Run;
 use crate::exit::Failure;
-use crate::target::refuse_for_lab;
+use crate::target::refuse_unsupported;
 
 /// Tests whether a target is a drive: a name in /dev that is not a folder (/dev/shm is one), or a link to a device from
 /// elsewhere.
@@ -27,14 +28,14 @@ pub fn inspect(run: &Run, on: &str) -> Result<InspectedDrive, Failure> {
 
 /// The drive as a target.
 pub fn place(run: &Run, on: &str) -> Result<Place, Failure> {
-    refuse_for_lab(run, &Target::Path(on.into()), "a drive of this host", &["--age"])?;
+    refuse_unsupported(run, &Target::Path(on.into()), TargetKind::Drive)?;
     if run.jobs > 1 {
         return Err(Failure::wrong(format!(
             "--jobs {} is not possible with --on {on}: trials would share the drive; remove --jobs",
             run.jobs
         )));
     }
-    if let Some(spec) = run.filesystems.iter().find(|spec| spec.contains("{journal}")) {
+    if let Some(spec) = run.axes.0.filesystems.iter().find(|spec| spec.contains("{journal}")) {
         return Err(Failure::wrong(format!(
             "--fs '{spec}' needs a second disk, and --on {on} is one drive; use an internal journal, \
              or --on lab or --on loop:SIZE"

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use fsdyno_axes::naming::RowNames;
 use fsdyno_record::Plan;
 use fsdyno_record::mailbox::{Progress, Stage};
-use fsdyno_record::naming::RowNames;
 use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_study::{Observer, Slot};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};

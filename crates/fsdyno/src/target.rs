@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
+use fsdyno_axes::{Axis, TargetKind};
 use fsdyno_filesystem::Author;
 use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_media::{EphemeralMedium, Room};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{EphemeralKind, EphemeralSize, IssuerPlan, KernelPlan, Target};
-use fsdyno_study::{
-    Cell, DevicePlace, HostDevice, LabPlace, ModelPlace, Place, Question, TODAY, USUAL_RAM, matrix,
-};
+use fsdyno_study::{Cell, DevicePlace, HostDevice, LabPlace, ModelPlace, Place, Question, matrix};
 use fsdyno_venue::{
     Agent, HostVenue, Inputs, LabVenue, ModelVenue, SetupHooks, Venue, VenueError, tools,
 };
@@ -45,14 +44,16 @@ pub struct TargetRequest {
 /// # Errors
 /// The first option that is invalid for its target.
 pub fn parse_targets(run: &Run) -> Result<Vec<TargetRequest>, Failure> {
-    if let Some((at, on)) = run.on.iter().enumerate().find(|(at, on)| run.on[..*at].contains(on)) {
+    let lab = [Target::Lab.to_string()];
+    let on = if run.axes.0.on.is_empty() { &lab } else { run.axes.0.on.as_slice() };
+    if let Some((at, on)) = on.iter().enumerate().find(|(at, one)| on[..*at].contains(one)) {
         return Err(Failure::wrong(format!("--on {on} is given {} times; give it once", at + 1)));
     }
-    let targets = run.on.iter().map(|on| parse_target(on)).collect::<Result<Vec<_>, _>>()?;
+    let targets = on.iter().map(|on| parse_target(on)).collect::<Result<Vec<_>, _>>()?;
     if run.erase.is_some() && !targets.iter().any(drive::is_named) {
         return Err(Failure::wrong(format!(
             "--erase is for a drive (--on /dev/disk/by-id/...), and --on {} is not a drive; remove --erase",
-            run.on.join(" --on ")
+            on.join(" --on ")
         )));
     }
     let request = |target: &Target| {
@@ -83,7 +84,8 @@ pub fn cells(requests: &[TargetRequest]) -> Result<Vec<Cell>, Failure> {
 
 /// The experiment requested for a target, as the study crate takes it.
 fn question(run: &Run, on: &Target) -> Question {
-    let mut filesystems: Vec<String> = run.filesystems.iter().flat_map(|it| several(it)).collect();
+    let axes = &run.axes.0;
+    let mut filesystems: Vec<String> = axes.filesystems.iter().flat_map(|it| several(it)).collect();
     if filesystems.is_empty()
         && (matches!(on, Target::Lab | Target::Ephemeral(_)) || drive::is_named(on))
     {
@@ -96,22 +98,21 @@ fn question(run: &Run, on: &Target) -> Question {
         .filter_map(|kind| Some((kind.name.clone(), tools::version(kind)?)))
         .collect();
     let seconds = |seconds: u64| fsdyno_record::Nanos(seconds * 1_000_000_000);
-    let period = |period: &String| (period != TODAY).then(|| period.clone());
     Question {
         deadline: run.deadline.map_or(fsdyno_study::USUAL_DEADLINE, seconds),
         workloads: run.workloads.clone(),
         filesystems,
         sets: run.sets.clone(),
         sysctls: run.sysctls.clone(),
-        threads: run.threads,
-        issuer: run.issuer,
+        threads: axes.threads,
+        issuer: axes.issuer,
         seed: run.seed,
-        verify: run.verify,
+        verify: axes.verify,
         tool_versions,
         inputs: Inputs::default(),
-        periods: run.periods.iter().map(period).collect(),
+        periods: axes.periods.clone(),
         author: run.author,
-        ages: run.ages.clone(),
+        ages: axes.ages.clone(),
     }
 }
 
@@ -132,27 +133,22 @@ fn several(fs: &str) -> Vec<String> {
 const MODEL_DISK: &str = "ide-2001";
 
 fn model(run: &Run) -> Result<Place, Failure> {
-    let options = lab_options(run);
-    if let Some(option) = options.into_iter().find(|it| !matches!(*it, "--disk" | "--size")) {
-        return Err(Failure::wrong(format!(
-            "{option} is for the lab, not for --on model; remove one of them"
-        )));
-    }
-    let disks = match run.disks.is_empty() {
+    refuse_unsupported(run, &Target::Model, TargetKind::Model)?;
+    let disks = match run.axes.0.disks.is_empty() {
         true => vec![MODEL_DISK.to_string()],
-        false => run.disks.clone(),
+        false => run.axes.0.disks.clone(),
     };
-    Ok(Place::Model(ModelPlace { disks, size: run.size.unwrap_or_default() }))
+    Ok(Place::Model(ModelPlace { disks, size: run.axes.0.size }))
 }
 
 /// Resolves one target.
 fn resolve(run: &Run, target: &Target) -> Result<Place, Failure> {
     match target {
         Target::Lab => {
-            check_ram(run.ram.unwrap_or(USUAL_RAM))?;
-            let kernels = match run.kernels.is_empty() {
+            check_ram(run.axes.0.guest.ram)?;
+            let kernels = match run.axes.0.kernels.is_empty() {
                 true => vec![ANY_KERNEL.into()],
-                false => run.kernels.iter().map(|kernel| kernel.as_str().into()).collect(),
+                false => run.axes.0.kernels.iter().map(|kernel| kernel.as_str().into()).collect(),
             };
             Ok(Place::Lab(lab_place(run, kernels, false)))
         }
@@ -171,8 +167,7 @@ fn resolve(run: &Run, target: &Target) -> Result<Place, Failure> {
 
 /// A device created on this host for each trial.
 fn ephemeral_place(run: &Run, made: EphemeralSize) -> Result<Place, Failure> {
-    let supported = ["--raid", "--journal-size", "--age"];
-    refuse_for_lab(run, &Target::Ephemeral(made), "a device of this host", &supported)?;
+    refuse_unsupported(run, &Target::Ephemeral(made), TargetKind::Ephemeral)?;
     if run.jobs > 1 {
         return Err(Failure::wrong(format!(
             "--jobs {} is not possible with --on {made}: trials on one host disturb each other, and two file \
@@ -183,8 +178,8 @@ fn ephemeral_place(run: &Run, made: EphemeralSize) -> Result<Place, Failure> {
     Ok(Place::Device(DevicePlace {
         device: HostDevice::Ephemeral(made),
         size: made.size,
-        raid: run.raid,
-        journal_size: run.journal_size,
+        raid: run.axes.0.raid,
+        journal_size: run.axes.0.journal_size,
     }))
 }
 
@@ -218,73 +213,54 @@ fn check_ram(ram: Bytes) -> Result<(), Failure> {
 }
 
 fn lab_place(run: &Run, kernels: Vec<KernelPlan>, found: bool) -> LabPlace {
-    let disks = match run.disks.is_empty() {
+    let axes = &run.axes.0;
+    let disks = match axes.disks.is_empty() {
         true => vec![DISK.to_string()],
-        false => run.disks.clone(),
+        false => axes.disks.clone(),
     };
     LabPlace {
         disks,
         kernels,
         found,
-        raid: run.raid,
-        journal_disk: run.journal_disk.clone(),
-        journal_size: run.journal_size,
-        ram: run.ram.unwrap_or(USUAL_RAM),
-        cacheable: run.cacheable,
-        cpu: run.cpu,
-        boot: run.boot,
-        accel: run.accel,
-        scheduler: run.scheduler.clone(),
-        size: run.size.unwrap_or_default(),
+        raid: axes.raid,
+        journal_disk: axes.journal_disk.clone(),
+        journal_size: axes.journal_size,
+        guest: axes.guest.clone(),
+        size: axes.size,
     }
 }
 
-/// The given options that are for the lab.
-fn lab_options(run: &Run) -> Vec<&'static str> {
-    let options = [
-        ("--disk", !run.disks.is_empty()),
-        ("--kernel", !run.kernels.is_empty()),
-        ("--raid", run.raid.is_some()),
-        ("--journal-disk", run.journal_disk.is_some()),
-        ("--journal-size", run.journal_size.is_some()),
-        ("--ram", run.ram.is_some()),
-        ("--cacheable", run.cacheable.is_some()),
-        ("--cpu", !run.cpu.is_default()),
-        ("--boot", !run.boot.is_cold()),
-        ("--accel", !run.accel.is_exact()),
-        ("--keep-log", run.keep_log),
-        ("--size", run.size.is_some()),
-        ("--age", !run.ages.is_empty()),
-        ("--scheduler", run.scheduler.is_some()),
-        ("--sysctl", !run.sysctls.is_empty()),
-        ("--period", !run.periods.is_empty()),
-        ("--change", !run.changes.is_empty()),
+/// Refuses the first option that a target does not support.
+pub fn refuse_unsupported(run: &Run, on: &Target, kind: TargetKind) -> Result<(), Failure> {
+    let what = match kind {
+        TargetKind::Lab => return Ok(()),
+        TargetKind::Model => "a model",
+        TargetKind::Directory => "a directory of this host",
+        TargetKind::Ephemeral => "a device of this host",
+        TargetKind::Drive => "a drive of this host",
+    };
+    let given = run.axes.0.given.iter().filter_map(|key| Axis::of(key));
+    let axis =
+        given.filter(|axis| !axis.targets.contains(&kind)).map(|axis| (axis.key, axis.elsewhere));
+    let others = [
+        ("keep-log", run.keep_log, ""),
+        ("sysctl", !run.sysctls.is_empty(), SETTINGS),
+        ("change", !run.changes.is_empty(), ""),
     ];
-    options.into_iter().filter(|(_, given)| *given).map(|(option, _)| option).collect()
+    let others = others.into_iter().filter(|(_, given, _)| *given).map(|(key, _, why)| (key, why));
+    match axis.chain(others).next() {
+        None => Ok(()),
+        Some((key, why)) => Err(Failure::wrong(format!(
+            "--{key} is for the lab, and --on {on} is {what}; remove one of them{why}"
+        ))),
+    }
 }
 
-/// Refuses options that are for the lab, except those that this target supports, too.
-pub fn refuse_for_lab(run: &Run, on: &Target, what: &str, but: &[&str]) -> Result<(), Failure> {
-    let Some(option) = lab_options(run).into_iter().find(|option| !but.contains(option)) else {
-        return Ok(());
-    };
-    let why = match option {
-        "--scheduler" | "--sysctl" => {
-            "; fsdyno does not change settings of this host, and records them"
-        }
-        "--size" if matches!(on, Target::Ephemeral(_)) => "; the size is part of --on",
-        "--age" => {
-            "; it ages a newly made file system: in the lab, on loop:SIZE, ram:SIZE or a drive"
-        }
-        _ => "",
-    };
-    Err(Failure::wrong(format!(
-        "{option} is for the lab, and --on {on} is {what}; remove one of them{why}"
-    )))
-}
+/// The reason that sysctls are for the lab.
+const SETTINGS: &str = "; fsdyno does not change settings of this host, and records them";
 
 fn directory(run: &Run, on: &str) -> Result<Place, Failure> {
-    refuse_for_lab(run, &Target::Path(on.into()), "a directory of this host", &[])?;
+    refuse_unsupported(run, &Target::Path(on.into()), TargetKind::Directory)?;
     let path = Path::new(on);
     if !path.exists() && !on.contains('/') {
         return Err(Failure::wrong(format!(
@@ -466,13 +442,14 @@ fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<KernelPlan>), Fa
         if let Some(other) = labs[..at].iter().position(|other: &Lab| other.has_kernel_of(lab)) {
             return Err(Failure::wrong(format!(
                 "--kernel {} and --kernel {} are the same kernel, {}; give it once",
-                run.kernels[of[other]],
-                run.kernels[of[at]],
+                run.axes.0.kernels[of[other]],
+                run.axes.0.kernels[of[at]],
                 lab.kernel_release()
             )));
         }
     }
-    let names = names(&releases.iter().map(String::as_str).collect::<Vec<_>>(), &run.kernels);
+    let names =
+        names(&releases.iter().map(String::as_str).collect::<Vec<_>>(), &run.axes.0.kernels);
     let all = labs.len() == releases.len();
     let labs =
         labs.into_iter().zip(&of).map(|(lab, at)| lab.requested_as(names[*at].request.clone()));
@@ -490,9 +467,9 @@ fn names(releases: &[&str], given: &[String]) -> Vec<KernelPlan> {
 }
 
 fn kernels(run: &Run) -> Vec<Option<String>> {
-    match run.kernels.is_empty() {
+    match run.axes.0.kernels.is_empty() {
         true => vec![None],
-        false => run.kernels.iter().cloned().map(Some).collect(),
+        false => run.axes.0.kernels.iter().cloned().map(Some).collect(),
     }
 }
 

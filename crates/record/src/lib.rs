@@ -15,7 +15,6 @@ pub mod job;
 pub mod lines;
 pub mod mailbox;
 pub mod mount_table;
-pub mod naming;
 pub mod op;
 pub mod plan;
 pub mod quote;

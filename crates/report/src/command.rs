@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::plan::{IssuerPlan, LabPlan, MediumPlan, Target, VerifyMode};
+use fsdyno_axes::{AXES, Axis, Value};
+use fsdyno_record::Trial;
+use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::shell::quote;
-use fsdyno_record::{Bytes, Plan, Trial};
 
 use crate::against::{Basis, LEAST};
 use crate::number::significant;
@@ -63,9 +64,8 @@ impl<'a> Group<'a> {
         }
         words.extend(distinct(trials().map(|t| t.plan.workload.name.clone())));
         let mut options = Vec::new();
-        options.extend(distinct(trials().filter_map(file_system)));
-        options.extend(distinct(trials().flat_map(axes)));
-        options.extend(ages(&self.trials));
+        let axes = AXES.iter().filter(|axis| axis.joined);
+        options.extend(axes.flat_map(|axis| joined(axis, &self.trials)));
         let chosen = self.choices.iter().filter(|(what, _)| !what.starts_with(LABEL));
         options.extend(chosen.flat_map(|(_, words)| words).cloned());
         let labels: Vec<&str> = trials().map(|trial| trial.plan.label.as_str()).collect();
@@ -95,112 +95,39 @@ impl<'a> Group<'a> {
     }
 }
 
-fn file_system(trial: &Trial) -> Option<String> {
-    trial.plan.filesystem_request().map(|typed| option("fs", &typed))
-}
-
-/// Every age, including `none` for fresh file systems, if there is any.
-fn ages(trials: &[&Trial]) -> Vec<String> {
-    if trials.iter().all(|trial| trial.plan.age().is_none()) {
-        return Vec::new();
+/// The options of an axis of which one command takes the values of all trials; none if all have the default.
+fn joined(axis: &Axis, trials: &[&Trial]) -> Vec<String> {
+    let value = |trial: &&Trial| axis.text(&trial.plan);
+    let values = distinct(trials.iter().filter_map(value));
+    match values.iter().all(|value| value == axis.usual) {
+        true => Vec::new(),
+        false => values.iter().map(|value| option(axis.key, value)).collect(),
     }
-    let age = |trial: &&Trial| {
-        option("age", &trial.plan.age().map_or("none".into(), ToString::to_string))
-    };
-    distinct(trials.iter().map(age))
-}
-
-/// The options that may be given several times, to run all of them: disks and kernels.
-fn axes(trial: &Trial) -> Vec<String> {
-    let disk = trial.plan.medium.disk().map(|disk| option("disk", &disk.name));
-    let kernel = trial.plan.lab().map(|lab| option("kernel", lab.kernel.request()));
-    disk.into_iter().chain(kernel).collect()
 }
 
 /// The options that a command line can have only once.
 fn choices(trial: &Trial) -> Choices {
     let plan = &trial.plan;
     let mut choices = Choices::new();
-    let mut say = |what: &str, words: Vec<String>| drop(choices.insert(what.to_string(), words));
+    let mut say = |what: String, words: Vec<String>| drop(choices.insert(what, words));
     // The names sort in the order of the options.
-    let target = plan.target();
-    let on = (target != Target::Lab).then(|| option("on", &target.to_string()));
-    say("0 on", on.into_iter().collect());
-    on_medium(plan, &mut say);
-    if let Some(lab) = plan.lab() {
-        in_lab(lab, &mut say);
+    for (at, axis) in AXES.iter().enumerate().filter(|(_, axis)| !axis.joined) {
+        let words = match (axis.value)(plan) {
+            Value::Absent => continue,
+            Value::Usual => Vec::new(),
+            Value::Is(value) => vec![option(axis.key, &value)],
+        };
+        say(format!("0 {at:02}"), words);
     }
-    let filesystem = plan.filesystem.as_ref();
-    if let Some(filesystem) = filesystem {
+    if let Some(filesystem) = &plan.filesystem {
         // Two specs under one label are two commands.
-        say(&format!("{LABEL}{}", plan.label), vec![filesystem.spec.clone()]);
-        let period = filesystem.period.iter().map(|period| option("period", period));
-        say("1 period", period.collect());
+        say(format!("{LABEL}{}", plan.label), vec![filesystem.spec.clone()]);
     }
-    say(&format!("2 set {}", plan.workload.name), settings(trial));
+    say(format!("1 set {}", plan.workload.name), settings(trial));
     let sysctls =
         plan.sysctls.iter().map(|(key, value)| option("sysctl", &format!("{key}={value}")));
-    say("3 sysctls", sysctls.collect());
-    say("4 threads", vec![option("threads", &plan.threads.to_string())]);
-    say("5 issuer", issuer(trial).into_iter().collect());
-    say("6 verify", verify(trial).into_iter().collect());
+    say("2 sysctls".into(), sysctls.collect());
     choices
-}
-
-fn some(name: &str, value: Option<String>) -> Vec<String> {
-    value.iter().map(|value| option(name, value)).collect()
-}
-
-/// The options of a medium.
-fn on_medium(plan: &Plan, say: &mut impl FnMut(&str, Vec<String>)) {
-    let medium = &plan.medium;
-    // A memory file system has no disk, and its size is in its spec or that of its neighbours.
-    if matches!(medium, MediumPlan::Directory { .. } | MediumPlan::Memory { .. }) {
-        return;
-    }
-    if medium.disk().is_some() {
-        say("1 size", vec![option("size", &medium.size().map_or("whole".into(), bytes))]);
-    }
-    say("1 raid", some("raid", medium.raid().map(|raid| raid.to_string())));
-    if let Some(lab) = plan.lab() {
-        say("1 scheduler", some("scheduler", lab.scheduler.clone()));
-    }
-    if let Some(journal) = medium.journal() {
-        say("1 journal-disk", vec![option("journal-disk", &journal.name)]);
-    }
-    if let Some(size) = medium.journal_size() {
-        say("1 journal-size", vec![option("journal-size", &bytes(size))]);
-    }
-}
-
-/// The options of a lab; defaults are omitted.
-fn in_lab(lab: &LabPlan, say: &mut impl FnMut(&str, Vec<String>)) {
-    say("1 ram", vec![option("ram", &bytes(lab.ram))]);
-    say("1 cacheable", some("cacheable", lab.cacheable.map(bytes)));
-    say("1 cpu", some("cpu", (!lab.cpu.is_default()).then(|| lab.cpu.to_string())));
-    say("1 accel", some("accel", (!lab.accel.is_exact()).then(|| lab.accel.name().into())));
-    say("1 boot", some("boot", (!lab.boot.is_cold()).then(|| lab.boot.name().into())));
-}
-
-/// The exact number of bytes, in the largest whole unit.
-pub fn bytes(Bytes(bytes): Bytes) -> String {
-    let whole = [(30, "G"), (20, "M"), (10, "K")].into_iter().find(|(shift, _)| {
-        let unit = 1u64 << shift;
-        bytes >= unit && bytes % unit == 0
-    });
-    whole.map_or(bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
-}
-
-/// Empty for system calls in sequence, the default.
-fn issuer(trial: &Trial) -> Option<String> {
-    let issuer = trial.plan.issuer;
-    (issuer != IssuerPlan::Sync).then(|| option("issuer", &issuer.to_string()))
-}
-
-/// Empty for a full verification, the default.
-fn verify(trial: &Trial) -> Option<String> {
-    let mode = trial.plan.verify;
-    (mode != VerifyMode::Full).then(|| option("verify", mode.name()))
 }
 
 fn settings(trial: &Trial) -> Vec<String> {
@@ -231,6 +158,9 @@ pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_record::Bytes;
+    use fsdyno_record::plan::VerifyMode;
+
     use super::*;
     use crate::fixture;
 

@@ -1,10 +1,10 @@
 //! The cost of power cuts for each file system, with its speed: the table of `fsdyno crash`.
 
 use crate::validity::Flag;
+use fsdyno_axes::naming::{RowNames, Subject};
 use fsdyno_crash::{CutOutcome, DiskFault, Row};
 use fsdyno_filesystem::durability;
 use fsdyno_record::Nanos;
-use fsdyno_record::naming::{RowNames, Subject};
 use fsdyno_record::trial::Conditions;
 
 use crate::error::ReportError;

@@ -1,8 +1,8 @@
 //! Curves: the growth of a phase's time with the number of files, on each file system.
 
 use crate::validity::Flag;
+use fsdyno_axes::naming::RowNames;
 use fsdyno_record::Trial;
-use fsdyno_record::naming::RowNames;
 use fsdyno_stats::Summary;
 use fsdyno_stats::growth::{self, Growth};
 

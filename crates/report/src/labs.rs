@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_axes::naming::{RowNames, Subject};
 use fsdyno_record::Trial;
-use fsdyno_record::naming::{RowNames, Subject};
 use fsdyno_record::trial::differing;
 
 /// A lab identity in a result.

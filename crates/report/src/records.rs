@@ -1,5 +1,6 @@
 //! The rows of records: one per trial, phase and op, for a spreadsheet or a script.
 
+use fsdyno_axes::AXES;
 use fsdyno_record::trial::{Device, OpStats, Outcome, Phase};
 use fsdyno_record::{Nanos, OpKind, Trial};
 
@@ -34,7 +35,7 @@ pub fn rows(parts: &[Part<'_>], out: &mut dyn Rows) {
 /// The columns, for programs that know them by name: new ones come last.
 #[rustfmt::skip]
 fn columns<'a>() -> Vec<Column<'static, Record<'a>>> {
-    vec![
+    let mut columns = vec![
         of_trial("trial_id", |trial| trial.trial_id.clone()),
         of_trial("lab_id", |trial| trial.lab_id.clone().unwrap_or_default()),
         of_trial("seed", |trial| trial.seed.to_string()),
@@ -112,7 +113,16 @@ fn columns<'a>() -> Vec<Column<'static, Record<'a>>> {
             cacheable.map(|size| size.0.to_string()).unwrap_or_default()
         }),
         of_trial("unsafe", |trial| device::risks(trial).join("; ")),
-    ]
+    ];
+    // Axes that have no column yet.
+    for axis in AXES {
+        if columns.iter().all(|column| column.head.text != axis.key) {
+            columns.push(Column::words(axis.key, |it: &Record<'_>| {
+                axis.text(&it.trial.plan).unwrap_or_default()
+            }));
+        }
+    }
+    columns
 }
 
 fn of_trial<'a>(head: &str, cell: fn(&Trial) -> String) -> Column<'static, Record<'a>> {
@@ -200,7 +210,7 @@ mod tests {
         let text = csv(&parts);
         let heads: Vec<&str> = text.lines().next().unwrap().split(',').collect();
         assert_eq!(
-            heads[46..],
+            heads[46..53],
             ["user_ns", "system_ns", "run", "as", "period", "cacheable", "unsafe"]
         );
         let phase = &trials[0].measured.phases[0];

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_axes::AXES;
 use fsdyno_record::Trial;
 use fsdyno_record::age::Aged;
-use fsdyno_record::plan::{MediumPlan, VenuePlan, VerifyMode};
+use fsdyno_record::plan::{MediumPlan, VenuePlan};
 
 use crate::number::clean;
 
@@ -26,8 +27,7 @@ pub fn lines(trials: &[Trial]) -> Vec<String> {
 /// `lab: disk hdd-7200, file system of 8 GiB, kernel 6.1.0-44-amd64, RAM 1 GiB`.
 fn lab(trials: &[Trial]) -> Option<String> {
     let (mut disks, mut sizes, mut kernels) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut rams, mut schedulers) = (Vec::new(), Vec::new());
-    let (mut cpus, mut boots, mut periods) = (Vec::new(), Vec::new(), Vec::new());
+    let mut periods = Vec::new();
     for trial in trials {
         let Some(lab) = trial.plan.lab() else { continue };
         put(&mut disks, disks_of(&trial.plan.medium));
@@ -35,27 +35,14 @@ fn lab(trials: &[Trial]) -> Option<String> {
         let size = trial.conditions.device_size.or(trial.plan.medium.size());
         put(&mut sizes, size.map_or("the whole disk".into(), |size| size.to_string()));
         put(&mut kernels, lab.kernel.to_string());
-        let cacheable = lab.cacheable.map(|size| format!(" ({size} cacheable)"));
-        put(&mut rams, format!("{}{}", lab.ram, cacheable.unwrap_or_default()));
-        put(&mut cpus, lab.cpu.to_string());
-        put(&mut boots, lab.boot.name().to_string());
         let period = trial.plan.filesystem.as_ref().and_then(|plan| plan.period.as_deref());
         put(&mut periods, period.unwrap_or("today").to_string());
-        lab.scheduler.iter().for_each(|scheduler| put(&mut schedulers, scheduler.clone()));
     }
     let mut parts = vec![
         named("disk", "disks", &disks)?,
         format!("file system of {}", sizes.join(", ")),
         named("kernel", "kernels", &kernels)?,
-        format!("RAM {}", rams.join(", ")),
     ];
-    parts.extend(named("scheduler", "schedulers", &schedulers));
-    if cpus != ["1"] {
-        parts.push(format!("CPU of {} instructions per nanosecond", cpus.join(", ")));
-    }
-    if boots != ["cold"] {
-        parts.push(format!("boot {}", boots.join(", ")));
-    }
     if periods != ["today"] {
         parts.push(format!("settings of {}", periods.join(", ")));
     }
@@ -207,26 +194,14 @@ fn ephemeral(medium: &MediumPlan) -> Option<String> {
     Some(format!("{}{device}{}", raid_of(medium), journal.unwrap_or_default()))
 }
 
-/// Settings other than the defaults: sysctls, threads, a partial verification.
+/// Settings other than the defaults: axes and sysctls.
 fn settings(trials: &[&Trial]) -> Vec<String> {
-    let (mut sysctls, mut threads, mut modes) = (Vec::new(), Vec::new(), Vec::new());
-    let mut issuers = Vec::new();
-    for trial in trials {
-        let plan = &trial.plan;
-        plan.sysctls.iter().for_each(|(key, value)| put(&mut sysctls, format!("{key}={value}")));
-        put(&mut threads, plan.threads.to_string());
-        put(&mut modes, plan.verify.name().to_string());
-        put(&mut issuers, plan.issuer.to_string());
+    let mut parts = Vec::new();
+    for axis in AXES {
+        trials.iter().filter_map(|it| axis.stated(&it.plan)).for_each(|it| put(&mut parts, it));
     }
-    let mut parts = sysctls;
-    if threads.iter().any(|threads| threads != "1") {
-        parts.push(format!("threads {}", threads.join(", ")));
-    }
-    if issuers.iter().any(|issuer| issuer != "sync") {
-        parts.push(format!("issued by {}", issuers.join(", ")));
-    }
-    if modes.iter().any(|mode| mode != VerifyMode::Full.name()) {
-        parts.push(format!("verified {}", modes.join(", ")));
+    for (key, value) in trials.iter().flat_map(|trial| &trial.plan.sysctls) {
+        put(&mut parts, format!("{key}={value}"));
     }
     parts
 }
@@ -451,7 +426,7 @@ mod tests {
         assert_eq!(
             lines(&trials)[0],
             "host: directory /srv/scratch; xfs on /dev/sda2; kernel 6.1.0-44-amd64; \
-             vm.dirty_ratio=20; threads 4"
+             4 threads; vm.dirty_ratio=20"
         );
     }
 }

@@ -1,7 +1,7 @@
 //! Failed and skipped trials, as every output lists them.
 
+use fsdyno_axes::naming::RowNames;
 use fsdyno_record::Trial;
-use fsdyno_record::naming::RowNames;
 use fsdyno_record::trial::Outcome;
 
 use crate::number::clean;

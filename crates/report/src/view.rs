@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::seconds::seconds;
 use crate::validity::Flag;
-use fsdyno_record::naming::RowNames;
+use fsdyno_axes::naming::RowNames;
 use fsdyno_record::trial::{OpStats, Outcome, Phase};
 use fsdyno_record::{Histogram, OpKind, Repeats, Trial};
 use fsdyno_stats::Summary;

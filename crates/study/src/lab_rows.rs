@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsdyno_axes::TODAY;
 use fsdyno_disk::spec::{SCHEDULERS, WriteCache};
 use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_filesystem::period::{self, PeriodSettings};
@@ -75,9 +76,6 @@ fn check_periods(periods: &[Option<String>]) -> Result<(), MatrixError> {
     }
     Ok(())
 }
-
-/// Name of the present among periods.
-pub const TODAY: &str = "today";
 
 /// Returns a hint for a kind that only a model has.
 fn in_model(spec: &Spec) -> &'static str {
@@ -177,7 +175,8 @@ fn lab_row(
         let plan = top.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
         let (filesystem, room) = in_memory(plan, spec, lab);
         let medium = MediumPlan::Memory { size: room };
-        let venue = VenuePlan::Lab(guest(lab, kernel));
+        let guest = LabPlan { scheduler: None, ..guest(lab, kernel) };
+        let venue = VenuePlan::Lab(guest);
         let (label, skip) = (spec.name(), skip.map(|error| error.to_string()));
         let filesystem = Some(filesystem);
         return Ok(Row { label, filesystem, medium, venue, longest_name, room, lacks, skip });
@@ -230,7 +229,7 @@ fn lab_row(
             journal_size: second.then(|| journal_size(lab, journal)).transpose()?,
             size: Some(room),
         }),
-        venue: VenuePlan::Lab(LabPlan { scheduler: lab.scheduler.clone(), ..guest(lab, kernel) }),
+        venue: VenuePlan::Lab(guest(lab, kernel)),
         longest_name,
         room: Some(room),
         lacks,
@@ -238,15 +237,9 @@ fn lab_row(
     })
 }
 
-/// Returns the guest, in which no disk has a scheduler yet.
+/// Returns the guest.
 fn guest(lab: &LabPlace, kernel: &KernelPlan) -> LabPlan {
-    LabPlan {
-        cacheable: lab.cacheable,
-        cpu: lab.cpu,
-        accel: lab.accel,
-        boot: lab.boot,
-        ..LabPlan::new(kernel.clone(), lab.ram)
-    }
+    LabPlan { kernel: kernel.clone(), ..lab.guest.clone() }
 }
 
 /// Returns the settings of a period for a file system; `None` for the present.
@@ -289,7 +282,7 @@ fn in_memory(
         // A share of the RAM, for example, is computed by the kernel.
         (Some(stated), _) => stated.to_uppercase().parse().ok(),
         // A size meant for the disks of other rows may exceed the memory.
-        (None, Size::Exactly(size)) if size < lab.ram => Some(size),
+        (None, Size::Exactly(size)) if size < lab.guest.ram => Some(size),
         (None, _) => None,
     };
     memory::set_size(&mut plan, spec, size);
@@ -307,25 +300,26 @@ const GUEST_TAKES: Bytes = Bytes(64 << 20);
 pub(crate) const LEAST_CACHEABLE: Bytes = Bytes(32 << 20);
 
 fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
-    if let Some(scheduler) = &lab.scheduler
+    let guest = &lab.guest;
+    if let Some(scheduler) = &guest.scheduler
         && !SCHEDULERS.contains(&scheduler.as_str())
     {
         let hint = suggest::hint(scheduler, SCHEDULERS.iter().copied());
         return Err(MatrixError::Wrong(format!("there is no scheduler '{scheduler}'; {hint}")));
     }
-    if lab.ram < LEAST_RAM || lab.ram.0 % (1 << 20) != 0 {
+    if guest.ram < LEAST_RAM || guest.ram.0 % (1 << 20) != 0 {
         return Err(MatrixError::Wrong(format!(
             "--ram {} is not valid: it must be in whole mebibytes, at least {LEAST_RAM}",
-            lab.ram
+            guest.ram
         )));
     }
-    if let Some(cacheable) = lab.cacheable
-        && (cacheable.0.saturating_add(GUEST_TAKES.0) > lab.ram.0 || cacheable < LEAST_CACHEABLE)
+    if let Some(cacheable) = guest.cacheable
+        && (cacheable.0.saturating_add(GUEST_TAKES.0) > guest.ram.0 || cacheable < LEAST_CACHEABLE)
     {
         return Err(MatrixError::Wrong(format!(
             "--cacheable {cacheable} is not possible with --ram {}: it takes at least \
              {LEAST_CACHEABLE}, and kernel and agent take {GUEST_TAKES} of the RAM or more",
-            lab.ram
+            guest.ram
         )));
     }
     if let Some(disk) = twice(&lab.disks) {
@@ -334,12 +328,12 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
     if let Some(kernel) = twice(&lab.kernels) {
         return Err(MatrixError::Wrong(format!("--kernel names {kernel} twice")));
     }
-    let of_virtual_time = !lab.boot.is_cold() || !lab.cpu.is_default();
-    if of_virtual_time && !lab.accel.is_exact() {
+    let of_virtual_time = !guest.boot.is_cold() || !guest.cpu.is_default();
+    if of_virtual_time && !guest.accel.is_exact() {
         return Err(MatrixError::Wrong(format!(
             "--accel {} runs a guest on this host's CPU and in its time; --boot snapshot and --cpu are for \
              virtual time: leave them out",
-            lab.accel.name()
+            guest.accel.name()
         )));
     }
     Ok(())

@@ -26,8 +26,7 @@ pub mod sysctl;
 pub mod two_stage;
 
 pub use input::read_inputs;
-pub use lab_rows::TODAY;
-pub use matrix::{MOST_THREADS, matrix};
+pub use matrix::matrix;
 pub use merge::{MergeError, Merged, merge};
 pub use model_rows::BLOCK_SIZES as MODEL_BLOCK_SIZES;
 pub use question::{

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_axes::MOST_THREADS;
 use fsdyno_filesystem::catalog;
 use fsdyno_record::plan::{FilesystemPlan, IssuerPlan, MediumPlan, VenuePlan, WorkloadPlan};
 use fsdyno_record::{Bytes, OpKind, Plan};
@@ -56,9 +57,6 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
     }
     Ok(cells)
 }
-
-/// Most threads of a trial.
-pub const MOST_THREADS: u32 = 512;
 
 /// Most ops in flight: each has buffers and open files of its own.
 const MOST_IN_FLIGHT: u32 = 4096;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+pub use fsdyno_axes::{Size, USUAL_RAM};
 use fsdyno_filesystem::{Author, SpecError};
 use fsdyno_record::plan::{
-    AccelPlan, AgePlan, BootPlan, CpuPlan, EphemeralPlan, EphemeralSize, IssuerPlan, KernelPlan,
-    MediumPlan, RaidPlan, Target, VerifyMode,
+    AgePlan, EphemeralPlan, EphemeralSize, IssuerPlan, KernelPlan, LabPlan, MediumPlan, RaidPlan,
+    Target, VerifyMode,
 };
 use fsdyno_record::{Bytes, Nanos, OpKind, Plan};
 use fsdyno_venue::Inputs;
@@ -158,18 +159,8 @@ pub struct LabPlace {
     pub kernels: Vec<KernelPlan>,
     /// True if the kernels are found: only then their features are known.
     pub found: bool,
-    /// RAM of the guest.
-    pub ram: Bytes,
-    /// Memory that can cache files at the first phase; `None` leaves all that the guest has.
-    pub cacheable: Option<Bytes>,
-    /// Speed of the guest's CPU.
-    pub cpu: CpuPlan,
-    /// Boot mode of the guest.
-    pub boot: BootPlan,
-    /// Accelerator that executes the guest's instructions.
-    pub accel: AccelPlan,
-    /// Block scheduler; by default that of the disk profile.
-    pub scheduler: Option<String>,
+    /// The guest, but for its kernel.
+    pub guest: LabPlan,
     /// Size of the file system.
     pub size: Size,
 }
@@ -184,30 +175,10 @@ impl LabPlace {
             journal_size: None,
             kernels: vec![kernel.into()],
             found: true,
-            ram: USUAL_RAM,
-            cacheable: None,
-            cpu: CpuPlan::default(),
-            boot: BootPlan::default(),
-            accel: AccelPlan::default(),
-            scheduler: None,
+            guest: LabPlan::new("", USUAL_RAM),
             size: Size::default(),
         }
     }
-}
-
-/// Default RAM of the guest.
-pub const USUAL_RAM: Bytes = Bytes(1 << 30);
-
-/// Size of the file system on a modelled disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Size {
-    /// [`USUAL_SIZE`], or the whole disk if that is smaller.
-    #[default]
-    Usual,
-    /// The whole disk.
-    Whole,
-    /// The given size.
-    Exactly(Bytes),
 }
 
 /// A file system as large as a present-day disk takes longer to make, mount and check than most trials run, and

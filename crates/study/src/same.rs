@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_axes::naming::RowNames;
 use fsdyno_record::Plan;
-use fsdyno_record::naming::RowNames;
 use fsdyno_record::plan::VenuePlan;
 use fsdyno_record::trial::Trial;
 use fsdyno_venue::{Venue, fingerprint};

@@ -1,14 +1,10 @@
 //! Types and parsers of option values that no other crate defines.
 
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use fsdyno_record::Count;
-use fsdyno_record::plan::AgePlan;
 use fsdyno_report::{Basis, Format, LEAST, Own};
-use fsdyno_study::Size;
 
 /// A part of a whole, given as a percentage: `3%` and `3` are 0.03.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,21 +41,6 @@ pub fn width(text: &str) -> Result<Percent, String> {
             "expected a percentage from 0.0001% to 100%, such as 2%; a smaller one takes too many trials"
                 .into(),
         ),
-    }
-}
-
-/// A parser of whole numbers within a range: `20000`, `20k`, `1M`, `1_000_000`.
-pub fn whole<T: TryFrom<u64>>(
-    range: RangeInclusive<u64>,
-) -> impl Fn(&str) -> Result<T, String> + Clone {
-    move |text| {
-        let bounds = format!("from {} to {}", Count(*range.start()), Count(*range.end()));
-        let Count(number) =
-            text.parse().map_err(|error| format!("{error}; expected a number {bounds}"))?;
-        let number = Some(number).filter(|number| range.contains(number));
-        number
-            .and_then(|number| T::try_from(number).ok())
-            .ok_or_else(|| format!("expected a whole number {bounds}"))
     }
 }
 
@@ -191,25 +172,6 @@ where
     })
 }
 
-/// Parses `--size`: a number of bytes, or the whole disk.
-pub fn size(text: &str) -> Result<Size, String> {
-    match text {
-        "whole" => Ok(Size::Whole),
-        other => other.parse().map(Size::Exactly).map_err(|error| format!("{error}, or 'whole'")),
-    }
-}
-
-/// An age plan, or none.
-pub type Age = Option<AgePlan>;
-
-/// Parses `--age`: `none` or an age plan.
-pub fn age(text: &str) -> Result<Age, String> {
-    match text {
-        "none" => Ok(None),
-        other => other.parse().map(Some).map_err(|error| format!("{error}, or 'none'")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,19 +187,5 @@ mod tests {
         assert_eq!(width("2"), Ok(Percent(0.02)));
         let error = width("0%").unwrap_err();
         assert!(error.starts_with("expected a percentage from 0.0001% to 100%"), "{error}");
-    }
-
-    #[test]
-    fn whole_numbers_out_of_range_give_one_message_for_all_options() {
-        let parse = whole::<u16>(1..=10_000);
-        assert_eq!(parse("2k"), Ok(2000));
-        assert_eq!(parse("0").unwrap_err(), "expected a whole number from 1 to 10,000");
-        assert_eq!(parse("11k").unwrap_err(), "expected a whole number from 1 to 10,000");
-        let error = parse("abc").unwrap_err();
-        assert!(
-            error.starts_with("'abc' is not a number: write digits, such as 20000, 20k"),
-            "{error}"
-        );
-        assert!(error.ends_with("; expected a number from 1 to 10,000"), "{error}");
     }
 }

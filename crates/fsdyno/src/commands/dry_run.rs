@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsdyno_axes::AXES;
+use fsdyno_axes::naming::RowNames;
 use fsdyno_media::block::InspectedDrive;
-use fsdyno_record::naming::RowNames;
-use fsdyno_record::plan::{IssuerPlan, MediumPlan, VenuePlan};
+use fsdyno_record::plan::{MediumPlan, VenuePlan};
 use fsdyno_record::{OpKind, Plan};
 use fsdyno_report::{Format, counted};
 use fsdyno_study::{Cell, Slot};
@@ -146,9 +147,6 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
                 plan.sysctls.iter().map(|(key, value)| format!("{key}={value}")).collect();
             text.push_str(&format!("   sysctls: {}\n", sysctls.join(" ")));
         }
-        if plan.threads != 1 || plan.issuer != IssuerPlan::Sync {
-            text.push_str(&format!("   threads: {}, issued by {}\n", plan.threads, plan.issuer));
-        }
         for (phase, counts) in &cell.phases {
             let ops = match counts.is_empty() {
                 true => "as many ops as time or space permit".to_string(),
@@ -197,24 +195,17 @@ fn place(plan: &Plan) -> String {
     };
     let mut parts = vec![match plan.venue {
         VenuePlan::Host => on,
+        VenuePlan::Lab(ref lab) if !lab.accel.is_exact() => {
+            format!("in the lab (KVM: host time, not repeatable) {on}")
+        }
         VenuePlan::Lab(_) => format!("in the lab {on}"),
         VenuePlan::Model { .. } => format!("in the model, without a kernel, {on}"),
     }];
     parts.extend(journal);
     if let Some(lab) = plan.lab() {
-        parts.push(format!("{} of RAM", lab.ram));
-        parts.extend(lab.cacheable.map(|size| format!("{size} of it cacheable")));
         parts.push(format!("kernel {}", lab.kernel));
-        parts.extend((!lab.boot.is_cold()).then(|| "from a snapshot of a booted guest".into()));
-        parts.extend(
-            (!lab.cpu.is_default())
-                .then(|| format!("CPU of {} instructions per nanosecond", lab.cpu)),
-        );
-        parts.extend(
-            (!lab.accel.is_exact())
-                .then(|| format!("by {} in host time, not reproducible", lab.accel.name())),
-        );
     }
+    parts.extend(AXES.iter().filter_map(|axis| axis.stated(plan)));
     parts.join(", ")
 }
 

@@ -68,7 +68,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
 pub fn resolve(run: &Run) -> Result<(Vec<TargetRequest>, Vec<Cell>), Failure> {
     refuse_commands(&run.workloads)?;
     // A kernel built by the user may have other sysctls.
-    if !run.kernels.iter().any(|kernel| kernel.contains('/')) {
+    if !run.axes.0.kernels.iter().any(|kernel| kernel.contains('/')) {
         fsdyno_study::sysctl::check(run.sysctls.iter().map(String::as_str))?;
     }
     let mut requests = target::parse_targets(run)?;

@@ -471,9 +471,9 @@ fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
     let legs = legs.map(|(run, variant)| (run.to_string(), variant.to_string()));
     assert_eq!((of("rows"), of("exponents")), (legs.to_vec(), legs[..2].to_vec()));
     let table = shown("--format csv");
-    assert!(table.lines().next().unwrap().ends_with(",run,as,period,cacheable,unsafe"), "{table}");
+    assert!(table.contains(",run,as,period,cacheable,unsafe,"), "{table}");
     for (run, variant) in &legs {
-        assert!(table.contains(&format!(",{run},{variant},,,\n")), "{table}");
+        assert!(table.contains(&format!(",{run},{variant},,,,")), "{table}");
     }
     std::fs::remove_dir_all(path.join("out/today")).unwrap();
     let text = shown("");

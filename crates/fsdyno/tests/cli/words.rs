@@ -16,7 +16,7 @@ const LEFT: &[(&str, usize, usize)] = &[
     ("ext2dir", 1, 0),
     ("filesystem", 2, 0),
     ("lab", 2, 0),
-    ("record", 5, 0),
+    ("record", 1, 0),
     ("report", 38, 0),
     ("stats", 1, 0),
     ("study", 20, 0),

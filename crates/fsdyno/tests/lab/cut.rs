@@ -13,6 +13,7 @@ use std::process::{Command, Output};
 
 use fsdyno_lab::{Cache, Lab, LabOptions};
 use fsdyno_record::mailbox::{Progress, Stage};
+use fsdyno_record::plan::LabPlan;
 use fsdyno_record::trial::trial_id;
 use fsdyno_record::{Bytes, Job};
 use fsdyno_study::{LabPlace, Place, Question, Size, matrix};
@@ -30,7 +31,7 @@ fn job(kernel: &str) -> Job {
         ..Question::default()
     };
     let lab = LabPlace {
-        ram: Bytes(512 << 20),
+        guest: LabPlan::new("", Bytes(512 << 20)),
         size: Size::Exactly(Bytes(2 << 30)),
         ..LabPlace::usual("hdd-7200", kernel)
     };

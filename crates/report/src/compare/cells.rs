@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::naming::{RowNames, Subject};
+use fsdyno_axes::naming::{RowNames, Subject};
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Plan, Trial};
 use serde_json::Value;

@@ -1,10 +1,11 @@
 //! How power cuts were made: the facts and commands that reproduce a page of them.
 
+use fsdyno_axes::{AXES, Crash, Value};
 use fsdyno_crash::{DiskFault, Row};
 use fsdyno_record::Bytes;
 use fsdyno_record::shell::quote;
 
-use crate::command::{bytes, option};
+use crate::command::option;
 use crate::crash::named;
 use crate::number;
 
@@ -104,18 +105,12 @@ fn choices(row: &Row) -> (String, Vec<String>) {
     let mut words = Vec::new();
     let set = plan.workload.params.iter().map(|(key, value)| format!("{key}={value}"));
     words.extend(set.map(|set| option("set", &set)));
-    words.extend(plan.disk_name().map(|disk| option("disk", disk)));
-    if let Some(lab) = plan.lab() {
-        words.push(option("kernel", lab.kernel.request()));
-        words.push(option("ram", &bytes(lab.ram)));
-        words.extend(plan.medium.size().map(|size| option("size", &bytes(size))));
-        words.extend(lab.cacheable.map(|size| option("cacheable", &bytes(size))));
-        words.extend((!lab.cpu.is_default()).then(|| option("cpu", &lab.cpu.to_string())));
-        words.extend(lab.scheduler.iter().map(|name| option("scheduler", name)));
-    }
-    words.extend(period(row).map(|period| option("period", &period)));
-    if plan.threads != 1 {
-        words.push(option("threads", &plan.threads.to_string()));
+    for axis in AXES.iter().filter(|axis| axis.crash == Crash::One) {
+        if let Value::Is(value) = (axis.value)(plan)
+            && value != axis.usual
+        {
+            words.push(option(axis.key, &value));
+        }
     }
     words.extend(sysctls(row).map(|sysctl| option("sysctl", &sysctl)));
     if row.disk != DiskFault::Honest {

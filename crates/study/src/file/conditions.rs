@@ -1,5 +1,6 @@
 //! The conditions of a run: the long options of `fsdyno run`, with the same names and values.
 
+use fsdyno_axes::AXES;
 use fsdyno_filesystem::Spec;
 use fsdyno_record::{Count, suggest};
 use toml::de::DeValue;
@@ -7,33 +8,14 @@ use toml::de::DeValue;
 use super::error::{FileError, Spot};
 use super::read::{Item, Node};
 
-/// Options of `fsdyno run` that a run may have in addition to `fs`, `set` and `sysctl`, which are tables. A test
-/// of the command line compares the list with its own.
-pub const OPTIONS: &[&str] = &[
-    "on",
-    "disk",
-    "raid",
-    "journal-disk",
-    "journal-size",
-    "kernel",
-    "period",
-    "repeat",
-    "seed",
-    "threads",
-    "issuer",
-    "ram",
-    "cacheable",
-    "cpu",
-    "boot",
-    "accel",
-    "size",
-    "age",
-    "scheduler",
-    "verify",
-    "baseline",
-    "deadline",
-    "keep-log",
-];
+/// Options of `fsdyno run` that are no axes, and that a run may have.
+const OWN: &[&str] = &["repeat", "seed", "baseline", "deadline", "keep-log"];
+
+/// Returns the options of `fsdyno run` that a run may have in addition to `fs`, `set` and `sysctl`, which are tables.
+pub fn options() -> impl Iterator<Item = &'static str> {
+    let axes = AXES.iter().map(|axis| axis.key).filter(|key| *key != "fs");
+    axes.chain(OWN.iter().copied())
+}
 
 /// Options without a value: `true` or absent.
 const FLAGS: &[&str] = &["keep-log"];
@@ -265,9 +247,9 @@ fn read_option(
     if let Some(right) = refused(option) {
         return Err(item.at_key(format!("{} cannot have '{option}'", node.what), right));
     }
-    if !OPTIONS.contains(&option) {
-        let known =
-            OPTIONS.iter().copied().chain(["fs", "set", "sysctl"]).chain(other.iter().copied());
+    if !options().any(|known| known == option) {
+        let known = options().map(|it| -> &str { it }).chain(["fs", "set", "sysctl"]);
+        let known = known.chain(other.iter().copied());
         let hint = suggest::hint(option, known.collect::<Vec<_>>());
         return Err(item.at_key(format!("{} has no '{option}'", node.what), hint));
     }

@@ -19,7 +19,7 @@ mod whole;
 
 pub use cell::Cell;
 pub use claim::{Bound, Check, Claim, Test};
-pub use conditions::{Conditions, OPTIONS, Row, RunOption, Setting, Word, refused};
+pub use conditions::{Conditions, Row, RunOption, Setting, Word, options, refused};
 pub use error::{FileError, FileName, Spot};
 pub use figure::{Dimension, Figure, Latency, Op, Unit};
 pub use planned::{Planned, check_planned};

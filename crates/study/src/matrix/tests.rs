@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use fsdyno_record::plan::KernelPlan;
+use fsdyno_record::plan::{KernelPlan, LabPlan};
 
 use super::*;
 use crate::question::{LabPlace, Size, USUAL_DEADLINE, USUAL_JOURNAL};
@@ -107,7 +107,10 @@ fn wrong_names_are_refused_with_the_nearest_right_one() {
     let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { disks, ..lab() });
     assert!(text.contains("'hdd-7200'"), "{text}");
     let scheduler = Some("mq-dedline".into());
-    let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { scheduler, ..lab() });
+    let text = refusal(
+        &ask(&["dirops"], &["ext4"]),
+        LabPlace { guest: LabPlan { scheduler, ..lab().guest }, ..lab() },
+    );
     assert!(text.contains("'mq-deadline'"), "{text}");
 }
 
@@ -185,12 +188,22 @@ fn one_kernel_twice_is_refused_and_two_builds_of_a_release_are_two_rows() {
 fn kvm_refuses_options_of_virtual_time() {
     let accel = fsdyno_record::plan::AccelPlan::Kvm;
     let question = ask(&["dirops"], &["ext4"]);
-    assert!(matrix(&question, &Place::Lab(LabPlace { accel, ..lab() })).is_ok());
+    assert!(
+        matrix(
+            &question,
+            &Place::Lab(LabPlace { guest: LabPlan { accel, ..lab().guest }, ..lab() })
+        )
+        .is_ok()
+    );
     let boot = fsdyno_record::plan::BootPlan::Snapshot;
-    let text = refusal(&question, LabPlace { accel, boot, ..lab() });
+    let text =
+        refusal(&question, LabPlace { guest: LabPlan { accel, boot, ..lab().guest }, ..lab() });
     assert!(text.contains("--boot snapshot"), "{text}");
     let cpu = "1/2".parse().unwrap();
-    assert!(refusal(&question, LabPlace { accel, cpu, ..lab() }).contains("--cpu"));
+    assert!(
+        refusal(&question, LabPlace { guest: LabPlan { accel, cpu, ..lab().guest }, ..lab() })
+            .contains("--cpu")
+    );
 }
 
 #[test]
@@ -250,9 +263,18 @@ fn impossible_sizes_are_refused() {
     assert!(refusal(&question, LabPlace { size, ..lab() }).contains("more than disk"));
     let size = Size::Exactly(Bytes(4096));
     assert!(refusal(&question, LabPlace { size, ..lab() }).contains("too small"));
-    assert!(refusal(&question, LabPlace { ram: Bytes(1000), ..lab() }).contains("--ram"));
+    assert!(
+        refusal(
+            &question,
+            LabPlace { guest: LabPlan { ram: Bytes(1000), ..lab().guest }, ..lab() }
+        )
+        .contains("--ram")
+    );
     for mib in [31, 961, 2048] {
-        let place = LabPlace { cacheable: Some(Bytes(mib << 20)), ..lab() };
+        let place = LabPlace {
+            guest: LabPlan { cacheable: Some(Bytes(mib << 20)), ..lab().guest },
+            ..lab()
+        };
         assert!(refusal(&question, place).contains("64 MiB of the RAM"), "{mib} MiB of 1 GiB");
     }
     let (raid, disks) = (Some("5x3".parse().unwrap()), vec!["instant".to_string()]);
@@ -310,7 +332,7 @@ fn several_periods_are_rows_of_one_table_and_the_present_may_be_one() {
     let periods = vec![None, Some("2004".to_string()), Some("2008".to_string())];
     let question = Question { periods, ..ask(&["dirops"], &["ext3", "xfs"]) };
     let cells = matrix(&question, &Place::Lab(lab())).unwrap();
-    let names = fsdyno_record::naming::RowNames::of(cells.iter().map(|cell| &cell.plan));
+    let names = fsdyno_axes::naming::RowNames::of(cells.iter().map(|cell| &cell.plan));
     let rows: Vec<String> = cells.iter().map(|cell| names.row(&cell.plan)).collect();
     assert_eq!(
         rows,

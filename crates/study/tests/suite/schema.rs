@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::OpKind;
-use fsdyno_study::file::{Figure, OPTIONS, StudyFile, Unit};
+use fsdyno_study::file::{Figure, StudyFile, Unit, options};
 use serde_json::Value;
 
 fn root() -> PathBuf {
@@ -62,7 +62,7 @@ fn it_has_exactly_the_keys_of_the_parser() {
     assert_eq!(names(&cell["unit"]["enum"]), Unit::names());
     let ops: Vec<&str> = OpKind::ALL.iter().map(|op| op.name()).collect();
     assert_eq!(names(&cell["op"]["enum"]), ops);
-    let mut known: Vec<&str> = OPTIONS.iter().copied().chain(["fs", "set", "sysctl"]).collect();
+    let mut known: Vec<&str> = options().chain(["fs", "set", "sysctl"]).collect();
     known.sort_unstable();
     let conditions = schema["$defs"]["conditions"]["properties"].as_object().unwrap();
     let mut listed: Vec<&str> = conditions.keys().map(String::as_str).collect();

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use fsdyno_axes::{Axis, Crash as AxisOfCrash};
 use fsdyno_crash::{AtomicUnit, DiskFault};
 use fsdyno_filesystem::Author;
 use fsdyno_report::Format;
 
-use crate::cli::{OwnFormat, Run, SEEDS, folder, format, named, whole};
+use crate::cli::{CrashAxes, OwnFormat, Run, RunAxes, SEEDS, folder, format, named, whole};
 use crate::exit::Failure;
 use crate::request::parse_run;
 
@@ -44,10 +45,9 @@ pub struct Crash {
     /// The workload to run; see `fsdyno list workloads`
     #[arg(required_unless_present = "replay", value_name = "WORKLOAD")]
     pub workload: Option<String>,
-    /// A file system with its mkfs and mount options: '[NAME=]KIND [mkfs options] [@ mount,options]'; may be repeated
-    /// [default: ext4]
-    #[arg(long = "fs", value_name = "[NAME=]SPEC")]
-    pub filesystems: Vec<String>,
+    /// The axes.
+    #[command(flatten)]
+    pub axes: CrashAxes,
     /// The number of crash points for each file system
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(1..=100_000))]
     pub cuts: u32,
@@ -57,9 +57,6 @@ pub struct Crash {
     /// A parameter of the workload; may be repeated; see `fsdyno show workload NAME`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub sets: Vec<String>,
-    /// The lab's disk: a name from `fsdyno list disks`, or a disk profile (FILE.toml) [default: hdd-7200]
-    #[arg(long, value_name = "NAME|FILE")]
-    pub disk: Option<String>,
     /// The disk's behaviour on a flush of its cache. File systems are designed for the first; the others show which
     /// disk faults they do not survive
     #[arg(long, default_value = "honest", value_parser = named(DiskFault::ALL))]
@@ -68,31 +65,6 @@ pub struct Crash {
     /// physical sectors [default: the disk's physical sector]
     #[arg(long, value_name = "BYTES")]
     pub tear: Option<AtomicUnit>,
-    /// The lab's kernel, as for `fsdyno run` [default: the one that `fsdyno doctor` shows]
-    #[arg(long, value_name = "WHICH")]
-    pub kernel: Option<String>,
-    /// Memory of the lab's guest [default: 1G]
-    #[arg(long, value_name = "SIZE")]
-    pub ram: Option<String>,
-    /// Memory that the lab's guest can use to cache files; see `fsdyno run --help`
-    #[arg(long, value_name = "SIZE")]
-    pub cacheable: Option<String>,
-    /// Speed of the lab's CPU in instructions per nanosecond, a power of two from 1/64 to 8 [default: 1]
-    #[arg(long, value_name = "SPEED")]
-    pub cpu: Option<String>,
-    /// Block scheduler in the lab [default: that of the disk profile]
-    #[arg(long, value_name = "S")]
-    pub scheduler: Option<String>,
-    /// Use that year's mkfs, mount, sysctl and disk-cache defaults; explicit options override them; see `fsdyno list
-    /// periods`
-    #[arg(long, value_name = "YEAR|today")]
-    pub period: Option<String>,
-    /// The number of threads that issue operations, for workloads that can be divided [default: 1]
-    #[arg(long, value_name = "N")]
-    pub threads: Option<String>,
-    /// Size of the file system
-    #[arg(long, value_name = "SIZE", default_value = "2G")]
-    pub size: String,
     /// A sysctl in the lab, such as vm.dirty_expire_centisecs=500; may be repeated
     #[arg(long = "sysctl", value_name = "KEY=VALUE")]
     pub sysctls: Vec<String>,
@@ -100,10 +72,7 @@ pub struct Crash {
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=64))]
     pub jobs: Option<u16>,
     /// Repeat only the crash point of this finding
-    #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "workload", "filesystems", "sets", "cuts", "seed", "disk", "misbehave", "tear", "ram", "cacheable", "cpu",
-        "scheduler", "period", "threads", "size", "sysctls", "out",
-    ])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = of_a_trial())]
     pub replay: Option<PathBuf>,
     /// With --replay: also write the file system as the power cut left it, before any mount, to this sparse file, for
     /// inspection or for a bug report
@@ -121,21 +90,20 @@ pub struct Crash {
     pub format: Format,
 }
 
-/// The options of `fsdyno run` that `fsdyno crash` lacks, with reasons.
+/// The arguments that describe a trial and its power cuts, which a finding has; it has no path of the kernel.
+fn of_a_trial() -> Vec<&'static str> {
+    let own = ["workload", "sets", "cuts", "seed", "misbehave", "tear", "sysctls", "out"];
+    own.into_iter()
+        .chain(CrashAxes::all().map(|axis| axis.key).filter(|key| *key != "kernel"))
+        .collect()
+}
+
+/// The options of `fsdyno run` that are no axes and that `fsdyno crash` lacks, with reasons.
 const ABSENT: &[(&str, &str)] = &[
-    ("on", "it runs in the lab only"),
     ("erase", "it runs in the lab only"),
-    ("raid", "it logs the bytes of one disk only"),
-    ("journal-disk", "it logs the bytes of one disk only"),
-    ("journal-size", "it logs the bytes of one disk only"),
-    ("accel", "it logs bytes in virtual time only"),
-    ("boot", "its guests boot cold, because each has its own log in memory"),
-    ("issuer", "it logs operations of --issuer sync only"),
-    ("age", "it does not compare files that aging created"),
     ("repeat", "it logs one trial and cuts it --cuts times; for another trial use another --seed"),
     ("width", "it logs one trial and cuts it --cuts times"),
     ("at-most", "it logs one trial and cuts it --cuts times"),
-    ("verify", "it compares each recovered tree in full"),
     ("deadline", "its deadline is the default of `fsdyno run`, two days of virtual time"),
     ("baseline", "its table has no ratios"),
     ("least-difference", "its table has no ratios"),
@@ -147,7 +115,11 @@ const ABSENT: &[(&str, &str)] = &[
 
 /// The reason that `fsdyno crash` lacks an option of `fsdyno run`.
 pub fn reason_absent(option: &str) -> Option<&'static str> {
-    ABSENT.iter().find(|(name, _)| *name == option).map(|(_, why)| *why)
+    let of_axis = Axis::of(option).and_then(|axis| match axis.crash {
+        AxisOfCrash::Lacks(why) => Some(why),
+        AxisOfCrash::One | AxisOfCrash::Many => None,
+    });
+    of_axis.or_else(|| ABSENT.iter().find(|(name, _)| *name == option).map(|(_, why)| *why))
 }
 
 impl Crash {
@@ -155,24 +127,10 @@ impl Crash {
     pub fn as_run(&self) -> Result<Run, Failure> {
         let mut words: Vec<String> = self.workload.iter().cloned().collect();
         let mut add = |key: &str, value: &str| words.push(format!("{key}={value}"));
-        self.filesystems.iter().for_each(|spec| add("--fs", spec));
         self.sets.iter().for_each(|set| add("--set", set));
         self.sysctls.iter().for_each(|set| add("--sysctl", set));
         add("--seed", &self.seed.to_string());
-        add("--size", &self.size);
-        for (key, value) in [
-            ("--disk", &self.disk),
-            ("--kernel", &self.kernel),
-            ("--ram", &self.ram),
-            ("--cacheable", &self.cacheable),
-            ("--cpu", &self.cpu),
-            ("--scheduler", &self.scheduler),
-            ("--period", &self.period),
-            ("--threads", &self.threads),
-        ] {
-            value.iter().for_each(|value| add(key, value));
-        }
-        parse_run(words, Author::User)
+        Ok(Run { axes: RunAxes(self.axes.0.clone()), ..parse_run(words, Author::User)? })
     }
 }
 
@@ -206,8 +164,12 @@ mod tests {
             panic!("the arguments are refused");
         };
         let run = crash.as_run().unwrap();
-        assert_eq!((run.cpu.to_string(), run.threads), ("8".into(), 4));
-        assert_eq!((run.periods, run.scheduler), (vec!["2008".into()], Some("bfq".into())));
-        assert!(run.cacheable.is_some());
+        let axes = run.axes.0;
+        assert_eq!((axes.guest.cpu.to_string(), axes.threads), ("8".into(), 4));
+        assert_eq!(
+            (axes.periods, axes.guest.scheduler),
+            (vec![Some("2008".into())], Some("bfq".into()))
+        );
+        assert!(axes.guest.cacheable.is_some());
     }
 }

@@ -276,7 +276,8 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     let stop = stop::flag()?;
     // The plan has everything but the path of the kernel.
     let kernel = finding.plan.lab().map(|lab| lab.kernel.release.clone());
-    let kernel = crash.kernel.clone().or(kernel).map(|kernel| format!("--kernel={kernel}"));
+    let kernel =
+        crash.axes.0.kernels.first().cloned().or(kernel).map(|kernel| format!("--kernel={kernel}"));
     let words = [finding.plan.workload.name.clone()].into_iter().chain(kernel);
     let run = parse_run(words, Author::File)?;
     let (venue, _) = target::lab_venue(&run, Path::new("."), &stop)?;

@@ -7,7 +7,8 @@ mod show;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsdyno_record::{SCHEMA, Trial, naming};
+use fsdyno_axes::naming;
+use fsdyno_record::{SCHEMA, Trial};
 use fsdyno_why::{Explained, StoredExplanation};
 
 use crate::cli::Why;

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use fsdyno_axes::naming;
+use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
-use fsdyno_record::{Trial, naming};
 use fsdyno_report::compare::{conditions, without_spec};
 
 use crate::commands::report;

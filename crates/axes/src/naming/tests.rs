@@ -1,12 +1,13 @@
 use super::*;
-use crate::plan::{
+use fsdyno_record::Bytes;
+use fsdyno_record::plan::{
     AccelPlan, BootPlan, DiskPlan, EphemeralPlan, EphemeralSize, FilesystemPlan, InputPlan,
-    IssuerPlan, KernelPlan, ModelledPlan, VerifyMode, WorkloadPlan,
+    IssuerPlan, KernelPlan, LabPlan, MediumPlan, ModelledPlan, Target, VenuePlan, VerifyMode,
+    WorkloadPlan,
 };
-use crate::units::Bytes;
 
 fn plan() -> Plan {
-    let disk = DiskPlan { name: "hdd".into(), spec: "law".into() };
+    let disk = DiskPlan { name: "hdd".into(), spec: "disk".into() };
     Plan {
         label: "ext4".into(),
         workload: WorkloadPlan {
@@ -85,7 +86,7 @@ fn rows(plans: &[Plan]) -> Vec<String> {
 fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
     let journal = |name: &str, size| {
         modelled(|lab| {
-            lab.journal = Some(DiskPlan { name: name.into(), spec: "law".into() });
+            lab.journal = Some(DiskPlan { name: name.into(), spec: "disk".into() });
             lab.journal_size = Some(Bytes(size));
         })
     };
@@ -94,7 +95,7 @@ fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
     let ram = in_lab(|lab| lab.ram = Bytes(512 << 20));
     let memory = |size| with(|plan| plan.medium = MediumPlan::Memory { size: Some(Bytes(size)) });
     let model = |size| {
-        let disk = DiskPlan { name: "hdd".into(), spec: "law".into() };
+        let disk = DiskPlan { name: "hdd".into(), spec: "disk".into() };
         let modelled = ModelledPlan { size: Some(Bytes(size)), ..disk.into() };
         with(|plan| {
             plan.medium = MediumPlan::Modelled(modelled);
@@ -245,7 +246,7 @@ fn several_axes_stand_in_one_order_and_what_all_share_is_left_out() {
 }
 
 #[test]
-fn a_host_is_told_by_the_kernel_that_its_trial_ran_under() {
+fn a_host_is_named_by_the_kernel_that_its_trial_ran_under() {
     let plan = directory("/a").sealed();
     let under = |host_kernel| Subject { host_kernel, ..Subject::from(&plan) };
     let (old, new) = (under("6.1.0 #1 SMP"), under("6.12.3 #1 SMP"));
@@ -254,7 +255,7 @@ fn a_host_is_told_by_the_kernel_that_its_trial_ran_under() {
 }
 
 #[test]
-fn two_hosts_of_one_kernel_are_told_by_their_cpus_and_a_guests_cpu_is_its_labs() {
+fn two_hosts_of_one_kernel_are_distinguished_by_their_cpus_and_a_guests_cpu_is_its_labs() {
     let (here, guest) = (directory("/a").sealed(), in_lab(|_| {}).sealed());
     let on = |plan, host_cpu| Subject { host_cpu, ..Subject::from(plan) };
     let names = |a, b| RowNames::of([a, b]).row(b);
@@ -265,7 +266,7 @@ fn two_hosts_of_one_kernel_are_told_by_their_cpus_and_a_guests_cpu_is_its_labs()
 #[test]
 fn namesakes_of_other_plans_or_labs_get_the_start_of_what_differs() {
     let mut other = plan();
-    other.medium.modelled_mut().unwrap().disk.spec = "another law".into();
+    other.medium.modelled_mut().unwrap().disk.spec = "another disk".into();
     let (one, other) = (plan().sealed(), other.sealed());
     let names = RowNames::of([&one, &other]);
     assert_eq!(names.row(&one), format!("ext4, plan {}", &one.hash[..6]));
@@ -276,7 +277,7 @@ fn namesakes_of_other_plans_or_labs_get_the_start_of_what_differs() {
 }
 
 #[test]
-fn a_workload_is_told_by_its_parameters_and_an_input_by_its_bytes() {
+fn a_workload_is_named_by_its_parameters_and_an_input_by_its_bytes() {
     let files =
         |files: &str| with(|plan| drop(plan.workload.params.insert("files".into(), files.into())));
     let input = |path: &str, sha256: &str| {

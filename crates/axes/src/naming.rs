@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::plan::{AgePlan, LabPlan, MediumPlan, Plan, Target, VenuePlan};
-use crate::trial::Trial;
+use fsdyno_record::{Plan, Trial};
+
+use crate::{AXES, Label};
 
 /// A named item: a plan, and facts that only its trial knows.
 #[derive(Clone, Copy, Debug)]
@@ -38,148 +39,19 @@ impl<'a> From<&'a Trial> for Subject<'a> {
     }
 }
 
-/// A property in which rows may differ.
-struct Axis {
-    of: Of,
-    among: Among,
-    /// True if it may be the subject of a comparison of two results, rather than a condition.
-    compared: bool,
+/// The parts of names that axes decide, in their order.
+fn labels() -> impl Iterator<Item = &'static Label> {
+    AXES.iter().flat_map(|axis| axis.labels)
 }
 
-/// The value of an axis in words; none if a subject lacks the property, which then differs from nothing.
-enum Of {
-    Any(fn(&Subject<'_>) -> Option<String>),
-    Lab(fn(&LabPlan) -> String),
-}
-
-/// The rows among which a difference counts.
-#[derive(Clone, Copy, PartialEq)]
-enum Among {
-    All,
-    /// Rows of one label: between labels, the label expresses the difference.
-    Label,
-}
-
-const fn any(of: fn(&Subject<'_>) -> Option<String>) -> Axis {
-    Axis { of: Of::Any(of), among: Among::All, compared: false }
-}
-
-const fn of_label(of: fn(&Subject<'_>) -> Option<String>) -> Axis {
-    Axis { of: Of::Any(of), among: Among::Label, compared: false }
-}
-
-const fn lab(of: fn(&LabPlan) -> String) -> Axis {
-    Axis { of: Of::Lab(of), among: Among::All, compared: false }
-}
-
-const fn compared(axis: Axis) -> Axis {
-    Axis { compared: true, ..axis }
-}
-
-/// Every axis, in the order in which names have them.
-const AXES: &[Axis] = &[
-    compared(of_label(|it| Some(it.plan.filesystem.as_ref()?.spec.clone()))),
-    any(|it| Some(target(it.plan))),
-    compared(any(|it| path(it.plan))),
-    any(|it| Some(it.plan.medium.disk()?.name.clone())),
-    any(|it| {
-        let text =
-            it.plan.medium.raid().map_or("no RAID".to_string(), |raid| format!("RAID {raid}"));
-        on_disks(it.plan).then_some(text)
-    }),
-    of_label(|it| Some(format!("journal on {}", it.plan.medium.journal()?.name))),
-    of_label(|it| Some(format!("journal of {}", it.plan.medium.journal_size()?))),
-    any(|it| size(it.plan).filter(|_| on_disks(it.plan))),
-    of_label(|it| size(it.plan).filter(|_| !on_disks(it.plan))),
-    any(|it| {
-        Some(match it.plan.filesystem.as_ref()?.period.as_deref() {
-            Some(period) => format!("as in {period}"),
-            None => "current".to_string(),
-        })
-    }),
-    compared(any(|it| match it.plan.lab() {
-        // The plan's kernel, since a failed trial may know none, and two builds may have one release.
-        Some(lab) => Some(lab.kernel.to_string()),
-        None => it.host_kernel.split_whitespace().next().map(String::from),
-    })),
-    compared(any(|it| {
-        let of_host = it.plan.venue == VenuePlan::Host;
-        Some(it.host_cpu.to_string()).filter(|cpu| of_host && !cpu.is_empty())
-    })),
-    lab(|lab| lab.accel.name().to_string()),
-    compared(lab(|lab| format!("boot {}", lab.boot.name()))),
-    lab(|lab| format!("CPU {}", lab.cpu)),
-    lab(|lab| format!("RAM {}", lab.ram)),
-    lab(|lab| match lab.cacheable {
-        Some(size) => format!("{size} cacheable"),
-        None => "all cacheable".to_string(),
-    }),
-    lab(|lab| match &lab.scheduler {
-        Some(scheduler) => format!("scheduler {scheduler}"),
-        None => "the disk's scheduler".to_string(),
-    }),
-    any(|it| {
-        let threads = it.plan.threads;
-        Some(format!("{threads} thread{}", if threads == 1 { "" } else { "s" }))
-    }),
-    any(|it| Some(it.plan.issuer.to_string())),
-    any(|it| Some(format!("verify {}", it.plan.verify.name()))),
-    any(|it| {
-        it.plan.filesystem.as_ref()?;
-        let aged = |age: &AgePlan| format!("aged {}% churn {}", age.fill, age.churn);
-        Some(it.plan.age().map_or("fresh".into(), aged))
-    }),
-    any(|it| Some(format!("aged with files {}", it.plan.age()?.files))),
-    any(|it| {
-        Some(match it.plan.age()?.seed {
-            Some(seed) => format!("aged by seed {seed}"),
-            None => "aged by the trial's seed".to_string(),
-        })
-    }),
-];
-
-impl Axis {
-    fn of(&self, subject: &Subject<'_>) -> Option<String> {
-        match self.of {
-            Of::Any(of) => of(subject),
-            Of::Lab(of) => subject.plan.lab().map(of),
-        }
-    }
-
+impl Label {
     /// The key of the rows that this subject is compared with.
     fn peers(&self, subject: &Subject<'_>) -> String {
-        match self.among {
-            Among::All => String::new(),
-            Among::Label => subject.plan.label.clone(),
+        match self.within_label {
+            false => String::new(),
+            true => subject.plan.label.clone(),
         }
     }
-}
-
-/// The target, as far as it is a condition and not a path.
-fn target(plan: &Plan) -> String {
-    match plan.target() {
-        Target::Path(_) if plan.medium.drive().is_some() => "drive".into(),
-        Target::Path(_) => "directory".into(),
-        target => target.to_string(),
-    }
-}
-
-/// The path after `--on`, if any.
-fn path(plan: &Plan) -> Option<String> {
-    plan.medium.directory().or(plan.medium.drive()).map(String::from)
-}
-
-/// Returns true if the file system lies on disks that fsdyno provides, modelled or ephemeral.
-fn on_disks(plan: &Plan) -> bool {
-    !matches!(plan.medium, MediumPlan::Directory { .. } | MediumPlan::Memory { .. })
-}
-
-/// The value of `--size`. The size of a device of this host is part of its name.
-fn size(plan: &Plan) -> Option<String> {
-    let of_lab_or_model = plan.venue != VenuePlan::Host;
-    let size = plan.medium.size();
-    let text = size.map_or("the whole disk".to_string(), |size| format!("file system of {size}"));
-    of_lab_or_model.then_some(text)
 }
 
 /// The parameters of a workload with the values to compare: for an input the hash of its bytes, not its
@@ -195,7 +67,7 @@ fn params(plan: &Plan) -> impl Iterator<Item = (&str, &str)> {
 /// The differences among some plans.
 #[derive(Default)]
 struct Differing {
-    /// Indexes of axes, with the key of the peers.
+    /// Indexes of labels of axes, with the key of the peers.
     axes: BTreeSet<(usize, String)>,
     /// Keys of sysctls, by period, since a period sets its own.
     sysctls: BTreeSet<(Option<String>, String)>,
@@ -207,9 +79,9 @@ impl Differing {
     fn among(subjects: &[Subject<'_>]) -> Differing {
         let mut axes: BTreeMap<(usize, String), BTreeSet<String>> = BTreeMap::new();
         for subject in subjects {
-            for (at, axis) in AXES.iter().enumerate() {
-                if let Some(value) = axis.of(subject) {
-                    axes.entry((at, axis.peers(subject))).or_default().insert(value);
+            for (at, label) in labels().enumerate() {
+                if let Some(value) = (label.of)(subject) {
+                    axes.entry((at, label.peers(subject))).or_default().insert(value);
                 }
             }
         }
@@ -278,7 +150,7 @@ impl RowNames {
     ) -> RowNames {
         let (base, new) = (distinct(base), distinct(new));
         let mut between = Differing::among(&[base.as_slice(), &new].concat());
-        between.axes.retain(|(at, _)| AXES.get(*at).is_some_and(|axis| !axis.compared));
+        between.axes.retain(|(at, _)| labels().nth(*at).is_some_and(|label| !label.compared));
         let differing = between.join(Differing::among(&base)).join(Differing::among(&new));
         let mut names = RowNames { differing, ..RowNames::default() };
         names.disambiguate(&base);
@@ -311,9 +183,9 @@ impl RowNames {
 
     fn without_tail(&self, subject: &Subject<'_>) -> String {
         let plan = subject.plan;
-        let axes = AXES.iter().enumerate().filter_map(|(at, axis)| {
-            let differs = self.differing.axes.contains(&(at, axis.peers(subject)));
-            differs.then(|| axis.of(subject)).flatten()
+        let axes = labels().enumerate().filter_map(|(at, label)| {
+            let differs = self.differing.axes.contains(&(at, label.peers(subject)));
+            differs.then(|| (label.of)(subject)).flatten()
         });
         let sysctls = plan.sysctls.iter().filter_map(|(key, value)| {
             let differs = self.differing.sysctls.contains(&(period(plan), key.clone()));

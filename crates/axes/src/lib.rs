@@ -1,0 +1,203 @@
+//! The axes of a matrix: one table from which options, keys of study files, labels, commands and columns follow.
+//!
+//! [`AXES`] has a row for each axis. `fsdyno run` and `fsdyno crash` make an option of it, study files a key, tables
+//! a label of rows that differ in it, reports and the dry run the settings other than the defaults, reports the
+//! command that repeats trials, and CSV a column. docs/adding/axis.md says how to add one.
+
+pub mod naming;
+mod request;
+mod table;
+
+use fsdyno_record::Plan;
+use fsdyno_record::plan::{MediumPlan, VenuePlan};
+use naming::Subject;
+
+pub use request::{Request, Size, USUAL_RAM, bytes};
+pub use table::{AXES, MOST_THREADS, TODAY, whole};
+
+/// An axis of a matrix: a choice of the user that is part of a plan.
+#[derive(Clone, Copy)]
+pub struct Axis {
+    /// The long option of the command line, and the key of study files.
+    pub key: &'static str,
+    /// The name of its value in help texts.
+    pub value_name: &'static str,
+    /// The help text, without the default if [`Axis::usual`] has it.
+    pub help: &'static str,
+    /// The value that an absent option stands for; empty if it depends on other options.
+    pub usual: &'static str,
+    /// The possible values, each with a description; none if they are too many to be listed.
+    pub names: fn() -> Vec<(&'static str, &'static str)>,
+    /// True if `fsdyno run` takes it several times, each value a configuration of its own.
+    pub many: bool,
+    /// True if the command that repeats several trials has all their values, false if it has one.
+    pub joined: bool,
+    /// The targets that support it.
+    pub targets: &'static [TargetKind],
+    /// The reason that other targets do not, after a semicolon, if it is not obvious.
+    pub elsewhere: &'static str,
+    /// The support by `fsdyno crash`.
+    pub crash: Crash,
+    /// Parses a value into a request.
+    pub set: fn(&mut Request, &str) -> Result<(), String>,
+    /// The value of a plan.
+    pub value: fn(&Plan) -> Value,
+    /// The parts of a row's name that it decides.
+    pub labels: &'static [Label],
+    /// True if headers of reports and the dry run name it by its labels, unless it has the default.
+    pub setting: bool,
+}
+
+/// The value of an axis in a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// The plan has nothing that the axis describes.
+    Absent,
+    /// The default.
+    Usual,
+    /// The value, as the option takes it.
+    Is(String),
+}
+
+impl Value {
+    /// A value that is the default if there is none.
+    pub fn or_usual(value: Option<impl ToString>) -> Value {
+        value.map_or(Value::Usual, |value| Value::Is(value.to_string()))
+    }
+
+    /// A value that a plan has or has not.
+    pub fn or_absent(value: Option<impl ToString>) -> Value {
+        value.map_or(Value::Absent, |value| Value::Is(value.to_string()))
+    }
+}
+
+/// A kind of target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// The lab.
+    Lab,
+    /// A model of a file system.
+    Model,
+    /// A directory of this host.
+    Directory,
+    /// A device that is made for each trial.
+    Ephemeral,
+    /// A drive of this host.
+    Drive,
+}
+
+impl TargetKind {
+    /// The kind of a plan's target.
+    pub fn of(plan: &Plan) -> TargetKind {
+        match (&plan.venue, &plan.medium) {
+            (VenuePlan::Lab(_), _) => TargetKind::Lab,
+            (VenuePlan::Model { .. }, _) => TargetKind::Model,
+            (VenuePlan::Host, MediumPlan::Drive { .. }) => TargetKind::Drive,
+            (VenuePlan::Host, MediumPlan::Loop(_) | MediumPlan::Ram(_)) => TargetKind::Ephemeral,
+            (VenuePlan::Host, _) => TargetKind::Directory,
+        }
+    }
+}
+
+/// The support of an axis by `fsdyno crash`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// It takes one value.
+    One,
+    /// It takes several values.
+    Many,
+    /// It has no such option, for a reason.
+    Lacks(&'static str),
+}
+
+/// A part of a row's name: the value of a property in which rows may differ.
+#[derive(Clone, Copy)]
+pub struct Label {
+    /// The value in words; none if a subject lacks the property, which then differs from nothing.
+    pub of: fn(&Subject<'_>) -> Option<String>,
+    /// True if a difference counts only among rows of one label: between labels, the label expresses it.
+    pub within_label: bool,
+    /// True if it may be the subject of a comparison of two results, rather than a condition.
+    pub compared: bool,
+}
+
+impl Axis {
+    /// Returns the axis of an option.
+    pub fn of(key: &str) -> Option<&'static Axis> {
+        AXES.iter().find(|axis| axis.key == key)
+    }
+
+    /// Puts a value into a request.
+    ///
+    /// # Errors
+    /// An invalid value.
+    pub fn put(&self, request: &mut Request, value: &str) -> Result<(), String> {
+        (self.set)(request, value)?;
+        if value != self.usual && !request.given.contains(&self.key) {
+            request.given.push(self.key);
+        }
+        Ok(())
+    }
+
+    /// Checks a value by itself.
+    ///
+    /// # Errors
+    /// An invalid value.
+    pub fn check(&self, value: &str) -> Result<(), String> {
+        (self.set)(&mut Request::default(), value)
+    }
+
+    /// The help text, with the default.
+    pub fn help_text(&self) -> String {
+        match self.usual.is_empty() || self.help.contains("[default: ") {
+            true => self.help.to_string(),
+            false => format!("{} [default: {}]", self.help, self.usual),
+        }
+    }
+
+    /// The value of a plan as text, the default included; none if the plan has nothing that the axis describes.
+    pub fn text(&self, plan: &Plan) -> Option<String> {
+        match (self.value)(plan) {
+            Value::Absent => None,
+            Value::Usual => Some(self.usual.to_string()),
+            Value::Is(value) => Some(value),
+        }
+    }
+
+    /// The labels of a plan, if the axis is a setting and its value is not the default.
+    pub fn stated(&self, plan: &Plan) -> Option<String> {
+        let Value::Is(value) = (self.value)(plan) else { return None };
+        let subject = plan.into();
+        let labels = self.labels.iter().filter_map(|label| (label.of)(&subject));
+        let labels = labels.collect::<Vec<_>>().join(", ");
+        (self.setting && value != self.usual).then_some(labels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_is_a_value_that_changes_nothing() {
+        for axis in AXES {
+            let mut request = Request::default();
+            if axis.usual.is_empty() || axis.many {
+                continue;
+            }
+            axis.put(&mut request, axis.usual).unwrap();
+            assert_eq!(request, Request::default(), "{}", axis.key);
+        }
+    }
+
+    #[test]
+    fn each_axis_has_its_own_key_and_a_target() {
+        for (at, axis) in AXES.iter().enumerate() {
+            assert!(AXES[..at].iter().all(|other| other.key != axis.key), "{}", axis.key);
+            assert!(axis.targets.contains(&TargetKind::Lab), "{}", axis.key);
+            for (name, _) in (axis.names)() {
+                assert_eq!(axis.check(name), Ok(()), "{} {name}", axis.key);
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The values of all axes that a command or a run of a study requests.
+
+use fsdyno_record::Bytes;
+use fsdyno_record::plan::{AgePlan, IssuerPlan, LabPlan, RaidPlan, VerifyMode};
+
+/// Default RAM of the guest.
+pub const USUAL_RAM: Bytes = Bytes(1 << 30);
+
+/// The requested values of all axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Specs of file systems.
+    pub filesystems: Vec<String>,
+    /// Targets; the lab if empty.
+    pub on: Vec<String>,
+    /// Disks, by name or by file.
+    pub disks: Vec<String>,
+    /// An array of several disks or devices.
+    pub raid: Option<RaidPlan>,
+    /// The disk of an external journal, by name or by file.
+    pub journal_disk: Option<String>,
+    /// The size of the partition or device of an external journal.
+    pub journal_size: Option<Bytes>,
+    /// The size of the file system.
+    pub size: Size,
+    /// Kernels, by name or by file.
+    pub kernels: Vec<String>,
+    /// Periods, by name; none is the present.
+    pub periods: Vec<Option<String>>,
+    /// The guest, but for its kernel.
+    pub guest: LabPlan,
+    /// Number of threads that issue operations.
+    pub threads: u32,
+    /// The way to issue operations.
+    pub issuer: IssuerPlan,
+    /// The extent of verification.
+    pub verify: VerifyMode,
+    /// Ages of the fresh file systems; none is a fresh one.
+    pub ages: Vec<Option<AgePlan>>,
+    /// The axes with another value than their default, in the order given.
+    pub given: Vec<&'static str>,
+}
+
+impl Default for Request {
+    fn default() -> Request {
+        Request {
+            filesystems: Vec::new(),
+            on: Vec::new(),
+            disks: Vec::new(),
+            raid: None,
+            journal_disk: None,
+            journal_size: None,
+            size: Size::default(),
+            kernels: Vec::new(),
+            periods: Vec::new(),
+            guest: LabPlan::new("", USUAL_RAM),
+            threads: 1,
+            issuer: IssuerPlan::default(),
+            verify: VerifyMode::default(),
+            ages: Vec::new(),
+            given: Vec::new(),
+        }
+    }
+}
+
+/// Size of the file system on a modelled disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Size {
+    /// The usual size, or the whole disk if that is smaller.
+    #[default]
+    Usual,
+    /// The whole disk.
+    Whole,
+    /// The given size.
+    Exactly(Bytes),
+}
+
+/// The exact number of bytes, in the largest whole unit, as options take it.
+pub fn bytes(Bytes(bytes): Bytes) -> String {
+    let whole = [(30, "G"), (20, "M"), (10, "K")].into_iter().find(|(shift, _)| {
+        let unit = 1u64 << shift;
+        bytes >= unit && bytes % unit == 0
+    });
+    whole.map_or(bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+}

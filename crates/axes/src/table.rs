@@ -1,0 +1,528 @@
+//! The table of axes: a row for each, in the order in which names of rows and commands have them.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use fsdyno_record::plan::{
+    AccelPlan, AgePlan, BootPlan, IssuerPlan, LabPlan, MediumPlan, Plan, Target, VenuePlan,
+    VerifyMode,
+};
+use fsdyno_record::{Bytes, Count};
+
+use crate::TargetKind::{Directory, Drive, Ephemeral, Lab, Model};
+use crate::naming::Subject;
+use crate::{Axis, Crash, Label, Size, Value, bytes};
+
+/// Name of the present among periods.
+pub const TODAY: &str = "today";
+
+/// Most threads of a trial.
+pub const MOST_THREADS: u32 = 512;
+
+/// A row without a value of its own, from which the others take what is not special about them.
+const ROW: Axis = Axis {
+    key: "",
+    value_name: "",
+    help: "",
+    usual: "",
+    names: Vec::new,
+    many: false,
+    joined: false,
+    targets: &[Lab],
+    elsewhere: "",
+    crash: Crash::One,
+    set: |_, _| Ok(()),
+    value: |_| Value::Absent,
+    labels: &[],
+    setting: false,
+};
+
+/// The targets of an axis that does not depend on them.
+const ALL_TARGETS: &[crate::TargetKind] = &[Lab, Model, Directory, Ephemeral, Drive];
+
+/// All axes.
+pub const AXES: &[Axis] = &[
+    Axis {
+        key: "fs",
+        value_name: "[NAME=]SPEC",
+        help: "A file system with its mkfs and mount options: '[NAME=]KIND [mkfs options] [@ mount,options]'. May be \
+               repeated; plain names may be separated by commas (ext4,xfs). 'overlayfs[,options]:SPEC' is an overlay \
+               over SPEC; 'fuse: [MKFS ... ;] COMMAND ... {device} {mount}' is any FUSE file system, given by its \
+               command [default: ext4; with --on model: all three; with a directory: the file system that it is on]",
+        many: true,
+        joined: true,
+        targets: ALL_TARGETS,
+        crash: Crash::Many,
+        set: |request, text| {
+            request.filesystems.push(text.into());
+            Ok(())
+        },
+        value: |plan| Value::or_absent(plan.filesystem_request()),
+        labels: &[of_label(|it| Some(it.plan.filesystem.as_ref()?.spec.clone())).compared()],
+        ..ROW
+    },
+    Axis {
+        key: "on",
+        value_name: "lab|DIR|loop:SIZE|ram:SIZE|DRIVE|model",
+        help: "The target: 'lab' (a guest in virtual time on a modelled disk); a directory of this host; as root \
+               'loop:SIZE' (a loop device over a sparse file in the result folder) or 'ram:SIZE' (a loop device over \
+               a file in memory), created for each trial and removed after it; a whole drive, such as \
+               /dev/disk/by-id/..., reformatted for each trial (needs --erase); or 'model' (a model of the ext2 \
+               directories of 2001, without a kernel: classic-ext2, cached-ext2, indexed-ext2). May be repeated",
+        usual: "lab",
+        many: true,
+        targets: ALL_TARGETS,
+        crash: Crash::Lacks("it runs in the lab only"),
+        set: |request, text| {
+            request.on.push(text.into());
+            Ok(())
+        },
+        value: |plan| Value::or_usual(Some(plan.target()).filter(|it| *it != Target::Lab)),
+        labels: &[any(|it| Some(target(it.plan))), any(|it| path(it.plan)).compared()],
+        ..ROW
+    },
+    Axis {
+        key: "disk",
+        value_name: "NAME|FILE",
+        help: "The lab's disk: a name from `fsdyno list disks`, or a disk profile (FILE.toml); may be repeated \
+               [default: hdd-7200; with --on model: ide-2001]",
+        many: true,
+        joined: true,
+        targets: &[Lab, Model],
+        set: |request, text| {
+            request.disks.push(text.into());
+            Ok(())
+        },
+        value: |plan| Value::or_absent(plan.medium.disk().map(|disk| &disk.name)),
+        labels: &[any(|it| Some(it.plan.medium.disk()?.name.clone()))],
+        ..ROW
+    },
+    Axis {
+        key: "raid",
+        value_name: "LEVELxN[:CHUNK]",
+        help: "Combine N disks (in the lab or of loop:SIZE) into an md array, such as 0x2, 1x2, 5x3:64K, 10x4: level \
+               0, 1, 5 or 10, up to 8 disks, chunk a power of two from 4K to 1M [default chunk: mdadm's]",
+        targets: &[Lab, Ephemeral],
+        crash: Crash::Lacks("it logs the bytes of one disk only"),
+        set: |request, text| {
+            request.raid = Some(parsed(text)?);
+            Ok(())
+        },
+        value: |plan| match on_disks(plan) {
+            true => Value::or_usual(plan.medium.raid()),
+            false => Value::Absent,
+        },
+        labels: &[any(|it| {
+            let raid = it.plan.medium.raid();
+            let text = raid.map_or("no RAID".to_string(), |raid| format!("RAID {raid}"));
+            on_disks(it.plan).then_some(text)
+        })],
+        ..ROW
+    },
+    Axis {
+        key: "journal-disk",
+        value_name: "NAME|FILE",
+        help: "The lab's second disk, for specs that name {journal} [default: a second disk of the --disk kind]",
+        crash: Crash::Lacks("it logs the bytes of one disk only"),
+        set: |request, text| {
+            request.journal_disk = Some(text.into());
+            Ok(())
+        },
+        value: |plan| Value::or_absent(plan.medium.journal().map(|disk| &disk.name)),
+        labels: &[of_label(|it| Some(format!("journal on {}", it.plan.medium.journal()?.name)))],
+        ..ROW
+    },
+    Axis {
+        key: "journal-size",
+        value_name: "SIZE",
+        help: "Size of the journal's partition or loop device, in whole mebibytes [default: 256M]",
+        targets: &[Lab, Ephemeral],
+        crash: Crash::Lacks("it logs the bytes of one disk only"),
+        set: |request, text| {
+            request.journal_size = Some(parsed(text)?);
+            Ok(())
+        },
+        value: |plan| Value::or_absent(plan.medium.journal_size().map(bytes)),
+        labels: &[of_label(|it| Some(format!("journal of {}", it.plan.medium.journal_size()?)))],
+        ..ROW
+    },
+    Axis {
+        key: "size",
+        value_name: "SIZE",
+        help: "Size of the file system on the lab's disk, or 'whole' [default: 32G, or the whole of a smaller disk]",
+        targets: &[Lab, Model],
+        elsewhere: "; for loop:SIZE and ram:SIZE the size is part of --on",
+        set: |request, text| {
+            request.size = match text {
+                "whole" => Size::Whole,
+                _ => Size::Exactly(parsed(text).map_err(|error| format!("{error}, or 'whole'"))?),
+            };
+            Ok(())
+        },
+        // That of a file system in memory is in its spec, or is that of its neighbours.
+        value: |plan| match plan.medium.modelled() {
+            Some(modelled) => Value::Is(modelled.size.map_or("whole".into(), bytes)),
+            None => Value::Absent,
+        },
+        labels: &[
+            any(|it| size(it.plan).filter(|_| on_disks(it.plan))),
+            of_label(|it| size(it.plan).filter(|_| !on_disks(it.plan))),
+        ],
+        ..ROW
+    },
+    Axis {
+        key: "period",
+        value_name: "YEAR|today",
+        help: "Use that year's mkfs, mount, sysctl and disk-cache defaults in the lab; explicit options override \
+               them; 'today' means no period; may be repeated; see `fsdyno list periods`",
+        usual: TODAY,
+        many: true,
+        set: |request, text| {
+            request.periods.push((text != TODAY).then(|| text.into()));
+            Ok(())
+        },
+        value: |plan| match &plan.filesystem {
+            Some(filesystem) => Value::or_usual(filesystem.period.as_ref()),
+            None => Value::Absent,
+        },
+        labels: &[any(|it| {
+            Some(match it.plan.filesystem.as_ref()?.period.as_deref() {
+                Some(period) => format!("as in {period}"),
+                None => "current".to_string(),
+            })
+        })],
+        ..ROW
+    },
+    Axis {
+        key: "kernel",
+        value_name: "WHICH",
+        help: "The lab's kernel: a release or the beginning of one (6.1), an image file, or IMAGE:MODULES; may be \
+               repeated; other targets run on the host's kernel [default: the one that `fsdyno doctor` shows]",
+        many: true,
+        joined: true,
+        set: |request, text| {
+            if text.is_empty() {
+                return Err("a kernel is a release, an image file, or IMAGE:MODULES".into());
+            }
+            request.kernels.push(text.into());
+            Ok(())
+        },
+        value: |plan| Value::or_absent(plan.lab().map(|lab| lab.kernel.request())),
+        labels: &[
+            any(|it| match it.plan.lab() {
+                // The plan's kernel, since a failed trial may know none, and two builds may have one release.
+                Some(lab) => Some(lab.kernel.to_string()),
+                None => it.host_kernel.split_whitespace().next().map(String::from),
+            })
+            .compared(),
+            any(|it| {
+                let of_host = it.plan.venue == VenuePlan::Host;
+                Some(it.host_cpu.to_string()).filter(|cpu| of_host && !cpu.is_empty())
+            })
+            .compared(),
+        ],
+        ..ROW
+    },
+    Axis {
+        key: "accel",
+        value_name: "ACCEL",
+        help: "The accelerator that executes the lab's guest",
+        usual: "tcg",
+        names: || AccelPlan::ALL.iter().map(|(name, about, _)| (*name, *about)).collect(),
+        crash: Crash::Lacks("it logs bytes in virtual time only"),
+        set: |request, text| {
+            request.guest.accel = named(AccelPlan::ALL, text)?;
+            Ok(())
+        },
+        value: |plan| of_lab(plan, |lab| usual_or(lab.accel.name(), lab.accel.is_exact())),
+        labels: &[any(|it| Some(it.plan.lab()?.accel.name().to_string()))],
+        ..ROW
+    },
+    Axis {
+        key: "boot",
+        value_name: "BOOT",
+        help: "Start the lab's guest by a cold boot or from a snapshot",
+        usual: "cold",
+        names: || BootPlan::ALL.iter().map(|(name, about, _)| (*name, *about)).collect(),
+        crash: Crash::Lacks("its guests boot cold, because each has its own log in memory"),
+        set: |request, text| {
+            request.guest.boot = named(BootPlan::ALL, text)?;
+            Ok(())
+        },
+        value: |plan| of_lab(plan, |lab| usual_or(lab.boot.name(), lab.boot.is_cold())),
+        labels: &[any(|it| Some(format!("boot {}", it.plan.lab()?.boot.name()))).compared()],
+        setting: true,
+        ..ROW
+    },
+    Axis {
+        key: "cpu",
+        value_name: "SPEED",
+        help: "Speed of the lab's CPU in instructions per nanosecond, a power of two from 1/64 to 8: 1 is a CPU of \
+               about 2001 to 2006, 1/2 is half as fast",
+        usual: "1",
+        set: |request, text| {
+            request.guest.cpu = parsed(text)?;
+            Ok(())
+        },
+        value: |plan| of_lab(plan, |lab| usual_or(lab.cpu, lab.cpu.is_default())),
+        labels: &[any(|it| Some(format!("CPU {}", it.plan.lab()?.cpu)))],
+        setting: true,
+        ..ROW
+    },
+    Axis {
+        key: "ram",
+        value_name: "SIZE",
+        help: "Memory of the lab's guest [default: 1G]",
+        set: |request, text| {
+            request.guest.ram = parsed(text)?;
+            Ok(())
+        },
+        value: |plan| of_lab(plan, |lab| Value::Is(bytes(lab.ram))),
+        labels: &[any(|it| Some(format!("RAM {}", it.plan.lab()?.ram)))],
+        setting: true,
+        ..ROW
+    },
+    Axis {
+        key: "cacheable",
+        value_name: "SIZE",
+        help: "Memory that the lab's guest can use to cache files, 32M or more; the agent locks the rest before the \
+               first phase [default: all that kernel and agent leave free]",
+        set: |request, text| {
+            request.guest.cacheable = Some(parsed(text)?);
+            Ok(())
+        },
+        value: |plan| of_lab(plan, |lab| Value::or_usual(lab.cacheable.map(bytes))),
+        labels: &[any(|it| {
+            Some(match it.plan.lab()?.cacheable {
+                Some(size) => format!("{size} cacheable"),
+                None => "all cacheable".to_string(),
+            })
+        })],
+        setting: true,
+        ..ROW
+    },
+    Axis {
+        key: "scheduler",
+        value_name: "S",
+        help: "Block scheduler in the lab [default: that of the disk profile]",
+        elsewhere: "; fsdyno does not change settings of this host, and records them",
+        set: |request, text| {
+            request.guest.scheduler = Some(text.into());
+            Ok(())
+        },
+        value: |plan| match plan.medium {
+            MediumPlan::Memory { .. } => Value::Absent,
+            _ => of_lab(plan, |lab| Value::or_usual(lab.scheduler.as_ref())),
+        },
+        labels: &[any(|it| {
+            Some(match &it.plan.lab()?.scheduler {
+                Some(scheduler) => format!("scheduler {scheduler}"),
+                None => "the disk's scheduler".to_string(),
+            })
+        })],
+        setting: true,
+        ..ROW
+    },
+    Axis {
+        key: "threads",
+        value_name: "N",
+        help: "The number of threads that issue operations, for workloads that can be divided (see `fsdyno list \
+               workloads`)",
+        usual: "1",
+        targets: ALL_TARGETS,
+        set: |request, text| {
+            request.threads = whole(1..=u64::from(MOST_THREADS))(text)?;
+            Ok(())
+        },
+        value: |plan| Value::Is(plan.threads.to_string()),
+        labels: &[any(|it| {
+            let threads = it.plan.threads;
+            Some(format!("{threads} thread{}", if threads == 1 { "" } else { "s" }))
+        })],
+        setting: true,
+        ..ROW
+    },
+    Axis {
+        key: "issuer",
+        value_name: "HOW",
+        help: "The way operations are issued: 'sync' (one system call after the other), 'io_uring:DEPTH' (each \
+               thread keeps DEPTH of them in flight; not in the lab), or 'null' (not at all: measures the instrument \
+               overhead)",
+        usual: "sync",
+        targets: ALL_TARGETS,
+        crash: Crash::Lacks("it logs operations of --issuer sync only"),
+        set: |request, text| {
+            request.issuer = parsed(text)?;
+            Ok(())
+        },
+        value: |plan| usual_or(plan.issuer, plan.issuer == IssuerPlan::Sync),
+        labels: &[any(|it| Some(it.plan.issuer.to_string()))],
+        setting: true,
+        ..ROW
+    },
+    Axis {
+        key: "verify",
+        value_name: "VERIFY",
+        help: "The scope of verification: what is read back from the file system and compared",
+        usual: "full",
+        names: || VerifyMode::ALL.iter().map(|(name, about, _)| (*name, *about)).collect(),
+        targets: ALL_TARGETS,
+        crash: Crash::Lacks("it compares each recovered tree in full"),
+        set: |request, text| {
+            request.verify = named(VerifyMode::ALL, text)?;
+            Ok(())
+        },
+        value: |plan| usual_or(plan.verify.name(), plan.verify == VerifyMode::Full),
+        labels: &[any(|it| Some(format!("verify {}", it.plan.verify.name())))],
+        setting: true,
+        ..ROW
+    },
+    Axis {
+        key: "age",
+        value_name: "none|SPEC",
+        help: "Age the new file system before the first phase: 'none', or 'fill=80%', followed by any of churn=N \
+               (replace the whole file population N times), files=SIZES (such as 4K-1M, mix, lognormal:64K:1.5) and \
+               seed=N, separated by commas; may be repeated",
+        usual: "none",
+        many: true,
+        joined: true,
+        targets: &[Lab, Ephemeral, Drive],
+        elsewhere: "; it ages a newly made file system: in the lab, on loop:SIZE, ram:SIZE or a drive",
+        crash: Crash::Lacks("it does not compare files that aging created"),
+        set: |request, text| {
+            request.ages.push(match text {
+                "none" => None,
+                _ => Some(parsed(text).map_err(|error| format!("{error}, or 'none'"))?),
+            });
+            Ok(())
+        },
+        value: |plan| Value::or_usual(plan.age()),
+        labels: &[
+            any(|it| {
+                it.plan.filesystem.as_ref()?;
+                let aged = |age: &AgePlan| format!("aged {}% churn {}", age.fill, age.churn);
+                Some(it.plan.age().map_or("fresh".into(), aged))
+            }),
+            any(|it| Some(format!("aged with files {}", it.plan.age()?.files))),
+            any(|it| {
+                Some(match it.plan.age()?.seed {
+                    Some(seed) => format!("aged by seed {seed}"),
+                    None => "aged by the trial's seed".to_string(),
+                })
+            }),
+        ],
+        ..ROW
+    },
+];
+
+const fn any(of: fn(&Subject<'_>) -> Option<String>) -> Label {
+    Label { of, within_label: false, compared: false }
+}
+
+const fn of_label(of: fn(&Subject<'_>) -> Option<String>) -> Label {
+    Label { of, within_label: true, compared: false }
+}
+
+impl Label {
+    const fn compared(self) -> Label {
+        Label { compared: true, ..self }
+    }
+}
+
+fn usual_or(value: impl ToString, usual: bool) -> Value {
+    Value::or_usual((!usual).then_some(value))
+}
+
+fn of_lab(plan: &Plan, of: fn(&LabPlan) -> Value) -> Value {
+    plan.lab().map_or(Value::Absent, of)
+}
+
+fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+/// The value of a name.
+fn named<T: Copy>(all: &[(&str, &str, T)], text: &str) -> Result<T, String> {
+    let found = all.iter().find(|(name, ..)| *name == text);
+    found.map(|(_, _, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|(name, ..)| *name).collect();
+        format!("'{text}' is not one of {}", names.join(", "))
+    })
+}
+
+/// A parser of whole numbers within a range: `20000`, `20k`, `1M`, `1_000_000`.
+pub fn whole<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let bounds = format!("from {} to {}", Count(*range.start()), Count(*range.end()));
+        let Count(number) =
+            text.parse().map_err(|error| format!("{error}; expected a number {bounds}"))?;
+        let number = Some(number).filter(|number| range.contains(number));
+        number
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| format!("expected a whole number {bounds}"))
+    }
+}
+
+/// The target, as far as it is a condition and not a path.
+fn target(plan: &Plan) -> String {
+    match plan.target() {
+        Target::Path(_) if plan.medium.drive().is_some() => "drive".into(),
+        Target::Path(_) => "directory".into(),
+        target => target.to_string(),
+    }
+}
+
+/// The path after `--on`, if any.
+fn path(plan: &Plan) -> Option<String> {
+    plan.medium.directory().or(plan.medium.drive()).map(String::from)
+}
+
+/// Returns true if the file system lies on disks that fsdyno provides, modelled or ephemeral.
+fn on_disks(plan: &Plan) -> bool {
+    !matches!(plan.medium, MediumPlan::Directory { .. } | MediumPlan::Memory { .. })
+}
+
+/// The value of `--size`. The size of a device of this host is part of its name.
+fn size(plan: &Plan) -> Option<String> {
+    let of_lab_or_model = plan.venue != VenuePlan::Host;
+    let size: Option<Bytes> = plan.medium.size();
+    let text = size.map_or("the whole disk".to_string(), |size| format!("file system of {size}"));
+    of_lab_or_model.then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Request;
+
+    #[test]
+    fn every_value_is_put_where_it_belongs() {
+        let mut request = Request::default();
+        for (key, value) in [("cpu", "1/2"), ("ram", "512M"), ("size", "whole"), ("age", "none")] {
+            Axis::of(key).unwrap().put(&mut request, value).unwrap();
+        }
+        assert_eq!((request.guest.cpu.log2, request.guest.ram), (-1, Bytes(512 << 20)));
+        assert_eq!((request.size, request.ages.as_slice()), (Size::Whole, [None].as_slice()));
+        assert_eq!(request.given, ["cpu", "ram", "size"]);
+        let error = Axis::of("threads").unwrap().check("0").unwrap_err();
+        assert_eq!(error, "expected a whole number from 1 to 512");
+        assert!(Axis::of("boot").unwrap().check("warm").unwrap_err().contains("cold, snapshot"));
+    }
+
+    #[test]
+    fn whole_numbers_out_of_range_give_one_message_for_all_options() {
+        let parse = whole::<u16>(1..=10_000);
+        assert_eq!(parse("2k"), Ok(2000));
+        assert_eq!(parse("0").unwrap_err(), "expected a whole number from 1 to 10,000");
+        assert_eq!(parse("11k").unwrap_err(), "expected a whole number from 1 to 10,000");
+        let error = parse("abc").unwrap_err();
+        assert!(
+            error.starts_with("'abc' is not a number: write digits, such as 20000, 20k"),
+            "{error}"
+        );
+        assert!(error.ends_with("; expected a number from 1 to 10,000"), "{error}");
+    }
+}

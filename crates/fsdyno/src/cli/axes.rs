@@ -1,0 +1,107 @@
+//! The options of the axes, made from their table ([`fsdyno_axes::AXES`]).
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use fsdyno_axes::{AXES, Axis, Crash, Request};
+
+/// The options of all axes, as `fsdyno run` takes them.
+#[derive(Clone, Debug, Default)]
+pub struct RunAxes(pub Request);
+
+/// The options of those axes that `fsdyno crash` takes.
+#[derive(Clone, Debug)]
+pub struct CrashAxes(pub Request);
+
+/// The default size of the file system of `fsdyno crash`.
+const CRASH_SIZE: &str = "2G";
+
+impl CrashAxes {
+    /// The axes that it takes.
+    pub fn all() -> impl Iterator<Item = &'static Axis> {
+        AXES.iter().filter(|axis| !matches!(axis.crash, Crash::Lacks(_)))
+    }
+}
+
+fn arg(axis: &'static Axis, many: bool) -> Arg {
+    let action = if many { ArgAction::Append } else { ArgAction::Set };
+    let arg = Arg::new(axis.key).long(axis.key).value_name(axis.value_name).action(action);
+    let arg = arg.help(axis.help_text());
+    let names = (axis.names)();
+    match names.is_empty() {
+        true => arg.value_parser(|text: &str| axis.check(text).map(|()| text.to_string())),
+        false => {
+            let names = names.iter().map(|(name, about)| PossibleValue::new(*name).help(*about));
+            arg.value_parser(PossibleValuesParser::new(names))
+        }
+    }
+}
+
+/// Puts the given values of some axes into a request.
+fn put(
+    request: &mut Request,
+    axes: impl Iterator<Item = &'static Axis>,
+    matches: &ArgMatches,
+) -> Result<(), clap::Error> {
+    for axis in axes {
+        for value in matches.get_many::<String>(axis.key).into_iter().flatten() {
+            axis.put(request, value)
+                .map_err(|error| clap::Error::raw(clap::error::ErrorKind::InvalidValue, error))?;
+        }
+    }
+    Ok(())
+}
+
+impl Args for RunAxes {
+    fn augment_args(command: Command) -> Command {
+        AXES.iter().fold(command, |command, axis| command.arg(arg(axis, axis.many)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        RunAxes::augment_args(command)
+    }
+}
+
+impl FromArgMatches for RunAxes {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<RunAxes, clap::Error> {
+        let mut axes = RunAxes::default();
+        axes.update_from_arg_matches(matches)?;
+        Ok(axes)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        put(&mut self.0, AXES.iter(), matches)
+    }
+}
+
+impl Args for CrashAxes {
+    fn augment_args(command: Command) -> Command {
+        CrashAxes::all().fold(command, |command, axis| {
+            let arg = arg(axis, axis.crash == Crash::Many);
+            command.arg(match axis.key {
+                "size" => arg.help(format!("Size of the file system [default: {CRASH_SIZE}]")),
+                _ => arg,
+            })
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        CrashAxes::augment_args(command)
+    }
+}
+
+impl FromArgMatches for CrashAxes {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<CrashAxes, clap::Error> {
+        let mut axes = CrashAxes(Request::default());
+        axes.update_from_arg_matches(matches)?;
+        Ok(axes)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let size = Axis::of("size").filter(|axis| !matches.contains_id(axis.key));
+        if let Some(size) = size {
+            (size.set)(&mut self.0, CRASH_SIZE)
+                .map_err(|error| clap::Error::raw(clap::error::ErrorKind::InvalidValue, error))?;
+        }
+        put(&mut self.0, CrashAxes::all(), matches)
+    }
+}
