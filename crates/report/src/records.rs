@@ -216,8 +216,8 @@ mod tests {
         let phase = &trials[0].measured.phases[0];
         let times = format!(",{},{}", phase.user_ns.0, phase.system_ns.0);
         let line = |at: usize| text.lines().nth(at).unwrap();
-        assert!(line(1).ends_with(&format!("{times},curve,then,2001,67108864,")), "{text}");
-        assert!(text.lines().last().unwrap().ends_with(",curve,today,,,"), "{text}");
+        assert!(line(1).contains(&format!("{times},curve,then,2001,67108864,,")), "{text}");
+        assert!(text.lines().last().unwrap().contains(",curve,today,,,,"), "{text}");
         assert!(text.lines().all(|line| line.matches(',').count() == heads.len() - 1), "{text}");
     }
 }
