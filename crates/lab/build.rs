@@ -1,10 +1,10 @@
-//! Compiles what QEMU is started with: the clock guard (guard/guard.c), which src/guard.rs embeds, and the
-//! profile (profile/profile.c) of src/profile.rs.
+//! Compiles what QEMU is started with: the clock guard (guard/guard.c), which src/guard.rs embeds, the
+//! profile (profile/profile.c) of src/profile.rs and the processor model (processor/processor.c) of src/processor.rs.
 
 use std::path::Path;
 use std::process::{Command, exit};
 
-/// Nothing that tells where or when it was compiled: the guard is part of a lab's identity.
+/// Nothing that tells where or when it was compiled: guard and processor model are part of a lab's identity.
 const FLAGS: &[&str] =
     &["-std=c11", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"];
 
@@ -13,6 +13,7 @@ fn main() {
     compile("guard", &[]);
     // QEMU has the functions that a plugin calls, and looks for two of its own.
     compile("profile", &["-fvisibility=hidden"]);
+    compile("processor", &["-fvisibility=hidden"]);
 }
 
 /// Compiles NAME/NAME.c to NAME.so.

@@ -21,6 +21,7 @@ mod mount_info;
 mod output;
 mod over_time;
 mod process;
+mod processor;
 mod proven;
 mod recover;
 mod sampler;

@@ -24,8 +24,8 @@ const SYSCTLS: &[&str] = &[
 ];
 
 /// Of a CPU faster than QEMU's clock knows, what does not follow the guest's own, slower clock.
-pub fn not_scaled(cpu: CpuPlan) -> Option<String> {
-    (cpu.log2 > 0).then(|| {
+pub fn not_scaled(cpu: &CpuPlan) -> Option<String> {
+    (cpu.processor().is_none() && cpu.own_clock().is_some()).then(|| {
         format!(
             "--cpu {cpu}: the guest's clock is slowed down, and with it Linux's timers, its CPU times \
              and the modelled disk; not slowed down is the timer chip (hpet), which therefore wakes \
@@ -34,20 +34,18 @@ pub fn not_scaled(cpu: CpuPlan) -> Option<String> {
     })
 }
 
-/// Checks that the guest's clock is as slow as a CPU faster than QEMU's requires: the time stamp counter,
+/// Checks that the guest's clock has the speed that its CPU requires: the time stamp counter,
 /// which goes up by one with each instruction, against the kernel's clock.
 ///
 /// # Errors
 /// A kernel that ignores the setting.
-pub fn check_clock(cpu: CpuPlan) -> io::Result<()> {
-    if cpu.log2 <= 0 {
-        return Ok(());
-    }
+pub fn check_clock(cpu: &CpuPlan) -> io::Result<()> {
+    let Some(per_us) = cpu.own_clock() else { return Ok(()) };
     let (before, started) = (ticks(), clock::now());
     clock::sleep_until(started + Nanos(10_000_000));
     let (ticks, elapsed) = (ticks() - before, clock::now().since(started));
     // Both ends are read one after the other, so a percent is more than they can differ by.
-    let wanted = elapsed.0 << cpu.log2;
+    let wanted = elapsed.0 * per_us / 1000;
     if ticks.abs_diff(wanted) <= wanted / 100 {
         return Ok(());
     }

@@ -23,6 +23,7 @@ use fsdyno_workload::{Contents, GapKind, Input, PhaseSpec, Setting, Workload, wo
 use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
 use crate::free_space::{FreeSpace, allow_many_files};
 use crate::over_time::{self, PhaseSamples};
+use crate::processor;
 use crate::sampler::{Sampler, dirty_and_writeback};
 use crate::target::Target;
 use crate::{acks, age};
@@ -299,8 +300,11 @@ impl Trial<'_> {
         self.conditions.venue = if plan.in_lab() { "lab" } else { "host" }.to_string();
         machine::describe(&mut self.conditions, &plan.sysctls).map_err(failed("prepare"))?;
         if let Some(lab) = plan.lab() {
-            machine::check_clock(lab.cpu).map_err(failed("prepare"))?;
-            self.conditions.notes.extend(machine::not_scaled(lab.cpu));
+            machine::check_clock(&lab.cpu).map_err(failed("prepare"))?;
+            self.conditions.notes.extend(machine::not_scaled(&lab.cpu));
+        }
+        if let Some(counting) = self.processor() {
+            processor::start(counting).map_err(failed("prepare"))?;
         }
         Ok(())
     }
@@ -320,6 +324,12 @@ impl Trial<'_> {
         }
         self.conditions.cacheable_memory = cacheable_memory();
         Ok(())
+    }
+
+    /// If the guest runs under a processor model, whether the model counts the issuing thread alone.
+    fn processor(&self) -> Option<bool> {
+        let processor = self.job.plan.lab()?.cpu.processor()?;
+        self.in_virtual_time().then_some(processor.counting)
     }
 
     /// True if time is virtual, so that waiting costs the host nothing.
@@ -437,6 +447,8 @@ impl Trial<'_> {
             contents: &self.contents,
         };
         let together = machine::at_once(phase_run.threads());
+        let counting = self.processor();
+        let counts_before = counting.map(processor::counts);
         let mut account_before = None;
         self.add_event(PhaseEventKind::Begin, index);
         let done = run_with_acks(
@@ -463,6 +475,7 @@ impl Trial<'_> {
             self.add_event(PhaseEventKind::Synced, index);
         }
         let spent = Account::close(&instruments, &account_before);
+        let counts = counting.map(processor::counts);
         let (device, devices) = (self.target.device(), self.target.devices());
         let device = device.zip(device_before).map(|(now, then)| device_since(&now, &then));
         let seen = match (&mut self.sampler, written_at) {
@@ -497,6 +510,9 @@ impl Trial<'_> {
             system_ns: spent.system,
             split: Split::Sampled,
             kernel_cpu_ns: spent.kernel,
+            processor: counts_before
+                .zip(counts)
+                .map(|(before, after)| processor::between(&before, &after)),
             limit_ns: workload.limit(index),
             unit: workload.unit(index).map(String::from),
             think_ns: outcome.think_time,

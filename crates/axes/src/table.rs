@@ -257,15 +257,15 @@ pub const AXES: &[Axis] = &[
     },
     Axis {
         key: "cpu",
-        value_name: "SPEED",
-        help: "Speed of the lab's CPU in instructions per nanosecond, a power of two from 1/64 to 8: 1 is a CPU of \
-               about 2001 to 2006, 1/2 is half as fast",
+        value_name: "CPU",
+        help: "The lab's CPU: a processor profile by name (fsdyno list processors) or by file, or a plain speed in \
+               instructions per nanosecond, a power of two from 1/64 to 8: 1 is a CPU of about 2001 to 2006",
         usual: "1",
         set: |request, text| {
-            request.guest.cpu = parsed(text)?;
+            request.guest.cpu = fsdyno_processor::parse(text).map_err(|error| error.to_string())?;
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| usual_or(lab.cpu, lab.cpu.is_default())),
+        value: |plan| of_lab(plan, |lab| usual_or(lab.cpu.clone(), lab.cpu.is_default())),
         labels: &[any(|it| Some(format!("CPU {}", it.plan.lab()?.cpu)))],
         setting: true,
         ..ROW
@@ -504,7 +504,10 @@ mod tests {
         for (key, value) in [("cpu", "1/2"), ("ram", "512M"), ("size", "whole"), ("age", "none")] {
             Axis::of(key).unwrap().put(&mut request, value).unwrap();
         }
-        assert_eq!((request.guest.cpu.log2, request.guest.ram), (-1, Bytes(512 << 20)));
+        assert_eq!(
+            (request.guest.cpu.to_string().as_str(), request.guest.ram),
+            ("1/2", Bytes(512 << 20))
+        );
         assert_eq!((request.size, request.ages.as_slice()), (Size::Whole, [None].as_slice()));
         assert_eq!(request.given, ["cpu", "ram", "size"]);
         let error = Axis::of("threads").unwrap().check("0").unwrap_err();

@@ -413,6 +413,12 @@ Examples:
   sudo fsdyno fit /dev/sdb --out my-disk.toml
   sudo fsdyno fit /dev/sdb --seconds 300 --out my-disk.toml
   fsdyno run dirops --disk ./my-disk.toml
+  sudo fsdyno fit cpu --out my-cpu.toml
+  fsdyno run dirops --on lab --cpu ./my-cpu.toml
+
+'fit cpu' measures this machine's processor: the workload 'calls' on tmpfs and, as root, on ext2, ext4, xfs and
+btrfs in memory, against counts of the same calls in the lab. It takes about ten minutes of an idle
+machine. The head of the profile states the error for operations that were not used for the fit.
 
 The device is opened read-only and never written, so it may be mounted; but other use of it during the
 measurement distorts the fit. The head of the disk profile states the prediction error for random reads
@@ -420,7 +426,8 @@ that were not used for the fit. Parameters that reading does not reveal (writes,
 estimates and marked as such. A rotating disk gets the model 'hdd'. A solid-state drive gets the model
 'ssd' with fitted reads; its writes are those of ssd-sata, which do not hold for an NVMe drive.")]
 pub struct Fit {
-    /// A whole disk, such as /dev/sdb; a file measures the storage that it is on
+    /// A whole disk, such as /dev/sdb; a file measures the storage that it is on; 'cpu' fits the lab's CPU to this
+    /// machine's processor
     pub device: PathBuf,
     /// Write the disk profile to this file, which ends in .toml and is new or from an earlier fit [default: standard
     /// output]

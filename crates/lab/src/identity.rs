@@ -11,6 +11,7 @@ use fsdyno_record::plan::CpuPlan;
 
 use crate::guard;
 use crate::probe::Qemu;
+use crate::processor;
 use crate::qemu::{MACHINE_WORDS, Machine, clock, kernel_command_line};
 
 /// Name → value: a version, a hash, or the words themselves.
@@ -21,7 +22,7 @@ pub fn of_machine(
     qemu: &Qemu,
     kernel_release: &str,
     kernel_sha256: &str,
-    cpu: CpuPlan,
+    cpu: &CpuPlan,
     more_words: &str,
 ) -> Components {
     let mut components: Components = MACHINE_WORDS
@@ -33,6 +34,10 @@ pub fn of_machine(
     components.insert("cmdline".into(), kernel_command_line(cpu, more_words));
     components.insert("clock".into(), clock(cpu));
     add_file(&mut components, "clock guard".into(), guard::LIBRARY);
+    if let Some(processor) = cpu.processor() {
+        add_file(&mut components, "processor model".into(), processor::LIBRARY);
+        components.insert("processor".into(), processor::arguments(processor));
+    }
     for (name, sha256) in &qemu.firmware {
         components.insert(format!("firmware {name}"), format!("sha256:{sha256}"));
     }
@@ -80,18 +85,18 @@ mod tests {
     #[test]
     fn the_same_parts_at_another_path_have_the_same_identity() {
         let moved = Qemu { path: "/opt/qemu".into(), ..qemu() };
-        let one = of_machine(&qemu(), "6.1", "cc", CpuPlan::default(), "");
-        assert_eq!(lab_id(&one), lab_id(&of_machine(&moved, "6.1", "cc", CpuPlan::default(), "")));
+        let one = of_machine(&qemu(), "6.1", "cc", &CpuPlan::default(), "");
+        assert_eq!(lab_id(&one), lab_id(&of_machine(&moved, "6.1", "cc", &CpuPlan::default(), "")));
         assert_eq!(lab_id(&one).len(), 64);
     }
 
     #[test]
     fn any_different_part_changes_its_component() {
-        let one = of_machine(&qemu(), "6.1", "cc", CpuPlan::default(), "");
+        let one = of_machine(&qemu(), "6.1", "cc", &CpuPlan::default(), "");
         let mut two = one.clone();
         add_file(&mut two, "tool mke2fs".into(), b"bytes");
         assert_ne!(lab_id(&one), lab_id(&two));
-        let slower = of_machine(&qemu(), "6.1", "cc", CpuPlan { log2: -1 }, "");
+        let slower = of_machine(&qemu(), "6.1", "cc", &"1/2".parse().unwrap(), "");
         assert_eq!(
             (one["clock"].as_str(), slower["clock"].as_str()),
             ("shift=0,sleep=off", "shift=1,sleep=off")

@@ -25,6 +25,7 @@ mod modules;
 mod packages;
 mod payload;
 mod probe;
+mod processor;
 mod profile;
 mod program;
 mod qemu;
@@ -111,7 +112,7 @@ pub struct Parts {
     pub modules: Vec<String>,
     /// More files: path in the guest, contents.
     pub files: Vec<(String, Vec<u8>)>,
-    /// The speed of its CPU.
+    /// Its CPU.
     pub cpu: CpuPlan,
     /// Additional words of the kernel's command line; see [`Change`].
     pub words: String,
@@ -198,7 +199,7 @@ impl Lab {
     pub fn prepare(&self, parts: &Parts) -> Result<Guest, LabError> {
         let (release, boots) = (&self.kernel.release, &self.boots.sha256);
         let mut components =
-            identity::of_machine(&self.qemu, release, boots, parts.cpu, &parts.words);
+            identity::of_machine(&self.qemu, release, boots, &parts.cpu, &parts.words);
         let mut archive = Archive::new();
         let mut add = |kind: &str, path: &str, contents: Vec<u8>| {
             identity::add_file(&mut components, kind.to_string(), &contents);
@@ -266,7 +267,7 @@ impl Lab {
             initramfs,
             files,
             snapshots: Mutex::default(),
-            cpu: parts.cpu,
+            cpu: parts.cpu.clone(),
             words: parts.words.clone(),
             lab_id: identity::lab_id(&components),
             components,
@@ -424,7 +425,7 @@ impl Guest {
             kernel: &self.boots.file,
             initramfs: &self.initramfs,
             files: &self.files,
-            cpu: self.cpu,
+            cpu: &self.cpu,
             more_words: &self.words,
         }
     }

@@ -80,18 +80,18 @@ pub const MACHINE_WORDS: &[(&str, &str, &str)] = &[
 
 /// Returns QEMU's instruction clock for a CPU, another word of the identity: an instruction takes
 /// 2^shift ns. It cannot take less; see [`faster`].
-pub fn clock(cpu: CpuPlan) -> String {
-    format!("shift={},sleep=off", (-cpu.log2).max(0))
+pub fn clock(cpu: &CpuPlan) -> String {
+    format!("shift={},sleep=off", cpu.shift())
 }
 
-/// Returns the words for a kernel on a CPU of more than one instruction per nanosecond; none for others.
+/// Returns the words for a kernel whose clock has another speed than QEMU's; none for others.
 ///
 /// The guest's own clock is slowed down: QEMU's time stamp counter advances by one per instruction, and the
 /// kernel assumes k per nanosecond. Clocks, timers, delays and CPU accounting of Linux all use that counter.
 /// The hpet that wakes the kernel still counts QEMU's time: it fires too early by the factor k, and is set
-/// again for the remainder.
-fn faster(cpu: CpuPlan) -> Option<String> {
-    (cpu.log2 > 0).then(|| format!("tsc_early_khz={}", 1_000_000u64 << cpu.log2))
+/// again for the remainder. With a processor profile the hpet follows, too ([`crate::processor`]).
+fn faster(cpu: &CpuPlan) -> Option<String> {
+    cpu.own_clock().map(|per_us| format!("tsc_early_khz={}", per_us * 1000))
 }
 
 /// The oldest suitable machine type, without options; QEMU must support it.
@@ -118,7 +118,7 @@ pub const KERNEL_WORDS: &[(&str, &str)] = &[
 ];
 
 /// Returns the kernel's whole command line, with `more` words (none if empty) and the arguments of PID 1.
-pub fn kernel_command_line(cpu: CpuPlan, more: &str) -> String {
+pub fn kernel_command_line(cpu: &CpuPlan, more: &str) -> String {
     let words = KERNEL_WORDS.iter().map(|(word, _)| word.to_string());
     let more = (!more.is_empty()).then(|| more.to_string());
     let words: Vec<String> = words.chain(faster(cpu)).chain(more).collect();
@@ -159,7 +159,7 @@ pub struct Inherited {
 
 /// Returns QEMU's arguments.
 pub fn arguments(
-    cpu: CpuPlan,
+    cpu: &CpuPlan,
     more_words: &str,
     machine: &Machine,
     on_stop: OnStop,
@@ -300,7 +300,7 @@ mod tests {
     }
 
     fn line_with(files: &Inherited, on_stop: OnStop, disks: Vec<DiskRegion>) -> String {
-        arguments(CpuPlan::default(), "", &machine(disks), on_stop, files).join(" ")
+        arguments(&CpuPlan::default(), "", &machine(disks), on_stop, files).join(" ")
     }
 
     fn line(disks: Vec<DiskRegion>) -> String {
@@ -311,7 +311,7 @@ mod tests {
     fn kvm_has_its_own_timer_and_no_instruction_count() {
         let machine = Machine { accel: AccelPlan::Kvm, ..machine(one_disk()) };
         let cpu = CpuPlan::default();
-        let line = arguments(cpu, "", &machine, OnStop::GoOn, &files()).join(" ");
+        let line = arguments(&cpu, "", &machine, OnStop::GoOn, &files()).join(" ");
         assert!(line.contains("-accel kvm ") && line.contains("-cpu Nehalem-v1 "), "{line}");
         assert!(!line.contains("icount") && !line.contains("noapictimer"), "{line}");
     }
@@ -366,16 +366,16 @@ mod tests {
     #[test]
     fn a_slower_cpu_has_another_clock_and_a_faster_one_another_kernel() {
         let cpu = |text: &str| text.parse::<CpuPlan>().unwrap();
-        let clocks = ["1/64", "1/2", "1", "4"].map(|text| clock(cpu(text)));
+        let clocks = ["1/64", "1/2", "1", "4"].map(|text| clock(&cpu(text)));
         assert_eq!(
             clocks.map(|clock| clock.replace(",sleep=off", "")),
             ["shift=6", "shift=1", "shift=0", "shift=0"]
         );
-        let line = kernel_command_line(cpu("4"), "");
+        let line = kernel_command_line(&cpu("4"), "");
         assert!(line.contains(" tsc_early_khz=4000000 -- --guest"), "{line}");
-        assert_eq!(kernel_command_line(cpu("1/2"), ""), kernel_command_line(cpu("1"), ""));
-        assert!(!kernel_command_line(cpu("1"), "").contains("tsc_early_khz"));
-        assert!(kernel_command_line(cpu("1"), "x=1").contains(" x=1 -- --guest"));
+        assert_eq!(kernel_command_line(&cpu("1/2"), ""), kernel_command_line(&cpu("1"), ""));
+        assert!(!kernel_command_line(&cpu("1"), "").contains("tsc_early_khz"));
+        assert!(kernel_command_line(&cpu("1"), "x=1").contains(" x=1 -- --guest"));
     }
 
     #[test]

@@ -23,6 +23,7 @@ use serde_json::json;
 use crate::error::RunError;
 use crate::guard::Guard;
 use crate::probe::AsHashed;
+use crate::processor::Plugin;
 use crate::profile::{Begun, Code, Counts, Profile};
 use crate::qemu::{self, Inherited, Machine, OnStop};
 use crate::qmp::Qmp;
@@ -116,8 +117,8 @@ pub struct Boots<'a> {
     pub initramfs: &'a File,
     /// Files that must be unchanged since they were hashed.
     pub files: &'a [AsHashed],
-    /// The speed of its CPU.
-    pub cpu: CpuPlan,
+    /// Its CPU.
+    pub cpu: &'a CpuPlan,
     /// Additional words of the kernel's command line.
     pub more_words: &'a str,
 }
@@ -292,6 +293,15 @@ impl<'a> Run<'a> {
         if let Some(profile) = &profile {
             command.args(["-plugin", &profile.argument(files.mailbox)]);
             inherited.extend(profile.files());
+        }
+        let plugin = match (cpu.processor(), machine.accel.is_exact()) {
+            (Some(processor), true) => Some(Plugin::new(processor)),
+            _ => None,
+        };
+        let plugin = plugin.transpose().map_err(host("get memory for the processor model"))?;
+        if let Some(plugin) = &plugin {
+            command.args(["-plugin", &plugin.argument()]);
+            inherited.push(plugin.file());
         }
         let process =
             Process::start_on(CpuLease::take(), command, &inherited).map_err(host("start QEMU"))?;

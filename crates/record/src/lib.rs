@@ -17,6 +17,7 @@ pub mod mailbox;
 pub mod mount_table;
 pub mod op;
 pub mod plan;
+pub mod processor;
 pub mod quote;
 pub mod repeats;
 pub mod seed;

@@ -12,6 +12,7 @@ use crate::age::Aged;
 use crate::build::{self, Build};
 use crate::op::OpKind;
 use crate::plan::{Plan, VerifyMode};
+use crate::processor::ProcessorCounts;
 use crate::repeats::Repeats;
 use crate::series::PhaseSeries;
 use crate::shared::Shared;
@@ -253,6 +254,9 @@ pub struct Phase {
     /// CPU time of kernel threads by work, until durable, or the latest time known; `fuse` is the
     /// process that serves a FUSE file system.
     pub kernel_cpu_ns: BTreeMap<String, Nanos>,
+    /// Events that the processor model counted and charged, until durable, in all tasks; none without such a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor: Option<ProcessorCounts>,
     /// Think time: time that the workload slept or computed between ops, part
     /// of `returned_ns`, summed over threads.
     #[serde(default, skip_serializing_if = "Nanos::is_zero")]

@@ -491,6 +491,7 @@ fn phase(
         user_ns: Nanos(returned.0 / 100 * 6),
         system_ns: Nanos(returned.0 / 100 * 84),
         split: Split::Sampled,
+        processor: None,
         kernel_cpu_ns: [
             ("jbd2".to_string(), Nanos(38_000_000)),
             ("kworker".to_string(), Nanos(52_000_000)),

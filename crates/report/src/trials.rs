@@ -131,7 +131,10 @@ fn legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Legend {
     let flag = |flag: &Flag| (flag.name().to_string(), flag.meaning().to_string());
     Legend {
         terms: marks(sections),
-        notes: instrument::sentence(sections).into_iter().collect(),
+        notes: instrument::sentence(sections)
+            .into_iter()
+            .chain(instrument::processors(sections))
+            .collect(),
         flags: flags(sections, curves).iter().map(flag).collect(),
     }
 }

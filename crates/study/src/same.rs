@@ -111,7 +111,7 @@ pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
     let same_guest = a
         .lab()
         .zip(b.lab())
-        .is_some_and(|(a, b)| (&a.kernel, a.boot, a.cpu) == (&b.kernel, b.boot, b.cpu));
+        .is_some_and(|(a, b)| (&a.kernel, a.boot, &a.cpu) == (&b.kernel, b.boot, &b.cpu));
     same_guest && a.disk_name() == b.disk_name()
 }
 

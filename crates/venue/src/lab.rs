@@ -12,6 +12,7 @@ use fsdyno_disk::{Attach, DiskSpec};
 use fsdyno_lab::{
     Cache, Change, DiskRegion, Finished, Guest, Lab, LabError, Machine, Made, RunError, Snapshot,
 };
+use fsdyno_record::canonical;
 use fsdyno_record::job::Task;
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::{DiskPlan, KernelPlan, MediumPlan};
@@ -121,7 +122,7 @@ impl LabVenue {
         let kernel = &lab_plan.kernel;
         let commands = Commands::of(plan)?;
         let kind = commands.as_ref().map(programs_of);
-        let cpu = lab_plan.cpu.to_string();
+        let cpu = canonical::to_string(&lab_plan.cpu).unwrap_or_default();
         let key = (kernel.clone(), kind, hardware(plan)?, cpu);
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(guest) = guests.get(&key) {
@@ -151,7 +152,7 @@ impl LabVenue {
             VenueError::Missing(format!("the lab has no kernel {kernel}, which the plan needs"))
         })?;
         let mut parts = parts(&self.agent, commands, plan.medium.raid(), hardware)?;
-        parts.cpu = lab_plan.cpu;
+        parts.cpu = lab_plan.cpu.clone();
         for tool in tools {
             if !parts.tools.contains(tool) {
                 parts.tools.push(tool.clone());

@@ -16,6 +16,7 @@ struct Row {
 
 const ROWS: &[Row] = &[
     Row { name: "dirops", set: &[("files", "200"), ("stat", "yes")], seed_counts: true },
+    Row { name: "calls", set: &[("files", "50"), ("name", "40")], seed_counts: false },
     Row { name: "tarball", set: &[("files", "200")], seed_counts: false },
     Row {
         name: "source-tree",

@@ -23,6 +23,7 @@ pub const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
 /// Every workload, small.
 pub const SMALL: &[(&str, &[(&str, &str)])] = &[
     ("dirops", &[("files", "300"), ("size", "5000"), ("stat", "yes"), ("create-order", "random")]),
+    ("calls", &[("files", "60")]),
     ("tarball", &[("files", "200"), ("order", "readdir")]),
     ("tarball", &[("files", "200"), ("order", "random")]),
     ("source-tree", &[("trees", "2"), ("files", "60"), ("directories", "8")]),

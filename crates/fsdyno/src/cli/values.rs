@@ -120,6 +120,9 @@ pub enum Listable {
     /// Modelled disks of the lab
     #[value(alias = "disk")]
     Disks,
+    /// Processor profiles of the lab's CPU
+    #[value(aliases = ["processor", "cpus", "cpu"])]
+    Processors,
     /// Kernels that the lab can boot without a download
     #[value(alias = "kernel")]
     Kernels,
@@ -143,6 +146,9 @@ pub enum Showable {
     /// A disk: the parameters of its model, with sources
     #[value(alias = "disks")]
     Disk,
+    /// A processor profile: costs, caches, error and sources
+    #[value(aliases = ["processors", "cpu"])]
+    Processor,
     /// A period: its settings, their sources, and differences that no setting covers
     #[value(alias = "periods")]
     Period,

@@ -10,10 +10,14 @@ use fsdyno_disk::{Queue, WriteCache};
 use fsdyno_media::Probed;
 use fsdyno_record::Nanos;
 
+use super::fit_cpu;
 use crate::cli::Fit;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 use crate::stop;
+
+/// The device that is none: the processor. A file of that name is ./cpu.
+const CPU: &str = "cpu";
 
 /// The sector size of disk models in bytes.
 const SECTOR: u64 = 512;
@@ -28,6 +32,9 @@ const HEAD: &[u8] = b"# Fitted by `fsdyno fit`";
 pub fn run(fit: &Fit) -> Result<Exit, Failure> {
     if let Some(out) = &fit.out {
         check_out(out)?;
+    }
+    if fit.device == Path::new(CPU) {
+        return fit_cpu::run(fit.out.as_deref());
     }
     let stop = stop::flag()?;
     let drive = Probed::open(&fit.device, Arc::clone(&stop))?;

@@ -17,6 +17,7 @@ pub fn run(list: &List) -> Result<Exit, Failure> {
         Listable::Workloads => workloads(),
         Listable::Filesystems => filesystems(),
         Listable::Disks => disks()?,
+        Listable::Processors => processors()?,
         Listable::Kernels => kernels()?,
         Listable::Periods => periods(),
         Listable::Studies => studies()?,
@@ -188,6 +189,17 @@ fn disks() -> Result<Listing, Failure> {
         rows.push(vec![name.to_string(), spec.capacity.to_string(), spec.about]);
     }
     Ok(Listing { heads: &["name", "capacity", "about"], rows, ..Listing::default() })
+}
+
+fn processors() -> Result<Listing, Failure> {
+    let mut rows = Vec::new();
+    for name in fsdyno_processor::names() {
+        let profile = fsdyno_processor::profile(name)
+            .map_err(|error| Failure::wrong(format!("failed to {error}")))?;
+        let error = profile.error_percent.map(|error| format!("{} %", error.median));
+        rows.push(vec![name.to_string(), error.unwrap_or_else(|| "-".into()), profile.about]);
+    }
+    Ok(Listing { heads: &["name", "error", "about"], rows, ..Listing::default() })
 }
 
 fn periods() -> Listing {

@@ -8,6 +8,7 @@ pub mod crash;
 mod doctor;
 mod dry_run;
 mod fit;
+mod fit_cpu;
 mod list;
 mod merge;
 mod repeats;

@@ -30,6 +30,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         Showable::Workload => workload(&show.name)?,
         Showable::Filesystem => filesystem(&show.name)?,
         Showable::Disk => disk(&show.name)?,
+        Showable::Processor => processor(&show.name)?,
         Showable::Period => show_period::period(&show.name)?,
         Showable::Kernel => kernel(&show.name)?,
         Showable::Study => show_study::study(&show.name)?,
@@ -224,6 +225,15 @@ fn limits(limits: &fsdyno_filesystem::catalog::Limits) -> (String, Value) {
 
 fn options(options: &str) -> String {
     if options.is_empty() { "(no options)".into() } else { format!("-o {options}") }
+}
+
+fn processor(name: &str) -> Result<(String, Value), Failure> {
+    let wrong = |error: fsdyno_processor::ProcessorError| Failure::wrong(error.to_string());
+    let text = fsdyno_processor::text(name).map_err(wrong)?;
+    let profile = fsdyno_processor::profile(name).map_err(wrong)?;
+    let value = serde_json::to_value(&profile)
+        .map_err(|error| Failure::wrong(format!("processor '{name}': {error}")))?;
+    Ok((text, value))
 }
 
 fn disk(name: &str) -> Result<(String, Value), Failure> {

@@ -17,6 +17,7 @@ mod images;
 mod issuers;
 mod kernels;
 mod options;
+mod processor;
 mod resumed;
 mod trials;
 mod why;

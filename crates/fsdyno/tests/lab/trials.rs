@@ -173,7 +173,7 @@ fn another_seed_gives_another_result() {
 }
 
 /// The one trial of a run that went well.
-fn good(folder: &Path, words: &str) -> Value {
+pub(crate) fn good(folder: &Path, words: &str) -> Value {
     let output = run(folder, &format!("{words} --out out"));
     assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
     let trial = trials(&folder.join("out")).remove(0);

@@ -26,7 +26,7 @@ fn run_script(
         deadline: Duration::from_secs(60),
     };
     let empty = memory_file(c"test").unwrap();
-    let (kernel, initramfs, cpu) = (&empty, &empty, CpuPlan::default());
+    let (kernel, initramfs, cpu) = (&empty, &empty, &CpuPlan::default());
     let (files, _) = AsHashed::read(&program).unwrap();
     let files = &[files];
     let boots = Boots { program: &program, kernel, initramfs, files, cpu, more_words: "" };
@@ -122,7 +122,7 @@ fn a_program_that_was_replaced_since_it_was_hashed_is_not_run() {
         kernel: &empty,
         initramfs: &empty,
         files: &[seen],
-        cpu: CpuPlan::default(),
+        cpu: &CpuPlan::default(),
         more_words: "",
     };
     let error = boots.unchanged().unwrap_err();

@@ -18,13 +18,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use crate::age::AgePlan;
+pub use crate::processor::CpuPlan;
 pub use filesystem::{BelowPlan, FeatureWord, FilesystemPlan, OuterJournalPlan};
 pub use flat::{FlatDevice, FlatLab, FlatMedium, FlatModel, FlatPlan};
 pub use medium::{DiskPlan, EphemeralKind, EphemeralPlan, EphemeralSize, MediumPlan, ModelledPlan};
 pub use raid::{MD_DATA_OFFSET, RaidPlan};
 pub use run::{IssuerPlan, VerifyMode};
 pub use target::Target;
-pub use venue::{AccelPlan, BootPlan, CpuPlan, KernelPlan, LabPlan, VenuePlan};
+pub use venue::{AccelPlan, BootPlan, KernelPlan, LabPlan, VenuePlan};
 pub use workload::{InputPlan, WorkloadPlan};
 
 /// One cell of a study: a workload on a file system on a medium, at a venue.

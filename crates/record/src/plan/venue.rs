@@ -1,10 +1,10 @@
 //! The venue of a plan: where its calls are issued.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::processor::CpuPlan;
 use crate::units::Bytes;
 
 /// Where the calls of a plan are issued.
@@ -37,7 +37,7 @@ pub struct LabPlan {
     /// The block scheduler of each disk; none takes the disk profile's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<String>,
-    /// Speed of the guest's CPU.
+    /// The guest's CPU.
     #[serde(default, skip_serializing_if = "CpuPlan::is_default")]
     pub cpu: CpuPlan,
     /// Boot mode of the guest.
@@ -94,67 +94,6 @@ impl fmt::Display for KernelPlan {
             Some(request) => write!(f, "{}@{request}", self.release),
             None => f.write_str(&self.release),
         }
-    }
-}
-
-/// The speed of the guest's CPU in instructions per nanosecond, a power of two: `1/4`, `1`, `2`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct CpuPlan {
-    /// Binary logarithm of the speed: 0 is one instruction per nanosecond.
-    pub log2: i32,
-}
-
-/// Slowest and fastest CPU, as powers of two.
-const CPU_RANGE: std::ops::RangeInclusive<i32> = -6..=3;
-
-impl CpuPlan {
-    /// Returns true for one instruction per nanosecond.
-    pub fn is_default(&self) -> bool {
-        self.log2 == 0
-    }
-}
-
-impl fmt::Display for CpuPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let power = 1u64 << self.log2.unsigned_abs();
-        if self.log2 < 0 { write!(f, "1/{power}") } else { write!(f, "{power}") }
-    }
-}
-
-impl FromStr for CpuPlan {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<CpuPlan, String> {
-        let (numerator, denominator) = text.split_once('/').unwrap_or((text, "1"));
-        let log2 = |text: &str| {
-            let n: u32 = text.parse().ok().filter(|n: &u32| n.is_power_of_two())?;
-            Some(n.trailing_zeros() as i32)
-        };
-        let log2 = log2(numerator).zip(log2(denominator)).map(|(up, down)| up - down);
-        match log2.filter(|log2| CPU_RANGE.contains(log2)) {
-            Some(log2) => Ok(CpuPlan { log2 }),
-            None => Err(format!(
-                "'{text}' is not a speed of the lab's CPU; it must be a power of two in \
-                 instructions per nanosecond, from {} to {}",
-                CpuPlan { log2: *CPU_RANGE.start() },
-                CpuPlan { log2: *CPU_RANGE.end() }
-            )),
-        }
-    }
-}
-
-impl TryFrom<String> for CpuPlan {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<CpuPlan, String> {
-        text.parse()
-    }
-}
-
-impl From<CpuPlan> for String {
-    fn from(cpu: CpuPlan) -> String {
-        cpu.to_string()
     }
 }
 
@@ -224,17 +163,6 @@ impl AccelPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_text_of_a_speed_is_its_recorded_form() {
-        for (text, log2) in [("1/64", -6), ("1/2", -1), ("1", 0), ("8", 3)] {
-            let cpu: CpuPlan = text.parse().unwrap();
-            assert_eq!((cpu.log2, cpu.to_string().as_str()), (log2, text));
-        }
-        for wrong in ["0", "3", "1/3", "16", "1/128", "", "1/0", "x"] {
-            assert!(wrong.parse::<CpuPlan>().unwrap_err().contains("1/64 to 8"), "{wrong}");
-        }
-    }
 
     #[test]
     fn the_name_of_a_boot_mode_is_its_recorded_form() {

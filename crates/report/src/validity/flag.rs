@@ -117,10 +117,11 @@ impl Flag {
                  (--set files=N) or a slower disk reduce its share."
             }
             Flag::CpuBound => {
-                "CPU time took more than 90 % of the elapsed time, and the lab's processor takes the same \
-                 time for every instruction: this is a count of instructions. Ratios between different file \
-                 systems have been up to 2.2 times off those of a real processor; versions and options of \
-                 one file system compare well. A slower disk or more files than memory caches make the disk count."
+                "CPU time took more than 90 % of the elapsed time, so the result is as exact as the lab's CPU. \
+                 With a plain speed every instruction takes the same time, and ratios between different file \
+                 systems have been up to 2.2 times off those of a real processor; versions and options of one \
+                 file system compare well. With a processor profile (--cpu NAME) a ratio within the profile's error \
+                 is no difference. A slower disk or more files than memory caches make the disk count."
             }
             Flag::Noisy => {
                 "The standard deviation over the repeats, or half the 95 % interval, is more than 10 % \

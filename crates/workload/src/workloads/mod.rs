@@ -11,6 +11,7 @@ use crate::workload::Workload;
 
 pub mod bigfile;
 pub mod bonnie;
+pub mod calls;
 pub mod capacity;
 pub mod churn;
 pub mod dirops;
@@ -40,6 +41,7 @@ pub const ALL: &[Kind] = &[
     bigfile::KIND,
     tenant::KIND,
     capacity::KIND,
+    calls::KIND,
 ];
 
 /// A row of the table: a workload before its parameters are bound.

@@ -1,0 +1,89 @@
+//! The processor model that the guest runs under, as QEMU's plugin answers: it counts and charges events.
+//!
+//! The commands are those of crates/lab/processor/processor.c.
+
+use std::io;
+
+use fsdyno_record::processor::{EVENTS, ProcessorCounts};
+
+/// A command to the model.
+#[derive(Clone, Copy)]
+enum Command {
+    /// Begins to charge, from empty caches and counts of zero.
+    Start = 1,
+    /// Begins to look for the kernel stack of the calling thread, by its system calls.
+    ThreadBegin = 2,
+    /// Ends that: from now on a counting model counts this thread alone.
+    ThreadEnd = 3,
+    /// Returns the ticks charged so far.
+    Paid = 8,
+    /// Returns the count of the first event; further events follow.
+    Count = 16,
+}
+
+/// Not a command: without a model it comes back.
+const QUESTION: u64 = 0;
+
+#[cfg(target_arch = "x86_64")]
+fn ask(command: u64) -> u64 {
+    let mut word = command;
+    // The jump ends a block of translated code, so that the NOP begins one; its displacement is the plugin's mark.
+    // SAFETY: a long NOP has no effect. The plugin replaces the register's value, which is declared as output.
+    unsafe {
+        std::arch::asm!(
+            "jmp 2f",
+            "2: .byte 0x0f, 0x1f, 0x84, 0x00, 0x66, 0x73, 0x64, 0x79",
+            inout("rax") word,
+            options(nostack)
+        );
+    }
+    word
+}
+
+/// The lab's guests are x86-64.
+#[cfg(not(target_arch = "x86_64"))]
+fn ask(command: u64) -> u64 {
+    command
+}
+
+/// Makes the model begin to charge, with empty caches; `counting` makes it count the calling thread alone.
+///
+/// # Errors
+/// A QEMU without the model.
+pub fn start(counting: bool) -> io::Result<()> {
+    if ask(QUESTION) != 1 {
+        return Err(io::Error::other(
+            "the processor model is not loaded in this QEMU; take --cpu 1",
+        ));
+    }
+    ask(Command::Start as u64);
+    if counting {
+        ask(Command::ThreadBegin as u64);
+        for _ in 0..200 {
+            let _ = rustix::process::getppid();
+        }
+        ask(Command::ThreadEnd as u64);
+    }
+    Ok(())
+}
+
+/// The counts since the start.
+pub fn counts(counting: bool) -> ProcessorCounts {
+    let names = EVENTS.iter().copied().chain(counting.then_some("instructions"));
+    let events = names
+        .enumerate()
+        .map(|(index, name)| (name.to_string(), ask(Command::Count as u64 + index as u64)));
+    ProcessorCounts { charged: ask(Command::Paid as u64), events: events.collect() }
+}
+
+/// The counts between two moments.
+pub fn between(before: &ProcessorCounts, after: &ProcessorCounts) -> ProcessorCounts {
+    let since = |(name, count): (&String, &u64)| {
+        let earlier = before.events.get(name).copied().unwrap_or_default();
+        (name.clone(), count - earlier.min(*count))
+    };
+    ProcessorCounts {
+        charged: after.charged - before.charged,
+        events: after.events.iter().map(since).collect(),
+    }
+}

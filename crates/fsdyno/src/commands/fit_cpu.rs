@@ -1,0 +1,358 @@
+//! `fsdyno fit cpu`: fits a processor profile to this machine.
+//!
+//! The workload `calls` runs on this machine in memory, and in the lab with a model that counts. The costs of
+//! the model's events are then fitted to the CPU times of this machine, and checked on operations and file systems
+//! that were left out of the fit.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fsdyno_child::Process;
+use fsdyno_processor::fit::{self, COSTS, Costs, Point, Validation};
+use fsdyno_processor::{CacheSizes, Profile};
+use fsdyno_record::Trial;
+use fsdyno_record::processor::EVENTS;
+use fsdyno_study::Store;
+
+use crate::exit::{Exit, Failure};
+use crate::output::{self, say};
+use crate::stop;
+
+/// File systems that are measured on a RAM device, as root; without root only tmpfs is.
+const FILESYSTEMS: [&str; 4] = ["ext2", "ext4", "xfs", "btrfs"];
+const MEMORY: &str = "tmpfs";
+/// Lengths of names: directory blocks of many entries, and of few.
+const NAMES: [u64; 2] = [8, 60];
+const FILES: u64 = 3000;
+/// Repetitions on this machine, of which the fastest counts.
+const REPEATS: &str = "8";
+/// The median of the repetitions may take this much longer than the fastest; more is another program's doing.
+const MOST_NOISE: f64 = 1.3;
+const POLL: Duration = Duration::from_millis(50);
+
+/// Costs with which the lab counts: none but an instruction's, so that counting follows nobody's estimates.
+const COUNTING_NS: f64 = 0.0625;
+
+/// Measures, counts, fits, and returns the profile's text.
+pub fn run(out: Option<&Path>) -> Result<Exit, Failure> {
+    let stop = stop::flag()?;
+    let folder = tempfile::tempdir()
+        .map_err(|error| Failure::wrong(format!("failed to create a folder: {error}")))?;
+    let caches = caches()?;
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        say(
+            "fsdyno: without root only tmpfs is measured: the profile is fitted to fewer operations; use sudo",
+        );
+    }
+    let counting = folder.path().join("counting.toml");
+    write(&counting, &profile_text("counts", &counting_costs(), caches, None, true)?)?;
+    let mut points = Vec::new();
+    for name in NAMES {
+        let work = Work { folder: folder.path(), name, root, stop: &stop };
+        let Some(measured) = work.on_host()? else { return stopped() };
+        refuse_noise(&measured)?;
+        let Some(counted) = work.in_lab(&counting)? else { return stopped() };
+        points.extend(pair(&measured, &counted, name));
+    }
+    let costs = fit::fit(&points);
+    let by_operation = fit::validate(&points, |point| point.operation.clone());
+    let by_filesystem = fit::validate(&points, |point| point.filesystem.clone());
+    let worst = if root { worse(&by_operation, &by_filesystem) } else { &by_operation };
+    let mut text = String::from("# Fitted by `fsdyno fit cpu`\n");
+    text.push_str(&report(&points, &costs, &by_operation, root.then_some(&by_filesystem)));
+    text.push_str(&profile_text(&about(), &costs, caches, Some(worst), false)?);
+    match out {
+        None => output::data(&text)?,
+        Some(out) => {
+            write(out, &text)?;
+            let out = fsdyno_record::shell::quote(&out.display().to_string());
+            say(&format!("processor: {out} (fsdyno run ... --on lab --cpu {out})"));
+        }
+    }
+    Ok(Exit::Good)
+}
+
+fn stopped() -> Result<Exit, Failure> {
+    say("fsdyno: stopped; nothing is written");
+    Ok(Exit::Stopped)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text)
+        .map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", path.display())))
+}
+
+fn counting_costs() -> Costs {
+    let mut costs = [0.0; COSTS];
+    costs[0] = COUNTING_NS;
+    costs
+}
+
+/// The trials of one length of names.
+struct Work<'a> {
+    folder: &'a Path,
+    name: u64,
+    root: bool,
+    stop: &'a AtomicBool,
+}
+
+impl Work<'_> {
+    fn on_host(&self) -> Result<Option<Vec<Trial>>, Failure> {
+        let mut trials = Vec::new();
+        let shm = self.folder_in_memory()?;
+        let memory = ["--on", &shm.path().display().to_string()].map(String::from);
+        let Some(found) = self.trials("host-tmpfs", &memory, REPEATS)? else { return Ok(None) };
+        trials.extend(found);
+        if self.root {
+            let mut args = vec!["--on".to_string(), "ram:2G".to_string()];
+            args.extend(FILESYSTEMS.iter().flat_map(|fs| ["--fs".to_string(), fs.to_string()]));
+            let Some(found) = self.trials("host", &args, REPEATS)? else { return Ok(None) };
+            trials.extend(found);
+        }
+        Ok(Some(trials))
+    }
+
+    fn in_lab(&self, counting: &Path) -> Result<Option<Vec<Trial>>, Failure> {
+        let cpu = counting.display().to_string();
+        let mut args = ["--on", "lab", "--disk", "instant", "--cpu", &cpu, "--fs", MEMORY]
+            .map(String::from)
+            .to_vec();
+        if self.root {
+            args.extend(FILESYSTEMS.iter().flat_map(|fs| ["--fs".to_string(), fs.to_string()]));
+        }
+        self.trials("lab", &args, "1")
+    }
+
+    /// A folder of a file system in memory.
+    fn folder_in_memory(&self) -> Result<tempfile::TempDir, Failure> {
+        tempfile::tempdir_in("/dev/shm").map_err(|error| {
+            Failure::wrong(format!("failed to create a folder in /dev/shm: {error}"))
+        })
+    }
+
+    /// Runs `calls`; none if it was stopped.
+    fn trials(
+        &self,
+        name: &str,
+        args: &[String],
+        repeat: &str,
+    ) -> Result<Option<Vec<Trial>>, Failure> {
+        say(&format!("fsdyno: {name}, names of {} bytes", self.name));
+        let out = self.folder.join(format!("{name}-{}", self.name));
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::wrong(format!("failed to find this program: {error}")))?;
+        let mut command = Command::new(program);
+        command.args(["run", "calls", "--set", &format!("files={FILES}"), "--set"]);
+        command.arg(format!("name={}", self.name)).args(args).args(["--repeat", repeat, "--out"]);
+        command.arg(&out).stdin(Stdio::null()).stdout(Stdio::null());
+        let failed =
+            |error: std::io::Error| Failure::wrong(format!("failed to run trials: {error}"));
+        let mut process = Process::start(command, &[]).map_err(failed)?;
+        let ended = loop {
+            if let Some(ended) = process.poll().map_err(failed)? {
+                break ended;
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                process.kill().map_err(failed)?;
+                return Ok(None);
+            }
+            std::thread::sleep(POLL);
+        };
+        if !ended.status.success() {
+            let words = process.last_lines(3).join("\n");
+            return Err(Failure::wrong(format!("the trials of {name} failed: {words}")));
+        }
+        let trials = Store::look(&out).map_err(|error| Failure::wrong(error.to_string()))?;
+        Ok(Some(trials))
+    }
+}
+
+/// The name of a trial's file system; a directory of the host stands for the one in memory.
+fn filesystem(trial: &Trial) -> String {
+    trial.plan.filesystem.as_ref().map_or(MEMORY.to_string(), |fs| fs.kind.clone())
+}
+
+/// The CPU times of each file system and phase in nanoseconds of an operation, ascending.
+fn times(trials: &[Trial]) -> std::collections::BTreeMap<(String, String), Vec<f64>> {
+    let mut times = std::collections::BTreeMap::<_, Vec<f64>>::new();
+    for trial in trials {
+        for phase in &trial.measured.phases {
+            let key = (filesystem(trial), phase.name.clone());
+            times.entry(key).or_default().push(phase.cpu_ns.0 as f64 / FILES as f64);
+        }
+    }
+    times.values_mut().for_each(|times| times.sort_by(f64::total_cmp));
+    times
+}
+
+/// Refuses measurements that other programs disturbed.
+fn refuse_noise(trials: &[Trial]) -> Result<(), Failure> {
+    let mut noise: Vec<f64> =
+        times(trials).values().map(|times| times[times.len() / 2] / times[0]).collect();
+    noise.sort_by(f64::total_cmp);
+    let median = noise.get(noise.len() / 2).copied().unwrap_or(1.0);
+    if median <= MOST_NOISE {
+        return Ok(());
+    }
+    Err(Failure::wrong(format!(
+        "this machine is too busy for a fit: the median CPU time of {REPEATS} repetitions is {:.0} % above the \
+         least (at most {:.0} %); stop other programs, and virtual machines on the same host, and repeat",
+        (median - 1.0) * 100.0,
+        (MOST_NOISE - 1.0) * 100.0
+    )))
+}
+
+/// Pairs the times of this machine with the counts of the lab.
+fn pair(measured: &[Trial], counted: &[Trial], name: u64) -> Vec<Point> {
+    let times = times(measured);
+    let mut points = Vec::new();
+    for trial in counted {
+        for phase in &trial.measured.phases {
+            let key = (filesystem(trial), phase.name.clone());
+            let (Some(times), Some(counts)) = (times.get(&key), &phase.processor) else { continue };
+            let count = |event: &str| {
+                counts.events.get(event).copied().unwrap_or_default() as f64 / FILES as f64
+            };
+            let mut row = [0.0; COSTS];
+            row[0] = count("instructions");
+            for (at, event) in EVENTS.iter().enumerate() {
+                row[at + 1] = count(event);
+            }
+            points.push(Point {
+                filesystem: key.0,
+                operation: key.1,
+                setting: format!("names of {name} bytes"),
+                measured_ns: times[0],
+                counts: row,
+            });
+        }
+    }
+    points
+}
+
+fn worse<'a>(a: &'a Validation, b: &'a Validation) -> &'a Validation {
+    if a.median >= b.median { a } else { b }
+}
+
+/// The data caches of the first CPU, by sysfs.
+fn caches() -> Result<CacheSizes, Failure> {
+    let folder = PathBuf::from("/sys/devices/system/cpu/cpu0/cache");
+    let mut found = [None; 2];
+    for index in 0..8 {
+        let read = |name: &str| {
+            fs::read_to_string(folder.join(format!("index{index}/{name}"))).unwrap_or_default()
+        };
+        let number = |name: &str| read(name).trim().trim_end_matches('K').parse::<u64>().ok();
+        let level = number("level").filter(|_| read("type").trim() != "Instruction");
+        let Some((level, size, ways)) = level
+            .zip(number("size"))
+            .zip(number("ways_of_associativity"))
+            .map(|((l, s), w)| (l, s, w))
+        else {
+            continue;
+        };
+        if let Some(slot) = found.get_mut(level as usize - 1) {
+            *slot = Some((size, ways));
+        }
+    }
+    match found {
+        [Some((l1_kib, l1_ways)), Some((l2_kib, l2_ways))] => {
+            Ok(CacheSizes { l1_kib, l1_ways, l2_kib, l2_ways })
+        }
+        _ => Err(Failure::wrong(format!(
+            "this machine does not report its data caches in {}",
+            folder.display()
+        ))),
+    }
+}
+
+/// The processor's name.
+fn about() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    name.map_or("an unnamed processor".to_string(), |(_, name)| name.trim().to_string())
+}
+
+/// The validation as comments: what was measured, and each point that was predicted without its group.
+fn report(
+    points: &[Point],
+    costs: &Costs,
+    by_operation: &Validation,
+    by_filesystem: Option<&Validation>,
+) -> String {
+    let mut text = String::new();
+    let fitted = points.iter().map(|p| (p.clone(), fit::predict(costs, &p.counts))).collect();
+    let mut line = |what: &str, found: &Validation| {
+        let _ = writeln!(
+            text,
+            "# {what}: median error {:.1} %, worst {:.0} %, ratios between file systems within a factor of {:.2} \
+             (rms); {} of {} pairs that differ by more than 10 % are in the wrong order",
+            found.median * 100.0,
+            found.worst * 100.0,
+            found.ratio,
+            found.wrong_order,
+            found.differing_pairs
+        );
+    };
+    line("fitted to all points", &fit::judge(fitted));
+    line("each operation predicted without it", by_operation);
+    if let Some(found) = by_filesystem {
+        line("each file system predicted without it", found);
+    }
+    text.push_str("#\n# operation, file system, names: CPU time on this machine, predicted without the operation\n");
+    let mut predicted: Vec<&(Point, f64)> = by_operation.predicted.iter().collect();
+    predicted.sort_by(|(a, _), (b, _)| {
+        (&a.operation, &a.filesystem, &a.setting).cmp(&(&b.operation, &b.filesystem, &b.setting))
+    });
+    for (point, ns) in predicted {
+        let _ = writeln!(
+            text,
+            "# {:<15} {:<6} {}: {:7.2} us {:7.2} us ({:+.0} %)",
+            point.operation,
+            point.filesystem,
+            point.setting,
+            point.measured_ns / 1000.0,
+            ns / 1000.0,
+            (ns / point.measured_ns - 1.0) * 100.0
+        );
+    }
+    text
+}
+
+fn profile_text(
+    about: &str,
+    costs: &Costs,
+    caches: CacheSizes,
+    found: Option<&Validation>,
+    counting: bool,
+) -> Result<String, Failure> {
+    let percent = |share: f64| (share * 100.0).ceil() as u64;
+    let profile = Profile {
+        about: about.to_string(),
+        instruction_ns: round(costs[0].max(0.03)),
+        counting,
+        events_ns: EVENTS
+            .iter()
+            .zip(&costs[1..])
+            .map(|(event, ns)| (event.to_string(), round(*ns)))
+            .collect(),
+        caches,
+        error_percent: found.map(|found| fsdyno_processor::Errors {
+            median: percent(found.median),
+            worst: percent(found.worst),
+            ratio: percent(found.ratio - 1.0),
+        }),
+    };
+    toml::to_string(&profile)
+        .map_err(|error| Failure::wrong(format!("failed to write the processor profile: {error}")))
+}
+
+/// To a hundredth of a percent of what matters.
+fn round(ns: f64) -> f64 {
+    (ns * 10_000.0).round() / 10_000.0
+}

@@ -1,0 +1,43 @@
+//! The processor model: bit-identical like the rest of the lab, part of its identity.
+
+use serde_json::Value;
+
+use crate::common::lab::lab;
+use crate::trials::good;
+
+const WORDS: &str = "calls --set files=300 --fs ext4 --disk instant";
+
+/// The first phase.
+fn create(trial: &Value) -> &Value {
+    let first = &trial["measured"]["phases"][0];
+    assert_eq!(first["name"], "create");
+    first
+}
+
+#[test]
+fn a_processor_profile_repeats_cold_and_from_a_snapshot() {
+    let Some(folder) = lab() else { return };
+    for boot in ["cold", "snapshot"] {
+        let words = format!("{WORDS} --cpu xeon-2023 --boot {boot}");
+        let [one, two] = [0, 1].map(|_| good(folder.path(), &words));
+        assert_eq!(one["lab_id"], two["lab_id"], "{boot}");
+        assert_eq!(one["measured"].to_string(), two["measured"].to_string(), "{boot}");
+        let create = create(&one);
+        let counted = |event: &str| create["processor"]["events"][event].as_u64().unwrap();
+        assert!(counted("system_call") >= 600, "{create}");
+        assert!(counted("miss") > 0 && counted("locked") > 0, "{create}");
+        assert!(create["processor"]["charged"].as_u64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn a_profile_is_a_component_of_the_identity_and_a_speed_is_not() {
+    let Some(folder) = lab() else { return };
+    let plain = good(folder.path(), &format!("{WORDS} --cpu 8"));
+    let model = good(folder.path(), &format!("{WORDS} --cpu xeon-2023"));
+    assert_ne!(plain["lab_id"], model["lab_id"]);
+    assert!(plain["lab"]["processor"].is_null() && create(&plain)["processor"].is_null());
+    assert!(model["lab"]["processor"].as_str().unwrap().contains("second_sets=2048"));
+    assert!(model["lab"]["processor model"].as_str().unwrap().starts_with("sha256:"));
+    assert_eq!(model["plan"]["venue"]["cpu"]["name"], "xeon-2023");
+}

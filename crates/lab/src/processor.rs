@@ -1,0 +1,90 @@
+//! The processor model: a plugin of QEMU that adds to the guest's clock what a count of instructions leaves out.
+//!
+//! processor/processor.c describes the model. It is compiled with this crate and passed to QEMU as nameless memory;
+//! its bytes and the costs of the processor are components of a lab's identity.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use fsdyno_child::sealed_file;
+use fsdyno_record::processor::{EVENTS, Processor};
+
+/// The plugin, an ELF shared object for the host.
+pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/processor.so"));
+
+/// Parts of a tick in which the plugin counts costs.
+const PARTS: u64 = 1024;
+
+/// Returns the plugin's arguments for a processor: costs in 1/1024 of the time of an instruction.
+pub fn arguments(processor: &Processor) -> String {
+    let Processor { instructions_per_us, costs_ps, caches, counting, .. } = processor;
+    let cost = |event: &&str| {
+        let ps = u128::from(costs_ps.get(*event).copied().unwrap_or_default());
+        let parts = ps * u128::from(*instructions_per_us) * u128::from(PARTS) / 1_000_000;
+        format!("{event}={parts}")
+    };
+    let mut words: Vec<String> = EVENTS.iter().map(cost).collect();
+    words.push(format!("speed={instructions_per_us}"));
+    words.push(format!("first_ways={}", caches.first_ways));
+    words.push(format!("second_sets={}", caches.second_sets));
+    words.push(format!("second_ways={}", caches.second_ways));
+    words.extend(counting.then(|| "counting=1".to_string()));
+    words.join(",")
+}
+
+/// The plugin for one QEMU.
+#[derive(Debug)]
+pub struct Plugin {
+    library: File,
+    arguments: String,
+}
+
+impl Plugin {
+    /// Creates a plugin for a processor.
+    ///
+    /// # Errors
+    /// The error of memfd_create(2) or write(2).
+    pub fn new(processor: &Processor) -> io::Result<Plugin> {
+        let library = sealed_file(c"fsdyno-processor", LIBRARY)?;
+        Ok(Plugin { library, arguments: arguments(processor) })
+    }
+
+    /// Returns QEMU's argument for it. QEMU must inherit [`Plugin::file`].
+    pub fn argument(&self) -> String {
+        format!("file=/proc/self/fd/{},{}", self.library.as_raw_fd(), self.arguments)
+    }
+
+    /// Returns the file that QEMU must inherit.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.library.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_record::processor::Caches;
+
+    #[test]
+    fn costs_are_in_parts_of_an_instruction() {
+        let caches = Caches { first_ways: 12, second_sets: 2048, second_ways: 16 };
+        let processor = Processor {
+            name: "x,file=/etc/passwd".into(),
+            instructions_per_us: 16_000,
+            // 100 ns are 1600 instructions; a name that the model does not know goes nowhere.
+            costs_ps: [("system_call", 100_000), ("miss", 62), ("x,file=/evil", 1)]
+                .map(|(name, ps)| (name.to_string(), ps))
+                .into(),
+            caches,
+            error: None,
+            counting: false,
+        };
+        assert_eq!(
+            arguments(&processor),
+            "system_call=1638400,locked=0,indirect=0,mispredicted=0,miss=1015,streamed=0,speed=16000,\
+             first_ways=12,second_sets=2048,second_ways=16"
+        );
+        assert!(arguments(&Processor { counting: true, ..processor }).ends_with(",counting=1"));
+    }
+}

@@ -1,0 +1,144 @@
+//! The processors shipped with fsdyno: one file each in catalog/processors, one row each here.
+
+use std::path::Path;
+
+use fsdyno_record::bounded::{self, WRITTEN};
+use fsdyno_record::plan::CpuPlan;
+use fsdyno_record::processor::{Processor, Speed};
+use fsdyno_record::suggest;
+
+use crate::profile::{Profile, ProfileError};
+
+/// Name and text of every processor, in listing order.
+const PROCESSORS: &[(&str, &str)] =
+    &[("xeon-2023", include_str!("../../../catalog/processors/xeon-2023.toml"))];
+
+/// The plain speed of one instruction per nanosecond, by name.
+const INSTRUCTIONS: &str = "instructions";
+
+/// An error of finding a processor.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProcessorError {
+    /// No processor has that name, and it is no speed.
+    #[error(
+        "'{name}' is not a speed of the lab's CPU; it must be a power of two in instructions per nanosecond, from \
+         1/64 to 8, or a processor profile, by name or file; {hint}"
+    )]
+    Unknown {
+        /// The requested name.
+        name: String,
+        /// The nearest name, or all names.
+        hint: String,
+    },
+    /// The user's file cannot be read.
+    #[error("read the processor profile in {file}: {error}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The kernel's error.
+        error: String,
+    },
+    /// Its profile is invalid (a test prevents that for the catalog).
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+}
+
+/// The names of all processors, in order.
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+    PROCESSORS.iter().map(|(name, _)| *name)
+}
+
+/// Returns true for the path of a file: it has a slash or ends in `.toml`.
+fn is_path(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".toml")
+}
+
+/// The text of a processor profile, with comments, by name or path.
+///
+/// # Errors
+/// [`ProcessorError`].
+pub fn text(name: &str) -> Result<String, ProcessorError> {
+    if is_path(name) {
+        return bounded::read_to_string(Path::new(name), &WRITTEN).map_err(|error| {
+            ProcessorError::Unreadable { file: name.into(), error: error.to_string() }
+        });
+    }
+    match PROCESSORS.iter().find(|row| row.0 == name) {
+        Some((_, text)) => Ok(text.to_string()),
+        None => {
+            Err(ProcessorError::Unknown { name: name.into(), hint: suggest::hint(name, names()) })
+        }
+    }
+}
+
+/// The profile of a processor, by name or by the path of its file.
+///
+/// # Errors
+/// [`ProcessorError`].
+pub fn profile(name: &str) -> Result<Profile, ProcessorError> {
+    let file =
+        if is_path(name) { name.to_string() } else { format!("catalog/processors/{name}.toml") };
+    Ok(Profile::from_toml(&file, &text(name)?)?)
+}
+
+/// Finds a processor by name, or by the path of its profile.
+///
+/// # Errors
+/// [`ProcessorError`].
+pub fn find(name: &str) -> Result<Processor, ProcessorError> {
+    Ok(profile(name)?.recorded(name))
+}
+
+/// Parses the value of `--cpu`: a plain speed, a processor, or the file of a profile.
+///
+/// # Errors
+/// [`ProcessorError`].
+pub fn parse(text: &str) -> Result<CpuPlan, ProcessorError> {
+    if text == INSTRUCTIONS {
+        return Ok(CpuPlan::default());
+    }
+    match text.parse::<Speed>() {
+        Ok(speed) => Ok(CpuPlan::Speed(speed)),
+        Err(_) => Ok(CpuPlan::Profile(Box::new(find(text)?))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_folder_has_its_row_and_is_valid() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/processors");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter_map(|file| file.strip_suffix(".toml").map(str::to_string))
+            .collect();
+        files.sort();
+        let mut rows: Vec<&str> = names().collect();
+        rows.sort();
+        assert_eq!(
+            files, rows,
+            "a file of catalog/processors has no row in catalog.rs, or the reverse"
+        );
+        for name in names() {
+            assert_eq!(find(name).unwrap().name, name);
+        }
+    }
+
+    #[test]
+    fn a_cpu_is_a_speed_a_name_or_a_file() {
+        assert!(parse("instructions").unwrap().is_default());
+        assert_eq!(parse("1/2").unwrap().to_string(), "1/2");
+        assert_eq!(parse("xeon-2023").unwrap().to_string(), "xeon-2023");
+        let error = parse("xeon-2032").unwrap_err().to_string();
+        assert!(
+            error.starts_with("'xeon-2032' is not a speed of the lab's CPU")
+                && error.contains("xeon-2023"),
+            "{error}"
+        );
+        let error = parse("./no.toml").unwrap_err().to_string();
+        assert!(error.starts_with("read the processor profile in ./no.toml: "), "{error}");
+    }
+}

@@ -1,0 +1,222 @@
+//! A processor profile as a file: times in nanoseconds, sizes in KiB.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::processor::{self, Caches, EVENTS, Processor};
+use serde::{Deserialize, Serialize};
+
+/// A processor profile in TOML.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The processor in a line.
+    pub about: String,
+    /// Time of an instruction without any event, in nanoseconds.
+    pub instruction_ns: f64,
+    /// Time of each event of [`EVENTS`] beyond the instruction's, in nanoseconds.
+    pub events_ns: BTreeMap<String, f64>,
+    /// The data caches.
+    pub caches: CacheSizes,
+    /// The error of the profile over operations that it was not fitted to; none if that was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_percent: Option<Errors>,
+    /// True if the model counts events of the issuing thread alone, and all its instructions, for a fit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counting: bool,
+}
+
+/// Data caches with lines of 64 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheSizes {
+    /// Size of the first data cache.
+    pub l1_kib: u64,
+    /// Its associativity: size / ways is 4 KiB.
+    pub l1_ways: u64,
+    /// Size of the second cache.
+    pub l2_kib: u64,
+    /// Its associativity.
+    pub l2_ways: u64,
+}
+
+/// Errors in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Errors {
+    /// Median error of the CPU time of an operation.
+    pub median: u64,
+    /// Worst error of the CPU time of an operation.
+    pub worst: u64,
+    /// Typical (rms) error of a ratio between two file systems.
+    pub ratio: u64,
+}
+
+/// A profile that is not valid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// No TOML, or not of this form.
+    #[error("{file}: {error}")]
+    Toml {
+        /// The file.
+        file: String,
+        /// The parser's error, with the line.
+        error: String,
+    },
+    /// A value outside its range.
+    #[error("{file}: {key} = {value}: {expected}")]
+    Value {
+        /// The file.
+        file: String,
+        /// The key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What would be valid.
+        expected: String,
+    },
+}
+
+const KIB: u64 = 1024;
+const LINE: u64 = 64;
+/// Sets of the first cache: 4 KiB of lines, because it is indexed by the offset in a page.
+const FIRST_SETS: u64 = 64;
+const MOST_WAYS: u64 = 32;
+const SECOND_SETS: std::ops::RangeInclusive<u64> = 64..=1 << 14;
+/// From 0.03 ns (an 8 GHz processor with four instructions a cycle) to 8 ns.
+const INSTRUCTION_NS: std::ops::RangeInclusive<f64> = 0.03..=8.0;
+/// A page fault served from a disk is no processor event.
+const MOST_NS: f64 = 100_000.0;
+
+impl Profile {
+    /// Parses a profile and checks its values.
+    ///
+    /// # Errors
+    /// [`ProfileError`], with the file and the key.
+    pub fn from_toml(file: &str, text: &str) -> Result<Profile, ProfileError> {
+        let toml = |error: toml::de::Error| ProfileError::Toml {
+            file: file.to_string(),
+            error: error.to_string().trim_end().to_string(),
+        };
+        let profile: Profile = toml::from_str(text).map_err(toml)?;
+        match profile.fault() {
+            None => Ok(profile),
+            Some((key, value, expected)) => {
+                Err(ProfileError::Value { file: file.to_string(), key, value, expected })
+            }
+        }
+    }
+
+    /// The first invalid value: key, value, what would be valid.
+    fn fault(&self) -> Option<(String, String, String)> {
+        let fault =
+            |key: &str, value: String, expected: String| Some((key.to_string(), value, expected));
+        if !INSTRUCTION_NS.contains(&self.instruction_ns) {
+            let range = format!("from {} to {} ns", INSTRUCTION_NS.start(), INSTRUCTION_NS.end());
+            return fault("instruction_ns", self.instruction_ns.to_string(), range);
+        }
+        for (event, ns) in &self.events_ns {
+            if !EVENTS.contains(&event.as_str()) {
+                let known = format!("the model has no such event; it has {}", EVENTS.join(", "));
+                return fault(&format!("events_ns.{event}"), ns.to_string(), known);
+            }
+            if !(0.0..=MOST_NS).contains(ns) {
+                let range = format!("from 0 to {MOST_NS} ns");
+                return fault(&format!("events_ns.{event}"), ns.to_string(), range);
+            }
+        }
+        let CacheSizes { l1_kib, l1_ways, l2_kib, l2_ways } = self.caches;
+        if !(1..=MOST_WAYS).contains(&l1_ways) || l1_kib != l1_ways * FIRST_SETS * LINE / KIB {
+            let form = format!("4 KiB for each of 1 to {MOST_WAYS} ways (l1_ways = {l1_ways})");
+            return fault("caches.l1_kib", l1_kib.to_string(), form);
+        }
+        let sets =
+            l2_kib.checked_mul(KIB / LINE).filter(|lines| l2_ways > 0 && lines % l2_ways == 0);
+        let sets = sets.map(|lines| lines / l2_ways);
+        if l2_ways > MOST_WAYS
+            || !sets.is_some_and(|n| n.is_power_of_two() && SECOND_SETS.contains(&n))
+        {
+            let form = format!(
+                "1 to {MOST_WAYS} ways, each of a power of two from 4 to 1024 KiB (l2_ways = {l2_ways})"
+            );
+            return fault("caches.l2_kib", l2_kib.to_string(), form);
+        }
+        None
+    }
+
+    /// The profile as plans record it, under a name.
+    pub fn recorded(&self, name: &str) -> Processor {
+        let CacheSizes { l1_ways, l2_kib, l2_ways, .. } = self.caches;
+        let ps = |ns: f64| (ns * 1000.0).round() as u64;
+        Processor {
+            name: name.to_string(),
+            instructions_per_us: (1000.0 / self.instruction_ns).round() as u64,
+            costs_ps: self.events_ns.iter().map(|(event, ns)| (event.clone(), ps(*ns))).collect(),
+            caches: Caches {
+                first_ways: l1_ways,
+                second_sets: l2_kib * KIB / LINE / l2_ways,
+                second_ways: l2_ways,
+            },
+            error: self.error_percent.map(|Errors { median, worst, ratio }| {
+                processor::ProcessorError {
+                    median_percent: median,
+                    worst_percent: worst,
+                    ratio_percent: ratio,
+                }
+            }),
+            counting: self.counting,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "about = \"mine\"\ninstruction_ns = 0.0625\n[events_ns]\nsystem_call = 107\nmiss = 89.25\n\
+                        [caches]\nl1_kib = 48\nl1_ways = 12\nl2_kib = 2048\nl2_ways = 16\n";
+
+    fn error(text: &str) -> String {
+        Profile::from_toml("a.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_file_becomes_whole_numbers() {
+        let processor = Profile::from_toml("a.toml", TEXT).unwrap().recorded("a.toml");
+        assert_eq!((processor.instructions_per_us, processor.costs_ps["miss"]), (16_000, 89_250));
+        let caches = Caches { first_ways: 12, second_sets: 2048, second_ways: 16 };
+        assert_eq!((processor.caches, processor.error), (caches, None));
+        let with_error = format!("{TEXT}[error_percent]\nmedian = 8\nworst = 40\nratio = 18\n");
+        let processor = Profile::from_toml("a.toml", &with_error).unwrap().recorded("a.toml");
+        assert_eq!(processor.error.unwrap().worst_percent, 40);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_key() {
+        for (from, to, expected) in [
+            ("0.0625", "0", "a.toml: instruction_ns = 0: from 0.03 to 8 ns"),
+            ("0.0625", "nan", "a.toml: instruction_ns = NaN: from 0.03 to 8 ns"),
+            ("miss = 89.25", "miss = -1", "a.toml: events_ns.miss = -1: from 0 to 100000 ns"),
+            (
+                "miss = 89.25",
+                "mess = 1",
+                "a.toml: events_ns.mess = 1: the model has no such event; it has system_call",
+            ),
+            (
+                "l1_kib = 48",
+                "l1_kib = 32",
+                "a.toml: caches.l1_kib = 32: 4 KiB for each of 1 to 32 ways (l1_ways = 12)",
+            ),
+            ("l2_ways = 16", "l2_ways = 15", "a.toml: caches.l2_kib = 2048: 1 to 32 ways"),
+            ("l2_ways = 16", "l2_ways = 0", "a.toml: caches.l2_kib = 2048: 1 to 32 ways"),
+            (
+                "l2_kib = 2048",
+                "l2_kib = 9223372036854775807",
+                "a.toml: caches.l2_kib = 9223372036854775807: 1 to 32 ways",
+            ),
+            ("about", "abuot", "unknown field `abuot`"),
+        ] {
+            let error = error(&TEXT.replace(from, to));
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The CPU of a guest: a plain speed, or a processor profile; and the counts of the processor model.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The CPU of a guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum CpuPlan {
+    /// Every instruction takes the same time.
+    Speed(Speed),
+    /// A processor model with a profile's costs.
+    Profile(Box<Processor>),
+}
+
+/// The speed of a CPU in instructions per nanosecond, a power of two: `1/4`, `1`, `2`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Speed {
+    /// Binary logarithm of the speed: 0 is one instruction per nanosecond.
+    pub log2: i32,
+}
+
+/// Slowest and fastest speed, as powers of two.
+const SPEEDS: std::ops::RangeInclusive<i32> = -6..=3;
+
+/// The events that cost time beyond the instruction itself, in the order of the model's plugin.
+pub const EVENTS: [&str; 6] =
+    ["system_call", "locked", "indirect", "mispredicted", "miss", "streamed"];
+
+/// A processor profile, as a plan records it: the costs of a processor, and how well they were found to agree with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processor {
+    /// Name in the catalog, or the file's.
+    pub name: String,
+    /// Instructions in a microsecond without any event.
+    pub instructions_per_us: u64,
+    /// Cost of each event ([`EVENTS`]) in picoseconds; an event that is absent costs nothing.
+    pub costs_ps: BTreeMap<String, u64>,
+    /// The caches.
+    pub caches: Caches,
+    /// The profile's error, if it was validated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ProcessorError>,
+    /// True if the model counts the events of the issuing thread alone, for a fit, and all instructions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counting: bool,
+}
+
+/// The data caches of a processor. Lines have 64 bytes, and the first cache has 64 sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Caches {
+    /// Ways of the first data cache.
+    pub first_ways: u64,
+    /// Sets of the second cache, a power of two.
+    pub second_sets: u64,
+    /// Ways of the second cache.
+    pub second_ways: u64,
+}
+
+/// The error of a profile against the processor that it stands for, in percent, over operations that it was
+/// not fitted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessorError {
+    /// Median error of the CPU time of an operation.
+    pub median_percent: u64,
+    /// Worst error of the CPU time of an operation.
+    pub worst_percent: u64,
+    /// Typical (rms) error of a ratio between two file systems.
+    pub ratio_percent: u64,
+}
+
+/// What the processor model counted in a phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessorCounts {
+    /// Instructions' worth of time that the events cost, in the instructions that the base speed executes in it.
+    pub charged: u64,
+    /// Events by name ([`EVENTS`]); while counting for a fit also `instructions`.
+    pub events: BTreeMap<String, u64>,
+}
+
+impl Processor {
+    /// Name and error of the profile.
+    pub fn described(&self) -> String {
+        let error = match self.error {
+            None => "error not measured".to_string(),
+            Some(ProcessorError { median_percent, worst_percent, ratio_percent }) => format!(
+                "CPU times within {median_percent} % in the median and {worst_percent} % at worst, ratios \
+                 within {ratio_percent} %"
+            ),
+        };
+        format!("{} ({error})", self.name)
+    }
+}
+
+impl Default for CpuPlan {
+    fn default() -> CpuPlan {
+        CpuPlan::Speed(Speed::default())
+    }
+}
+
+impl CpuPlan {
+    /// Returns true for one instruction per nanosecond.
+    pub fn is_default(&self) -> bool {
+        *self == CpuPlan::default()
+    }
+
+    /// The CPU in words, with the error of its profile.
+    pub fn described(&self) -> String {
+        match self {
+            CpuPlan::Speed(speed) => format!("CPU of {speed} instructions per nanosecond"),
+            CpuPlan::Profile(processor) => format!("CPU {}", processor.described()),
+        }
+    }
+
+    /// The profile, if it has one.
+    pub fn processor(&self) -> Option<&Processor> {
+        match self {
+            CpuPlan::Speed(_) => None,
+            CpuPlan::Profile(processor) => Some(processor),
+        }
+    }
+
+    /// The instructions that QEMU must execute in a microsecond of the guest's clock, if that clock has another speed
+    /// than QEMU's own, of one per nanosecond or slower by a power of two.
+    pub fn own_clock(&self) -> Option<u64> {
+        match self {
+            CpuPlan::Speed(speed) => (speed.log2 > 0).then(|| 1000 << speed.log2),
+            CpuPlan::Profile(processor) => Some(processor.instructions_per_us),
+        }
+    }
+
+    /// Binary logarithm of the nanoseconds that an instruction takes by QEMU's clock.
+    pub fn shift(&self) -> i32 {
+        match self {
+            CpuPlan::Speed(speed) => (-speed.log2).max(0),
+            CpuPlan::Profile(_) => 0,
+        }
+    }
+}
+
+impl fmt::Display for CpuPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CpuPlan::Speed(speed) => speed.fmt(f),
+            CpuPlan::Profile(processor) => processor.name.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Speed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let power = 1u64 << self.log2.unsigned_abs();
+        if self.log2 < 0 { write!(f, "1/{power}") } else { write!(f, "{power}") }
+    }
+}
+
+impl FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Speed, String> {
+        let (numerator, denominator) = text.split_once('/').unwrap_or((text, "1"));
+        let log2 = |text: &str| {
+            let n: u32 = text.parse().ok().filter(|n: &u32| n.is_power_of_two())?;
+            Some(n.trailing_zeros() as i32)
+        };
+        let log2 = log2(numerator).zip(log2(denominator)).map(|(up, down)| up - down);
+        match log2.filter(|log2| SPEEDS.contains(log2)) {
+            Some(log2) => Ok(Speed { log2 }),
+            None => Err(format!(
+                "'{text}' is not a speed of the lab's CPU; it must be a power of two in \
+                 instructions per nanosecond, from {} to {}",
+                Speed { log2: *SPEEDS.start() },
+                Speed { log2: *SPEEDS.end() }
+            )),
+        }
+    }
+}
+
+impl TryFrom<String> for Speed {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Speed, String> {
+        text.parse()
+    }
+}
+
+impl From<Speed> for String {
+    fn from(speed: Speed) -> String {
+        speed.to_string()
+    }
+}
+
+/// A plain speed.
+impl FromStr for CpuPlan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CpuPlan, String> {
+        Ok(CpuPlan::Speed(text.parse()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_speed_is_its_recorded_form() {
+        for (text, log2) in [("1/64", -6), ("1/2", -1), ("1", 0), ("8", 3)] {
+            let cpu: CpuPlan = text.parse().unwrap();
+            assert_eq!(cpu, CpuPlan::Speed(Speed { log2 }));
+            assert_eq!(
+                (cpu.to_string().as_str(), serde_json::to_value(&cpu).unwrap()),
+                (text, text.into())
+            );
+        }
+        for wrong in ["0", "3", "1/3", "16", "1/128", "", "1/0", "x"] {
+            assert!(wrong.parse::<CpuPlan>().unwrap_err().contains("1/64 to 8"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_profile_is_recorded_whole() {
+        let processor = Processor {
+            name: "mine".into(),
+            instructions_per_us: 16_000,
+            costs_ps: [("miss".to_string(), 85_000)].into(),
+            caches: Caches { first_ways: 12, second_sets: 2048, second_ways: 16 },
+            error: None,
+            counting: false,
+        };
+        let plan = CpuPlan::Profile(Box::new(processor));
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<CpuPlan>(&text).unwrap(), plan);
+        assert_eq!(
+            (plan.to_string().as_str(), plan.own_clock(), plan.shift()),
+            ("mine", Some(16_000), 0)
+        );
+        assert!(serde_json::from_str::<CpuPlan>(&text.replace("miss", "mess")).is_ok());
+        assert!(serde_json::from_str::<CpuPlan>(&text.replace("caches", "cashes")).is_err());
+    }
+}
