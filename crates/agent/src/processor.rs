@@ -21,7 +21,7 @@ enum Command {
     Count = 16,
 }
 
-/// Not a command: without a model it comes back.
+/// Not a command: without a model it is also the answer.
 const QUESTION: u64 = 0;
 
 #[cfg(target_arch = "x86_64")]

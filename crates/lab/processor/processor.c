@@ -188,16 +188,17 @@ static inline void predict(uint64_t end, bool taken)
 /* Translation blocks: straight runs of instructions. */
 struct block {
 	uint64_t address, end;
-	uint32_t cost;
+	uint64_t cost;
 	uint16_t instructions;
-	uint8_t events[INDIRECT + 1];
+	uint16_t events[INDIRECT + 1];
 	bool conditional, kernel;
 };
 static struct block nothing;
 static const struct block *before = &nothing;
 
 /* Counting, for a fit: only what the thread does that issues the ops. It is known by its kernel stack, the most
- * frequent one between two commands of the agent. Interrupts and entries have stacks of their own, and count. */
+ * frequent one between two commands of the agent. Code on the CPU's entry stacks counts; code on other stacks, those of
+ * interrupts included, does not. */
 enum { STACKS = 64, STACK_SHIFT = 14 };
 static uint64_t thread, stacks[STACKS], seen[STACKS], kept[EVENTS];
 static bool learning, in_thread = true;
@@ -220,7 +221,7 @@ static void follow_thread(const struct block *b)
 	bool on_stack = b->kernel && pointer >> 47 == 0x1ffff && pointer >> 39 != 0x1fffffc;
 	if (learning && on_stack)
 		learn(stack);
-	bool now = !thread || !on_stack || stack == thread;
+	bool now = !thread || (on_stack ? stack == thread : b->kernel || in_thread);
 	if (now == in_thread)
 		return;
 	/* Away: keep the thread's counts; back: forget what others added. */
@@ -255,6 +256,8 @@ static void on_block(unsigned vcpu, void *data)
 
 static void start(void)
 {
+	if (!budget)
+		fail("the instruction budget is not found yet", 0);
 	memset(first_pages, 0, sizeof first_pages);
 	memset(second_pages, 0, sizeof second_pages);
 	memset(streams, 0, sizeof streams);
@@ -363,12 +366,6 @@ __attribute__((naked)) static void search(unsigned vcpu, void *data)
 {
 	(void)vcpu, (void)data;
 	__asm__("mov %rbp, %rdx\n\tjmp find_budget");
-}
-#elif defined __aarch64__
-__attribute__((naked)) static void search(unsigned vcpu, void *data)
-{
-	(void)vcpu, (void)data;
-	__asm__("mov x2, x19\n\tb find_budget");
 }
 #else
 static void search(unsigned vcpu, void *data)

@@ -97,8 +97,12 @@ pub fn parse(text: &str) -> Result<CpuPlan, ProcessorError> {
     if text == INSTRUCTIONS {
         return Ok(CpuPlan::default());
     }
+    let is_number = text.chars().all(|c| c.is_ascii_digit() || c == '/');
     match text.parse::<Speed>() {
         Ok(speed) => Ok(CpuPlan::Speed(speed)),
+        Err(_) if is_number => {
+            Err(ProcessorError::Unknown { name: text.into(), hint: suggest::hint(text, names()) })
+        }
         Err(_) => Ok(CpuPlan::Profile(Box::new(find(text)?))),
     }
 }
@@ -138,6 +142,8 @@ mod tests {
                 && error.contains("xeon-2023"),
             "{error}"
         );
+        let error = parse("1/3").unwrap_err().to_string();
+        assert!(error.starts_with("'1/3' is not a speed of the lab's CPU"), "{error}");
         let error = parse("./no.toml").unwrap_err().to_string();
         assert!(error.starts_with("read the processor profile in ./no.toml: "), "{error}");
     }

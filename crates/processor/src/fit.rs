@@ -18,7 +18,7 @@ pub struct Point {
     pub filesystem: String,
     /// The operation: the workload's phase.
     pub operation: String,
-    /// What else distinguishes points, such as the length of names.
+    /// A further condition, such as the length of names.
     pub setting: String,
     /// Measured CPU time of an operation, in nanoseconds.
     pub measured_ns: f64,
@@ -29,7 +29,7 @@ pub struct Point {
 /// Costs in nanoseconds: of an instruction, then of each event.
 pub type Costs = [f64; COSTS];
 
-/// How well costs predict points that had no part in their fit.
+/// The accuracy with which costs predict points that had no part in their fit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Validation {
     /// Median of the relative error of a CPU time.

@@ -71,7 +71,7 @@ pub enum ProfileError {
         key: String,
         /// Its value.
         value: String,
-        /// What would be valid.
+        /// The valid values.
         expected: String,
     },
 }

@@ -13,6 +13,7 @@ pub enum CpuPlan {
     /// Every instruction takes the same time.
     Speed(Speed),
     /// A processor model with a profile's costs.
+    #[serde(deserialize_with = "valid")]
     Profile(Box<Processor>),
 }
 
@@ -76,7 +77,7 @@ pub struct ProcessorError {
     pub ratio_percent: u64,
 }
 
-/// What the processor model counted in a phase.
+/// The counts of the processor model in a phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessorCounts {
     /// Instructions' worth of time that the events cost, in the instructions that the base speed executes in it.
@@ -91,11 +92,35 @@ impl Processor {
         let error = match self.error {
             None => "error not measured".to_string(),
             Some(ProcessorError { median_percent, worst_percent, ratio_percent }) => format!(
-                "CPU times within {median_percent} % in the median and {worst_percent} % at worst, ratios \
-                 within {ratio_percent} %"
+                "CPU times {median_percent} % off in the median and {worst_percent} % at worst, ratios \
+                 {ratio_percent} % (rms)"
             ),
         };
         format!("{} ({error})", self.name)
+    }
+}
+
+/// Ranges of valid profiles, wherever they are read.
+const PER_US: std::ops::RangeInclusive<u64> = 125..=33_334;
+const MOST_PS: u64 = 100_000_000;
+const WAYS: std::ops::RangeInclusive<u64> = 1..=32;
+const SETS: std::ops::RangeInclusive<u64> = 64..=1 << 14;
+
+fn valid<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<Processor>, D::Error> {
+    let processor = Box::<Processor>::deserialize(from)?;
+    let Processor { instructions_per_us, costs_ps, caches, .. } = &*processor;
+    let Caches { first_ways, second_sets, second_ways } = caches;
+    let is_valid = PER_US.contains(instructions_per_us)
+        && costs_ps.iter().all(|(event, ps)| EVENTS.contains(&event.as_str()) && *ps <= MOST_PS)
+        && WAYS.contains(first_ways)
+        && WAYS.contains(second_ways)
+        && SETS.contains(second_sets)
+        && second_sets.is_power_of_two();
+    match is_valid {
+        true => Ok(processor),
+        false => {
+            Err(serde::de::Error::custom("a processor profile with a value outside its range"))
+        }
     }
 }
 
@@ -242,7 +267,9 @@ mod tests {
             (plan.to_string().as_str(), plan.own_clock(), plan.shift()),
             ("mine", Some(16_000), 0)
         );
-        assert!(serde_json::from_str::<CpuPlan>(&text.replace("miss", "mess")).is_ok());
+        for (from, to) in [("miss", "mess"), ("16000", "99999"), ("2048", "2047"), ("12", "0")] {
+            assert!(serde_json::from_str::<CpuPlan>(&text.replace(from, to)).is_err(), "{to}");
+        }
         assert!(serde_json::from_str::<CpuPlan>(&text.replace("caches", "cashes")).is_err());
     }
 }

@@ -183,7 +183,7 @@ fn measure(
 }
 
 /// Writes a new file or replaces one of an earlier fit, atomically.
-fn write(out: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn write(out: &Path, text: &str) -> Result<(), Failure> {
     let fill = |file: &mut std::fs::File| file.write_all(text.as_bytes());
     let written = match is_ours(out) {
         true => fsdyno_media::file::write(out, fill),

@@ -34,8 +34,8 @@ const REPEATS: &str = "8";
 const MOST_NOISE: f64 = 1.3;
 const POLL: Duration = Duration::from_millis(50);
 
-/// Costs with which the lab counts: none but an instruction's, so that counting follows nobody's estimates.
-const COUNTING_NS: f64 = 0.0625;
+/// Time of an instruction while the lab counts. Events cost nothing then, so that no estimate affects the counts.
+const COUNTING_INSTRUCTION_NS: f64 = 0.0625;
 
 /// Measures, counts, fits, and returns the profile's text.
 pub fn run(out: Option<&Path>) -> Result<Exit, Failure> {
@@ -59,17 +59,22 @@ pub fn run(out: Option<&Path>) -> Result<Exit, Failure> {
         let Some(counted) = work.in_lab(&counting)? else { return stopped() };
         points.extend(pair(&measured, &counted, name));
     }
+    if points.is_empty() {
+        return Err(Failure::wrong(
+            "the lab counted nothing that this machine measured".to_string(),
+        ));
+    }
     let costs = fit::fit(&points);
     let by_operation = fit::validate(&points, |point| point.operation.clone());
     let by_filesystem = fit::validate(&points, |point| point.filesystem.clone());
     let worst = if root { worse(&by_operation, &by_filesystem) } else { &by_operation };
-    let mut text = String::from("# Fitted by `fsdyno fit cpu`\n");
+    let mut text = String::from("# Fitted by `fsdyno fit`: a processor, by `fsdyno fit cpu`\n");
     text.push_str(&report(&points, &costs, &by_operation, root.then_some(&by_filesystem)));
-    text.push_str(&profile_text(&about(), &costs, caches, Some(worst), false)?);
+    text.push_str(&profile_text(&about(), &costs, caches, root.then_some(worst), false)?);
     match out {
         None => output::data(&text)?,
         Some(out) => {
-            write(out, &text)?;
+            super::fit::write(out, &text)?;
             let out = fsdyno_record::shell::quote(&out.display().to_string());
             say(&format!("processor: {out} (fsdyno run ... --on lab --cpu {out})"));
         }
@@ -89,7 +94,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 
 fn counting_costs() -> Costs {
     let mut costs = [0.0; COSTS];
-    costs[0] = COUNTING_NS;
+    costs[0] = COUNTING_INSTRUCTION_NS;
     costs
 }
 
@@ -352,7 +357,7 @@ fn profile_text(
         .map_err(|error| Failure::wrong(format!("failed to write the processor profile: {error}")))
 }
 
-/// To a hundredth of a percent of what matters.
+/// Rounds to a millionth of a nanosecond.
 fn round(ns: f64) -> f64 {
-    (ns * 10_000.0).round() / 10_000.0
+    (ns * 1e6).round() / 1e6
 }

@@ -121,7 +121,7 @@ impl Flag {
                  With a plain speed every instruction takes the same time, and ratios between different file \
                  systems have been up to 2.2 times off those of a real processor; versions and options of one \
                  file system compare well. With a processor profile (--cpu NAME) a ratio within the profile's error \
-                 is no difference. A slower disk or more files than memory caches make the disk count."
+                 may be the profile's own error. A slower disk or more files than memory caches make the disk count."
             }
             Flag::Noisy => {
                 "The standard deviation over the repeats, or half the 95 % interval, is more than 10 % \

@@ -14,7 +14,7 @@ use crate::workloads::Kind;
 /// The row of the table.
 pub const KIND: Kind = Kind {
     name: "calls",
-    about: "Make each kind of metadata call in a phase of its own, over the files of one directory.",
+    about: "Make each kind of call on files in a phase of its own, over the files of one directory.",
     source: "fsdyno's own; the phases of lat_fs (lmbench, 1996) and of fs_mark, and more",
     params: PARAMS,
     doc: DOC,
@@ -32,7 +32,7 @@ name that does not exist), chmod, utimes, write (open, one write, close), open (
 the seed. Nothing is unmounted in between: after create, everything is in memory. Every phase is synced \
 and verified before the next one begins. Several threads take equal parts of the numbers.
 
-It is the workload by which processor profiles are fitted and checked (docs/fidelity.md).";
+`fsdyno fit cpu` fits processor profiles by it (docs/fidelity.md).";
 
 const PARAMS: &[Param] = &[
     Param {
@@ -58,6 +58,8 @@ const PARAMS: &[Param] = &[
     },
 ];
 
+/// Space of an empty directory.
+const DIRECTORY: u64 = 4096;
 const FILE: FileSlot = FileSlot(0);
 const ROOT: DirSlot = DirSlot::ROOT;
 /// After chmod; before it the mode is what the process's umask leaves.
@@ -156,7 +158,7 @@ struct Calls {
 impl Calls {
     fn new(values: &Values, seed: u64) -> Result<Calls, ParamError> {
         let (files, name) = (values.whole("files"), values.whole("name") as usize);
-        // A prefix, and digits to the full length: zeros first, 20 at most, so long names have long prefixes.
+        // A prefix, and digits to the full length: 15 at most, so long names have long prefixes.
         let family = |letter: &str| {
             let digits = (name - 1).min(15);
             Numbered::new(&letter.repeat(name - digits), digits)
@@ -215,7 +217,7 @@ impl Workload for Calls {
 
     fn needs(&self) -> Needs {
         Needs {
-            bytes: Bytes(self.files * u64::from(self.size)),
+            bytes: Bytes(self.files * (u64::from(self.size) + DIRECTORY)),
             inodes: 2 * self.files,
             longest_name: self.name,
         }
