@@ -136,7 +136,7 @@ const WORKLOADS: [&str; 2] = [
      --set fdtree.levels=2 --set fdtree.dirs=4 --set fdtree.files=5 \
      --set bonnie.file-size=4M --set bonnie.char=4K --set bonnie.seeks=200 --set bonnie.files=1 \
      --set postmark.number=200 --set postmark.transactions=400",
-    "dirops many-files churn --threads 3 \
+    "dirops many-files churn calls --threads 3 --set calls.files=150 \
      --set dirops.files=900 --set many-files.widths=4/5 --set many-files.files=10 \
      --set churn.files=300 --set churn.seconds=4",
 ];
