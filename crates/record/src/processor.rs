@@ -136,11 +136,15 @@ impl CpuPlan {
         *self == CpuPlan::default()
     }
 
-    /// The CPU in words, with the error of its profile.
+    /// The speed with its unit, or the profile with its error.
     pub fn described(&self) -> String {
         match self {
-            CpuPlan::Speed(speed) => format!("CPU of {speed} instructions per nanosecond"),
-            CpuPlan::Profile(processor) => format!("CPU {}", processor.described()),
+            CpuPlan::Speed(speed) => match speed.log2 {
+                0 => "1 instruction per nanosecond".to_string(),
+                ..0 => format!("{speed} instruction per nanosecond"),
+                1.. => format!("{speed} instructions per nanosecond"),
+            },
+            CpuPlan::Profile(processor) => processor.described(),
         }
     }
 

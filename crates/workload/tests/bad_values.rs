@@ -80,6 +80,7 @@ const GARBAGE: &[&str] = &[
 /// Parameters of the amount of work, whose counting takes a while: for their largest values, only
 /// that they are accepted is checked.
 const LONG: &[(&str, &[&str])] = &[
+    ("calls", &["files"]),
     ("tarball", &["files"]),
     ("source-tree", &["files", "directories"]),
     ("maildir", &["ops", "store", "read-store", "size", "fill", "maildirs"]),
@@ -93,6 +94,7 @@ const LONG: &[(&str, &[&str])] = &[
 
 /// The parameters that make a workload small while one of its parameters is tested.
 const SMALL: &[(&str, &[(&str, &str)])] = &[
+    ("calls", &[("files", "20")]),
     ("dirops", &[("files", "20")]),
     ("tarball", &[("files", "20")]),
     ("source-tree", &[("files", "20"), ("directories", "5")]),

@@ -50,7 +50,7 @@ pub fn run(out: Option<&Path>) -> Result<Exit, Failure> {
         );
     }
     let counting = folder.path().join("counting.toml");
-    write(&counting, &profile_text("counts", &counting_costs(), caches, None, true)?)?;
+    super::fit::write(&counting, &profile_text("counts", &counting_costs(), caches, None, true)?)?;
     let mut points = Vec::new();
     for name in NAMES {
         let work = Work { folder: folder.path(), name, root, stop: &stop };
@@ -85,11 +85,6 @@ pub fn run(out: Option<&Path>) -> Result<Exit, Failure> {
 fn stopped() -> Result<Exit, Failure> {
     say("fsdyno: stopped; nothing is written");
     Ok(Exit::Stopped)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text)
-        .map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", path.display())))
 }
 
 fn counting_costs() -> Costs {

@@ -35,7 +35,7 @@ pub fn of(trial: &Trial) -> Vec<(String, String)> {
     fact("journal on", journal.map(|disk| disk.name.clone()).unwrap_or_default());
     if let Some(lab) = plan.lab() {
         fact("guest memory", lab.ram.to_string());
-        fact("CPU model", lab.cpu.described());
+        fact("guest CPU", lab.cpu.described());
         fact("boot", lab.boot.name().to_string());
     }
     if let VenuePlan::Model { block_size } = plan.venue {
