@@ -201,12 +201,10 @@ impl Oracle<'_> {
         let node = &self.tree.nodes[id];
         let mut all = true;
         for at in (0..node.held.len()).filter(|at| node.held[*at].durable) {
-            let Some(successors) = self.successors(id, at) else { continue };
+            let (successors, may_end) = self.successors(id, at);
             // A later durable name stands for all before it.
             let is_durable = |(id, at): &(Id, usize)| self.tree.nodes[*id].held[*at].durable;
-            if successors[1..].iter().any(is_durable)
-                || successors.iter().any(|(id, at)| self.finds(*id, *at))
-            {
+            if successors[1..].iter().any(is_durable) || self.is_kept(&successors, may_end) {
                 continue;
             }
             all = false;
@@ -222,25 +220,38 @@ impl Oracle<'_> {
         all
     }
 
-    /// Returns a durable name of a node and all that may replace it after a power cut: later names of the node,
-    /// or the nodes that replaced it. `None` if the last of them may be gone, and is.
-    fn successors(&self, id: Id, at: usize) -> Option<Vec<(Id, usize)>> {
-        let mut all = vec![(id, at)];
+    /// Returns a durable name of a node and all that may replace it after a power cut, in order: later names of the
+    /// node, or the nodes that replaced it; and whether the last of them may be gone.
+    fn successors(&self, id: Id, at: usize) -> (Vec<(Id, usize)>, bool) {
+        let mut all = Vec::new();
+        let (mut id, mut at) = (id, at);
         let mut acknowledged = true;
         loop {
-            let (id, at) = *all.last()?;
+            all.push((id, at));
             match self.tree.nodes[id].held[at].end {
-                None => return Some(all),
-                Some(End::Renamed(next)) if acknowledged => all.push((id, next)),
+                None => return (all, false),
+                Some(End::Renamed(next)) if acknowledged => at = next,
                 Some(End::Replaced(other, its)) => {
                     acknowledged = self.tree.nodes[other].is_acknowledged(its);
-                    all.push((other, its));
+                    (id, at) = (other, its);
                 }
-                Some(End::Renamed(_) | End::Removed) => {
-                    return (!self.is_gone(id, at)).then_some(all);
-                }
+                Some(End::Renamed(_) | End::Removed) => return (all, true),
             }
         }
+    }
+
+    /// Returns whether a name or a successor of it is found. Each is gone only after the next one was made, so that
+    /// none before the found one may still refer to an older node.
+    fn is_kept(&self, successors: &[(Id, usize)], may_end: bool) -> bool {
+        for (id, at) in successors {
+            if self.finds(*id, *at) {
+                return true;
+            }
+            if !self.is_gone(*id, *at) {
+                return false;
+            }
+        }
+        may_end
     }
 
     /// Returns whether a removed name no longer refers to its old node.

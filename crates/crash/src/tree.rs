@@ -163,7 +163,8 @@ impl Tree {
             let node = &mut self.nodes[id];
             node.held[at].end = Some(end);
             let left = node.names.saturating_sub(1);
-            node.droppable |= left == 0;
+            // After a rename it has the new name, which is not counted while the op is in flight.
+            node.droppable |= left == 0 && next.is_none();
             if !when.in_flight {
                 node.names = left;
             }

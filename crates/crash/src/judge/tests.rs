@@ -331,42 +331,67 @@ impl Reference {
     /// Returns whether a name given by a change, or its successor, survives or may be gone, if the names are in
     /// these states.
     fn is_kept(&self, path: usize, k: usize, at: &[usize]) -> bool {
-        if at[path] < k {
-            return false;
+        // A directory survives with the names in it if metadata persists in order; else they may be lost with it,
+        // in whatever state they were.
+        let lost = path >= 2 && at[DIR] == 0;
+        if lost && self.names_with == Names::WithDirectory {
+            return true;
         }
-        if at[path] == k {
-            // A directory survives with the names in it if metadata persists in order.
-            return path < 2 || at[DIR] > 0 || self.names_with == Names::WithDirectory;
+        if at[path] <= k {
+            return at[path] == k && !lost;
         }
-        let next = self.changes[path][k + 1];
-        match (next.moved, next.node) {
-            (Some(_), _) if !self.is_acknowledged(path, k) => true,
-            (Some((path, k)), _) => self.is_kept(path, k, at),
-            (None, Some(_)) => self.is_kept(path, k + 1, at),
-            (None, None) => true,
+        self.successor(path, k).is_none_or(|(path, k)| self.is_kept(path, k, at))
+    }
+
+    /// Returns the change that must be found where one is not: of the new name after a rename, or of the file that
+    /// replaced its own. `None` if nothing must.
+    fn successor(&self, path: usize, k: usize) -> Option<(usize, usize)> {
+        let next = self.changes[path].get(k + 1)?;
+        match next.moved {
+            Some(moved) => self.is_acknowledged(path, k).then_some(moved),
+            None => next.node.map(|_| (path, k + 1)),
         }
+    }
+
+    /// Returns whether a successor was durable, which stands for all before it.
+    fn is_superseded(&self, path: usize, k: usize) -> bool {
+        let next = self.successor(path, k);
+        next.is_some_and(|(path, k)| self.ever[path].contains(&k) || self.is_superseded(path, k))
     }
 
     /// Returns whether the names may be in these states.
     fn is_legal(&self, at: &[usize]) -> bool {
         let ordered = self.names_with == Names::WithFile;
         let mut durable = (0..DIR).flat_map(|path| self.ever[path].iter().map(move |k| (path, *k)));
-        let durable = durable
-            .all(|(path, k)| self.changes[path][k].node.is_none() || self.is_kept(path, k, at));
+        let durable = durable.all(|(path, k)| {
+            self.changes[path][k].node.is_none()
+                || self.is_superseded(path, k)
+                || self.is_kept(path, k, at)
+        });
         let lost = |(id, was_nameless): (usize, &bool)| {
             let named = (0..DIR).any(|path| {
                 self.ever[path].iter().any(|k| self.changes[path][*k].node == Some(id))
             });
             let there = (0..DIR).any(|path| {
-                let reached = path < 2 || at[DIR] > 0 || !ordered;
                 let may_be =
                     |k: usize| self.changes[path][k].node == Some(id) && !self.is_replaced(path, k);
+                if path < 2 || at[DIR] > 0 {
+                    return may_be(at[path]);
+                }
                 // A name in an absent directory may be in any state.
-                reached && may_be(at[path])
+                !ordered && (0..self.changes[path].len()).any(may_be)
             });
             named && !was_nameless && !there
         };
         durable && !self.files.iter().enumerate().any(lost)
+    }
+
+    /// Returns whether a name was given twice to the file that it refers to. The oracle cannot know which of the two
+    /// it sees, and takes both as found.
+    fn is_ambiguous(&self, found: &[Option<usize>]) -> bool {
+        let times =
+            |path: usize| self.changes[path].iter().filter(|it| it.node == found[path]).count();
+        (0..DIR).any(|path| found[path].is_some() && times(path) > 1)
     }
 
     /// Returns all legal outcomes: the node of each name.
@@ -475,8 +500,12 @@ fn compare(names: Names, steps: &[Step], last: Option<Step>) -> Result<(), TestC
         });
         let entries = entries.chain(found[DIR].map(|_| directory("d")));
         let findings = script.judge(entries.collect());
+        let accepted = findings.violations() == 0;
+        if accepted && reference.is_ambiguous(&found) {
+            continue;
+        }
         prop_assert_eq!(
-            findings.violations() == 0,
+            accepted,
             legal.contains(&found),
             "{:?}: {:?}: found {:?}: {:?}",
             names,
@@ -488,10 +517,31 @@ fn compare(names: Names, steps: &[Step], last: Option<Step>) -> Result<(), TestC
     Ok(())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+/// An older file under the new name of a rename shows that the rename was not done.
+#[test]
+fn a_file_is_lost_if_each_of_its_new_names_has_an_older_file() {
+    use Step::*;
+    let back = [Create(0), Create(1), Rename(0, 1), Rename(1, 0), Unlink(0)];
+    let on = [Create(0), Create(1), Rename(0, 1), Rename(1, 2)];
+    for names in BOTH {
+        compare(names, &back, None).unwrap();
+        compare(names, &[&[Mkdir, Sync], &on[..]].concat(), None).unwrap();
+    }
+    let mut script = Script::new(Names::WithFile);
+    back.iter().enumerate().for_each(|(at, step)| script.step(*step, at as u64 + 1));
+    assert_eq!(script.violations(&[("b", 2)]), 1);
+    assert_eq!(script.violations(&[("a", 1), ("b", 2)]), 0);
+}
 
-    /// The oracle accepts exactly the states that the reference may leave.
+/// Returns the number of random histories: as many as take a second, in `make test-full` two minutes.
+fn cases() -> u32 {
+    if std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full") { 3_000_000 } else { 25_000 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The oracle accepts exactly the states that the reference may leave, but for those that it cannot tell apart.
     #[test]
     fn the_oracle_accepts_exactly_what_a_file_system_may_leave(
         steps in proptest::collection::vec(step(), 1..10),
