@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use common::{as_built, can_mount, can_run_the_lab, code, full, ours, stderr, wait_until};
+use common::{PROGRAM, can_mount, can_run_the_lab, code, full, ours, stderr, wait_until};
 use fsdyno_media::loops;
 use fsdyno_record::seed::{SplitMix64, stream};
 
@@ -49,7 +49,7 @@ impl Scene {
 
     /// Starts a run that would go on for long.
     fn start(&self, words: &[&str]) -> Child {
-        Command::new(as_built())
+        Command::new(PROGRAM)
             .current_dir(self.path("home"))
             .args(["run", "dirops", "--repeat", "5000", "--out"])
             .arg(self.path("out/r"))
@@ -115,7 +115,7 @@ impl Scene {
 static CLEANING: Mutex<()> = Mutex::new(());
 
 fn doctor_cleans(folder: &Path) -> std::process::Output {
-    Command::new(as_built()).args(["doctor", "--clean"]).arg(folder).output().unwrap()
+    Command::new(PROGRAM).args(["doctor", "--clean"]).arg(folder).output().unwrap()
 }
 
 /// Kills; what has ended meanwhile is as good.
@@ -212,7 +212,7 @@ fn leftovers_of_a_kill_are_reported_and_removed_by_their_mark() {
     assert_eq!(ours().as_ref(), Some(&left), "the mount keeps the loop");
     let place = scene.path("place");
     let words = ["run", "dirops", "--set", "files=9", "--on", ".", "--out", "../out/r"];
-    let said = Command::new(as_built()).args(words).current_dir(&place).output().unwrap();
+    let said = Command::new(PROGRAM).args(words).current_dir(&place).output().unwrap();
     assert!(stderr(&said).contains("clean up with: fsdyno doctor --clean"), "{}", stderr(&said));
     let cleaned = doctor_cleans(&place);
     assert_eq!(code(&cleaned), 0, "{}", stderr(&cleaned));

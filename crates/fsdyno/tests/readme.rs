@@ -140,7 +140,7 @@ fn each_command_of_the_readme_succeeds_a_second_time() {
         for time in ["the first time", "the second time"] {
             for words in *small {
                 let output = match needs {
-                    Lab => common::lab::fsdyno(&common::as_built(), folder.path(), words)
+                    Lab => common::lab::fsdyno(common::PROGRAM.as_ref(), folder.path(), words)
                         .output()
                         .unwrap(),
                     _ => run(folder.path(), words),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 use crate::common::{
-    as_built, can_run_the_lab, code, fsdyno, full, lines, run, stderr, stdout, wait_until,
+    PROGRAM, can_run_the_lab, code, fsdyno, full, lines, run, stderr, stdout, wait_until,
 };
 
 /// A study that needs neither kernel nor QEMU.
@@ -663,7 +663,7 @@ fn in_the_lab_a_study_in_two_parts_stores_the_same_as_at_once() {
     );
     std::fs::write(folder.path().join("my.toml"), text).unwrap();
     let study = |words: &str| {
-        let output = std::process::Command::new(as_built())
+        let output = std::process::Command::new(PROGRAM)
             .current_dir(folder.path())
             .args(["study", "./my.toml", "--only", "curve", "--jobs", "2"])
             .args(words.split_whitespace())

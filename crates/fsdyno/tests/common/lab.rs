@@ -32,13 +32,9 @@ pub fn fsdyno(program: &Path, folder: &Path, words: &str) -> Command {
     command
 }
 
-/// The program that `make build` built, put aside by `make test`, or cargo's own for the tests.
+/// The main program. `make build` builds the same one.
 pub fn ours() -> &'static Path {
-    static OURS: OnceLock<PathBuf> = OnceLock::new();
-    OURS.get_or_init(|| {
-        let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
-        built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")))
-    })
+    Path::new(super::PROGRAM)
 }
 
 /// The agent that it runs.

@@ -37,15 +37,12 @@ pub fn fsdyno(folder: &Path) -> Command {
     command
 }
 
-/// The program that `make build` built, put aside by `make test`, or cargo's own for the tests.
-pub fn as_built() -> PathBuf {
-    let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
-    built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")))
-}
+/// The main program. `make build` builds the same one.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_fsdyno");
 
 /// Tests whether the lab can run here. If not, fails with CI set, else prints the reason past the harness.
 pub fn can_run_the_lab() -> bool {
-    let mut doctor = Command::new(as_built());
+    let mut doctor = Command::new(PROGRAM);
     doctor
         .arg("doctor")
         .env("XDG_CACHE_HOME", fsdyno_lab::Cache::of_user().unwrap().path().parent().unwrap());

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::{as_built, can_run_the_lab, code, fsdyno, stderr, stdout};
+use crate::common::{PROGRAM, can_run_the_lab, code, fsdyno, stderr, stdout};
 
 /// `fsdyno` with a cache in a folder.
 fn with_cache(folder: &Path, cache: &Path, words: &str) -> Output {
@@ -86,7 +86,7 @@ impl Apt {
 
     fn run(&self, words: &str) -> Output {
         let path = format!("{}:{}", self.folder.path().display(), std::env::var("PATH").unwrap());
-        let mut run = Command::new(as_built());
+        let mut run = Command::new(PROGRAM);
         run.current_dir(&self.folder)
             .env("XDG_CACHE_HOME", self.folder.path().join("cache"))
             .env("PATH", path)

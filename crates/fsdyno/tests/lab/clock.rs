@@ -6,20 +6,18 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{code, stderr};
+use crate::common::{PROGRAM, code, stderr};
 use fsdyno_lab::{Cache, probe_qemu};
 use serde_json::Value;
 
 fn fsdyno(folder: &Path, words: &str) -> Command {
-    let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
-    let program = built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")));
     let mut path = folder.join("bin").into_os_string();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
-    let mut command = Command::new(program);
+    let mut command = Command::new(PROGRAM);
     command
         .current_dir(folder)
         .stdin(Stdio::null())

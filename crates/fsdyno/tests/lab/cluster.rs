@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{code, run, stderr};
+use crate::common::{PROGRAM, code, run, stderr};
 use fsdyno_lab::Cache;
 use fsdyno_record::Nanos;
 use serde_json::Value;
@@ -40,8 +40,7 @@ fn report(results: &Path) -> String {
 
 /// The program whose digits belong to the lab, or cargo's own.
 fn program() -> PathBuf {
-    let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
-    built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")))
+    PathBuf::from(PROGRAM)
 }
 
 fn in_lab(folder: &Path, words: &[&str]) -> std::process::Output {

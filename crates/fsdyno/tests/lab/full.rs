@@ -3,16 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{code, stderr, stdout};
+use crate::common::{PROGRAM, code, stderr, stdout};
 use fsdyno_lab::Cache;
 use serde_json::Value;
 
 fn fsdyno(folder: &Path, words: &str) -> Output {
-    let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
-    Command::new(built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno"))))
+    Command::new(PROGRAM)
         .current_dir(folder)
         .stdin(Stdio::null())
         .env("XDG_CACHE_HOME", Cache::of_user().unwrap().path().parent().unwrap())

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{code, lines, stderr, wait_until};
+use crate::common::{PROGRAM, code, lines, stderr, wait_until};
 use fsdyno_lab::Cache;
 use serde_json::Value;
 
@@ -43,9 +43,7 @@ impl Lab {
     }
 
     fn fsdyno(&self, words: &str) -> Command {
-        let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
-        let program = built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")));
-        let mut command = Command::new(program);
+        let mut command = Command::new(PROGRAM);
         command
             .current_dir(self.path())
             .stdin(Stdio::null())

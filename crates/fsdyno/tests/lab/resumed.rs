@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{as_built, can_run_the_lab, full};
+use crate::common::{PROGRAM, can_run_the_lab, full};
 use fsdyno_record::seed::{SplitMix64, stream};
 
 /// `~` stands for a blank within a word.
 fn start(folder: &Path, words: &str, out: &str) -> Child {
-    Command::new(as_built())
+    Command::new(PROGRAM)
         .current_dir(folder)
         .args(["run"])
         .args(words.split_whitespace().map(|word| word.replace('~', " ")))
@@ -112,7 +112,7 @@ fn killed_shards_and_concurrent_trials_store_the_same_bytes() {
         kill(folder.path(), &words, &out, 4, most, &mut dice);
         to_the_end(folder.path(), &words, &out);
     }
-    let merged = Command::new(as_built())
+    let merged = Command::new(PROGRAM)
         .current_dir(folder.path())
         .args(["merge", "whole", "1-2", "2-2"])
         .output()

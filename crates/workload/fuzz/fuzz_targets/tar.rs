@@ -18,7 +18,7 @@
 //! for the mistake, with a row in `../tests/corpus.rs`.
 #![no_main]
 
-#[path = "../../tests/memory/mod.rs"]
+#[path = "../../tests/suite/memory/mod.rs"]
 mod memory;
 mod message;
 

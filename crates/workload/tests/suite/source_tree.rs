@@ -1,13 +1,9 @@
 //! source-tree: every phase against the file system in memory, and its defaults against the
 //! published ones.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod memory;
-
+use crate::memory::{build, prove};
 use fsdyno_record::OpKind;
 use fsdyno_workload::{Call, Op, Setting, Share};
-use memory::{build, prove};
 use proptest::prelude::*;
 
 proptest! {

@@ -1,14 +1,10 @@
 //! bigfile against the file system in memory and against counts computed by hand.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod memory;
-
+use crate::memory::{build, prove};
 use fsdyno_record::OpKind::{Close, Create, Fallocate, Fsync, Open, Read, Unlink, Write};
 use fsdyno_workload::{
     Call, ExpectedKind, GapKind, Op, OpCounts, Payload, Setting, Share, Threads, workloads,
 };
-use memory::{build, prove};
 use proptest::prelude::*;
 
 proptest! {

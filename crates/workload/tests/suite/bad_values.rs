@@ -1,8 +1,6 @@
 //! Every parameter of every workload with garbage values: each is accepted, or refused in one line
 //! that gives the correction, at once, and none ends in a panic or an overflow.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,6 @@
 //! tenant against the file system in memory, for any end of the neighbour.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod memory;
-
+use crate::memory::{Memory, build, prove};
 use fsdyno_record::Nanos;
 use fsdyno_record::OpKind::{
     self, Append, Close, Create, Fsync, Mkdir, Open, Read, Stat, Unlink, Write,
@@ -11,7 +8,6 @@ use fsdyno_record::OpKind::{
 use fsdyno_workload::{
     After, Call, Expected, Op, OpCounts, Payload, Setting, Share, Threads, workloads,
 };
-use memory::{Memory, build, prove};
 use proptest::prelude::*;
 
 const BESIDE: usize = 2;

@@ -1,18 +1,13 @@
 //! Archives of the user: read, refused, unpacked and removed as by GNU tar and rm.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod archives;
-mod memory;
-
-use archives::{Spec, TIME, add, archive, raw};
+use crate::archives::{Spec, TIME, add, archive, raw};
+use crate::memory::prove_input;
 use fsdyno_workload::tar::archive::{Archive, MemberKind};
 use fsdyno_workload::tar::unpack::Unpack;
 use fsdyno_workload::{
     Call, Expect, ExpectedKind, Input, Links, Name, Op, Payload, Setting, Share, Workload,
     workloads,
 };
-use memory::prove_input;
 use proptest::prelude::*;
 
 const SET: &[(&str, &str)] = &[("archive", "x.tar")];
@@ -280,8 +275,8 @@ fn a_directory_that_changes_after_it_is_finished_has_an_unspecified_time() {
 
 #[test]
 fn times_before_1970_and_sizes_of_today_are_read_from_pax_headers() {
-    let mut bytes = archives::raw(b'x', b"pax", b"", b"16 mtime=-1.500\n14 path=b\xc3\xa4/c\n");
-    bytes.extend(archives::raw(b'0', b"other", b"", b""));
+    let mut bytes = raw(b'x', b"pax", b"", b"16 mtime=-1.500\n14 path=b\xc3\xa4/c\n");
+    bytes.extend(raw(b'0', b"other", b"", b""));
     let archive = Archive::read(&Input::new(bytes)).unwrap();
     let member = &archive.members()[0];
     assert_eq!((&*member.path, member.mtime), ("bä/c".as_bytes(), -2));
@@ -289,8 +284,8 @@ fn times_before_1970_and_sizes_of_today_are_read_from_pax_headers() {
 
 #[test]
 fn a_global_pax_header_applies_to_all_members_up_to_the_next_one() {
-    let global = |text: &[u8]| archives::raw(b'g', b"global", b"", text);
-    let file = |name: &[u8]| archives::raw(b'0', name, b"", b"");
+    let global = |text: &[u8]| raw(b'g', b"global", b"", text);
+    let file = |name: &[u8]| raw(b'0', name, b"", b"");
     let times = |parts: &[Vec<u8>]| -> Vec<i64> {
         let archive = Archive::read(&Input::new(parts.concat())).unwrap();
         archive.members().iter().map(|member| member.mtime).collect()
@@ -299,15 +294,15 @@ fn a_global_pax_header_applies_to_all_members_up_to_the_next_one() {
     let all = times(&[early.clone(), file(b"a"), late.clone(), file(b"b"), file(b"c")]);
     assert_eq!(all, [5000, 9000, 9000]);
     // A member's own header takes precedence, before or after the global one.
-    let own = archives::raw(b'x', b"pax", b"", b"11 mtime=7\n");
+    let own = raw(b'x', b"pax", b"", b"11 mtime=7\n");
     assert_eq!(times(&[early.clone(), own.clone(), file(b"a"), file(b"b")]), [7, 5000]);
     assert_eq!(times(&[own, early, file(b"a"), file(b"b")]), [7, 5000]);
 }
 
 #[test]
 fn a_global_size_applies_to_the_member_right_after_it_too() {
-    let mut bytes = archives::raw(b'g', b"global", b"", b"9 size=3\n");
-    let mut header = archives::raw(b'0', b"a", b"", b"");
+    let mut bytes = raw(b'g', b"global", b"", b"9 size=3\n");
+    let mut header = raw(b'0', b"a", b"", b"");
     header.extend_from_slice(b"abc");
     header.resize(1024, 0);
     bytes.extend(header);

@@ -1,13 +1,9 @@
 //! bonnie against the file system in memory, against the originals as observed, and against counts
 //! computed by hand.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod memory;
-
+use crate::memory::{build, prove};
 use fsdyno_record::OpKind;
 use fsdyno_workload::{Call, GapKind, Op, OpCounts, Setting, Share, Threads, Workload, workloads};
-use memory::{build, prove};
 use proptest::prelude::*;
 
 fn bonnie(set: &[(&str, &str)]) -> Box<dyn Workload> {

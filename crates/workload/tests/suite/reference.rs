@@ -1,12 +1,8 @@
 //! Every workload against a file system in memory: each op is legal, the counts are exact, and the
 //! tree it leaves is the predicted one.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod memory;
-
+use crate::memory::{build, prove};
 use fsdyno_workload::{Call, Op, OpenFlags, Setting, Share};
-use memory::{build, prove};
 use proptest::prelude::*;
 
 fn order() -> impl Strategy<Value = &'static str> {

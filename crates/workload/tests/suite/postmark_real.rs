@@ -1,8 +1,6 @@
 //! The real PostMark compared with ours: the same configuration file, the same report, the same
 //! calls.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -2,13 +2,9 @@
 //! changed, none of which may end in a panic.
 //!
 //! The files in `corpus/tar` are those of the table below, stored so that a fuzzer can begin with
-//! them: `FSDYNO_WRITE_CORPUS=1 cargo test -p fsdyno-workload --test corpus` writes them.
+//! them: `FSDYNO_WRITE_CORPUS=1 cargo test -p fsdyno-workload --test suite corpus` writes them.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod archives;
-
-use archives::{archive, raw};
+use crate::archives::{archive, raw};
 use fsdyno_workload::Input;
 use fsdyno_workload::tar::unpack::Unpack;
 use proptest::prelude::*;

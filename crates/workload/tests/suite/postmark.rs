@@ -1,14 +1,10 @@
 //! PostMark's published and observed numbers, and the parser of its configuration files.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod memory;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::memory::{build, prove};
 use fsdyno_workload::{Setting, WorkUnits, Workload, workloads};
-use memory::{build, prove};
 use proptest::prelude::*;
 
 /// Work units of all phases.

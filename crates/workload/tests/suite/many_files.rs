@@ -1,12 +1,8 @@
 //! many-files against its published numbers and against nested loops, written out plainly.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod memory;
-
+use crate::memory::{build, prove};
 use fsdyno_record::OpKind;
 use fsdyno_workload::{Call, Op, Setting, Share, workloads};
-use memory::{build, prove};
 use proptest::prelude::*;
 
 proptest! {

@@ -1,11 +1,7 @@
 //! The contract of every workload, checked with one scaled-down row each.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod memory;
-
+use crate::memory::{build, prove};
 use fsdyno_workload::{GapKind, Op, Setting, Share, Workload, workloads};
-use memory::{build, prove};
 
 /// A workload, the parameters that make it small, and a mark if its counts depend on the seed.
 struct Row {

@@ -1,16 +1,12 @@
 //! The mail workloads: their calls one by one, and against the file system in memory.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod memory;
-
 use std::collections::BTreeMap;
 
+use crate::memory::{build, prove, prove_input};
 use fsdyno_record::OpKind;
 use fsdyno_workload::{
     Call, Compound, Expect, Input, Op, Payload, Setting, Share, Workload, workloads,
 };
-use memory::{build, prove, prove_input};
 use proptest::prelude::*;
 
 /// Every op of a share in a line.

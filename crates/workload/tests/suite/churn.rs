@@ -1,18 +1,14 @@
 //! churn: the steady state holds, the work units are exact whenever it is stopped, and the work is
 //! the same for any number of threads.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod memory;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::memory::{Memory, build, prove};
 use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::memory_fs::{Inode, ROOT};
 use fsdyno_workload::{
     Call, Compound, DirSlot, Expect, Op, OpSource, Setting, Share, WorkUnits, Workload, workloads,
 };
-use memory::{Memory, build, prove};
 use proptest::prelude::*;
 
 const CHURN: usize = 1;

@@ -1,14 +1,10 @@
 //! capacity: counts, work units and tree are exact, whichever call runs out of space.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod memory;
-
 use std::collections::BTreeMap;
 
+use crate::memory::build;
 use fsdyno_record::OpKind;
 use fsdyno_workload::{Op, Setting, Share};
-use memory::build;
 
 const SET: [(&str, &str); 2] = [("files-per-directory", "3"), ("size", "1-9")];
 

@@ -1,14 +1,10 @@
 //! everyday against the file system in memory and against counts computed by hand.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod memory;
-
+use crate::memory::{build, prove};
 use fsdyno_record::OpKind::{
     self, Chmod, Chown, Close, Create, Mkdir, Open, Read, Rmdir, Stat, Unlink, Utimes, Write,
 };
 use fsdyno_workload::{Expected, OpCounts, Payload, Setting, Workload, workloads};
-use memory::{build, prove};
 use proptest::prelude::*;
 
 proptest! {

@@ -1,12 +1,8 @@
 //! fdtree against its published numbers and against the script's recursion, written out plainly.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-mod memory;
-
+use crate::memory::{build, prove};
 use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::{Call, Expected, Op, Payload, Setting, Share, Workload, workloads};
-use memory::{build, prove};
 use proptest::prelude::*;
 
 const ROOT: &str = "LEVEL0.fsdyno.1";

@@ -1,0 +1,23 @@
+//! Tests of the workloads.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod all;
+mod archive;
+mod archives;
+mod bad_values;
+mod bigfile;
+mod bonnie;
+mod capacity;
+mod churn;
+mod corpus;
+mod everyday;
+mod fdtree;
+mod mail;
+mod many_files;
+mod memory;
+mod postmark;
+mod postmark_real;
+mod reference;
+mod source_tree;
+mod tenant;
