@@ -45,6 +45,12 @@ pub struct Account {
     pub sampler: Nanos,
 }
 
+/// The CPU time of this process, exact.
+pub fn own_cpu() -> Nanos {
+    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    Nanos(cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64)
+}
+
 impl Account {
     /// The counters at the start of a phase: this process's own clocks are read last, so that what
     /// reading the rest costs is not counted.
@@ -63,8 +69,7 @@ impl Account {
     }
 
     fn read_own(&mut self) {
-        let cpu = clock_gettime(ClockId::ProcessCPUTime);
-        self.cpu = Nanos(cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64);
+        self.cpu = own_cpu();
         (self.user, self.system) = usage();
     }
 

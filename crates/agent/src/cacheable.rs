@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_little_memory_is_told_with_what_would_do() {
+    fn too_little_memory_is_reported_with_what_would_be_enough() {
         let said = too_little(Bytes(900 << 20), Bytes(836 << 20), Bytes(1 << 30));
         assert!(said.contains("--ram 1089M would do"), "{said}");
     }

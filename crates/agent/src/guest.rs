@@ -152,7 +152,7 @@ fn load_modules() -> io::Result<()> {
         let parameters = std::ffi::CString::new(parameters).map_err(io::Error::other)?;
         let file = fs::File::open(path)?;
         match rustix::system::finit_module(&file, &parameters, 0) {
-            // There already; or a faster way for a processor that this is not (crc32_pclmul, of which f2fs on
+            // Already loaded; or a faster way for a processor that this is not (crc32_pclmul, of which f2fs on
             // Linux 5.10 says that it goes before it), and then what needs it does without.
             Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::NODEV) => {}
             Err(error) => {

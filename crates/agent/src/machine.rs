@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_told_as_it_is() {
+    fn the_settings_in_effect_are_reported_as_they_are() {
         let mut conditions = Conditions::default();
         describe(&mut conditions, &one("kernel.ostype", "Plan 9")).unwrap();
         assert_eq!(conditions.sysctls["kernel.ostype"], "Linux");

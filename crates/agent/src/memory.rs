@@ -49,8 +49,8 @@ pub fn mapped_input(fd: BorrowedFd<'_>, Bytes(length): Bytes) -> io::Result<Inpu
     let length = usize::try_from(length).map_err(io::Error::other)?;
     // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing of ours.
     let start = unsafe { mmap(ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, fd, 0)? };
-    // SAFETY: the mapping is `length` bytes long and never unmapped, and whoever handed the file over
-    // neither writes to it nor shrinks it any more.
+    // SAFETY: the mapping is `length` bytes long and never unmapped, and the process that handed the
+    // file over neither writes to it nor shrinks it any more.
     let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(start.cast(), length) };
     Ok(Input::new(bytes))
 }

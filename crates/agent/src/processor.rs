@@ -76,14 +76,30 @@ pub fn counts(counting: bool) -> ProcessorCounts {
     ProcessorCounts { charged: ask(Command::Paid as u64), events: events.collect() }
 }
 
-/// The counts between two moments.
-pub fn between(before: &ProcessorCounts, after: &ProcessorCounts) -> ProcessorCounts {
-    let since = |(name, count): (&String, &u64)| {
-        let earlier = before.events.get(name).copied().unwrap_or_default();
-        (name.clone(), count - earlier.min(*count))
+/// The counts between two moments; none without a model.
+pub fn between(
+    before: Option<ProcessorCounts>,
+    after: Option<ProcessorCounts>,
+) -> Option<ProcessorCounts> {
+    let (before, after) = before.zip(after)?;
+    Some(join(&after, &before, |count, earlier| count - earlier.min(count)))
+}
+
+/// The counts of two spans.
+pub fn sum(one: &ProcessorCounts, other: &ProcessorCounts) -> ProcessorCounts {
+    join(one, other, |a, b| a + b)
+}
+
+fn join(
+    one: &ProcessorCounts,
+    other: &ProcessorCounts,
+    of: impl Fn(u64, u64) -> u64,
+) -> ProcessorCounts {
+    let event = |(name, count): (&String, &u64)| {
+        (name.clone(), of(*count, other.events.get(name).copied().unwrap_or_default()))
     };
     ProcessorCounts {
-        charged: after.charged - before.charged,
-        events: after.events.iter().map(since).collect(),
+        charged: of(one.charged, other.charged),
+        events: one.events.iter().map(event).collect(),
     }
 }

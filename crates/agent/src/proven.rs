@@ -1,7 +1,7 @@
 //! Devices of this host that the venue holds for us: held here too, for as long as anything may write to
 //! them, and proven to be what their names still mean.
 //!
-//! A loop goes with its last user, and its number may then be given to anybody. As the keeper and the
+//! A loop goes with its last user, and its number may then be given to any process. As the keeper and the
 //! trial have it open too, it stays until both have ended, whatever becomes of the venue.
 
 use std::io;

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_with_what_it_waits_in() {
+    fn a_waiting_process_is_reported_with_the_function_that_it_waits_in() {
         let text = waiting(
             &[one('D', "io_schedule"), one('D', "io_schedule"), one('S', "pipe_read")].concat(),
         );

@@ -20,7 +20,7 @@ use fsdyno_record::{Bytes, Nanos, seed};
 use fsdyno_workload::one_file::one_file;
 use fsdyno_workload::{Contents, GapKind, Input, PhaseSpec, Setting, Workload, workloads};
 
-use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
+use crate::account::{Account, cacheable_memory, device_since, dirty_bytes, own_cpu};
 use crate::free_space::{FreeSpace, allow_many_files};
 use crate::over_time::{self, PhaseSamples};
 use crate::processor;
@@ -448,14 +448,14 @@ impl Trial<'_> {
         };
         let together = machine::at_once(phase_run.threads());
         let counting = self.processor();
-        let counts_before = counting.map(processor::counts);
-        let mut account_before = None;
+        let (mut counts_before, mut account_before) = (None, None);
         self.add_event(PhaseEventKind::Begin, index);
         let done = run_with_acks(
             &phase_run,
             self.acks.as_ref(),
             &mut || {
                 account_before = Some(Account::open(&instruments));
+                counts_before = counting.map(processor::counts);
                 if let Some(sampler) = sampler {
                     sampler.begin(clock::now());
                 }
@@ -466,7 +466,11 @@ impl Trial<'_> {
         self.add_event(PhaseEventKind::Returned, index);
         let (outcome, account_before) = (done.outcome, account_before.unwrap_or_default());
         // Asking for the dirty pages takes time of its own, which is taken off what follows.
+        let counts_returned = counting.map(processor::counts);
+        let cpu_before_asking = own_cpu();
         let (dirty, asking) = elapsed(dirty_bytes);
+        let asking_cpu = own_cpu() - cpu_before_asking;
+        let counts_asked = counting.map(processor::counts);
         let (synced, durable) = match runs_on {
             true => (None, None),
             false => self.settle(asking)?,
@@ -474,8 +478,8 @@ impl Trial<'_> {
         if synced.is_some() {
             self.add_event(PhaseEventKind::Synced, index);
         }
+        let counts_settled = counting.map(processor::counts);
         let spent = Account::close(&instruments, &account_before);
-        let counts = counting.map(processor::counts);
         let (device, devices) = (self.target.device(), self.target.devices());
         let device = device.zip(device_before).map(|(now, then)| device_since(&now, &then));
         let seen = match (&mut self.sampler, written_at) {
@@ -505,14 +509,14 @@ impl Trial<'_> {
             returned_ns: outcome.returned.since(outcome.started),
             synced_ns: synced.map(|at| at.since(outcome.started)),
             durable_ns: durable.map(|at| at.since(outcome.started)),
-            cpu_ns: spent.cpu - asking,
+            cpu_ns: spent.cpu - asking_cpu,
             user_ns: spent.user,
             system_ns: spent.system,
             split: Split::Sampled,
             kernel_cpu_ns: spent.kernel,
-            processor: counts_before
-                .zip(counts)
-                .map(|(before, after)| processor::between(&before, &after)),
+            processor: processor::between(counts_before, counts_returned)
+                .zip(processor::between(counts_asked, counts_settled))
+                .map(|(issued, settled)| processor::sum(&issued, &settled)),
             limit_ns: workload.limit(index),
             unit: workload.unit(index).map(String::from),
             think_ns: outcome.think_time,

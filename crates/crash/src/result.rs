@@ -110,10 +110,10 @@ impl Rate {
         let Some(phase) = report.measured.phases.iter().max_by_key(|phase| time(phase)) else {
             return Rate::default();
         };
-        let of_books =
+        let counted =
             phase.unit.as_ref().and_then(|unit| Some((unit.clone(), *phase.books.get(unit)?)));
         let (unit, count) =
-            of_books.unwrap_or_else(|| ("ops".into(), phase.ops.values().map(|op| op.count).sum()));
+            counted.unwrap_or_else(|| ("ops".into(), phase.ops.values().map(|op| op.count).sum()));
         let seconds = time(phase).0 as f64 / 1e9;
         Rate { phase: phase.name.clone(), unit, per_second: count as f64 / seconds.max(1e-9) }
     }

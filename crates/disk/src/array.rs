@@ -283,7 +283,7 @@ mod tests {
 
     /// md(4): near copies on three disks begin `A A B / B C C`.
     #[test]
-    fn copies_on_an_odd_number_of_disks_lie_side_by_side() {
+    fn copies_on_an_odd_number_of_disks_lie_on_neighbours() {
         let array = array(10, 0x102, 3);
         let places = |stripe: u64| -> Vec<(usize, u64)> {
             let copies = array.stripe(stripe).chunks.remove(0).1;

@@ -188,7 +188,7 @@ impl DiskSpec {
         check.that("capacity", self.capacity, self.capacity.0 % 4096 == 0, "a multiple of 4096")?;
         self.check_queue(&check)?;
         let nbd = self.attach == Attach::Nbd || !self.model.takes_time();
-        check.that("attach", "pmem", nbd, "\"nbd\" for every law except \"instant\"")?;
+        check.that("attach", "pmem", nbd, "\"nbd\" for every model except \"instant\"")?;
         self.model.check(self, &check)
     }
 

@@ -267,7 +267,7 @@ impl Trial {
         let durable = self.now();
         let cpu = self.ext2.cpu - cpu;
         let counts = self.ext2.counts.since(&counts).by_name();
-        let books = counts.iter().filter(|(_, n)| *n > 0);
+        let operations = counts.iter().filter(|(_, n)| *n > 0);
         self.measured.phases.push(Phase {
             name: spec.name.to_string(),
             returned_ns: returned.since(started),
@@ -277,7 +277,7 @@ impl Trial {
             system_ns: cpu,
             split: Split::Exact,
             ops: recorder.ops(),
-            books: books.map(|(name, n)| (name.to_string(), *n)).collect(),
+            books: operations.map(|(name, n)| (name.to_string(), *n)).collect(),
             device: Some(since(self.ext2.device().counters(), device)),
             dirty_bytes: Some(Bytes(dirty)),
             space_used: Bytes(self.space_used()),

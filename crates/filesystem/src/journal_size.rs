@@ -24,7 +24,7 @@ pub struct Sizing {
     pub least: Bytes,
     /// The smallest journal with the settings of a period, if it differs.
     #[serde(default, deserialize_with = "catalog::some_size")]
-    pub least_as_then: Option<Bytes>,
+    pub least_for_period: Option<Bytes>,
     /// The smallest second disk for a journal without a given size, if larger than the smallest journal.
     #[serde(default, deserialize_with = "catalog::some_size")]
     pub least_disk: Option<Bytes>,
@@ -33,7 +33,7 @@ pub struct Sizing {
 impl Sizing {
     /// Returns the smallest journal.
     pub fn least(&self, for_period: bool) -> Bytes {
-        self.least_as_then.filter(|_| for_period).unwrap_or(self.least)
+        self.least_for_period.filter(|_| for_period).unwrap_or(self.least)
     }
 
     /// Returns the smallest disk for a journal whose spec gives no size.

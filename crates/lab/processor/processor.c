@@ -1,10 +1,9 @@
 /* A processor model: adds to the guest's clock the time that a count of instructions leaves out.
  *
  * A QEMU plugin (src/processor.rs loads it). QEMU's clock (-icount) advances by one tick with each
- * instruction. The plugin follows the kernel's data accesses through models of the first two caches, and
- * its conditional branches through a predictor; cache misses, mispredicted branches, indirect branches,
- * locked instructions and system calls each have a cost in ticks, which the processor profile states. The
- * plugin takes the costs off QEMU's budget of instructions until the next timer, so QEMU counts them as
+ * instruction. The plugin follows the kernel's instructions and data accesses through models of the first caches
+ * and of the second; misses of both kinds, locked instructions and system calls each have a cost in ticks, which
+ * the processor profile states. The plugin takes the costs off QEMU's budget of instructions until the next timer, so QEMU counts them as
  * executed: the guest's clock and its timers advance, in whatever task the event occurred. Nothing depends
  * on the host, so the same guest has the same times everywhere.
  *
@@ -55,10 +54,9 @@ EXPORT int qemu_plugin_version = 1;
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* src/processor.rs and crates/record/src/processor.rs have the same names and commands. */
-enum event { SYSTEM_CALL, LOCKED, INDIRECT, MISPREDICTED, MISS, STREAMED, COSTLY,
+enum event { SYSTEM_CALL, LOCKED, OF_BLOCKS, MISS = OF_BLOCKS, STREAMED, FETCH, COSTLY,
 	INSTRUCTIONS = COSTLY, EVENTS };
-static const char *const NAMES[COSTLY] =
-	{ "system_call", "locked", "indirect", "mispredicted", "miss", "streamed" };
+static const char *const NAMES[COSTLY] = { "system_call", "locked", "miss", "streamed", "fetch" };
 enum { PRESENT = 0, START = 1, THREAD_BEGIN = 2, THREAD_END = 3, PAID = 8, COUNT = 16 };
 static const uint8_t MARKER[] = { 0x0f, 0x1f, 0x84, 0x00, 'f', 's', 'd', 'y' };
 
@@ -103,6 +101,9 @@ struct cache {
 };
 static struct cache first, second;
 static uint32_t first_pages[64 * MOST_WAYS], second_pages[MOST_SETS * MOST_WAYS];
+/* The instruction cache: 32 KiB. */
+enum { FETCH_WAYS = 8 };
+static uint32_t fetched[64 * FETCH_WAYS];
 
 static inline bool touch(uint32_t *set, uint32_t ways, uint32_t page)
 {
@@ -160,29 +161,14 @@ static void on_data(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address,
 		not_latest(line);
 }
 
-/* A tournament of a predictor by address and one by address and history (two-bit counters). */
-static uint8_t by_address[1 << 13], by_history[1 << 14], choice[1 << 13];
-static uint32_t history;
-
-static inline void train(uint8_t *counter, bool taken)
+static inline void fetch(uint64_t line)
 {
-	if (taken)
-		*counter += *counter < 3;
+	if (touch(fetched + (line & 63) * FETCH_WAYS, FETCH_WAYS, line >> 6))
+		return;
+	if (in_second(line))
+		HAPPENED(FETCH);
 	else
-		*counter -= *counter > 0;
-}
-
-static inline void predict(uint64_t end, bool taken)
-{
-	uint32_t hash = (uint32_t)end * 0x9e3779b1u, at = hash >> 19, mixed = (hash >> 18 ^ history) & 0x3fff;
-	bool one = by_address[at] > 1, other = by_history[mixed] > 1;
-	if ((choice[at] > 1 ? other : one) != taken)
-		HAPPENED(MISPREDICTED);
-	if (one != other)
-		train(&choice[at], other == taken);
-	train(&by_address[at], taken);
-	train(&by_history[mixed], taken);
-	history = history << 1 | taken;
+		HAPPENED(MISS);
 }
 
 /* Translation blocks: straight runs of instructions. */
@@ -190,11 +176,9 @@ struct block {
 	uint64_t address, end;
 	uint64_t cost;
 	uint16_t instructions;
-	uint16_t events[INDIRECT + 1];
-	bool conditional, kernel;
+	uint16_t events[OF_BLOCKS];
+	bool kernel;
 };
-static struct block nothing;
-static const struct block *before = &nothing;
 
 /* Counting, for a fit: only what the thread does that issues the ops. It is known by its kernel stack, the most
  * frequent one between two commands of the agent. Code on the CPU's entry stacks counts; code on other stacks, those of
@@ -242,11 +226,11 @@ static void on_block(unsigned vcpu, void *data)
 		follow_thread(b);
 		counts[INSTRUCTIONS] += b->instructions;
 	}
-	if (before->conditional && b->kernel)
-		predict(before->end, b->address != before->end);
-	before = b->kernel ? b : &nothing;
+	if (b->kernel)
+		for (uint64_t line = b->address >> 6; line <= (b->end - 1) >> 6; line++)
+			fetch(line);
 	if (b->cost || counting) {
-		for (int event = 0; event <= INDIRECT; event++)
+		for (int event = 0; event < OF_BLOCKS; event++)
 			counts[event] += b->events[event];
 		debt += b->cost;
 	}
@@ -260,14 +244,10 @@ static void start(void)
 		fail("the instruction budget is not found yet", 0);
 	memset(first_pages, 0, sizeof first_pages);
 	memset(second_pages, 0, sizeof second_pages);
+	memset(fetched, 0, sizeof fetched);
 	memset(streams, 0, sizeof streams);
-	memset(by_address, 0, sizeof by_address);
-	memset(by_history, 0, sizeof by_history);
-	memset(choice, 0, sizeof choice);
 	memset(counts, 0, sizeof counts);
-	history = 0;
 	debt = paid = 0;
-	before = &nothing;
 	charging = true;
 }
 
@@ -377,7 +357,7 @@ static void search(unsigned vcpu, void *data)
 
 /* What an instruction is, as far as it matters (Intel SDM, volume 2, appendix A). */
 struct decoded {
-	bool locked, indirect, system_call, conditional, stack, per_cpu;
+	bool locked, system_call, stack, per_cpu;
 };
 
 static struct decoded decode(const uint8_t *byte, size_t size)
@@ -401,8 +381,7 @@ static struct decoded decode(const uint8_t *byte, size_t size)
 	d.stack = (op >= 0x50 && op <= 0x5f) || op == 0xe8 || op == 0xc3 || op == 0xc2 || op == 0xc9 ||
 		op == 0x9c || op == 0x9d || op == 0x68 || op == 0x6a || op == 0xcf;
 	d.system_call = two && next == 0x05;
-	d.conditional = (two && (next & 0xf0) == 0x80) || (op & 0xf0) == 0x70 || (op >= 0xe0 && op <= 0xe3);
-	d.indirect = op == 0xff && (extension == 2 || extension == 4);
+	bool conditional = (two && (next & 0xf0) == 0x80) || (op & 0xf0) == 0x70 || (op >= 0xe0 && op <= 0xe3);
 	size_t operand = at + 1;
 	if (two)
 		operand += next == 0x38 || next == 0x3a ? 2 : 1;
@@ -414,7 +393,8 @@ static struct decoded decode(const uint8_t *byte, size_t size)
 		return d;
 	uint8_t mode = byte[operand];
 	bool memory = mode < 0xc0;
-	bool branch = d.conditional || op == 0xe8 || op == 0xe9 || op == 0xeb || op == 0xff;
+	bool branch = conditional || op == 0xe8 || op == 0xe9 || op == 0xeb ||
+		(op == 0xff && extension >= 2 && extension <= 5);
 	d.locked |= (op == 0x86 || op == 0x87) && memory;
 	/* With one CPU the kernel overwrites its lock prefixes by 3e; machines of today have more, and pay. */
 	d.locked |= ds && !branch && memory;
@@ -448,12 +428,10 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		if (!b.kernel)
 			continue;
 		b.events[LOCKED] += d.locked;
-		b.events[INDIRECT] += d.indirect;
-		b.conditional = at == count - 1 && d.conditional;
 		if (!d.stack && !d.per_cpu)
 			qemu_plugin_register_vcpu_mem_cb(insn, on_data, NO_REGISTERS, READS_AND_WRITES, NULL);
 	}
-	for (int event = 0; event <= INDIRECT; event++)
+	for (int event = 0; event < OF_BLOCKS; event++)
 		b.cost += b.events[event] * cost[event];
 	if (!b.kernel && is_marker(tb))
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_marker, NO_REGISTERS, NULL);

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_finds_its_modules_beside_it_or_where_it_is_told() {
+    fn an_image_finds_its_modules_next_to_it_or_in_the_given_folder() {
         let root = root(&["6.1.0-9-amd64"]);
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();

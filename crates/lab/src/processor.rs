@@ -82,8 +82,7 @@ mod tests {
         };
         assert_eq!(
             arguments(&processor),
-            "system_call=1638400,locked=0,indirect=0,mispredicted=0,miss=1015,streamed=0,speed=16000,\
-             first_ways=12,second_sets=2048,second_ways=16"
+            "system_call=1638400,locked=0,miss=1015,streamed=0,fetch=0,speed=16000,first_ways=12,second_sets=2048,second_ways=16"
         );
         assert!(arguments(&Processor { counting: true, ..processor }).ends_with(",counting=1"));
     }

@@ -11,7 +11,7 @@ use crate::profile::{Profile, ProfileError};
 
 /// Name and text of every processor, in listing order.
 const PROCESSORS: &[(&str, &str)] =
-    &[("xeon-2023", include_str!("../../../catalog/processors/xeon-2023.toml"))];
+    &[("epyc-2024", include_str!("../../../catalog/processors/epyc-2024.toml"))];
 
 /// The plain speed of one instruction per nanosecond, by name.
 const INSTRUCTIONS: &str = "instructions";
@@ -135,11 +135,11 @@ mod tests {
     fn a_cpu_is_a_speed_a_name_or_a_file() {
         assert!(parse("instructions").unwrap().is_default());
         assert_eq!(parse("1/2").unwrap().to_string(), "1/2");
-        assert_eq!(parse("xeon-2023").unwrap().to_string(), "xeon-2023");
-        let error = parse("xeon-2032").unwrap_err().to_string();
+        assert_eq!(parse("epyc-2024").unwrap().to_string(), "epyc-2024");
+        let error = parse("epyc-2042").unwrap_err().to_string();
         assert!(
-            error.starts_with("'xeon-2032' is not a speed of the lab's CPU")
-                && error.contains("xeon-2023"),
+            error.starts_with("'epyc-2042' is not a speed of the lab's CPU")
+                && error.contains("epyc-2024"),
             "{error}"
         );
         let error = parse("1/3").unwrap_err().to_string();

@@ -29,8 +29,7 @@ pub struct Speed {
 const SPEEDS: std::ops::RangeInclusive<i32> = -6..=3;
 
 /// The events that cost time beyond the instruction itself, in the order of the model's plugin.
-pub const EVENTS: [&str; 6] =
-    ["system_call", "locked", "indirect", "mispredicted", "miss", "streamed"];
+pub const EVENTS: [&str; 5] = ["system_call", "locked", "miss", "streamed", "fetch"];
 
 /// A processor profile, as a plan records it: the costs of a processor, and how well they were found to agree with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +99,9 @@ impl Processor {
     }
 }
 
+/// Events of an earlier model, in records of its trials.
+const FORMER_EVENTS: [&str; 2] = ["indirect", "mispredicted"];
+
 /// Ranges of valid profiles, wherever they are read.
 const PER_US: std::ops::RangeInclusive<u64> = 125..=33_334;
 const MOST_PS: u64 = 100_000_000;
@@ -110,8 +112,9 @@ fn valid<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<Processor>, D:
     let processor = Box::<Processor>::deserialize(from)?;
     let Processor { instructions_per_us, costs_ps, caches, .. } = &*processor;
     let Caches { first_ways, second_sets, second_ways } = caches;
+    let is_known = |event: &str| EVENTS.contains(&event) || FORMER_EVENTS.contains(&event);
     let is_valid = PER_US.contains(instructions_per_us)
-        && costs_ps.iter().all(|(event, ps)| EVENTS.contains(&event.as_str()) && *ps <= MOST_PS)
+        && costs_ps.iter().all(|(event, ps)| is_known(event) && *ps <= MOST_PS)
         && WAYS.contains(first_ways)
         && WAYS.contains(second_ways)
         && SETS.contains(second_sets)

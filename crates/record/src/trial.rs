@@ -236,7 +236,7 @@ pub struct Phase {
     /// Time limit of the phase, if it ends by time and not by its work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ns: Option<Nanos>,
-    /// The unit of `books` whose rate represents the phase.
+    /// The unit among the operation counts whose rate represents the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// Until syncfs(2) returned; none if it could not be called.

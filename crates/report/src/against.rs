@@ -6,6 +6,7 @@ use fsdyno_stats::compare::{Comparison, Verdict, adjust};
 use crate::measure::Measure;
 use crate::model::{Pair, Ratio, Row, Section, Standing};
 use crate::pairing::{Matching, Pairing, Values};
+use crate::processor;
 
 /// The default of the least difference that matters: 1 %.
 pub const LEAST: f64 = 0.01;
@@ -110,6 +111,7 @@ pub fn adjust_all(sections: &mut [Section<'_>]) {
         let standing = match row.comparison.map(|c| (c.verdict, c.n > 1)) {
             Some((Verdict::Unknown, true)) => Standing::Open,
             Some((Verdict::Same, _)) => Standing::Same,
+            Some((Verdict::Inside, _)) => Standing::Inside,
             _ => Standing::Plain,
         };
         row.ratio = row.ratio.map(|ratio| Ratio { standing, ..ratio });
@@ -185,7 +187,9 @@ pub fn compare(
     least: f64,
 ) -> Option<(Comparison, Matching)> {
     let pairing = Pairing::of(&base.trials, &new.trials);
-    Some((pairing.compare_runs(|run| measure.value(run))?.within(least), pairing.how))
+    let error = processor::error(&pairing.base, &pairing.new, measure);
+    let comparison = pairing.compare_runs(|run| measure.value(run))?;
+    Some((comparison.within(least).with_systematic(error), pairing.how))
 }
 
 #[cfg(test)]

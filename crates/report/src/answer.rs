@@ -89,14 +89,16 @@ fn winners(sections: &[&Section<'_>]) -> String {
             others.filter(|row| relation(row, section.least) == stand).collect()
         };
         let (open_with, like) = (rivals(Relation::Undecided), rivals(Relation::Same));
+        let inside = rivals(Relation::Inside);
         let named = |others: &[&Row<'_>]| {
             let names: Vec<String> =
                 [best].iter().chain(others).map(|row| row.in_sentence()).collect();
             join_list(&names)
         };
-        if !open_with.is_empty() {
-            let all = [like, open_with].concat();
-            open.push(format!("{} is undecided between {}", section.title(), named(&all)));
+        if !open_with.is_empty() || !inside.is_empty() {
+            let why = if inside.is_empty() { "" } else { ", inside the processor model's error" };
+            let all = [like, open_with, inside].concat();
+            open.push(format!("{} is undecided between {}{why}", section.title(), named(&all)));
         } else if !like.is_empty() && like.len() + 1 == ranked(section).count() {
             alike.push(place(section, &[best]));
         } else {
@@ -148,6 +150,8 @@ enum Relation {
     Worse,
     /// No difference, or one below the least difference that matters.
     Same,
+    /// No more than the error of the processor profile.
+    Inside,
     Undecided,
 }
 
@@ -156,6 +160,7 @@ fn relation(row: &Row<'_>, least: f64) -> Relation {
     let matters = comparison.ratio.ln().abs() >= (1.0 + least).ln();
     match comparison.verdict {
         Verdict::Unknown => Relation::Undecided,
+        Verdict::Inside => Relation::Inside,
         Verdict::Faster if matters => Relation::Better,
         Verdict::Slower if matters => Relation::Worse,
         _ => Relation::Same,
@@ -163,12 +168,13 @@ fn relation(row: &Row<'_>, least: f64) -> Relation {
 }
 
 /// The relations to the baseline, in the order in which sentences name them.
-const WORDS: [&str; 6] = [
+const WORDS: [&str; 7] = [
     "faster in",
     "more space-efficient in",
     "slower in",
     "less space-efficient in",
     "the same in",
+    "inside the processor model's error in",
     "undecided in",
 ];
 
@@ -185,6 +191,7 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
                 Relation::Better => "faster in",
                 Relation::Worse => "slower in",
                 Relation::Same => "the same in",
+                Relation::Inside => "inside the processor model's error in",
                 Relation::Undecided => "undecided in",
             };
             let rows: Vec<&Row<'_>> = base.into_iter().chain([row]).collect();
@@ -264,7 +271,7 @@ fn widest(sections: &[&Section<'_>]) -> Option<String> {
         };
         let compared = sections.iter().flat_map(|section| ranked(section));
         let mut verdicts = compared.filter_map(|row| row.comparison).map(|it| it.verdict);
-        let open = verdicts.any(|verdict| verdict == Verdict::Unknown);
+        let open = verdicts.any(|it| matches!(it, Verdict::Unknown | Verdict::Inside));
         return open.then(|| format!("No difference{above} is significant."));
     };
     let two = |value: f64| number::relative(value).trim_end_matches('x').to_string();

@@ -1,9 +1,6 @@
 //! Instrument overhead of each phase, for the page.
 
-use std::collections::BTreeSet;
-
 use crate::validity::{INSTRUMENT_LIMIT, instrument_share};
-use fsdyno_record::processor::Processor;
 use fsdyno_record::trial::{Instrument, Phase};
 use fsdyno_record::{Nanos, Trial};
 use serde::Serialize;
@@ -78,16 +75,6 @@ pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
         out.push_str(&format!("; the modelled disk answered {each} later than due on average"));
     }
     Some(out)
-}
-
-/// A sentence on the processor profiles of the lab's CPU times, with their errors; none without such a profile.
-pub fn processors(sections: &[Section<'_>]) -> Option<String> {
-    let trials = sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
-    let profiles = trials.filter(|(trial, _)| trial.lab_id.is_some());
-    let profiles = profiles.filter_map(|(trial, _)| trial.plan.lab()?.cpu.processor());
-    let words: BTreeSet<String> = profiles.map(Processor::described).collect();
-    let words: Vec<String> = words.into_iter().collect();
-    (!words.is_empty()).then(|| format!("CPU times: estimated by {}", words.join(", ")))
 }
 
 fn line(title: &str, row: &Row<'_>) -> Line {

@@ -33,6 +33,7 @@ mod original;
 mod page;
 mod pairing;
 mod part;
+mod processor;
 mod records;
 mod repeatability;
 mod repeats;

@@ -98,6 +98,7 @@ impl Measure {
     pub fn verdict(self, verdict: Verdict) -> &'static str {
         match (self, verdict) {
             (_, Verdict::Unknown) => "~",
+            (_, Verdict::Inside) => "inside the processor model's error",
             (_, Verdict::Same) => "same",
             (Measure::Space, Verdict::Faster) => "less space",
             (Measure::Space, Verdict::Slower) => "more space",

@@ -164,15 +164,19 @@ pub enum Standing {
     Open,
     /// The two differ by less than the least difference that matters.
     Same,
+    /// The two differ by no more than the error of the processor profile.
+    Inside,
 }
 
 impl std::fmt::Display for Ratio {
-    /// With a mark if the trials leave it open, `~ 1.08x`, or show no difference that matters, `= 1.00x`.
+    /// With a mark if the trials leave it open, `~ 1.08x`, or show no difference that matters, `= 1.00x`, or the
+    /// processor profile is no more exact, `? 1.20x`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mark = match self.standing {
             Standing::Plain => "",
             Standing::Open => "~ ",
             Standing::Same => "= ",
+            Standing::Inside => "? ",
         };
         write!(f, "{mark}{}", relative(self.value))
     }

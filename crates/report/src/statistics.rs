@@ -168,7 +168,7 @@ fn comparison(c: &Comparison, how: Option<Matching>) -> Value {
         "p": c.p, "p_in_table": c.p_in_table, "exact": c.exact,
         "relabelled": c.relabelled.map(|r| json!({"p": r.p, "least": r.least, "counted": r.exact})),
         "n_that_would_decide": c.n_that_would_decide(),
-        "withheld": c.withheld, "verdict": verdict(c.verdict), "note": c.note(),
+        "withheld": c.withheld, "model_error": c.systematic, "verdict": verdict(c.verdict), "note": c.note(),
     })
 }
 
@@ -187,6 +187,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Slower => "slower",
         Verdict::Same => "same",
         Verdict::Unknown => "unknown",
+        Verdict::Inside => "inside the processor model's error",
     }
 }
 

@@ -14,8 +14,8 @@ use crate::part::Part;
 use crate::table::{Block, Document, Format, Lab, Legend, Output, Own, Rows, Style, Term};
 use crate::view;
 use crate::{
-    answer, calls, columns, described, device, disks, instrument, records, repeatability,
-    statistics, subject, unfinished, work_units,
+    answer, calls, columns, described, device, disks, instrument, processor, records,
+    repeatability, statistics, subject, unfinished, work_units,
 };
 
 /// Trials to print, with ratios to the label of the baseline or to the best.
@@ -133,13 +133,13 @@ fn legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Legend {
         terms: marks(sections),
         notes: instrument::sentence(sections)
             .into_iter()
-            .chain(instrument::processors(sections))
+            .chain(processor::sentence(sections))
             .collect(),
         flags: flags(sections, curves).iter().map(flag).collect(),
     }
 }
 
-/// The meaning of `~` and `=` before a ratio, if some ratio has them.
+/// The meaning of `~`, `=` and `?` before a ratio, if some ratio has them.
 pub fn marks(sections: &[Section<'_>]) -> Vec<Term> {
     let mut terms = Vec::new();
     if has(sections, Standing::Open) {
@@ -147,6 +147,9 @@ pub fn marks(sections: &[Section<'_>]) -> Vec<Term> {
     }
     if let Some(first) = sections.first().filter(|_| has(sections, Standing::Same)) {
         terms.push(("=".into(), same(first.least)));
+    }
+    if has(sections, Standing::Inside) {
+        terms.push(("?".into(), processor::INSIDE.into()));
     }
     terms
 }

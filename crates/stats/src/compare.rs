@@ -8,6 +8,9 @@
 //! | wholly within the band | same (two one-sided tests, Schuirmann 1987, each at 2.5 %) |
 //! | else without 1 | faster or slower |
 //! | else | unknown: "~" |
+//!
+//! A verdict other than unknown becomes "inside" if the ratio could be that of a systematic error, which all values of
+//! one side share and which no number of repeats reduces.
 
 use crate::holm::holm;
 use crate::interval::{LEVEL, Summary};
@@ -27,6 +30,9 @@ pub enum Verdict {
     Same,
     /// The data do not decide.
     Unknown,
+    /// The data decide, but a systematic error of the values is as large as the difference, or larger than those
+    /// that do not matter.
+    Inside,
 }
 
 /// The statistical method of a comparison.
@@ -69,6 +75,8 @@ pub struct Comparison {
     pub design: Option<Design>,
     /// The least difference that matters (0.03 is 3 %); zero if every difference does.
     pub threshold: f64,
+    /// The systematic error of the ratio (0.2 is 20 %); zero if there is none.
+    pub systematic: f64,
     /// The verdict.
     pub verdict: Verdict,
 }
@@ -151,6 +159,7 @@ impl Comparison {
             error: spread.as_ref().map(|s| (s.error, s.freedom)),
             design: spread.map(|s| s.design),
             threshold: 0.0,
+            systematic: 0.0,
             verdict: Verdict::Unknown,
         };
         comparison.decide()
@@ -178,6 +187,12 @@ impl Comparison {
         self.decide()
     }
 
+    /// Sets the systematic error of the ratio (0.2 is 20 %); a negative number or NaN counts as zero.
+    pub fn with_systematic(mut self, error: f64) -> Comparison {
+        self.systematic = if error > 0.0 { error } else { 0.0 };
+        self.decide()
+    }
+
     fn decide(mut self) -> Comparison {
         let band = 1.0 + self.threshold;
         let chance = self.by_chance();
@@ -189,6 +204,14 @@ impl Comparison {
             Some((low, _)) if low > 1.0 && !chance => Verdict::Slower,
             Some(_) => Verdict::Unknown,
         };
+        let is_inside = match self.verdict {
+            Verdict::Faster | Verdict::Slower => self.ratio.ln().abs() <= self.systematic.ln_1p(),
+            Verdict::Same => self.systematic > self.threshold,
+            Verdict::Unknown | Verdict::Inside => false,
+        };
+        if is_inside {
+            self.verdict = Verdict::Inside;
+        }
         self
     }
 
@@ -218,6 +241,9 @@ impl Comparison {
     /// bisection: bad, good, skip).
     pub fn regressed(&self) -> Option<bool> {
         let (low, high) = self.interval.filter(|_| !self.withheld)?;
+        if self.verdict == Verdict::Inside {
+            return None;
+        }
         let limit = 1.0 + self.threshold;
         if low > limit {
             return (!self.by_chance()).then_some(true);
@@ -432,6 +458,26 @@ mod tests {
         }
         assert!((150..=250).contains(&pairs), "{pairs}");
         assert!((150..=250).contains(&sides), "{sides}");
+    }
+
+    #[test]
+    fn a_systematic_error_takes_back_what_the_data_decide() {
+        let slower = paired(&[(1.0, 1.1), (2.0, 2.21), (3.0, 3.3)]).unwrap();
+        assert_eq!(slower.verdict, Verdict::Slower);
+        for (error, verdict) in
+            [(0.2, Verdict::Inside), (0.05, Verdict::Slower), (-1.0, Verdict::Slower)]
+        {
+            assert_eq!(slower.with_systematic(error).verdict, verdict, "{error}");
+        }
+        let inside = slower.within(0.03).with_systematic(0.2);
+        assert_eq!((inside.verdict, inside.regressed()), (Verdict::Inside, None));
+        assert_eq!(inside.with_systematic(0.0).verdict, Verdict::Slower);
+        // Equality is known no better than the error, and what is open stays open.
+        let same = paired(&[(1.0, 1.0), (2.0, 2.0)]).unwrap().within(0.03);
+        assert_eq!(same.with_systematic(0.2).verdict, Verdict::Inside);
+        assert_eq!(same.with_systematic(0.02).verdict, Verdict::Same);
+        let open = paired(&[(1.0, 1.2), (2.0, 1.9)]).unwrap();
+        assert_eq!(open.with_systematic(0.2).verdict, Verdict::Unknown);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The growth of a time with size: the exponent of the best-fitting power law.
+//! The growth of a time with size: the exponent of the power of the size that fits best.
 
 use crate::interval::LEVEL;
 use crate::student::two_sided_quantile;

@@ -18,7 +18,7 @@ pub struct Copy {
 }
 
 /// Returns the copy needed to have the log of `trial`, whose folder is `from`, in `out` as well; `None` if it has
-/// none or it is there already. The reference to a missing log is removed.
+/// none or `out` has it. The reference to a missing log is removed.
 ///
 /// # Errors
 /// Another log has its name; a file cannot be read.

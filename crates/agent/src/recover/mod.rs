@@ -139,7 +139,7 @@ impl One<'_> {
                 Some(status @ ExitStatus::Exited(_)) => {
                     return Err(io::Error::other(format!("cut {index}: {status}")));
                 }
-                Some(status) => format!("the process that brought it back ended: {status}"),
+                Some(status) => format!("the process that recovered it ended: {status}"),
                 None if left == Nanos(0) => {
                     format!("it hung: not back within {} of virtual time", self.order.deadline)
                 }
@@ -172,8 +172,8 @@ impl One<'_> {
         self.bring_back(&device, shared, &mut recovery, &mut tree)?;
         recovery.kernel = kernel.as_mut().map(damage).unwrap_or_default();
         put(&recovery, &tree)?;
-        // The kernel gives a file system that is mounted still to whoever mounts the same device: the next image
-        // would be looked at through this one. So the others are left to another guest.
+        // The kernel gives a file system that is still mounted to any process that mounts the same device: the next
+        // image would be seen through this one. So the others are left to another guest.
         if self.target(&device, shared).is_mounted()? {
             return Err(io::Error::other("what a cut left cannot be unmounted"));
         }

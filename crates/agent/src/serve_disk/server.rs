@@ -182,7 +182,7 @@ impl Server {
     }
 
     /// Takes up what has reached the medium. Of a write whose bytes are still on their way it is what
-    /// they overwrite, which may have been promised to somebody; they themselves follow as they come.
+    /// they overwrite, which may have been acknowledged; they themselves follow as they arrive.
     fn land(&mut self) -> io::Result<()> {
         while let Some((first, count)) = self.disk.persisted() {
             self.persisted(first, count);

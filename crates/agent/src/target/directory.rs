@@ -107,7 +107,7 @@ impl Target for Directory {
         Ok(rustix::fs::syncfs(&self.root)?)
     }
 
-    /// syncfs(2) has just come back. A device without a volatile cache has nothing left; one with
+    /// syncfs(2) has just returned. A device without a volatile cache has nothing left; one with
     /// it is shown to be flushed only if it was sent a flush during that call.
     fn flush_device(&mut self) -> io::Result<bool> {
         let through =

@@ -80,7 +80,7 @@ impl Formatted {
 
     /// The same on a host, where others have arrays and UUIDs too: with another name for its array,
     /// with what UUIDs are drawn from, and with what keeps the devices ours.
-    pub fn beside_others(self, array: Option<String>, uuids: u64, held: Arc<[Held]>) -> Formatted {
+    pub fn with_others(self, array: Option<String>, uuids: u64, held: Arc<[Held]>) -> Formatted {
         Formatted { array: array.unwrap_or(self.array), uuids: Some(uuids), held, ..self }
     }
 

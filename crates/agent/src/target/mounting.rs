@@ -101,7 +101,7 @@ impl Mounting {
             ),
             Mounting::Served => notes.push(format!(
                 "{kind}: a process in user space did the file system's work; it is shown, and no claim \
-                 about a kernel is judged by it. What the process holds cannot be asked for, so nothing \
+                 about a kernel is judged by it. What the process holds cannot be read, so nothing \
                  is called durable; its CPU time is named 'fuse'"
             )),
             Mounting::Device | Mounting::Memory | Mounting::Over { .. } => {}
@@ -171,7 +171,7 @@ impl Formatted {
         self.mount_by_kernel(&self.source(kind), kind, options, &place)?;
         let laid = self.lay_over(&place);
         if laid.is_err() {
-            // What lies below is as good as not mounted then; whoever checks it next counts on that.
+            // What lies below counts as not mounted then; the next check relies on that.
             let _ = rustix::mount::unmount(&place, UnmountFlags::empty());
         }
         laid

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_is_told_with_its_own_words() {
+    fn a_command_that_fails_is_reported_with_its_own_message() {
         let text = error(&["sh", "-c", "echo no such option >&2; exit 3"]);
         assert!(text.ends_with("failed (exit code 3): no such option"), "{text}");
         assert!(error(&["no-such-fuse"]).starts_with("no-such-fuse: "));
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_mounts_nothing_is_told() {
+    fn a_command_that_mounts_nothing_is_reported() {
         let text = error(&["true"]);
         assert!(text.ends_with("ended and mounted nothing: it said nothing"), "{text}");
     }

@@ -60,7 +60,7 @@ fn delivered(names: Names) -> Script {
     script
 }
 
-/// fsync of `new` came back, so the message is in `new` or, if the reader's later rename persisted, in `cur`.
+/// fsync of `new` returned, so the message is in `new` or, if the reader's later rename persisted, in `cur`.
 #[test]
 fn a_delivered_message_is_lost_if_it_has_only_its_temporary_name() {
     for names in BOTH {
@@ -541,7 +541,7 @@ fn cases() -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The oracle accepts exactly the states that the reference may leave, but for those that it cannot tell apart.
+    /// The oracle accepts exactly the states that the reference may leave, except for those that it cannot distinguish.
     #[test]
     fn the_oracle_accepts_exactly_what_a_file_system_may_leave(
         steps in proptest::collection::vec(step(), 1..10),

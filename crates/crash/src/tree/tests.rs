@@ -281,7 +281,7 @@ fn the_tree_of_ops_is_exact_at_every_moment_of_real_workloads() {
         let kind = workloads::find(workload).unwrap();
         let work = kind.build(&kind.resolve(set).unwrap(), &Setting::seed(5)).unwrap();
         assert_eq!(crate::refusal(work.as_ref(), threads), None, "{workload}");
-        // Each op comes back a nanosecond after the one before, the ranks by turns.
+        // Each op returns a nanosecond after the one before, the ranks in turn.
         let mut acks = Acks::default();
         let mut clock = 0;
         for (index, phase) in work.phases().iter().enumerate() {

@@ -35,7 +35,7 @@ pub(crate) trait Parameters {
 
 macro_rules! models {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        /// The model of service times, selected by `law` in the disk profile.
+        /// The model of service times, selected by the key "law" of the disk profile.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(tag = "law", rename_all = "lowercase")]
         pub enum Model { $($(#[$doc])* $name($name)),+ }

@@ -4,6 +4,7 @@
 //! the model's events are then fitted to the CPU times of this machine, and checked on operations and file systems
 //! that were left out of the fit.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use fsdyno_child::Process;
 use fsdyno_processor::fit::{self, COSTS, Costs, Point, Validation};
-use fsdyno_processor::{CacheSizes, Profile};
+use fsdyno_processor::{CacheSizes, Errors, Profile};
 use fsdyno_record::Trial;
 use fsdyno_record::processor::EVENTS;
 use fsdyno_study::Store;
@@ -27,9 +28,8 @@ const FILESYSTEMS: [&str; 4] = ["ext2", "ext4", "xfs", "btrfs"];
 const MEMORY: &str = "tmpfs";
 /// Lengths of names: directory blocks of many entries, and of few.
 const NAMES: [u64; 2] = [8, 60];
-const FILES: u64 = 3000;
-/// Repetitions on this machine, of which the fastest counts.
-const REPEATS: &str = "8";
+/// Files of a directory, and repetitions on this machine, of which the fastest counts: short trials need more.
+const DIRECTORIES: [(u64, u32); 2] = [(100, 40), (3000, 8)];
 /// The median of the repetitions may take this much longer than the fastest; more is another program's doing.
 const MOST_NOISE: f64 = 1.3;
 const POLL: Duration = Duration::from_millis(50);
@@ -52,12 +52,14 @@ pub fn run(out: Option<&Path>) -> Result<Exit, Failure> {
     let counting = folder.path().join("counting.toml");
     super::fit::write(&counting, &profile_text("counts", &counting_costs(), caches, None, true)?)?;
     let mut points = Vec::new();
-    for name in NAMES {
-        let work = Work { folder: folder.path(), name, root, stop: &stop };
+    let conditions =
+        NAMES.into_iter().flat_map(|name| DIRECTORIES.map(|directory| (name, directory)));
+    for (name, (files, repeats)) in conditions {
+        let work = Work { folder: folder.path(), name, files, repeats, root, stop: &stop };
         let Some(measured) = work.on_host()? else { return stopped() };
-        refuse_noise(&measured)?;
+        work.refuse_noise(&measured)?;
         let Some(counted) = work.in_lab(&counting)? else { return stopped() };
-        points.extend(pair(&measured, &counted, name));
+        points.extend(work.pair(&measured, &counted));
     }
     if points.is_empty() {
         return Err(Failure::wrong(
@@ -67,10 +69,11 @@ pub fn run(out: Option<&Path>) -> Result<Exit, Failure> {
     let costs = fit::fit(&points);
     let by_operation = fit::validate(&points, |point| point.operation.clone());
     let by_filesystem = fit::validate(&points, |point| point.filesystem.clone());
-    let worst = if root { worse(&by_operation, &by_filesystem) } else { &by_operation };
+    // Without root there is one file system, and no ratio.
+    let errors = root.then(|| errors(&[&by_operation, &by_filesystem]));
     let mut text = String::from("# Fitted by `fsdyno fit`: a processor, by `fsdyno fit cpu`\n");
     text.push_str(&report(&points, &costs, &by_operation, root.then_some(&by_filesystem)));
-    text.push_str(&profile_text(&about(), &costs, caches, root.then_some(worst), false)?);
+    text.push_str(&profile_text(&about(), &costs, caches, errors, false)?);
     match out {
         None => output::data(&text)?,
         Some(out) => {
@@ -93,10 +96,12 @@ fn counting_costs() -> Costs {
     costs
 }
 
-/// The trials of one length of names.
+/// The trials of one length of names and one number of files.
 struct Work<'a> {
     folder: &'a Path,
     name: u64,
+    files: u64,
+    repeats: u32,
     root: bool,
     stop: &'a AtomicBool,
 }
@@ -106,12 +111,14 @@ impl Work<'_> {
         let mut trials = Vec::new();
         let shm = self.folder_in_memory()?;
         let memory = ["--on", &shm.path().display().to_string()].map(String::from);
-        let Some(found) = self.trials("host-tmpfs", &memory, REPEATS)? else { return Ok(None) };
+        let Some(found) = self.trials("host-tmpfs", &memory, self.repeats)? else {
+            return Ok(None);
+        };
         trials.extend(found);
         if self.root {
             let mut args = vec!["--on".to_string(), "ram:2G".to_string()];
             args.extend(FILESYSTEMS.iter().flat_map(|fs| ["--fs".to_string(), fs.to_string()]));
-            let Some(found) = self.trials("host", &args, REPEATS)? else { return Ok(None) };
+            let Some(found) = self.trials("host", &args, self.repeats)? else { return Ok(None) };
             trials.extend(found);
         }
         Ok(Some(trials))
@@ -125,7 +132,7 @@ impl Work<'_> {
         if self.root {
             args.extend(FILESYSTEMS.iter().flat_map(|fs| ["--fs".to_string(), fs.to_string()]));
         }
-        self.trials("lab", &args, "1")
+        self.trials("lab", &args, 1)
     }
 
     /// A folder of a file system in memory.
@@ -140,15 +147,19 @@ impl Work<'_> {
         &self,
         name: &str,
         args: &[String],
-        repeat: &str,
+        repeat: u32,
     ) -> Result<Option<Vec<Trial>>, Failure> {
-        say(&format!("fsdyno: {name}, names of {} bytes", self.name));
-        let out = self.folder.join(format!("{name}-{}", self.name));
+        say(&format!("fsdyno: {name}, {}", self.setting()));
+        let out = self.folder.join(format!("{name}-{}-{}", self.name, self.files));
         let program = std::env::current_exe()
             .map_err(|error| Failure::wrong(format!("failed to find this program: {error}")))?;
         let mut command = Command::new(program);
-        command.args(["run", "calls", "--set", &format!("files={FILES}"), "--set"]);
-        command.arg(format!("name={}", self.name)).args(args).args(["--repeat", repeat, "--out"]);
+        command.args(["run", "calls", "--set", &format!("files={}", self.files), "--set"]);
+        command.arg(format!("name={}", self.name)).args(args).args([
+            "--repeat",
+            &repeat.to_string(),
+            "--out",
+        ]);
         command.arg(&out).stdin(Stdio::null()).stdout(Stdio::null());
         let failed =
             |error: std::io::Error| Failure::wrong(format!("failed to run trials: {error}"));
@@ -170,6 +181,73 @@ impl Work<'_> {
         let trials = Store::look(&out).map_err(|error| Failure::wrong(error.to_string()))?;
         Ok(Some(trials))
     }
+
+    /// The conditions, in words.
+    fn setting(&self) -> String {
+        format!("{} files, names of {} bytes", self.files, self.name)
+    }
+
+    /// The CPU times of each file system and phase in nanoseconds of an operation, ascending.
+    fn times(&self, trials: &[Trial]) -> BTreeMap<(String, String), Vec<f64>> {
+        let mut times = BTreeMap::<_, Vec<f64>>::new();
+        for trial in trials {
+            for phase in &trial.measured.phases {
+                let key = (filesystem(trial), phase.name.clone());
+                times.entry(key).or_default().push(phase.cpu_ns.0 as f64 / self.files as f64);
+            }
+        }
+        times.values_mut().for_each(|times| times.sort_by(f64::total_cmp));
+        times
+    }
+
+    /// Refuses measurements that other programs disturbed.
+    fn refuse_noise(&self, trials: &[Trial]) -> Result<(), Failure> {
+        let times = self.times(trials);
+        let mut noise: Vec<f64> =
+            times.values().map(|times| times[times.len() / 2] / times[0]).collect();
+        noise.sort_by(f64::total_cmp);
+        let median = noise.get(noise.len() / 2).copied().unwrap_or(1.0);
+        if median <= MOST_NOISE {
+            return Ok(());
+        }
+        Err(Failure::wrong(format!(
+            "this machine is too busy for a fit: the median CPU time of {} repetitions is {:.0} % above the \
+             least (at most {:.0} %); stop other programs, and virtual machines on the same host, and repeat",
+            self.repeats,
+            (median - 1.0) * 100.0,
+            (MOST_NOISE - 1.0) * 100.0
+        )))
+    }
+
+    /// Pairs the times of this machine with the counts of the lab.
+    fn pair(&self, measured: &[Trial], counted: &[Trial]) -> Vec<Point> {
+        let times = self.times(measured);
+        let mut points = Vec::new();
+        for trial in counted {
+            for phase in &trial.measured.phases {
+                let key = (filesystem(trial), phase.name.clone());
+                let (Some(times), Some(counts)) = (times.get(&key), &phase.processor) else {
+                    continue;
+                };
+                let count = |event: &str| {
+                    counts.events.get(event).copied().unwrap_or_default() as f64 / self.files as f64
+                };
+                let mut row = [0.0; COSTS];
+                row[0] = count("instructions");
+                for (at, event) in EVENTS.iter().enumerate() {
+                    row[at + 1] = count(event);
+                }
+                points.push(Point {
+                    filesystem: key.0,
+                    operation: key.1,
+                    setting: self.setting(),
+                    measured_ns: times[0],
+                    counts: row,
+                });
+            }
+        }
+        points
+    }
 }
 
 /// The name of a trial's file system; a directory of the host stands for the one in memory.
@@ -177,66 +255,17 @@ fn filesystem(trial: &Trial) -> String {
     trial.plan.filesystem.as_ref().map_or(MEMORY.to_string(), |fs| fs.kind.clone())
 }
 
-/// The CPU times of each file system and phase in nanoseconds of an operation, ascending.
-fn times(trials: &[Trial]) -> std::collections::BTreeMap<(String, String), Vec<f64>> {
-    let mut times = std::collections::BTreeMap::<_, Vec<f64>>::new();
-    for trial in trials {
-        for phase in &trial.measured.phases {
-            let key = (filesystem(trial), phase.name.clone());
-            times.entry(key).or_default().push(phase.cpu_ns.0 as f64 / FILES as f64);
-        }
+/// The larger errors of several validations, in percent.
+fn errors(all: &[&Validation]) -> Errors {
+    let largest = |of: fn(&Validation) -> f64| {
+        let share = all.iter().map(|found| of(found)).fold(0.0, f64::max);
+        (share * 100.0).ceil() as u64
+    };
+    Errors {
+        median: largest(|found| found.median),
+        worst: largest(|found| found.worst),
+        ratio: largest(|found| found.ratio - 1.0),
     }
-    times.values_mut().for_each(|times| times.sort_by(f64::total_cmp));
-    times
-}
-
-/// Refuses measurements that other programs disturbed.
-fn refuse_noise(trials: &[Trial]) -> Result<(), Failure> {
-    let mut noise: Vec<f64> =
-        times(trials).values().map(|times| times[times.len() / 2] / times[0]).collect();
-    noise.sort_by(f64::total_cmp);
-    let median = noise.get(noise.len() / 2).copied().unwrap_or(1.0);
-    if median <= MOST_NOISE {
-        return Ok(());
-    }
-    Err(Failure::wrong(format!(
-        "this machine is too busy for a fit: the median CPU time of {REPEATS} repetitions is {:.0} % above the \
-         least (at most {:.0} %); stop other programs, and virtual machines on the same host, and repeat",
-        (median - 1.0) * 100.0,
-        (MOST_NOISE - 1.0) * 100.0
-    )))
-}
-
-/// Pairs the times of this machine with the counts of the lab.
-fn pair(measured: &[Trial], counted: &[Trial], name: u64) -> Vec<Point> {
-    let times = times(measured);
-    let mut points = Vec::new();
-    for trial in counted {
-        for phase in &trial.measured.phases {
-            let key = (filesystem(trial), phase.name.clone());
-            let (Some(times), Some(counts)) = (times.get(&key), &phase.processor) else { continue };
-            let count = |event: &str| {
-                counts.events.get(event).copied().unwrap_or_default() as f64 / FILES as f64
-            };
-            let mut row = [0.0; COSTS];
-            row[0] = count("instructions");
-            for (at, event) in EVENTS.iter().enumerate() {
-                row[at + 1] = count(event);
-            }
-            points.push(Point {
-                filesystem: key.0,
-                operation: key.1,
-                setting: format!("names of {name} bytes"),
-                measured_ns: times[0],
-                counts: row,
-            });
-        }
-    }
-    points
-}
-
-fn worse<'a>(a: &'a Validation, b: &'a Validation) -> &'a Validation {
-    if a.median >= b.median { a } else { b }
 }
 
 /// The data caches of the first CPU, by sysfs.
@@ -328,10 +357,9 @@ fn profile_text(
     about: &str,
     costs: &Costs,
     caches: CacheSizes,
-    found: Option<&Validation>,
+    error_percent: Option<Errors>,
     counting: bool,
 ) -> Result<String, Failure> {
-    let percent = |share: f64| (share * 100.0).ceil() as u64;
     let profile = Profile {
         about: about.to_string(),
         instruction_ns: round(costs[0].max(0.03)),
@@ -342,11 +370,7 @@ fn profile_text(
             .map(|(event, ns)| (event.to_string(), round(*ns)))
             .collect(),
         caches,
-        error_percent: found.map(|found| fsdyno_processor::Errors {
-            median: percent(found.median),
-            worst: percent(found.worst),
-            ratio: percent(found.ratio - 1.0),
-        }),
+        error_percent,
     };
     toml::to_string(&profile)
         .map_err(|error| Failure::wrong(format!("failed to write the processor profile: {error}")))

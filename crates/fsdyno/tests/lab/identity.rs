@@ -64,7 +64,7 @@ fn the_agent_is_built_from_what_runs_in_a_guest_and_nothing_else() {
 
 /// One small trial; the folder of its results is called `out`.
 fn trial(program: &Path, folder: &Path, out: &str) -> serde_json::Value {
-    let words = "run dirops --fs ext4 --disk hdd-7200 --size 1G --set files=300 --seed 7 --out";
+    let words = "run dirops --fs ext4 --disk hdd-7200 --size 1G --set files=300 --seed 7 --cpu epyc-2024 --out";
     let mut command = fsdyno(program, folder, &format!("{words} {out}"));
     let output = command.env_remove("FSDYNO_AGENT").output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));

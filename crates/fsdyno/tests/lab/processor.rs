@@ -1,5 +1,7 @@
 //! The processor model: bit-identical like the rest of the lab, part of its identity.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::Value;
 
 use crate::common::lab::lab;
@@ -14,12 +16,39 @@ fn create(trial: &Value) -> &Value {
     first
 }
 
+/// Ends a load, also if a test fails meanwhile.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs work while every CPU of this machine is busy.
+fn with_load<T>(work: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    let cpus = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cpus {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let _stop = Stop(&stop);
+        work()
+    })
+}
+
 #[test]
-fn a_processor_profile_repeats_cold_and_from_a_snapshot() {
+fn a_processor_profile_repeats_cold_and_from_a_snapshot_under_load() {
     let Some(folder) = lab() else { return };
     for boot in ["cold", "snapshot"] {
-        let words = format!("{WORDS} --cpu xeon-2023 --boot {boot}");
-        let [one, two] = [0, 1].map(|_| good(folder.path(), &words));
+        let words = format!("{WORDS} --cpu epyc-2024 --boot {boot}");
+        let one = good(folder.path(), &words);
+        let two = with_load(|| good(folder.path(), &words));
         assert_eq!(one["lab_id"], two["lab_id"], "{boot}");
         assert_eq!(one["measured"].to_string(), two["measured"].to_string(), "{boot}");
         let create = create(&one);
@@ -34,10 +63,10 @@ fn a_processor_profile_repeats_cold_and_from_a_snapshot() {
 fn a_profile_is_a_component_of_the_identity_and_a_speed_is_not() {
     let Some(folder) = lab() else { return };
     let plain = good(folder.path(), &format!("{WORDS} --cpu 8"));
-    let model = good(folder.path(), &format!("{WORDS} --cpu xeon-2023"));
+    let model = good(folder.path(), &format!("{WORDS} --cpu epyc-2024"));
     assert_ne!(plain["lab_id"], model["lab_id"]);
     assert!(plain["lab"]["processor"].is_null() && create(&plain)["processor"].is_null());
     assert!(model["lab"]["processor"].as_str().unwrap().contains("second_sets=2048"));
     assert!(model["lab"]["processor model"].as_str().unwrap().starts_with("sha256:"));
-    assert_eq!(model["plan"]["venue"]["cpu"]["name"], "xeon-2023");
+    assert_eq!(model["plan"]["venue"]["cpu"]["name"], "epyc-2024");
 }

@@ -11,7 +11,8 @@ use crate::markup::escape;
 /// The XML; the time of a case is the new result's, in seconds.
 pub fn junit(compared: &Compared) -> String {
     let mut cases: Vec<String> = compared.rows.iter().map(case).collect();
-    let (mut errors, mut skipped) = (0, compared.count(Verdict::Unknown));
+    let (mut errors, mut skipped) =
+        (0, compared.count(Verdict::Unknown) + compared.count(Verdict::Inside));
     for alone in &compared.alone {
         let what = words::alone(alone);
         cases.push(outside("unmatched", &alone.what, "skipped", &what, &what));
@@ -72,7 +73,10 @@ fn case(row: &Row) -> String {
             let message = escape(&format!("slower: {line}"));
             format!("<failure message=\"{message}\" type=\"slower\">{}</failure>", escape(&text))
         }
-        Verdict::Unknown => format!("<skipped message=\"{}\"/>", escape(&format!("~: {text}"))),
+        verdict @ (Verdict::Unknown | Verdict::Inside) => {
+            let text = format!("{}: {text}", words::verdict(verdict));
+            format!("<skipped message=\"{}\"/>", escape(&text))
+        }
         verdict => {
             let text = format!("{}: {text}", words::verdict(verdict));
             format!("<system-out>{}</system-out>", escape(&text))

@@ -12,6 +12,7 @@ use crate::device;
 use crate::measure::Measure;
 use crate::number::clean;
 use crate::pairing::{Matching, Pairing};
+use crate::processor;
 use crate::run::Run;
 use crate::view::latency_op;
 
@@ -208,7 +209,10 @@ fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
         measure,
         base: (base.len(), base_values.as_deref().map(mean)),
         new: (new.len(), new_values.as_deref().map(mean)),
-        comparison: comparison.map(|comparison| comparison.within(options.threshold)),
+        comparison: comparison.map(|comparison| {
+            let error = processor::error(base, new, measure);
+            comparison.within(options.threshold).with_systematic(error)
+        }),
         marks,
         risks,
     })

@@ -5,6 +5,7 @@ use fsdyno_stats::compare::{Method, Verdict};
 
 use super::{Compared, Difference, Mark, Metric, Row, Side, Unmatched};
 use crate::number::{self, clean};
+use crate::processor::INSIDE;
 
 /// A verdict in a table.
 pub fn verdict(verdict: Verdict) -> &'static str {
@@ -13,6 +14,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Slower => "slower",
         Verdict::Same => "same",
         Verdict::Unknown => "~",
+        Verdict::Inside => "model error",
     }
 }
 
@@ -131,6 +133,9 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
     if compared.count(Verdict::Unknown) > 0 {
         add("~", "undecided");
     }
+    if compared.count(Verdict::Inside) > 0 {
+        add(verdict(Verdict::Inside), INSIDE);
+    }
     let notes = compared.rows.iter().filter_map(|row| row.comparison?.note()?.split_once(": "));
     notes.for_each(|(name, meaning)| add(name, meaning));
     let marks = compared.rows.iter().flat_map(|row| &row.marks);
@@ -190,6 +195,7 @@ pub fn summary(compared: &Compared) -> String {
         (Verdict::Faster, "faster"),
         (Verdict::Same, "same"),
         (Verdict::Unknown, "undecided (~)"),
+        (Verdict::Inside, "inside the processor model's error"),
     ] {
         let n = compared.count(verdict);
         if n > 0 {

@@ -45,7 +45,11 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
 
 /// `, 1.30x`.
 fn ratio(comparison: &Comparison) -> String {
-    let open = if comparison.verdict == Verdict::Unknown { "~ " } else { "" };
+    let open = match comparison.verdict {
+        Verdict::Unknown => "~ ",
+        Verdict::Inside => "? ",
+        Verdict::Faster | Verdict::Slower | Verdict::Same => "",
+    };
     format!(", {open}{}", number::relative(comparison.ratio))
 }
 

@@ -94,7 +94,7 @@ impl VerdictView {
     }
 }
 
-/// The results on several kernels, side by side.
+/// The results on several kernels, in one table.
 #[derive(Serialize)]
 struct ShownTimeline {
     title: String,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeline_has_its_kernels_side_by_side_before_each_by_itself() {
+    fn a_timeline_has_a_table_of_all_kernels_before_each_alone() {
         let judged = sample::on_kernels();
         let html = page::study_page(&judged, &fixture::trials(), Extras::default(), None).unwrap();
         let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));

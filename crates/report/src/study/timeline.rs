@@ -1,11 +1,11 @@
-//! A study on several kernels, side by side: the verdicts of each claim, and the cells of the published
+//! A study on several kernels in one table: the verdicts of each claim, and the cells of the published
 //! tables.
 
 use super::lines::{Grid, digits, format_measured, head};
 use super::{Claim, Judged, Variant, Verdict};
 use crate::number::clean;
 
-/// The kernels of one set of conditions, side by side.
+/// The kernels of one set of conditions.
 pub struct Timeline<'a> {
     /// `as then`.
     pub conditions: &'a str,
@@ -123,7 +123,7 @@ mod tests {
     use crate::table::{Format, Style};
 
     #[test]
-    fn kernels_are_side_by_side_and_changes_are_marked() {
+    fn kernels_are_in_one_table_and_changes_are_marked() {
         let judged = sample::on_kernels();
         let timelines = timelines(&judged);
         assert_eq!(timelines.len(), 1, "one kernel is not a timeline");

@@ -75,7 +75,7 @@ pub fn flags(runs: &[Run<'_>], speed: impl Fn(&Trial, &Phase) -> Option<DeviceSp
         Flag::NotDurable => any(&|_, phase| phase.durable_ns.is_none()),
         Flag::TooShort => too_short(runs),
         Flag::InstrumentBound => instrument_share(runs) > INSTRUMENT_LIMIT,
-        Flag::CpuBound => share_of_time(runs, by_instructions) > CPU_LIMIT,
+        Flag::CpuBound => cpu_share(runs) > CPU_LIMIT,
         Flag::Unsafe | Flag::Noisy => false,
     };
     Flag::ALL.iter().copied().filter(judge).collect()
@@ -89,6 +89,11 @@ fn too_short(runs: &[Run<'_>]) -> bool {
     };
     let least: u64 = runs.iter().map(|(trial, _)| shortest(trial).0).sum();
     runs.iter().map(|(_, phase)| phase.returned_ns.0).sum::<u64>() < least
+}
+
+/// The share of the time of repeats that the lab's CPU took ([`by_instructions`]).
+pub fn cpu_share(runs: &[Run<'_>]) -> f64 {
+    share_of_time(runs, by_instructions)
 }
 
 /// The time that repeats spent on something, as a share of their total elapsed time.

@@ -353,7 +353,7 @@ impl Scaler {
 
     /// Divides journals: those that specs give a size, and the one on a second disk.
     fn journals(&mut self, run: &Run, of: &Conditions, scaled: &mut Conditions) {
-        let as_then = of.option("period").is_some();
+        let for_period = of.option("period").is_some();
         let (mut second, mut least) = (None, 0);
         for row in scaled.rows.iter_mut().flatten() {
             let Ok(spec) = Spec::parse(&row.spec) else { continue };
@@ -367,9 +367,9 @@ impl Scaler {
             };
             if spec.names_second_disk() {
                 second.get_or_insert(row.spot);
-                let alone = sizing.least_disk(as_then).0;
+                let alone = sizing.least_disk(for_period).0;
                 // If its size is divided too, the disk only has to hold the least journal.
-                least = least.max(size.map_or(alone, |_| sizing.least(as_then).0));
+                least = least.max(size.map_or(alone, |_| sizing.least(for_period).0));
             }
             let Some(size) = size else { continue };
             if row.label == row.spec {
@@ -385,7 +385,7 @@ impl Scaler {
                 }
             };
             let name = format!("the journal of '{}' of run '{}', {size},", row.label, run.name);
-            self.at_least(sizing.least(as_then).0, size.0, (row.spot, &name));
+            self.at_least(sizing.least(for_period).0, size.0, (row.spot, &name));
             row.spec = divided.to_string();
         }
         let Some(spot) = second else { return };

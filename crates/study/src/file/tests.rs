@@ -73,7 +73,7 @@ fn tables_keep_the_digits_that_were_printed() {
     assert_eq!(times.rows[1].cells[2..], [None, None]);
     let cell = times.columns[2].measured.as_ref().unwrap().of_row("ext4-128");
     assert_eq!((cell.run.as_str(), cell.op, cell.unit.name), ("tarball", Some(Op::Unlink), "/s"));
-    assert_eq!(times.columns[3].measured.as_ref().unwrap_err(), "nobody measured it since");
+    assert_eq!(times.columns[3].measured.as_ref().unwrap_err(), "no one measured it since");
     let point = study.published[1].columns[1].measured.as_ref().unwrap().of_row("classic");
     assert_eq!(point.at["files"], "2000");
 }
@@ -165,8 +165,8 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
             "leave 'of' and 'per' out",
         ),
         (
-            "untestable = \"nobody",
-            "figure = \"cpu\", untestable = \"nobody",
+            "untestable = \"no one",
+            "figure = \"cpu\", untestable = \"no one",
             "and has a figure",
             "one",
         ),

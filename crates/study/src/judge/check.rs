@@ -271,7 +271,7 @@ fn exponent(cell: &Cell, trials: &Trials<'_>, measured: &mut Measured) -> Result
     let (first, last) = (sizes[0], sizes[sizes.len() - 1]);
     measured.note(format!("{} sizes from {first} to {last} files.", sizes.len()));
     let estimate = Estimate::of_growth(&growth);
-    // Any number of trials: a power law fits any two sizes.
+    // Any number of trials: an exponent fits any two sizes exactly.
     Ok(if sizes.len() < 3 { estimate.without_spread() } else { estimate })
 }
 

@@ -20,7 +20,7 @@ mod table;
 const HEAD: &str = r#"
 title = "A test"
 question = "Which is faster?"
-source = "Somebody, 2008"
+source = "Author, 2008"
 year = 2008
 [[run]]
 name = "files"

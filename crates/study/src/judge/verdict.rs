@@ -25,8 +25,8 @@ pub struct Part {
     pub ratio: bool,
     /// The measured rows: run and label.
     pub rows: Vec<(String, String)>,
-    /// True if it is fitted over points: only its interval decides, and two points, which every power law fits,
-    /// have none.
+    /// True if it is fitted over points: only its interval decides, and two points, through which
+    /// an exponent always passes, have none.
     pub fitted: bool,
 }
 

@@ -37,7 +37,7 @@ pub enum Task {
     Agent,
     /// Kernel threads: journal, write-back, and others that work for the file system.
     Kernel,
-    /// Interrupts and their deferred work, whoever was interrupted.
+    /// Interrupts and their deferred work, in any task.
     Interrupts,
     /// The modelled disk's server and the driver thread that feeds it.
     Instrument,

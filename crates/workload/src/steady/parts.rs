@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_come_due_evenly_whoever_does_them() {
+    fn operations_come_due_evenly_on_any_thread() {
         let parts = parts(100, 3, 10, 1000);
         for ranks in 1..5 {
             let mut due = Vec::new();

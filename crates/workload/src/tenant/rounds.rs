@@ -43,11 +43,11 @@ pub struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    /// The rounds alone, or `beside` the neighbour, whose rank is after those of all tenants.
-    pub fn new(files: &'a Files, tenant: u32, beside: bool) -> Rounds<'a> {
+    /// The rounds alone, or with the neighbour, whose rank is after those of all tenants.
+    pub fn new(files: &'a Files, tenant: u32, with_neighbour: bool) -> Rounds<'a> {
         // The neighbour's open comes before its first write.
         let lead = 1 + files.lead.div_ceil(files.block);
-        let (before, first) = match beside {
+        let (before, first) = match with_neighbour {
             true => (files.rounds, After { thread: files.tenants, ops: lead }),
             false => (0, After::default()),
         };

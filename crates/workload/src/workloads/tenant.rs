@@ -133,7 +133,7 @@ const PARAMS: &[Param] = &[
 
 const FILL: usize = 0;
 const QUIET: usize = 1;
-const BESIDE: usize = 2;
+const WITH_NEIGHBOUR: usize = 2;
 
 /// Tenants and neighbour, with their parameters bound.
 #[derive(Debug)]
@@ -191,7 +191,7 @@ impl Tenants {
     /// The work of each rank when the whole phase is done.
     fn all(&self, phase: usize) -> Vec<u64> {
         let mut all = vec![self.files.rounds; self.files.tenants as usize];
-        if phase == BESIDE {
+        if phase == WITH_NEIGHBOUR {
             all.push(self.files.blocks());
         }
         all
@@ -214,8 +214,8 @@ impl Workload for Tenants {
         match phase {
             FILL if rank == 0 => Box::new(Fill::new(files)),
             QUIET if rank < files.tenants => Box::new(Rounds::new(files, rank, false)),
-            BESIDE if rank < files.tenants => Box::new(Rounds::new(files, rank, true)),
-            BESIDE if rank == files.tenants => Box::new(Stream::new(files)),
+            WITH_NEIGHBOUR if rank < files.tenants => Box::new(Rounds::new(files, rank, true)),
+            WITH_NEIGHBOUR if rank == files.tenants => Box::new(Stream::new(files)),
             _ => Box::new(NoOps),
         }
     }
@@ -238,7 +238,7 @@ impl Workload for Tenants {
                     (Close, files + 1),
                 ])
             }
-            QUIET | BESIDE => OpCounts::from([
+            QUIET | WITH_NEIGHBOUR => OpCounts::from([
                 (Stat, rounds),
                 (Open, rounds),
                 (Read, rounds),
@@ -250,7 +250,7 @@ impl Workload for Tenants {
             ]),
             _ => OpCounts::new(),
         };
-        if phase == BESIDE {
+        if phase == WITH_NEIGHBOUR {
             for (kind, count) in [(Open, 1), (Write, self.files.blocks()), (Close, 1)] {
                 *counts.entry(kind).or_default() += count;
             }
@@ -267,7 +267,7 @@ impl Workload for Tenants {
         match phase {
             FILL => WorkUnits::from([("files", u64::from(self.files.tenants) * self.files.each)]),
             QUIET => WorkUnits::from([("rounds", self.total(done))]),
-            BESIDE => WorkUnits::from([
+            WITH_NEIGHBOUR => WorkUnits::from([
                 ("rounds", self.total(done)),
                 ("neighbour bytes", self.files.stream),
             ]),
@@ -276,7 +276,7 @@ impl Workload for Tenants {
     }
 
     fn unit(&self, phase: usize) -> Option<&'static str> {
-        matches!(phase, QUIET | BESIDE).then_some("rounds")
+        matches!(phase, QUIET | WITH_NEIGHBOUR).then_some("rounds")
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
@@ -284,7 +284,7 @@ impl Workload for Tenants {
     }
 
     fn tree_after(&self, phase: usize, done: &[u64]) -> Box<dyn Tree + '_> {
-        let streamed = phase == BESIDE;
+        let streamed = phase == WITH_NEIGHBOUR;
         Box::new(TenantTree { files: &self.files, rounds: self.rounds(phase, done), streamed })
     }
 
@@ -302,6 +302,6 @@ impl Workload for Tenants {
     }
 
     fn ends_with(&self, phase: usize) -> Option<u32> {
-        (phase == BESIDE).then_some(self.files.tenants)
+        (phase == WITH_NEIGHBOUR).then_some(self.files.tenants)
     }
 }

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_side_by_side_are_one_box() {
+    fn adjacent_cells_are_one_box() {
         assert_eq!(
             path(&[(3, 0), (4, 0), (6, 0), (3, 1)], 0),
             "M3 99h2v1h-2zM6 99h1v1h-1zM3 98h1v1h-1z"

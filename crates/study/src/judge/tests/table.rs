@@ -35,7 +35,7 @@ fn a_published_table_is_compared_with_the_measured_one_cell_by_cell() {
     assert_eq!(cell(1, 0).published, None);
     assert_eq!(cell(1, 0).missing.as_deref(), Some("run 'files' has no trial of 'far'"));
     assert_eq!(cell(1, 1).doubts, ["it stands for two"]);
-    assert_eq!(table.source, "Somebody, 2008");
+    assert_eq!(table.source, "Author, 2008");
 }
 
 #[test]

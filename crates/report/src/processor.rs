@@ -1,0 +1,132 @@
+//! The error of the processor profiles of the lab's CPU times.
+
+use std::collections::BTreeSet;
+
+use fsdyno_record::Trial;
+use fsdyno_record::processor::Processor;
+
+use crate::measure::Measure;
+use crate::model::Section;
+use crate::run::Run;
+use crate::validity::cpu_share;
+
+/// The meaning of a ratio that is no larger than that error.
+pub const INSIDE: &str = "Inside the processor model's error: this ratio between two file systems is no larger than the typical error of the \
+     processor profile, for the share of the time that the CPU took, so it is not called a difference; no number of \
+     seeds makes it one.";
+
+/// A sentence on the processor profiles of the lab's CPU times, with their errors; none without such a profile.
+pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
+    let trials = sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
+    let profiles = trials.filter(|(trial, _)| trial.lab_id.is_some());
+    let profiles = profiles.filter_map(|(trial, _)| trial.plan.lab()?.cpu.processor());
+    let words: BTreeSet<String> = profiles.map(Processor::described).collect();
+    let words: Vec<String> = words.into_iter().collect();
+    (!words.is_empty()).then(|| format!("CPU times: estimated by {}", words.join(", ")))
+}
+
+/// The error that the processor profile may put into the ratio of two file systems (0.2 is 20 %): its typical error, for
+/// the larger share of the time that the CPU took. Zero without a profile or its error, and between two versions or
+/// options of one file system, which that error is not about.
+pub fn error(base: &[Run<'_>], new: &[Run<'_>], measure: Measure) -> f64 {
+    let of = |trial: &Trial| Some(trial.plan.lab()?.cpu.processor()?.error?.ratio_percent);
+    let errors = base.iter().chain(new).filter_map(|(trial, _)| of(trial));
+    let error = errors.max().unwrap_or_default() as f64 / 100.0;
+    let kind = |runs: &[Run<'_>]| {
+        let (trial, _) = runs.first()?;
+        trial.plan.filesystem.as_ref().map(|it| it.kind.clone())
+    };
+    if error == 0.0 || kind(base) == kind(new) {
+        return 0.0;
+    }
+    match measure {
+        Measure::Space => 0.0,
+        Measure::Cpu { .. } => error,
+        Measure::Durable | Measure::Returned | Measure::Operation | Measure::P99(_) => {
+            error * cpu_share(base).max(cpu_share(new)).min(1.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::plan::CpuPlan;
+    use fsdyno_record::processor::{Caches, ProcessorError};
+    use fsdyno_stats::compare::Verdict;
+
+    use super::*;
+    use crate::{answer, fixture, statistics, view};
+
+    /// Two file systems in the lab on a profile whose ratios are this far off; the times of `xfs` are
+    /// longer by this factor.
+    fn trials(percent: u64, slower: f64) -> Vec<Trial> {
+        let caches = Caches { first_ways: 12, second_sets: 2048, second_ways: 16 };
+        let profile = Processor {
+            name: "mine".into(),
+            instructions_per_us: 16_000,
+            costs_ps: Default::default(),
+            caches,
+            error: Some(ProcessorError {
+                median_percent: 10,
+                worst_percent: 60,
+                ratio_percent: percent,
+            }),
+            counting: false,
+        };
+        let mut trials = fixture::trials();
+        trials.retain(|trial| ["ext4", "xfs"].contains(&trial.plan.label.as_str()));
+        for trial in &mut trials {
+            trial.plan.lab_mut().unwrap().cpu = CpuPlan::Profile(Box::new(profile.clone()));
+            let factor = if trial.plan.label == "xfs" { slower } else { 1.0 };
+            for phase in &mut trial.measured.phases {
+                let ns = factor * 1e9 + trial.seed as f64 * 1e5;
+                phase.returned_ns = fsdyno_record::Nanos(ns as u64);
+                phase.durable_ns = Some(phase.returned_ns);
+                phase.synced_ns = Some(phase.returned_ns);
+                phase.cpu_ns = phase.returned_ns;
+                phase.kernel_cpu_ns.clear();
+            }
+        }
+        trials
+    }
+
+    #[test]
+    fn a_ratio_within_the_error_of_the_profile_is_not_called_a_difference() {
+        for (percent, slower, verdict) in
+            [(20, 1.15, Verdict::Inside), (10, 1.15, Verdict::Slower), (20, 1.0, Verdict::Inside)]
+        {
+            let trials = trials(percent, slower);
+            let sections = view::sections(&trials, Some("ext4"));
+            let row = &sections[0].rows[1];
+            assert_eq!(row.comparison.unwrap().verdict, verdict, "{percent} {slower}");
+            let inside = verdict == Verdict::Inside;
+            assert_eq!(row.ratio.unwrap().to_string().starts_with("? "), inside);
+            let text = answer::sentences(&sections, Some("ext4")).join(" ");
+            let words = "xfs is inside the processor model's error in dirops create";
+            assert_eq!(text.contains(words), inside, "{text}");
+            let json = statistics::json(&[crate::part::Part::whole(&trials)], Some("ext4"));
+            let word = "\"verdict\": \"inside the processor model's error\"";
+            assert_eq!(json.contains(word), inside, "{json}");
+        }
+    }
+
+    #[test]
+    fn the_disk_s_share_and_options_of_one_file_system_are_exact() {
+        let mut trials = trials(20, 1.0);
+        for phase in trials.iter_mut().flat_map(|trial| &mut trial.measured.phases) {
+            phase.cpu_ns.0 /= 4;
+        }
+        let runs = |label: &str| -> Vec<Run<'_>> {
+            let of_it = trials.iter().filter(|trial| trial.plan.label == label);
+            of_it.map(|trial| (trial, &trial.measured.phases[0])).collect()
+        };
+        let (base, new) = (runs("ext4"), runs("xfs"));
+        let of = |base: &[Run<'_>], new: &[Run<'_>], measure| {
+            (error(base, new, measure) * 1000.0).round()
+        };
+        assert_eq!(of(&base, &new, Measure::Returned), 50.0);
+        assert_eq!(of(&base, &new, Measure::Cpu { each: false }), 200.0);
+        assert_eq!(of(&base, &new, Measure::Space), 0.0);
+        assert_eq!(of(&base, &base, Measure::Cpu { each: false }), 0.0);
+    }
+}
