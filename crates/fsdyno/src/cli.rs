@@ -414,10 +414,11 @@ Examples:
   sudo fsdyno fit /dev/sdb --seconds 300 --out my-disk.toml
   fsdyno run dirops --disk ./my-disk.toml
   sudo fsdyno fit cpu --out my-cpu.toml
+  sudo fsdyno fit cpu --check ./my-cpu.toml
   fsdyno run dirops --on lab --cpu ./my-cpu.toml
 
 'fit cpu' measures this machine's processor: the workload 'calls' on tmpfs and, as root, on ext2, ext4, xfs and
-btrfs in memory, against counts of the same calls in the lab. It takes about ten minutes of an idle
+btrfs in memory, against counts of the same calls in the lab. It takes about seven minutes of an idle
 machine. The head of the profile states the error for operations that were not used for the fit.
 
 The device is opened read-only and never written, so it may be mounted; but other use of it during the
@@ -437,6 +438,13 @@ pub struct Fit {
     /// more exact
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = whole::<u64>(10..=86_400))]
     pub seconds: u64,
+    /// For 'cpu': the kernel of the lab's guests [default: the version of this machine's kernel, if Debian has it]
+    #[arg(long, value_name = "RELEASE")]
+    pub kernel: Option<String>,
+    /// For 'cpu': fit nothing, but compare this processor profile with this machine on other workloads and options
+    /// than those of a fit, and print a table of the errors; as root
+    #[arg(long, value_name = "PROFILE", conflicts_with = "out")]
+    pub check: Option<String>,
     /// Revolutions per minute, if the disk does not report them and its cache hides them
     #[arg(long, value_name = "N", value_parser = whole::<u32>(600..=60_000))]
     pub rpm: Option<u32>,

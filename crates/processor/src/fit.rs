@@ -42,6 +42,10 @@ pub struct Validation {
     pub differing_pairs: usize,
     /// Those of them in the wrong order.
     pub wrong_order: usize,
+    /// Pairs of file systems that differ by at most 10 % on the host.
+    pub alike_pairs: usize,
+    /// Those of them that differ by more than 10 % by the prediction.
+    pub false_differences: usize,
     /// Each point with its predicted time in nanoseconds.
     pub predicted: Vec<(Point, f64)>,
 }
@@ -121,6 +125,7 @@ pub fn judge(predicted: Vec<(Point, f64)>) -> Validation {
         predicted.iter().map(|(point, ns)| (ns / point.measured_ns - 1.0).abs()).collect();
     errors.sort_by(f64::total_cmp);
     let (mut squares, mut pairs, mut differing_pairs, mut wrong_order) = (0.0, 0, 0, 0);
+    let mut false_differences = 0;
     for (index, (a, a_ns)) in predicted.iter().enumerate() {
         for (b, b_ns) in &predicted[index + 1..] {
             if (&a.operation, &a.setting) != (&b.operation, &b.setting) {
@@ -132,13 +137,17 @@ pub fn judge(predicted: Vec<(Point, f64)>) -> Validation {
             if host.abs() > ALIKE.ln_1p() {
                 differing_pairs += 1;
                 wrong_order += usize::from(host.signum() != lab.signum());
+            } else {
+                false_differences += usize::from(lab.abs() > ALIKE.ln_1p());
             }
         }
     }
     Validation {
         median: errors.get(errors.len() / 2).copied().unwrap_or_default(),
         worst: errors.last().copied().unwrap_or_default(),
-        ratio: (squares / f64::from(pairs.max(1))).sqrt().exp(),
+        ratio: (squares / pairs.max(1) as f64).sqrt().exp(),
+        alike_pairs: pairs - differing_pairs,
+        false_differences,
         differing_pairs,
         wrong_order,
         predicted,

@@ -34,7 +34,17 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
         check_out(out)?;
     }
     if fit.device == Path::new(CPU) {
-        return fit_cpu::run(fit.out.as_deref());
+        return match &fit.check {
+            Some(profile) => fit_cpu::check::run(fit, profile),
+            None => fit_cpu::run(fit),
+        };
+    }
+    let for_cpu = [("--kernel", fit.kernel.is_some()), ("--check", fit.check.is_some())];
+    if let Some((option, _)) = for_cpu.iter().find(|(_, given)| *given) {
+        return Err(Failure::wrong(format!(
+            "{option} is for 'fsdyno fit cpu', and '{}' is fitted as a disk; remove it",
+            fit.device.display()
+        )));
     }
     let stop = stop::flag()?;
     let drive = Probed::open(&fit.device, Arc::clone(&stop))?;

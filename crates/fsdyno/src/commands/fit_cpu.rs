@@ -4,21 +4,21 @@
 //! the model's events are then fitted to the CPU times of this machine, and checked on operations and file systems
 //! that were left out of the fit.
 
+pub mod check;
+mod trials;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use fsdyno_child::Process;
 use fsdyno_processor::fit::{self, COSTS, Costs, Point, Validation};
 use fsdyno_processor::{CacheSizes, Errors, Profile};
 use fsdyno_record::Trial;
 use fsdyno_record::processor::EVENTS;
-use fsdyno_study::Store;
 
+use self::trials::Runner;
+use crate::cli::Fit;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 use crate::stop;
@@ -30,15 +30,14 @@ const MEMORY: &str = "tmpfs";
 const NAMES: [u64; 2] = [8, 60];
 /// Files of a directory, and repetitions on this machine, of which the fastest counts: short trials need more.
 const DIRECTORIES: [(u64, u32); 2] = [(100, 40), (3000, 8)];
-/// The median of the repetitions may take this much longer than the fastest; more is another program's doing.
-const MOST_NOISE: f64 = 1.3;
-const POLL: Duration = Duration::from_millis(50);
 
 /// Time of an instruction while the lab counts. Events cost nothing then, so that no estimate affects the counts.
 const COUNTING_INSTRUCTION_NS: f64 = 0.0625;
 
-/// Measures, counts, fits, and returns the profile's text.
-pub fn run(out: Option<&Path>) -> Result<Exit, Failure> {
+/// Measures, counts, fits, and writes the profile.
+pub fn run(fit: &Fit) -> Result<Exit, Failure> {
+    let out = fit.out.as_deref();
+    let kernel = fit.kernel.clone().or_else(trials::kernel_of_this_machine);
     let stop = stop::flag()?;
     let folder = tempfile::tempdir()
         .map_err(|error| Failure::wrong(format!("failed to create a folder: {error}")))?;
@@ -51,13 +50,14 @@ pub fn run(out: Option<&Path>) -> Result<Exit, Failure> {
     }
     let counting = folder.path().join("counting.toml");
     super::fit::write(&counting, &profile_text("counts", &counting_costs(), caches, None, true)?)?;
+    let runner = Runner { folder: folder.path(), kernel, stop: &stop };
     let mut points = Vec::new();
     let conditions =
         NAMES.into_iter().flat_map(|name| DIRECTORIES.map(|directory| (name, directory)));
     for (name, (files, repeats)) in conditions {
-        let work = Work { folder: folder.path(), name, files, repeats, root, stop: &stop };
+        let work = Work { runner: &runner, name, files, repeats, root };
         let Some(measured) = work.on_host()? else { return stopped() };
-        work.refuse_noise(&measured)?;
+        trials::refuse_noise(work.times(&measured).values(), repeats)?;
         let Some(counted) = work.in_lab(&counting)? else { return stopped() };
         points.extend(work.pair(&measured, &counted));
     }
@@ -98,12 +98,11 @@ fn counting_costs() -> Costs {
 
 /// The trials of one length of names and one number of files.
 struct Work<'a> {
-    folder: &'a Path,
+    runner: &'a Runner<'a>,
     name: u64,
     files: u64,
     repeats: u32,
     root: bool,
-    stop: &'a AtomicBool,
 }
 
 impl Work<'_> {
@@ -132,6 +131,7 @@ impl Work<'_> {
         if self.root {
             args.extend(FILESYSTEMS.iter().flat_map(|fs| ["--fs".to_string(), fs.to_string()]));
         }
+        args.extend(self.runner.kernel_words());
         self.trials("lab", &args, 1)
     }
 
@@ -150,36 +150,11 @@ impl Work<'_> {
         repeat: u32,
     ) -> Result<Option<Vec<Trial>>, Failure> {
         say(&format!("fsdyno: {name}, {}", self.setting()));
-        let out = self.folder.join(format!("{name}-{}-{}", self.name, self.files));
-        let program = std::env::current_exe()
-            .map_err(|error| Failure::wrong(format!("failed to find this program: {error}")))?;
-        let mut command = Command::new(program);
-        command.args(["run", "calls", "--set", &format!("files={}", self.files), "--set"]);
-        command.arg(format!("name={}", self.name)).args(args).args([
-            "--repeat",
-            &repeat.to_string(),
-            "--out",
-        ]);
-        command.arg(&out).stdin(Stdio::null()).stdout(Stdio::null());
-        let failed =
-            |error: std::io::Error| Failure::wrong(format!("failed to run trials: {error}"));
-        let mut process = Process::start(command, &[]).map_err(failed)?;
-        let ended = loop {
-            if let Some(ended) = process.poll().map_err(failed)? {
-                break ended;
-            }
-            if self.stop.load(Ordering::Relaxed) {
-                process.kill().map_err(failed)?;
-                return Ok(None);
-            }
-            std::thread::sleep(POLL);
-        };
-        if !ended.status.success() {
-            let words = process.last_lines(3).join("\n");
-            return Err(Failure::wrong(format!("the trials of {name} failed: {words}")));
-        }
-        let trials = Store::look(&out).map_err(|error| Failure::wrong(error.to_string()))?;
-        Ok(Some(trials))
+        let (files, names) = (format!("files={}", self.files), format!("name={}", self.name));
+        let mut words = vec!["calls", "--set", &files, "--set", &names];
+        words.extend(args.iter().map(String::as_str));
+        let out = format!("{name}-{}-{}", self.name, self.files);
+        self.runner.trials(&words, repeat, &out)
     }
 
     /// The conditions, in words.
@@ -198,25 +173,6 @@ impl Work<'_> {
         }
         times.values_mut().for_each(|times| times.sort_by(f64::total_cmp));
         times
-    }
-
-    /// Refuses measurements that other programs disturbed.
-    fn refuse_noise(&self, trials: &[Trial]) -> Result<(), Failure> {
-        let times = self.times(trials);
-        let mut noise: Vec<f64> =
-            times.values().map(|times| times[times.len() / 2] / times[0]).collect();
-        noise.sort_by(f64::total_cmp);
-        let median = noise.get(noise.len() / 2).copied().unwrap_or(1.0);
-        if median <= MOST_NOISE {
-            return Ok(());
-        }
-        Err(Failure::wrong(format!(
-            "this machine is too busy for a fit: the median CPU time of {} repetitions is {:.0} % above the \
-             least (at most {:.0} %); stop other programs, and virtual machines on the same host, and repeat",
-            self.repeats,
-            (median - 1.0) * 100.0,
-            (MOST_NOISE - 1.0) * 100.0
-        )))
     }
 
     /// Pairs the times of this machine with the counts of the lab.
