@@ -63,6 +63,8 @@ static const uint8_t MARKER[] = { 0x0f, 0x1f, 0x84, 0x00, 'f', 's', 'd', 'y' };
 /* Costs in 1/1024 of a tick. */
 static uint64_t cost[COSTLY];
 static uint64_t debt, paid, counts[EVENTS];
+/* All charges, paid or not, which the profile (profile/profile.c) reads where FSDYNO_CHARGED says. */
+static uint64_t charged;
 static bool charging, counting;
 
 static __attribute__((noreturn)) void fail(const char *why, int number)
@@ -80,7 +82,13 @@ static uint64_t read_register(int at)
 	return ((volatile uint64_t *)state)[at];
 }
 
-#define HAPPENED(event) (counts[event]++, debt += cost[event])
+static inline void charge(uint64_t parts)
+{
+	debt += parts;
+	charged += parts;
+}
+
+#define HAPPENED(event) (counts[event]++, charge(cost[event]))
 
 static inline void pay(void)
 {
@@ -232,7 +240,7 @@ static void on_block(unsigned vcpu, void *data)
 	if (b->cost || counting) {
 		for (int event = 0; event < OF_BLOCKS; event++)
 			counts[event] += b->events[event];
-		debt += b->cost;
+		charge(b->cost);
 	}
 	if (debt >= 1024)
 		pay();
@@ -480,6 +488,10 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 	}
 	if (!speed || !set_cache(&first, first_pages, 64, first_ways) ||
 		!set_cache(&second, second_pages, sets, ways))
+		return 1;
+	char place[32];
+	snprintf(place, sizeof place, "%lx", (unsigned long)&charged);
+	if (setenv("FSDYNO_CHARGED", place, 1))
 		return 1;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
 	return 0;

@@ -28,7 +28,7 @@ const INTERRUPT_AT: u64 = ENTRY_AT + 8 * MOST_ENTRIES as u64;
 const FUNCTION_AT: u64 = INTERRUPT_AT + 8 * MOST_ENTRIES as u64;
 const MOST_FUNCTIONS: usize = 1 << 18;
 const NODE_AT: u64 = FUNCTION_AT + 8 * MOST_FUNCTIONS as u64;
-const NODE: u64 = 32;
+const NODE: u64 = 40;
 const MOST_NODES: u64 = 1 << 22;
 const CODES: u64 = 96;
 const CODE_AT: u64 = NODE_AT + MOST_NODES * NODE;
@@ -59,6 +59,8 @@ pub struct Node {
     pub instructions: u64,
     /// The number of calls.
     pub calls: u64,
+    /// Time that the processor model charged in it, in 1/1024 of the time of an instruction; zero without a model.
+    pub charged: u64,
     /// The caller's node; none for a root, which is a task.
     pub parent: Option<u32>,
 }
@@ -156,10 +158,10 @@ impl Profile {
         let mut bytes = vec![0; (nodes.min(MOST_NODES) * NODE) as usize];
         self.shared.read_exact_at(&mut bytes, NODE_AT)?;
         let node = |bytes: &[u8]| {
-            let parent = word(bytes, 24) as u32;
+            let parent = word(bytes, 32) as u32;
             let parent = (parent != u32::MAX).then_some(parent);
-            let (instructions, calls) = (word(bytes, 8), word(bytes, 16));
-            Node { function: word(bytes, 0), instructions, calls, parent }
+            let [function, instructions, calls, charged] = [0, 8, 16, 24].map(|at| word(bytes, at));
+            Node { function, instructions, calls, charged, parent }
         };
         let nodes = bytes.chunks_exact(NODE as usize).map(node).collect();
         let [codes] = self.words(CODES)?;

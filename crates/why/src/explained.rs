@@ -12,7 +12,7 @@ use crate::kernel::{Frame, Function, Task};
 use crate::map::Structure;
 
 /// A phase of the trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
     /// Name.
     pub name: String,
@@ -27,6 +27,9 @@ pub struct Phase {
     pub any_busy_ns: Option<Nanos>,
     /// Timed requests, as drawn in a picture.
     pub requests: Option<Grid>,
+    /// Time of an instruction by the trial's processor profile; none without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instruction_ns: Option<f64>,
     /// Exact counts of each function.
     pub functions: Vec<Flat>,
     /// Call trees of the instructions executed, by kind of task, without the smallest branches.
@@ -46,20 +49,30 @@ pub struct Flat {
     pub instructions: u64,
     /// Number of calls.
     pub calls: u64,
+    /// Time of the processor model's events in it alone, in the time of an instruction; zero without a model.
+    #[serde(default)]
+    pub charged: u64,
 }
 
 /// A frame with a smaller part of its tree's instructions than 1 / this is merged with others like it.
 const SMALLEST: u64 = 5000;
 
 impl Phase {
+    /// The estimated time of a function in nanoseconds per op: its instructions and the events in it, by the processor
+    /// profile. None without one.
+    pub fn ns_per_op(&self, it: &Flat) -> Option<f64> {
+        let ns = self.instruction_ns? * (it.instructions + it.charged) as f64;
+        Some(ns / self.ops.max(1) as f64)
+    }
+
     /// Takes over the trees: the counts of every function, and as much of the trees as a graph can show.
     pub fn take(&mut self, executed: &BTreeMap<Task, Frame>) {
         self.functions.clear();
         for (task, tree) in executed {
             let from = self.functions.len();
-            for (Function { name, layer }, (instructions, calls)) in flat(tree) {
-                let function = Flat { task: *task, function: name, layer, instructions, calls };
-                self.functions.push(function);
+            for (Function { name, layer }, [instructions, calls, charged]) in flat(tree) {
+                let of = Flat { task: *task, function: name, layer, instructions, calls, charged };
+                self.functions.push(of);
             }
             self.functions[from..].sort_by_key(|it| std::cmp::Reverse(it.instructions));
         }
@@ -142,6 +155,9 @@ pub struct FunctionRow {
     pub instructions: u64,
     /// Instructions per op of the phase.
     pub per_op: f64,
+    /// Estimated nanoseconds per op of the phase; none without a processor profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ns_per_op: Option<f64>,
     /// Number of calls.
     pub calls: u64,
 }
@@ -193,6 +209,7 @@ impl Explained {
                 layer: it.layer.clone(),
                 instructions: it.instructions,
                 per_op: it.instructions as f64 / phase.ops.max(1) as f64,
+                ns_per_op: phase.ns_per_op(it),
                 calls: it.calls,
             };
             phase.functions.iter().map(row).collect()
@@ -227,7 +244,7 @@ impl Explained {
 }
 
 /// Returns the sums of a tree by function.
-pub fn flat(tree: &Frame) -> BTreeMap<Function, (u64, u64)> {
+pub fn flat(tree: &Frame) -> BTreeMap<Function, [u64; 3]> {
     let mut flat = BTreeMap::new();
     tree.below.iter().for_each(|(name, frame)| frame.flat(name, &mut flat));
     flat

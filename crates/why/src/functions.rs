@@ -150,7 +150,7 @@ impl<'a> Pair<'a> {
     /// Returns the callees of both, by their name here; a renamed function appears under both names.
     fn below(self) -> Vec<(&'a String, Pair<'a>)> {
         static NONE: Frame =
-            Frame { own: 0, calls: 0, layer: String::new(), below: BTreeMap::new() };
+            Frame { own: 0, calls: 0, charged: 0, layer: String::new(), below: BTreeMap::new() };
         let (one, other) = (&self.one.below, &self.other.below);
         let mut left: BTreeSet<&String> =
             other.keys().filter(|name| !one.contains_key(*name)).collect();
@@ -217,7 +217,7 @@ mod tests {
 
     fn leaf(own: u64, below: &[(&str, Frame)]) -> Frame {
         let below = below.iter().map(|(name, frame)| (name.to_string(), frame.clone())).collect();
-        Frame { own, calls: 1, layer: "files".into(), below }
+        Frame { own, calls: 1, charged: 0, layer: "files".into(), below }
     }
 
     fn phase(below: &[(&str, Frame)]) -> Phase {

@@ -307,7 +307,7 @@ mod tests {
 
     fn leaf(own: u64, layer: &str, below: &[(&str, Frame)]) -> Frame {
         let below = below.iter().map(|(name, frame)| (name.to_string(), frame.clone())).collect();
-        Frame { own, calls: 1, layer: layer.into(), below }
+        Frame { own, calls: 1, charged: 0, layer: layer.into(), below }
     }
 
     fn explained(label: &str, (seeks, time): (u64, u64), lookup: u64) -> Explained {

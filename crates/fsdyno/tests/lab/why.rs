@@ -44,16 +44,22 @@ fn check(it: &Value, trial: &Value) {
             .map(|name| device[name].as_u64().unwrap())
             .sum();
         assert_eq!(seen, counted, "{what}: phase {}", phase["name"]);
-        // One instruction is one nanosecond. The kernel accounts to the agent's threads what they executed from
+        // One instruction is one nanosecond, or what the processor profile says. The kernel accounts to the agent's threads what they executed from
         // the first op to the durable stamp; what was counted is of the whole stage, which has the agent's books
         // at both ends.
+        let time = |row: &Value| -> f64 {
+            let instructions = row["instructions"].as_f64().unwrap();
+            let of_op = row["ns_per_op"].as_f64().zip(row["per_op"].as_f64());
+            of_op.map_or(instructions, |(ns, count)| instructions * ns / count)
+        };
         let executed = |tasks: &[&str]| -> u64 {
             let functions = it["functions"].as_array().unwrap().iter();
             functions
                 .filter(|row| row["phase"] == phase["name"])
                 .filter(|row| tasks.contains(&row["task"].as_str().unwrap()))
-                .map(|row| row["instructions"].as_u64().unwrap())
-                .sum()
+                .filter(|row| row["instructions"].as_u64().unwrap() > 0)
+                .map(time)
+                .sum::<f64>() as u64
         };
         let cpu = phase["cpu_ns"].as_u64().unwrap();
         let (ops, most) = (executed(&["ops"]), executed(&["ops", "agent", "interrupts"]));
@@ -95,6 +101,11 @@ fn all(words: &str) {
         }
         assert!(page.contains("Requests between the phases") && page.contains(": functions</h3>"));
     }
+}
+
+#[test]
+fn with_a_processor_profile_the_estimated_times_of_functions_are_the_phase_s_cpu_time() {
+    all("dirops --set files=2000 --fs ext4 --cpu epyc-2024");
 }
 
 /// Asserts that hold for any file system, except that nearly all is attributed.

@@ -128,7 +128,7 @@ pub fn functions(phase: &Phase, there: Option<&Phase>) -> Table {
 fn alone(phase: &Phase) -> Table {
     let all = phase.executed.get(&Task::Ops).map_or(0, |tree| tree.whole()).max(1) as f64;
     let ops = phase.ops.max(1) as f64;
-    let columns = vec![
+    let mut columns = vec![
         Column::words("function", |it: &Flat| clean(&it.function)),
         Column::words("layer", |it: &Flat| clean(&it.layer)).priority(3),
         Column::number("instructions per op", move |it: &Flat| {
@@ -141,6 +141,12 @@ fn alone(phase: &Phase) -> Table {
         })
         .priority(1),
     ];
+    if phase.instruction_ns.is_some() {
+        let ns = Column::number("estimated ns per op", |it: &Flat| {
+            phase.ns_per_op(it).map_or(String::new(), |ns| format!("{ns:.1}"))
+        });
+        columns.insert(3, ns);
+    }
     Table::of(columns, phase.functions.iter().filter(|it| it.task == Task::Ops).take(SHOWN))
 }
 

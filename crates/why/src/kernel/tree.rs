@@ -15,9 +15,14 @@ pub struct Counted {
     pub instructions: u64,
     /// Number of calls.
     pub calls: u64,
+    /// Time that the processor model charged in it, in 1/1024 of the time of an instruction.
+    pub charged: u64,
     /// Index of its caller.
     pub parent: Option<u32>,
 }
+
+/// Parts of the time of an instruction in which charges are counted.
+const PARTS: u64 = 1024;
 
 /// The function of all user code.
 pub const USER: u64 = 1;
@@ -66,6 +71,9 @@ pub struct Frame {
     pub own: u64,
     /// Number of calls.
     pub calls: u64,
+    /// Time of the processor model's events in it alone, in the time of an instruction; zero without a model.
+    #[serde(default)]
+    pub charged: u64,
     /// Its layer.
     pub layer: String,
     /// Callees by name.
@@ -82,6 +90,23 @@ impl Frame {
         self.own + self.below.values().map(Frame::whole).sum::<u64>()
     }
 
+    /// Returns what the processor model charged in it and in all its callees.
+    fn whole_charged(&self) -> u64 {
+        self.charged + self.below.values().map(Frame::whole_charged).sum::<u64>()
+    }
+
+    /// Returns the tree with estimated nanoseconds in place of instructions.
+    pub fn timed(&self, instruction_ns: f64) -> Frame {
+        let below = self.below.iter();
+        Frame {
+            own: ((self.own + self.charged) as f64 * instruction_ns).round() as u64,
+            calls: self.calls,
+            charged: 0,
+            layer: self.layer.clone(),
+            below: below.map(|(name, it)| (name.clone(), it.timed(instruction_ns))).collect(),
+        }
+    }
+
     /// Returns the tree with all frames below `least` instructions, callees included, merged into one.
     pub fn pruned(&self, least: u64) -> Frame {
         let (mut large, mut smaller) = (BTreeMap::new(), Frame::default());
@@ -89,6 +114,7 @@ impl Frame {
             match below.whole() {
                 whole if whole < least => {
                     smaller.own += whole;
+                    smaller.charged += below.whole_charged();
                     smaller.calls += below.calls;
                 }
                 _ => drop(large.insert(name.clone(), below.pruned(least))),
@@ -98,16 +124,17 @@ impl Frame {
             smaller.layer = SMALLER.into();
             large.insert(SMALLER.into(), smaller);
         }
-        Frame { own: self.own, calls: self.calls, layer: self.layer.clone(), below: large }
+        Frame { layer: self.layer.clone(), below: large, ..*self }
     }
 
-    /// Adds its instructions and calls to the sums by function.
-    pub fn flat(&self, name: &str, out: &mut BTreeMap<Function, (u64, u64)>) {
+    /// Adds its instructions, calls and charges to the sums by function.
+    pub fn flat(&self, name: &str, out: &mut BTreeMap<Function, [u64; 3]>) {
         if self.own > 0 || self.calls > 0 {
             let function = Function { name: name.to_string(), layer: self.layer.clone() };
             let sum = out.entry(function).or_default();
-            sum.0 += self.own;
-            sum.1 += self.calls;
+            sum[0] += self.own;
+            sum[1] += self.calls;
+            sum[2] += self.charged;
         }
         self.below.iter().for_each(|(name, frame)| frame.flat(name, out));
     }
@@ -118,8 +145,12 @@ pub fn trees(names: &Names, start: &[Counted], end: &[Counted]) -> BTreeMap<Task
     let functions: Vec<Function> = end.iter().map(|node| named(names, node)).collect();
     let less = |(index, node): (usize, &Counted)| {
         let before = start.get(index).copied().unwrap_or_default();
-        let instructions = node.instructions.saturating_sub(before.instructions);
-        Counted { instructions, calls: node.calls.saturating_sub(before.calls), ..*node }
+        Counted {
+            instructions: node.instructions.saturating_sub(before.instructions),
+            calls: node.calls.saturating_sub(before.calls),
+            charged: node.charged.saturating_sub(before.charged),
+            ..*node
+        }
     };
     let counted: Vec<Counted> = end.iter().enumerate().map(less).collect();
     let tasks = tasks(&functions, &counted, start.len());
@@ -146,6 +177,7 @@ pub fn trees(names: &Names, start: &[Counted], end: &[Counted]) -> BTreeMap<Task
         }
         frame.own += own;
         frame.calls += calls;
+        frame.charged += node.charged / PARTS;
     }
     trees
 }
@@ -257,7 +289,7 @@ mod tests {
     }
 
     fn node(function: u64, parent: Option<u32>, instructions: u64) -> Counted {
-        Counted { function, instructions, calls: 1, parent }
+        Counted { function, instructions, calls: 1, charged: 0, parent }
     }
 
     #[test]
@@ -293,7 +325,7 @@ mod tests {
         let mut flat = BTreeMap::new();
         trees[&Task::Ops].flat("", &mut flat);
         let unlink = Function { name: "vfs_unlink".into(), layer: "files".into() };
-        assert_eq!(flat[&unlink], (60, 1));
+        assert_eq!(flat[&unlink], [60, 1, 0]);
     }
 
     #[test]

@@ -106,11 +106,14 @@ fn check_identical(trial: &Trial, looked: &ProfiledRun) -> Result<(), Failure> {
 type Kernel<'a> = (&'a [kernel::kallsyms::Symbol], &'a [kernel::module::Module]);
 
 fn explained(trial: &Trial, looked: ProfiledRun, kernel: Kernel<'_>) -> Result<Explained, Failure> {
+    let processor = trial.plan.lab().and_then(|lab| lab.cpu.processor());
+    let instruction_ns = processor.map(|it| 1000.0 / it.instructions_per_us as f64);
     let phases = trial.measured.phases.iter().map(|phase| Phase {
         name: phase.name.clone(),
         ops: phase.ops.values().map(|ops| ops.count).sum(),
         took_ns: phase.durable_ns.unwrap_or(phase.returned_ns),
         cpu_ns: phase.cpu_ns,
+        instruction_ns,
         ..Phase::default()
     });
     let mut it = Explained {
@@ -136,6 +139,7 @@ fn executed(it: &mut Explained, looked: &ProfiledRun, (symbols, modules): Kernel
             function: node.function,
             instructions: node.instructions,
             calls: node.calls,
+            charged: node.charged,
             parent: node.parent,
         };
         seen.counts.nodes.iter().map(one).collect()

@@ -1,5 +1,5 @@
-//! A flame graph: functions as wide as the instructions in them and in their callees, callees below callers;
-//! for two results coloured by the difference.
+//! A flame graph: functions as wide as the instructions in them and in their callees, or as their estimated time,
+//! callees below callers; for two results coloured by the difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -37,13 +37,41 @@ fn class(layer: &str) -> &'static str {
     }
 }
 
-/// Instructions per op in a frame and all below it.
+/// What the width of a function shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Its instructions.
+    Instructions,
+    /// Its time, estimated by the trial's processor profile.
+    Time,
+}
+
+impl By {
+    fn unit(self) -> &'static str {
+        match self {
+            By::Instructions => "instructions",
+            By::Time => "estimated ns",
+        }
+    }
+
+    /// The tree of a phase's ops; none without what is shown.
+    fn tree(self, phase: &Phase) -> Option<Frame> {
+        let tree = phase.executed.get(&Task::Ops)?;
+        match self {
+            By::Instructions => Some(tree.clone()),
+            By::Time => Some(tree.timed(phase.instruction_ns?)),
+        }
+    }
+}
+
+/// What is shown per op in a frame and all below it.
 fn width(frame: Option<&Frame>, ops: f64) -> f64 {
     frame.map_or(0.0, |frame| frame.whole() as f64 / ops)
 }
 
 struct Graph {
     body: String,
+    unit: &'static str,
     whole: f64,
     ops: f64,
     /// The number of ops of the other result.
@@ -56,16 +84,21 @@ struct Graph {
 
 /// The graph of what a phase's ops executed, as wide as the whole; compared with another it is red where this one
 /// takes more, and blue where it takes less. None if nothing was executed.
-pub fn chart(it: &Explained, phase: &Phase, there: Option<(&Explained, &Phase)>) -> Option<Chart> {
-    let tree = phase.executed.get(&Task::Ops)?;
-    let there =
-        there.and_then(|(other, phase)| Some((other, phase, phase.executed.get(&Task::Ops)?)));
+pub fn chart(
+    it: &Explained,
+    phase: &Phase,
+    there: Option<(&Explained, &Phase)>,
+    by: By,
+) -> Option<Chart> {
+    let tree = by.tree(phase)?;
+    let there = there.and_then(|(other, phase)| Some((other, phase, by.tree(phase)?)));
     let ops = phase.ops.max(1) as f64;
     let mut graph = Graph {
         body: String::new(),
-        whole: width(Some(tree), ops),
+        unit: by.unit(),
+        whole: width(Some(&tree), ops),
         ops,
-        against: there.map(|(_, phase, _)| phase.ops.max(1) as f64),
+        against: there.as_ref().map(|(_, phase, _)| phase.ops.max(1) as f64),
         left_out: 0,
         depth: 0,
         layers: BTreeMap::new(),
@@ -73,12 +106,13 @@ pub fn chart(it: &Explained, phase: &Phase, there: Option<(&Explained, &Phase)>)
     if graph.whole <= 0.0 {
         return None;
     }
-    graph.row(tree, there.map(|(.., tree)| tree), 0.0, 0);
-    let against = there.map(|(other, ..)| format!(", against {}", other.label)).unwrap_or_default();
+    graph.row(&tree, there.as_ref().map(|(.., tree)| tree), 0.0, 0);
+    let against =
+        there.as_ref().map(|(other, ..)| format!(", against {}", other.label)).unwrap_or_default();
     let title = format!("{} on {}, {}{against}", it.workload, it.label, phase.name);
     let description = format!(
-        "{:.0} instructions per op by function; {} functions too narrow to draw are omitted",
-        graph.whole, graph.left_out
+        "{:.0} {} per op by function; {} functions too narrow to draw are omitted",
+        graph.whole, graph.unit, graph.left_out
     );
     let mut chart = Chart::new(clean(&title), description);
     chart.key(&graph.key());
@@ -134,8 +168,8 @@ impl Graph {
         let whole = width(Some(frame), self.ops);
         let own = frame.own as f64 / self.ops;
         let mut says = format!(
-            "{name} ({}): {whole:.1} instructions per op, {own:.1} of its own",
-            frame.layer
+            "{name} ({}): {whole:.1} {} per op, {own:.1} of its own",
+            frame.layer, self.unit
         );
         let (class, opacity) = match self.against {
             None => {
@@ -167,17 +201,20 @@ impl Graph {
 }
 
 /// The note that explains it.
-pub fn note(against: bool) -> &'static str {
-    match against {
+pub fn note(against: bool, by: By) -> String {
+    let width = match by {
+        By::Instructions => "the number of instructions in",
+        By::Time => {
+            "the time that the processor profile estimates, from instructions and the events that it charges, for"
+        }
+    };
+    let colour = match against {
         true => {
-            "Width is the number of instructions in a function and its callees, callees below; red where this one \
-             takes more than the other, blue where it takes less, paler for a smaller difference."
+            "red where this one takes more than the other, blue where it takes less, paler for a smaller difference"
         }
-        false => {
-            "Width is the number of instructions in a function and its callees, callees below; a colour is a layer \
-             of the kernel or, blue, a module."
-        }
-    }
+        false => "a colour is a layer of the kernel or, blue, a module",
+    };
+    format!("Width is {width} a function and its callees, callees below; {colour}.")
 }
 
 #[cfg(test)]
@@ -187,7 +224,7 @@ mod tests {
 
     fn frame(own: u64, below: &[(&str, Frame)]) -> Frame {
         let below = below.iter().map(|(name, frame)| (name.to_string(), frame.clone())).collect();
-        Frame { own, calls: 1, layer: "files".into(), below }
+        Frame { own, calls: 1, charged: 0, layer: "files".into(), below }
     }
 
     fn drawn(tree: Frame, ops: u64, there: Option<Frame>) -> String {
@@ -199,7 +236,7 @@ mod tests {
         };
         let there = there.map(phase);
         let there = there.as_ref().map(|there| (&it, there));
-        chart(&it, &phase(tree), there).unwrap().alone()
+        chart(&it, &phase(tree), there, By::Instructions).unwrap().alone()
     }
 
     #[test]
@@ -212,6 +249,19 @@ mod tests {
             svg.contains(r#"width="40%""#) && svg.contains(r#"x="40%" y="0" width="60%""#),
             "{svg}"
         );
+    }
+
+    #[test]
+    fn with_a_processor_profile_a_function_is_as_wide_as_its_time() {
+        let busy = Frame { charged: 70, ..frame(10, &[]) };
+        let mut phase = Phase { ops: 10, ..Phase::default() };
+        let tree = frame(0, &[("a", busy), ("b", frame(20, &[]))]);
+        phase.take(&BTreeMap::from([(Task::Ops, tree)]));
+        assert!(chart(&Explained::default(), &phase, None, By::Time).is_none());
+        phase.instruction_ns = Some(0.5);
+        let svg = chart(&Explained::default(), &phase, None, By::Time).unwrap().alone();
+        assert!(svg.contains("a (files): 4.0 estimated ns per op, 4.0 of its own"), "{svg}");
+        assert!(svg.contains(r#"width="80%""#), "{svg}");
     }
 
     #[test]
@@ -234,6 +284,8 @@ mod tests {
 
     #[test]
     fn without_executed_functions_there_is_no_graph() {
-        assert!(chart(&Explained::default(), &Phase::default(), None).is_none());
+        for by in [By::Instructions, By::Time] {
+            assert!(chart(&Explained::default(), &Phase::default(), None, by).is_none());
+        }
     }
 }

@@ -7,6 +7,7 @@ use fsdyno_why::{Explained, Phase, StoredExplanation, say};
 use minijinja::Value;
 use serde::Serialize;
 
+use self::flame::By;
 use super::budget::{self, Budget};
 use super::figure::Figure;
 use super::files::ChartFile;
@@ -98,15 +99,20 @@ fn phase_figures(it: &Explained, phase: &Phase, against: Option<&Explained>) -> 
         let there = other.phases.iter().find(|there| there.name == phase.name)?;
         Some((other, there))
     });
-    if let Some(chart) = flame::chart(it, phase, there) {
-        let there = there.map(|(_, there)| there);
-        figures.push(Figure {
-            slug: "functions",
-            title: format!("{}: functions", clean(&phase.name)),
-            note: flame::note(there.is_some()).into(),
-            chart,
-            table: rows::functions(phase, there),
-        });
+    for (by, slug, title) in [
+        (By::Instructions, "functions", "functions"),
+        (By::Time, "functions-by-time", "functions by estimated time"),
+    ] {
+        if let Some(chart) = flame::chart(it, phase, there, by) {
+            let there = there.map(|(_, there)| there);
+            figures.push(Figure {
+                slug,
+                title: format!("{}: {title}", clean(&phase.name)),
+                note: flame::note(there.is_some(), by),
+                chart,
+                table: rows::functions(phase, there),
+            });
+        }
     }
     figures
 }
