@@ -39,7 +39,6 @@ const ALL: &[Work] = &[
     Work { words: &["dirops", "--set", "files=100000", "--set", "stat=yes"], filesystems: INDEXED },
     Work { words: &["tarball", "--set", "files=5000"], filesystems: FILESYSTEMS },
     Work { words: &["postmark"], filesystems: FILESYSTEMS },
-    Work { words: &["maildir", "--set", "ops=5000"], filesystems: FILESYSTEMS },
 ];
 
 /// Repetitions on this machine, of which the fastest counts.
