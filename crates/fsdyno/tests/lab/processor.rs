@@ -66,7 +66,7 @@ fn a_profile_is_a_component_of_the_identity_and_a_speed_is_not() {
     let model = good(folder.path(), &format!("{WORDS} --cpu epyc-2024"));
     assert_ne!(plain["lab_id"], model["lab_id"]);
     assert!(plain["lab"]["processor"].is_null() && create(&plain)["processor"].is_null());
-    assert!(model["lab"]["processor"].as_str().unwrap().contains("second_sets=2048"));
+    assert!(model["lab"]["processor"].as_str().unwrap().contains("second_sets=1024"));
     assert!(model["lab"]["processor model"].as_str().unwrap().starts_with("sha256:"));
     assert_eq!(model["plan"]["venue"]["cpu"]["name"], "epyc-2024");
 }
