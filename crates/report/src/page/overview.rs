@@ -110,7 +110,11 @@ pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
     let left = phases.len() - shown.len();
     let left = if left > 0 { format!(" {left} more phases follow below.") } else { String::new() };
     let to = if versus == "best" { "the best of its phase" } else { &versus };
+    let ratios = || sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.ratio);
     let open = match dots().any(|dot| dot.n > 1) {
+        true if ratios().any(|ratio| ratio.standing == Standing::Inside) => {
+            " Filled: significant; hollow: no difference that matters, undecided, or inside the processor model's error."
+        }
         true => " Filled: significant; hollow: no difference that matters, or undecided.",
         false => " Hollow: one trial each, so no test.",
     };
