@@ -9,11 +9,11 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
+use fsdyno_campaign::Shard;
 use fsdyno_filesystem::Author;
 use fsdyno_report::Format;
 use fsdyno_report::Own;
 use fsdyno_report::compare::Metric;
-use fsdyno_study::Shard;
 
 use crate::output::Verbosity;
 

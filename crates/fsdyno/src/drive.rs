@@ -4,9 +4,9 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use fsdyno_axes::TargetKind;
+use fsdyno_campaign::{DevicePlace, HostDevice, Place};
 use fsdyno_media::block::{self, InspectedDrive};
 use fsdyno_record::plan::Target;
-use fsdyno_study::{DevicePlace, HostDevice, Place};
 
 use crate::cli::Run;
 use crate::exit::Failure;

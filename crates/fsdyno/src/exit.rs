@@ -4,11 +4,11 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use fsdyno_campaign::{MatrixError, MergeError, RunError, ShareError, StoreError};
 use fsdyno_disk::fit::FitError;
 use fsdyno_lab::LabError;
 use fsdyno_media::{BlockError, MediaError, ProbeError};
 use fsdyno_report::{LoadError, ReportError};
-use fsdyno_study::{MatrixError, MergeError, RunError, ShareError, StoreError};
 use fsdyno_venue::VenueError;
 
 /// The exit code of a command. [`HELP`] describes them to the user.

@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsdyno_axes::naming::RowNames;
+use fsdyno_campaign::{Observer, Slot};
 use fsdyno_record::Plan;
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::trial::{Outcome, Trial};
-use fsdyno_study::{Observer, Slot};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::output::{Verbosity, complain, detail, say, wants};

@@ -5,12 +5,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use fsdyno_axes::{Axis, TargetKind};
+use fsdyno_campaign::{
+    Cell, DevicePlace, HostDevice, LabPlace, ModelPlace, Place, Question, matrix,
+};
 use fsdyno_filesystem::Author;
 use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_media::{EphemeralMedium, Room};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{EphemeralKind, EphemeralSize, IssuerPlan, KernelPlan, Target};
-use fsdyno_study::{Cell, DevicePlace, HostDevice, LabPlace, ModelPlace, Place, Question, matrix};
 use fsdyno_venue::{
     Agent, HostVenue, Inputs, LabVenue, ModelVenue, SetupHooks, Venue, VenueError, tools,
 };
@@ -99,7 +101,7 @@ fn question(run: &Run, on: &Target) -> Question {
         .collect();
     let seconds = |seconds: u64| fsdyno_record::Nanos(seconds * 1_000_000_000);
     Question {
-        deadline: run.deadline.map_or(fsdyno_study::USUAL_DEADLINE, seconds),
+        deadline: run.deadline.map_or(fsdyno_campaign::USUAL_DEADLINE, seconds),
         workloads: run.workloads.clone(),
         filesystems,
         sets: run.sets.clone(),

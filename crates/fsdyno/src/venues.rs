@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_campaign::Place;
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::{Job, Plan};
-use fsdyno_study::Place;
 use fsdyno_venue::{FinishedTrial, Identity, Venue, VenueError, Watch};
 
 /// The venues of a command's targets.

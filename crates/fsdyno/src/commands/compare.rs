@@ -50,7 +50,7 @@ fn read(path: &Path) -> Result<Vec<Trial>, Failure> {
         say(&format!("fsdyno: {torn}"));
     }
     let mut trials = loaded.trials;
-    fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
+    fsdyno_campaign::drop_superseded(&mut trials, &loaded.ends);
     report::in_order(&mut trials);
     Ok(trials)
 }

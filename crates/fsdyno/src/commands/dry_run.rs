@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_axes::AXES;
 use fsdyno_axes::naming::RowNames;
+use fsdyno_campaign::{Cell, Slot};
 use fsdyno_media::block::InspectedDrive;
 use fsdyno_record::plan::{MediumPlan, VenuePlan};
 use fsdyno_record::{OpKind, Plan};
 use fsdyno_report::{Format, counted};
-use fsdyno_study::{Cell, Slot};
 use serde_json::json;
 
 use crate::cli::Run;

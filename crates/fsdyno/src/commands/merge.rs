@@ -1,8 +1,8 @@
 //! `fsdyno merge`: merges the shards of one command into one result folder.
 
+use fsdyno_campaign::{Merged, Share};
 use fsdyno_record::trial::Outcome;
 use fsdyno_report::counted;
-use fsdyno_study::{Merged, Share};
 
 use crate::cli::Merge;
 use crate::commands::report;
@@ -17,7 +17,7 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
         let labels = share.trials.iter().map(|planned| planned.label.as_str());
         report::check_baseline(merge.baseline.as_deref(), labels)?;
     }
-    let merged = fsdyno_study::merge(&merge.out, &merge.shares, merge.partial)?;
+    let merged = fsdyno_campaign::merge(&merge.out, &merge.shares, merge.partial)?;
     say_findings(&merged);
     let Merged { mut trials, baseline, missing, .. } = merged;
     let failed = trials.iter().filter(|trial| trial.outcome == Outcome::Failed).count();
@@ -27,7 +27,7 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
     let basis = merge.least.basis(baseline);
     report::in_order(&mut trials);
     if !trials.is_empty() {
-        let html = merge.out.join(fsdyno_study::store::PAGE);
+        let html = merge.out.join(fsdyno_campaign::store::PAGE);
         let series = report::drawn(&[&merge.out], &trials)?;
         report::write_html(&html, &trials, &series, basis)?;
         report::print(&trials, basis, merge.format)?;

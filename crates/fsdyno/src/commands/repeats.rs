@@ -1,7 +1,7 @@
 //! The number of trials of each configuration: fixed (--repeat), or chosen in two stages (--width).
 
+use fsdyno_campaign::{Cell, Slot, Store, stage, two_stage};
 use fsdyno_record::Repeats;
-use fsdyno_study::{Cell, Slot, Store, stage, two_stage};
 
 use crate::cli::Run;
 use crate::exit::Failure;

@@ -40,7 +40,7 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
         say(&format!("fsdyno: {torn}"));
     }
     let mut trials = loaded.trials;
-    fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
+    fsdyno_campaign::drop_superseded(&mut trials, &loaded.ends);
     let baseline = report.baseline.as_deref();
     check_baseline(baseline, trials.iter().map(|trial| trial.plan.label.as_str()))?;
     in_order(&mut trials);

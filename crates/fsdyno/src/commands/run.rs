@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fsdyno_campaign::{Cell, Place, Runner, Share, Slot, Store, Summary};
 use fsdyno_record::plan::BootPlan;
 use fsdyno_record::quote::short;
 use fsdyno_record::shell::quote;
 use fsdyno_record::trial::trial_id;
 use fsdyno_record::{Repeats, Trial, suggest};
 use fsdyno_report::counted;
-use fsdyno_study::{Cell, Place, Runner, Share, Slot, Store, Summary};
 use fsdyno_venue::{Venue, VenueError};
 
 use crate::cli::Run;
@@ -69,11 +69,11 @@ pub fn resolve(run: &Run) -> Result<(Vec<TargetRequest>, Vec<Cell>), Failure> {
     refuse_commands(&run.workloads)?;
     // A kernel built by the user may have other sysctls.
     if !run.axes.0.kernels.iter().any(|kernel| kernel.contains('/')) {
-        fsdyno_study::sysctl::check(run.sysctls.iter().map(String::as_str))?;
+        fsdyno_campaign::sysctl::check(run.sysctls.iter().map(String::as_str))?;
     }
     let mut requests = target::parse_targets(run)?;
     for request in &mut requests {
-        request.question.inputs = fsdyno_study::read_inputs(&request.question)?;
+        request.question.inputs = fsdyno_campaign::read_inputs(&request.question)?;
     }
     let cells = target::cells(&requests)?;
     let labels = cells.iter().map(|cell| cell.plan.label.as_str());
@@ -168,7 +168,7 @@ pub fn ready_selected(
     *cells = target::cells(&requests)?;
     cells.retain(|cell| is_selected(&cell.plan.label));
     let none = prepare(&venues, cells, mode)?;
-    fsdyno_study::may_join(cells, &venues, stored)?;
+    fsdyno_campaign::may_join(cells, &venues, stored)?;
     match share(run, cells)? {
         Some(share) => share.fits(folder, stored).map(drop)?,
         None => Share::refuse(folder)?,
@@ -180,7 +180,7 @@ pub fn ready_selected(
 
 /// Checks that the trials of a folder ran under this rule.
 fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), Failure> {
-    fsdyno_study::two_stage::same_rule(rule, stored).map_err(Failure::wrong)
+    fsdyno_campaign::two_stage::same_rule(rule, stored).map_err(Failure::wrong)
 }
 
 /// The share of the trials that this command runs, if it is a shard.
@@ -223,7 +223,7 @@ fn refuse_others<'a>(
     stored: impl Iterator<Item = &'a Trial> + Clone,
 ) -> Result<(), Failure> {
     const SHOWN: usize = 4;
-    let (count, rows) = fsdyno_study::others(cells, stored);
+    let (count, rows) = fsdyno_campaign::others(cells, stored);
     if count == 0 {
         return Ok(());
     }
@@ -320,14 +320,15 @@ pub fn go(
     store: &mut Store,
     stop: &AtomicBool,
 ) -> Result<Summary, Failure> {
-    let stored = schedule.iter().filter(|slot| fsdyno_study::is_there(store, cells, slot)).count();
+    let stored =
+        schedule.iter().filter(|slot| fsdyno_campaign::is_there(store, cells, slot)).count();
     if stored > 0 {
         let all = counted(schedule.len(), "trial");
         let are = if stored == 1 { "is" } else { "are" };
         say(&format!("fsdyno: {stored} of {all} {are} stored already and {are} not run again"));
         say_unlogged(run, store, cells, schedule);
     }
-    let todo = fsdyno_study::todo(schedule, cells, store);
+    let todo = fsdyno_campaign::todo(schedule, cells, store);
     let jobs = usize::from(run.jobs);
     let ops = |cell: usize| cells.get(cell).map_or(0, Cell::ops);
     let of_cells: Vec<(usize, u64)> =
@@ -335,14 +336,14 @@ pub fn go(
     let plans: Vec<_> = cells.iter().map(|cell| &cell.plan).collect();
     let display = progress::Display::new(&plans, &of_cells, jobs);
     let runner = Runner { jobs, build: version::build(), stop, observer: &display };
-    let summary = fsdyno_study::run(schedule, cells, venue, store, &runner);
+    let summary = fsdyno_campaign::run(schedule, cells, venue, store, &runner);
     display.finish();
     Ok(summary?)
 }
 
 /// Reports stored trials without a log: they are not run again for it.
 fn say_unlogged(run: &Run, store: &Store, cells: &[Cell], schedule: &[Slot]) {
-    let stored = schedule.iter().filter(|slot| fsdyno_study::is_there(store, cells, slot));
+    let stored = schedule.iter().filter(|slot| fsdyno_campaign::is_there(store, cells, slot));
     let unlogged = stored.filter_map(|slot| {
         let plan = &cells.get(slot.cell)?.plan;
         let name = fsdyno_venue::request_log::name(&trial_id(plan, slot.seed));
@@ -363,9 +364,9 @@ fn show(run: &Run, store: Store) -> Result<(), Failure> {
         store.discard_if_empty();
         return Ok(());
     }
-    let mut trials = fsdyno_study::without_superseded(store.trials());
+    let mut trials = fsdyno_campaign::without_superseded(store.trials());
     report::in_order(&mut trials);
-    let html = store.folder().join(fsdyno_study::store::PAGE);
+    let html = store.folder().join(fsdyno_campaign::store::PAGE);
     let basis = run.least.basis(run.baseline.as_deref());
     let results = [store.folder()];
     let written = report::drawn(&results, &trials).and_then(|series| {
@@ -402,9 +403,9 @@ pub fn resume_command(folder: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_campaign::{LabPlace, Question, matrix};
     use fsdyno_record::mailbox::Progress;
     use fsdyno_record::{Job, Plan};
-    use fsdyno_study::{LabPlace, Question, matrix};
     use fsdyno_venue::{FinishedTrial, Identity, Watch};
 
     use super::*;
@@ -431,7 +432,7 @@ mod tests {
 
     fn cells(filesystems: &[&str]) -> Vec<Cell> {
         let question = Question {
-            deadline: fsdyno_study::USUAL_DEADLINE,
+            deadline: fsdyno_campaign::USUAL_DEADLINE,
             workloads: vec!["dirops".into()],
             filesystems: filesystems.iter().map(ToString::to_string).collect(),
             threads: 1,

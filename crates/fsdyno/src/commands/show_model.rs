@@ -8,7 +8,7 @@ use crate::output;
 
 /// The description of a model, as text and as JSON.
 pub fn model(variant: &Variant) -> (String, Value) {
-    let sizes = fsdyno_study::MODEL_BLOCK_SIZES;
+    let sizes = fsdyno_campaign::MODEL_BLOCK_SIZES;
     let run = format!("fsdyno run dirops --on model --fs {}", variant.name);
     let mut text = format!("{}: {}\n\n", variant.name, variant.about);
     text.push_str(&output::wrapped(&format!("It is {DESCRIPTION}.")));

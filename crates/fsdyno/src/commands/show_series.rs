@@ -10,7 +10,7 @@ use crate::output::{self, say};
 /// Prints the series of a result folder.
 pub fn run(show: &Show) -> Result<Exit, Failure> {
     let loaded = fsdyno_report::load([&show.name])?;
-    let mut trials = fsdyno_study::without_superseded(&loaded.trials);
+    let mut trials = fsdyno_campaign::without_superseded(&loaded.trials);
     report::in_order(&mut trials);
     if let Some(torn) = &loaded.torn {
         say(&format!("fsdyno: {torn}"));

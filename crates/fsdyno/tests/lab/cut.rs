@@ -11,19 +11,19 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use fsdyno_campaign::{LabPlace, Place, Question, Size, matrix};
 use fsdyno_lab::{Cache, Lab, LabOptions};
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::LabPlan;
 use fsdyno_record::trial::trial_id;
 use fsdyno_record::{Bytes, Job};
-use fsdyno_study::{LabPlace, Place, Question, Size, matrix};
 use fsdyno_venue::LabVenue;
 
 /// Deliveries of 1,500 messages as qmail makes them: each is fsynced before it is in `new`.
 fn job(kernel: &str) -> Job {
     let sets = ["deliverers=1", "ops=1500", "protocol=qmail"];
     let question = Question {
-        deadline: fsdyno_study::USUAL_DEADLINE,
+        deadline: fsdyno_campaign::USUAL_DEADLINE,
         workloads: vec!["maildir".into()],
         filesystems: vec!["ext4".into()],
         sets: sets.map(String::from).to_vec(),

@@ -11,7 +11,7 @@ use super::cell::Cell;
 use super::claim::{Check, Test};
 use super::error::FileError;
 use super::run::Variant;
-use crate::question;
+use fsdyno_campaign::question;
 
 /// The plans of one run in one variant.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +154,7 @@ const LEAST_POINTS: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LabPlace, Place, Question, USUAL_DEADLINE, matrix};
+    use fsdyno_campaign::{LabPlace, Place, Question, USUAL_DEADLINE, matrix};
 
     const EXAMPLE: &str = include_str!("example.toml");
 

@@ -21,8 +21,8 @@ use super::read::Item;
 use super::run::{Run, Variant};
 use super::text::without_mark;
 use super::whole::{Whole, divided};
-use crate::lab_rows::{LEAST_CACHEABLE, disk, largest};
-use crate::question::{USUAL_JOURNAL, USUAL_RAM, USUAL_SIZE};
+use fsdyno_campaign::lab_rows::{LEAST_CACHEABLE, disk, largest};
+use fsdyno_campaign::question::{USUAL_JOURNAL, USUAL_RAM, USUAL_SIZE};
 
 /// A scale of one over a whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,4 @@
-//! Tests of study files, schemas and merged shards, through the public interface.
+//! Tests of study files and schemas, through the public interface.
 
-mod merge;
 mod published;
-mod refused;
 mod schema;

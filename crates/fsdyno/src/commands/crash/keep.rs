@@ -17,7 +17,7 @@ use crate::exit::Failure;
 use crate::output::say;
 
 /// The name of the report.
-pub const PAGE: &str = fsdyno_study::store::PAGE;
+pub const PAGE: &str = fsdyno_campaign::store::PAGE;
 
 /// The folder of the findings.
 const FINDINGS: &str = "findings";

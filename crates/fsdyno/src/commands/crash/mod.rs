@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use fsdyno_campaign::Cell;
 use fsdyno_crash::{
     AtomicUnit, CutOutcome, FILE, Rate, RecoveryRequest, Replay, Row, acknowledged, cut, judge,
 };
@@ -19,7 +20,6 @@ use fsdyno_record::trial::trial_id;
 use fsdyno_record::units::counted;
 use fsdyno_record::{Job, Nanos, Plan};
 use fsdyno_report::Format;
-use fsdyno_study::Cell;
 use fsdyno_venue::{Commands, LabVenue, LoggedTrial, Venue, VenueError, Watch, logged};
 use fsdyno_workload::{Contents, Setting, Workload, workloads};
 

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use fsdyno_campaign::Store;
 use fsdyno_child::Process;
 use fsdyno_record::Trial;
-use fsdyno_study::Store;
 
 use crate::exit::Failure;
 use crate::output::say;

@@ -18,7 +18,7 @@ use crate::exit::Failure;
 use crate::output::say;
 
 /// The report and the README of an archive.
-const PAGE: &str = fsdyno_study::store::PAGE;
+const PAGE: &str = fsdyno_campaign::store::PAGE;
 const README: &str = "README.md";
 
 /// Checks the path of an archive: nothing is overwritten.
@@ -119,7 +119,7 @@ fn fill(
         }
         let loaded = fsdyno_report::load(&[path])?;
         let mut trials = loaded.trials;
-        fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
+        fsdyno_campaign::drop_superseded(&mut trials, &loaded.ends);
         runs.push(Ran::of(run, variant, &trials));
     }
     for path in stored::crashes(folder) {

@@ -88,7 +88,7 @@ pub fn show(folder: &Path, file: &StudyFile, format: Format) -> Result<(), Failu
     if end.trials.is_empty() {
         return Ok(());
     }
-    let written = end.write_html(&folder.join(fsdyno_study::store::PAGE), None.into());
+    let written = end.write_html(&folder.join(fsdyno_campaign::store::PAGE), None.into());
     end.print(format, None.into())?;
     written
 }

@@ -12,10 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fsdyno_campaign::{Store, Summary};
 use fsdyno_record::suggest;
 use fsdyno_report::{Format, counted};
 use fsdyno_study::file::{StudyFile, catalog, read_text};
-use fsdyno_study::{Store, Summary};
 use serde_json::json;
 
 pub use args::Study;

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fsdyno_campaign::{Summary, stage};
 use fsdyno_report::counted;
 use fsdyno_study::file::StudyFile;
 use fsdyno_study::judge::{NEAR, SEEDS, near};
-use fsdyno_study::{Summary, stage};
 
 use super::Study;
 use super::stored;

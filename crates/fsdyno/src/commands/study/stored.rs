@@ -147,7 +147,7 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
             say(&format!("fsdyno: {torn}"));
         }
         let mut trials = loaded.trials;
-        fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
+        fsdyno_campaign::drop_superseded(&mut trials, &loaded.ends);
         report::in_order(&mut trials);
         // The study file decides the order of rows, not the records.
         let rows = run.rows(variant).unwrap_or_default();

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use fsdyno_campaign::Cell;
 use fsdyno_filesystem::Author;
 use fsdyno_record::suggest;
-use fsdyno_study::Cell;
 use fsdyno_study::file::{self, FileName, Planned, Spot, StudyFile, Variant, Word};
 
 use super::Study;

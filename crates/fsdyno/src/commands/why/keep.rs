@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use fsdyno_campaign::Share;
 use fsdyno_record::Trial;
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_report::why::read_why;
-use fsdyno_study::Share;
 use fsdyno_why::StoredExplanation;
 use fsdyno_why::stored::FILE;
 
@@ -63,10 +63,10 @@ impl Sidecar {
         let results = [&why.result];
         let loaded = fsdyno_report::load(results)?;
         let mut trials = loaded.trials;
-        fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
+        fsdyno_campaign::drop_superseded(&mut trials, &loaded.ends);
         report::in_order(&mut trials);
         let baseline = why.baseline.clone().or_else(|| of_shard(&self.folder, &trials));
-        let html = self.folder.join(fsdyno_study::store::PAGE);
+        let html = self.folder.join(fsdyno_campaign::store::PAGE);
         let series = report::drawn(&results, &trials)?;
         let all = report::explanations(&results, &trials)?;
         let basis = why.least.basis(baseline.as_deref());

@@ -18,7 +18,7 @@ pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
     if let Some(torn) = &loaded.torn {
         say(&format!("fsdyno: {torn}"));
     }
-    let trials = fsdyno_study::without_superseded(&loaded.trials);
+    let trials = fsdyno_campaign::without_superseded(&loaded.trials);
     let labels: BTreeSet<&str> = trials.iter().map(|trial| trial.plan.label.as_str()).collect();
     if let Some(name) = rows.iter().find(|name| !labels.contains(name.as_str())) {
         let hint = fsdyno_record::suggest::hint(name, labels);

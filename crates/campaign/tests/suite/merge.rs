@@ -5,15 +5,15 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use fsdyno_campaign::{
+    Cell, MergeError, Shard, Share, ShareError, Slot, Store, USUAL_DEADLINE, merge, schedule,
+};
 use fsdyno_record::plan::{
     DiskPlan, IssuerPlan, LabPlan, MediumPlan, VenuePlan, VerifyMode, WorkloadPlan,
 };
 use fsdyno_record::series::{PhaseSeries, Series};
 use fsdyno_record::trial::{Outcome, Phase, Trial, trial_id};
 use fsdyno_record::{Bytes, Nanos, Plan, SCHEMA};
-use fsdyno_study::{
-    Cell, MergeError, Shard, Share, ShareError, Slot, Store, USUAL_DEADLINE, merge, schedule,
-};
 
 const SEEDS: u32 = 4;
 

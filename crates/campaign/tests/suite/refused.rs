@@ -4,12 +4,12 @@
 
 use std::sync::atomic::AtomicBool;
 
+use fsdyno_campaign::{
+    Cell, LabPlace, Place, Question, Runner, Store, Summary, USUAL_DEADLINE, matrix, run, schedule,
+};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::{AgentReport, Host, Outcome, Trial};
 use fsdyno_record::{Job, Plan};
-use fsdyno_study::{
-    Cell, LabPlace, Place, Question, Runner, Store, Summary, USUAL_DEADLINE, matrix, run, schedule,
-};
 use fsdyno_venue::venue::Identity;
 use fsdyno_venue::{FinishedTrial, Venue, VenueError, Watch};
 

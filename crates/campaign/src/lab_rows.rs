@@ -100,13 +100,15 @@ pub fn specs(requested: &[String]) -> Result<Vec<(String, Spec)>, MatrixError> {
 }
 
 /// A requested disk.
-pub(crate) struct Disk {
+pub struct Disk {
+    /// The name in tables.
     pub name: String,
+    /// The disk profile.
     pub spec: DiskSpec,
 }
 
 impl Disk {
-    pub fn plan(&self, then: Option<&PeriodSettings<'_>>) -> Result<DiskPlan, MatrixError> {
+    pub(crate) fn plan(&self, then: Option<&PeriodSettings<'_>>) -> Result<DiskPlan, MatrixError> {
         let mut spec = self.spec.clone();
         if let Some(cache) = then.and_then(|then| then.settings.write_cache.as_deref()) {
             // A device that answers at once has no cache to turn off.
@@ -121,7 +123,10 @@ impl Disk {
 }
 
 /// Returns a disk of the catalog, or of a user's file.
-pub(crate) fn disk(requested: &str) -> Result<Disk, MatrixError> {
+///
+/// # Errors
+/// An unknown disk, or an invalid file.
+pub fn disk(requested: &str) -> Result<Disk, MatrixError> {
     let (name, spec) = fsdyno_disk::catalog::find(requested)
         .map_err(|error| MatrixError::Disk(format!("failed to {error}")))?;
     Ok(Disk { name, spec })
@@ -142,7 +147,7 @@ fn journal_size(lab: &LabPlace, disk: &Disk) -> Result<Bytes, MatrixError> {
 }
 
 /// Returns the size of the largest file system that fits a disk, or an array of such disks.
-pub(crate) fn largest(disk: &Disk, raid: Option<RaidPlan>) -> Bytes {
+pub fn largest(disk: &Disk, raid: Option<RaidPlan>) -> Bytes {
     let one = match disk.spec.attach {
         Attach::Nbd => partition::largest(&disk.spec),
         Attach::Pmem => disk.spec.capacity,
@@ -297,7 +302,7 @@ const LEAST_RAM: Bytes = Bytes(96 << 20);
 const GUEST_TAKES: Bytes = Bytes(64 << 20);
 
 /// Least memory with which a file system can write.
-pub(crate) const LEAST_CACHEABLE: Bytes = Bytes(32 << 20);
+pub const LEAST_CACHEABLE: Bytes = Bytes(32 << 20);
 
 fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
     let guest = &lab.guest;
