@@ -1,0 +1,201 @@
+//! The check of identities: each is introduced once, before it is used, and as what it is used for.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::call::{At, Call, Target};
+use crate::error::Problem;
+use crate::event::{Event, Item};
+use crate::ids::{FileId, NodeId, ThreadId};
+use crate::tree::Kind;
+
+/// Checks the identities of a trace, item by item in the order of the trace. It has some 16 bytes for each node.
+#[derive(Default)]
+pub struct Checker {
+    nodes: HashMap<NodeId, Kind>,
+    files: HashSet<FileId>,
+    threads: HashSet<ThreadId>,
+}
+
+/// The identities in the arguments of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uses<'c> {
+    /// The names.
+    pub names: [Option<&'c At>; 2],
+    /// The open files that it uses.
+    pub files: [Option<FileId>; 2],
+    /// A node that it uses.
+    pub node: Option<NodeId>,
+    /// The open file that it makes.
+    pub opens: Option<FileId>,
+    /// The node that it makes.
+    pub creates: Option<(NodeId, Kind)>,
+}
+
+impl Call {
+    /// The identities in its arguments.
+    pub fn uses(&self) -> Uses<'_> {
+        let none = Uses::default();
+        let created = |node: &Option<NodeId>, kind| node.map(|node| (node, kind));
+        match self {
+            Call::Open { at, created: node, file, .. } => Uses {
+                names: [Some(at), None],
+                opens: *file,
+                creates: created(node, Kind::File),
+                ..none
+            },
+            Call::Inherit { file, node, .. } => {
+                Uses { opens: Some(*file), node: Some(*node), ..none }
+            }
+            Call::Mkdir { at, created: node, .. } => {
+                Uses { names: [Some(at), None], creates: created(node, Kind::Directory), ..none }
+            }
+            Call::Symlink { at, created: node, .. } => {
+                Uses { names: [Some(at), None], creates: created(node, Kind::Symlink), ..none }
+            }
+            Call::Mknod { at, node: kind, created: node, .. } => {
+                Uses { names: [Some(at), None], creates: created(node, *kind), ..none }
+            }
+            Call::Rename { from, to, .. } => Uses { names: [Some(from), Some(to)], ..none },
+            Call::Link { from, to } => {
+                Uses { names: [Some(to), from.at()], files: [from.file(), None], ..none }
+            }
+            Call::Access { at, .. }
+            | Call::Readlink { at, .. }
+            | Call::Rmdir { at }
+            | Call::Unlink { at } => Uses { names: [Some(at), None], ..none },
+            Call::Exec { at, .. } => Uses { names: [at.as_ref(), None], ..none },
+            Call::Copy { from, to, .. } => Uses { files: [*from, *to], ..none },
+            Call::Unmap { node, .. } | Call::Msync { node, .. } => {
+                Uses { node: Some(*node), ..none }
+            }
+            Call::Truncate { target, .. }
+            | Call::Stat { target, .. }
+            | Call::Chmod { target, .. }
+            | Call::Chown { target }
+            | Call::Utimes { target, .. }
+            | Call::Setxattr { target, .. }
+            | Call::Getxattr { target, .. }
+            | Call::Listxattr { target, .. }
+            | Call::Removexattr { target, .. }
+            | Call::Chdir { target }
+            | Call::Statfs { target } => match target {
+                Target::At(at) => Uses { names: [Some(at), None], ..none },
+                Target::File(file) => Uses { files: [Some(*file), None], ..none },
+            },
+            Call::Close { file, .. }
+            | Call::Dup { file }
+            | Call::Read { file, .. }
+            | Call::Write { file, .. }
+            | Call::Seek { file, .. }
+            | Call::Fallocate { file, .. }
+            | Call::Sync { file, .. }
+            | Call::Readdir { file, .. }
+            | Call::Lock { file, .. }
+            | Call::Advise { file, .. }
+            | Call::SetFlags { file, .. }
+            | Call::Map { file, .. } => Uses { files: [Some(*file), None], ..none },
+            Call::SyncAll {}
+            | Call::Outside { .. }
+            | Call::Spawn { .. }
+            | Call::Exit { .. }
+            | Call::Wait { .. }
+            | Call::Mark { .. } => none,
+        }
+    }
+}
+
+impl Checker {
+    /// A checker before the first item.
+    pub fn new() -> Checker {
+        Checker { threads: [ThreadId(0)].into(), ..Checker::default() }
+    }
+
+    /// Checks the next item.
+    ///
+    /// # Errors
+    /// An identity that is used and was not introduced, introduced twice, or is of another kind.
+    pub fn check(&mut self, item: &Item) -> Result<(), Problem> {
+        match item {
+            Item::Root(root) => self.introduce(root.node, Kind::Directory),
+            Item::Entry(entry) => {
+                self.directory(entry.parent)?;
+                match self.nodes.get(&entry.node) {
+                    None => self.introduce(entry.node, entry.kind),
+                    Some(kind) if *kind == entry.kind && *kind != Kind::Directory => Ok(()),
+                    Some(_) => Err(node(entry.node, "was introduced as another kind of node")),
+                }
+            }
+            Item::Event(event) => self.event(event),
+            Item::End(_) => Ok(()),
+        }
+    }
+
+    fn event(&mut self, event: &Event) -> Result<(), Problem> {
+        if !self.threads.contains(&event.thread) {
+            return Err(thread(event.thread, "is used before it begins"));
+        }
+        let uses = event.call.uses();
+        for at in uses.names.iter().flatten() {
+            // The object itself may be a file if it has no name.
+            match at.name {
+                Some(_) => self.directory(at.dir)?,
+                None => self.known(at.dir)?,
+            }
+            at.node.map_or(Ok(()), |it| self.known(it))?;
+        }
+        uses.node.map_or(Ok(()), |it| self.known(it))?;
+        if let Some(id) = uses.files.iter().flatten().find(|id| !self.files.contains(id)) {
+            return Err(file(*id, "is used and not open"));
+        }
+        if let Some((id, kind)) = uses.creates {
+            self.introduce(id, kind)?;
+        }
+        if let Some(id) = uses.opens {
+            if !self.files.insert(id) {
+                return Err(file(id, "is opened twice"));
+            }
+        }
+        match event.call {
+            Call::Close { file, last: true, .. } => _ = self.files.remove(&file),
+            Call::Spawn { child, .. } if !self.threads.insert(child) => {
+                return Err(thread(child, "begins twice"));
+            }
+            Call::Wait { child } if !self.threads.contains(&child) => {
+                return Err(thread(child, "is used before it begins"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn introduce(&mut self, id: NodeId, kind: Kind) -> Result<(), Problem> {
+        match self.nodes.insert(id, kind) {
+            None => Ok(()),
+            Some(_) => Err(node(id, "is introduced twice")),
+        }
+    }
+
+    fn known(&self, id: NodeId) -> Result<(), Problem> {
+        self.nodes.get(&id).map(|_| ()).ok_or_else(|| node(id, "is used before it is introduced"))
+    }
+
+    fn directory(&self, id: NodeId) -> Result<(), Problem> {
+        self.known(id)?;
+        match self.nodes.get(&id) {
+            Some(Kind::Directory) => Ok(()),
+            _ => Err(node(id, "is used as a directory and is none")),
+        }
+    }
+}
+
+fn node(id: NodeId, what: &'static str) -> Problem {
+    Problem::Identity("node", id.0, what)
+}
+
+fn file(id: FileId, what: &'static str) -> Problem {
+    Problem::Identity("open file", id.0, what)
+}
+
+fn thread(id: ThreadId, what: &'static str) -> Problem {
+    Problem::Identity("thread", id.0, what)
+}

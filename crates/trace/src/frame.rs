@@ -1,0 +1,132 @@
+//! Frames: parts of a trace that are compressed and checked one by one.
+//!
+//! A frame is a head of 13 bytes and its stored bytes. The head has its kind (1), the length of the stored bytes (4)
+//! and of the bytes themselves (4), and the CRC-32 of the first nine bytes of the head and the stored bytes (4);
+//! numbers are little-endian. Stored bytes are a block of LZ4, or the bytes themselves if both lengths are equal.
+
+use std::io::Read;
+
+use crate::error::Problem;
+
+/// The largest frame, in bytes before compression.
+pub const FRAME_LIMIT: usize = 1 << 20;
+
+/// A writer ends a frame that has this many bytes.
+pub(crate) const FRAME_FULL: usize = 128 << 10;
+
+/// The length of a frame's head.
+pub(crate) const HEAD: usize = 13;
+
+/// The kind of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FrameKind {
+    /// The header.
+    Header = 1,
+    /// Roots and entries of the initial tree.
+    Tree = 2,
+    /// Events.
+    Events = 3,
+    /// The end item.
+    End = 4,
+}
+
+/// Why a frame was not read.
+pub(crate) enum Failed {
+    /// There is nothing any more.
+    Over,
+    /// It is not whole.
+    Short,
+    /// It is wrong.
+    Problem(Problem),
+    /// The medium failed.
+    Io(std::io::Error),
+}
+
+/// Appends a frame of these bytes.
+pub(crate) fn put(kind: FrameKind, bytes: &[u8], out: &mut Vec<u8>) {
+    let packed = lz4_flex::block::compress(bytes);
+    let stored = if packed.len() < bytes.len() { &packed } else { bytes };
+    let start = out.len();
+    out.push(kind as u8);
+    // Both are below FRAME_LIMIT.
+    out.extend_from_slice(&(stored.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    let sum = checksum(&out[start..], stored);
+    out.extend_from_slice(&sum.to_le_bytes());
+    out.extend_from_slice(stored);
+}
+
+fn checksum(head: &[u8], stored: &[u8]) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(head);
+    sum.update(stored);
+    sum.finalize()
+}
+
+/// A frame as it is stored.
+pub(crate) struct Stored {
+    pub kind: FrameKind,
+    length: usize,
+    stored: Vec<u8>,
+}
+
+impl Stored {
+    /// The length of the frame with its head, in bytes.
+    pub fn size(&self) -> u64 {
+        (HEAD + self.stored.len()) as u64
+    }
+
+    /// Reads a frame and checks its bounds and its checksum.
+    pub fn read(from: &mut impl Read) -> Result<Stored, Failed> {
+        let mut head = [0; HEAD];
+        match fill(from, &mut head)? {
+            0 => return Err(Failed::Over),
+            HEAD => {}
+            _ => return Err(Failed::Short),
+        }
+        let word =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let kind = match head[0] {
+            1 => FrameKind::Header,
+            2 => FrameKind::Tree,
+            3 => FrameKind::Events,
+            4 => FrameKind::End,
+            other => return Err(Failed::Problem(Problem::FrameKind(other))),
+        };
+        let (packed, length) = (word(1) as usize, word(5) as usize);
+        if length > FRAME_LIMIT || packed > length {
+            return Err(Failed::Problem(Problem::FrameLength(packed.max(length) as u64)));
+        }
+        let mut stored = vec![0; packed];
+        if fill(from, &mut stored)? < packed {
+            return Err(Failed::Short);
+        }
+        if checksum(&head[..9], &stored) != word(9) {
+            return Err(Failed::Problem(Problem::Checksum));
+        }
+        Ok(Stored { kind, length, stored })
+    }
+
+    /// The bytes of the frame.
+    pub fn unpack(self) -> Result<Vec<u8>, Problem> {
+        if self.stored.len() == self.length {
+            return Ok(self.stored);
+        }
+        let bytes = lz4_flex::block::decompress(&self.stored, self.length);
+        bytes.ok().filter(|it| it.len() == self.length).ok_or(Problem::Compression)
+    }
+}
+
+/// Fills a buffer as far as the input reaches.
+fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Failed> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match from.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Failed::Io(error)),
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,183 @@
+//! The reader of a trace.
+
+use std::io::Read;
+
+use crate::error::{Problem, TraceError};
+use crate::event::{End, Event, Item};
+use crate::frame::{Failed, FrameKind, Stored};
+use crate::header::{Header, MAGIC, VERSION};
+use crate::tree::{Entry, Root};
+use crate::wire::{Source, State, Wire};
+
+/// Reads a trace item by item, from any source of bytes, such as a file or a slice. It holds one frame. It checks
+/// bounds and checksums of everything, but not identities: that is the work of [`Checker`](crate::Checker).
+pub struct Reader<R> {
+    from: R,
+    header: Header,
+    /// The offset of the next frame.
+    offset: u64,
+    /// The offset of this frame.
+    begun: u64,
+    kind: FrameKind,
+    bytes: Vec<u8>,
+    state: State,
+    in_frame: u64,
+    items: u64,
+    tree_only: bool,
+    ended: bool,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// Something that is not a trace of this version, or an error of the medium.
+    pub fn new(mut from: R) -> Result<Reader<R>, TraceError> {
+        let wrong = |problem| TraceError::Invalid { offset: 0, item: None, problem };
+        let mut head = [0; 12];
+        from.read_exact(&mut head).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => wrong(Problem::NotATrace),
+            _ => TraceError::Io { offset: 0, error },
+        })?;
+        if head[..8] != MAGIC {
+            return Err(wrong(Problem::NotATrace));
+        }
+        let version = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+        if version != VERSION {
+            return Err(wrong(Problem::Version(version)));
+        }
+        let mut it = Reader {
+            from,
+            header: Header::default(),
+            offset: 12,
+            begun: 12,
+            kind: FrameKind::Header,
+            bytes: Vec::new(),
+            state: State::default(),
+            in_frame: 0,
+            items: 0,
+            tree_only: false,
+            ended: false,
+        };
+        it.frame()?;
+        if it.kind != FrameKind::Header {
+            return Err(it.problem(Problem::Misplaced));
+        }
+        it.header = it.value()?;
+        Ok(it)
+    }
+
+    /// The same reader that passes over events without decompressing them: it gives roots, entries and the end.
+    #[must_use]
+    pub fn tree_only(mut self) -> Reader<R> {
+        self.tree_only = true;
+        self
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The offset of the frame of the last item, in bytes from the beginning.
+    pub fn frame_offset(&self) -> u64 {
+        self.begun
+    }
+
+    /// An error at the last item, for a reader that finds a mistake in its meaning.
+    pub fn problem(&self, problem: Problem) -> TraceError {
+        let item = (self.in_frame > 0).then_some(self.in_frame);
+        TraceError::Invalid { offset: self.begun, item, problem }
+    }
+
+    /// The next item; none after the end item.
+    ///
+    /// # Errors
+    /// A mistake in the trace, an error of the medium, or [`TraceError::Truncated`] instead of the end item: the items
+    /// before it are valid.
+    pub fn item(&mut self) -> Result<Option<Item>, TraceError> {
+        if self.ended {
+            return Ok(None);
+        }
+        while self.state.at == self.bytes.len() {
+            self.frame()?;
+        }
+        self.in_frame += 1;
+        let item = match self.kind {
+            FrameKind::Header => return Err(self.problem(Problem::Misplaced)),
+            FrameKind::Events => Item::Event(self.value::<Event>()?),
+            FrameKind::End => Item::End(self.value::<End>()?),
+            FrameKind::Tree => match self.value::<u8>()? {
+                0 => Item::Root(self.value::<Root>()?),
+                1 => Item::Entry(self.value::<Entry>()?),
+                other => return Err(self.problem(Problem::Code("item", u64::from(other)))),
+            },
+        };
+        if self.kind == FrameKind::End {
+            self.over()?;
+        }
+        self.items += 1;
+        Ok(Some(item))
+    }
+
+    /// Checks that nothing follows the end item.
+    fn over(&mut self) -> Result<(), TraceError> {
+        if self.state.at < self.bytes.len() {
+            return Err(self.problem(Problem::AfterEnd));
+        }
+        self.ended = true;
+        match Stored::read(&mut self.from) {
+            Err(Failed::Over) => Ok(()),
+            Err(Failed::Io(error)) => Err(TraceError::Io { offset: self.offset, error }),
+            _ => {
+                let problem = Problem::AfterEnd;
+                Err(TraceError::Invalid { offset: self.offset, item: None, problem })
+            }
+        }
+    }
+
+    fn value<T: Wire>(&mut self) -> Result<T, TraceError> {
+        let value = T::get(&mut Source { bytes: &self.bytes, state: &mut self.state });
+        value.map_err(|problem| self.problem(problem))
+    }
+
+    /// Reads the next frame that is wanted.
+    fn frame(&mut self) -> Result<(), TraceError> {
+        loop {
+            let stored = Stored::read(&mut self.from).map_err(|failed| match failed {
+                Failed::Over | Failed::Short => {
+                    TraceError::Truncated { offset: self.offset, items: self.items }
+                }
+                Failed::Problem(problem) => {
+                    TraceError::Invalid { offset: self.offset, item: None, problem }
+                }
+                Failed::Io(error) => TraceError::Io { offset: self.offset, error },
+            })?;
+            self.begun = self.offset;
+            self.offset += stored.size();
+            if self.tree_only && stored.kind == FrameKind::Events {
+                continue;
+            }
+            self.kind = stored.kind;
+            self.in_frame = 0;
+            self.state = State::default();
+            self.bytes = stored.unpack().map_err(|problem| TraceError::Invalid {
+                offset: self.begun,
+                item: None,
+                problem,
+            })?;
+            return Ok(());
+        }
+    }
+}
+
+impl<R: Read> Iterator for Reader<R> {
+    type Item = Result<Item, TraceError>;
+
+    /// The next item, or the error after the valid ones; then none.
+    fn next(&mut self) -> Option<Result<Item, TraceError>> {
+        let item = self.item().transpose();
+        self.ended |= matches!(item, Some(Err(_)));
+        item
+    }
+}
