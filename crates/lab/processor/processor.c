@@ -107,11 +107,8 @@ struct cache {
 	uint32_t sets, ways;
 	uint32_t *pages;
 };
-static struct cache first, second;
-static uint32_t first_pages[64 * MOST_WAYS], second_pages[MOST_SETS * MOST_WAYS];
-/* The instruction cache: 32 KiB. */
-enum { FETCH_WAYS = 8 };
-static uint32_t fetched[64 * FETCH_WAYS];
+static struct cache first, second, code;
+static uint32_t first_pages[64 * MOST_WAYS], second_pages[MOST_SETS * MOST_WAYS], code_pages[64 * MOST_WAYS];
 
 static inline bool touch(uint32_t *set, uint32_t ways, uint32_t page)
 {
@@ -171,7 +168,7 @@ static void on_data(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address,
 
 static inline void fetch(uint64_t line)
 {
-	if (touch(fetched + (line & 63) * FETCH_WAYS, FETCH_WAYS, line >> 6))
+	if (touch(code.pages + (line & 63) * code.ways, code.ways, line >> 6))
 		return;
 	if (in_second(line))
 		HAPPENED(FETCH);
@@ -252,7 +249,7 @@ static void start(void)
 		fail("the instruction budget is not found yet", 0);
 	memset(first_pages, 0, sizeof first_pages);
 	memset(second_pages, 0, sizeof second_pages);
-	memset(fetched, 0, sizeof fetched);
+	memset(code_pages, 0, sizeof code_pages);
 	memset(streams, 0, sizeof streams);
 	memset(counts, 0, sizeof counts);
 	debt = paid = 0;
@@ -461,7 +458,7 @@ static bool set_cache(struct cache *cache, uint32_t *pages, uint64_t sets, uint6
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv)
 {
 	(void)info;
-	uint64_t first_ways = 0, sets = 0, ways = 0;
+	uint64_t first_ways = 0, sets = 0, ways = 0, code_ways = 0;
 	for (int at = 0; at < argc; at++) {
 		char *value = strchr(argv[at], '=');
 		if (!value)
@@ -481,13 +478,15 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 			sets = number;
 		else if (!strcmp(argv[at], "second_ways"))
 			ways = number;
+		else if (!strcmp(argv[at], "fetch_ways"))
+			code_ways = number;
 		else if (!strcmp(argv[at], "counting"))
 			counting = number;
 		else
 			return 1;
 	}
 	if (!speed || !set_cache(&first, first_pages, 64, first_ways) ||
-		!set_cache(&second, second_pages, sets, ways))
+		!set_cache(&second, second_pages, sets, ways) || !set_cache(&code, code_pages, 64, code_ways))
 		return 1;
 	char place[32];
 	snprintf(place, sizeof place, "%lx", (unsigned long)&charged);

@@ -29,6 +29,7 @@ pub fn arguments(processor: &Processor) -> String {
     words.push(format!("first_ways={}", caches.first_ways));
     words.push(format!("second_sets={}", caches.second_sets));
     words.push(format!("second_ways={}", caches.second_ways));
+    words.push(format!("fetch_ways={}", caches.fetch_ways));
     words.extend(counting.then(|| "counting=1".to_string()));
     words.join(",")
 }
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn costs_are_in_parts_of_an_instruction() {
-        let caches = Caches { first_ways: 12, second_sets: 2048, second_ways: 16 };
+        let caches = Caches { first_ways: 12, second_sets: 2048, second_ways: 16, fetch_ways: 4 };
         let processor = Processor {
             name: "x,file=/etc/passwd".into(),
             instructions_per_us: 16_000,
@@ -79,10 +80,12 @@ mod tests {
             caches,
             error: None,
             counting: false,
+            estimate: false,
         };
         assert_eq!(
             arguments(&processor),
-            "system_call=1638400,locked=0,miss=1015,streamed=0,fetch=0,speed=16000,first_ways=12,second_sets=2048,second_ways=16"
+            "system_call=1638400,locked=0,miss=1015,streamed=0,fetch=0,speed=16000,first_ways=12,second_sets=2048,second_ways=16,\
+             fetch_ways=4"
         );
         assert!(arguments(&Processor { counting: true, ..processor }).ends_with(",counting=1"));
     }

@@ -10,8 +10,12 @@ use fsdyno_record::suggest;
 use crate::profile::{Profile, ProfileError};
 
 /// Name and text of every processor, in listing order.
-const PROCESSORS: &[(&str, &str)] =
-    &[("epyc-2024", include_str!("../../../catalog/processors/epyc-2024.toml"))];
+const PROCESSORS: &[(&str, &str)] = &[
+    ("epyc-2024", include_str!("../../../catalog/processors/epyc-2024.toml")),
+    ("laptop-2024", include_str!("../../../catalog/processors/laptop-2024.toml")),
+    ("nas-2024", include_str!("../../../catalog/processors/nas-2024.toml")),
+    ("pi-2024", include_str!("../../../catalog/processors/pi-2024.toml")),
+];
 
 /// The plain speed of one instruction per nanosecond, by name.
 const INSTRUCTIONS: &str = "instructions";
@@ -129,6 +133,18 @@ mod tests {
         for name in names() {
             assert_eq!(find(name).unwrap().name, name);
         }
+    }
+
+    #[test]
+    fn an_estimate_is_called_one_wherever_it_is_named() {
+        for name in names() {
+            let profile = profile(name).unwrap();
+            assert_eq!(profile.about.starts_with("Estimate: "), profile.estimate, "{name}");
+            let described = find(name).unwrap().described();
+            let said = described.contains("an estimate from published figures; CPU times ");
+            assert_eq!(said, profile.estimate, "{described}");
+        }
+        assert!(!profile("epyc-2024").unwrap().estimate && profile("pi-2024").unwrap().estimate);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::processor::{self, Caches, EVENTS, Processor};
+use fsdyno_record::processor::{self, Caches, EVENTS, Processor, USUAL_FETCH_WAYS};
 use serde::{Deserialize, Serialize};
 
 /// A processor profile in TOML.
@@ -11,11 +11,14 @@ use serde::{Deserialize, Serialize};
 pub struct Profile {
     /// The processor in a line.
     pub about: String,
+    /// True if the costs are derived from published figures and no such processor was measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimate: bool,
     /// Time of an instruction without any event, in nanoseconds.
     pub instruction_ns: f64,
     /// Time of each event of [`EVENTS`] beyond the instruction's, in nanoseconds.
     pub events_ns: BTreeMap<String, f64>,
-    /// The data caches.
+    /// The caches.
     pub caches: CacheSizes,
     /// The error of the profile over operations that it was not fitted to; none if that was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,7 +28,7 @@ pub struct Profile {
     pub counting: bool,
 }
 
-/// Data caches with lines of 64 bytes.
+/// Caches with lines of 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSizes {
@@ -37,6 +40,17 @@ pub struct CacheSizes {
     pub l2_kib: u64,
     /// Its associativity.
     pub l2_ways: u64,
+    /// Size of the instruction cache, with a way for each 4 KiB.
+    #[serde(default = "usual_l1i", skip_serializing_if = "is_usual_l1i")]
+    pub l1i_kib: u64,
+}
+
+fn usual_l1i() -> u64 {
+    USUAL_FETCH_WAYS * WAY_KIB
+}
+
+fn is_usual_l1i(kib: &u64) -> bool {
+    *kib == usual_l1i()
 }
 
 /// Errors in percent.
@@ -80,12 +94,16 @@ const KIB: u64 = 1024;
 const LINE: u64 = 64;
 /// Sets of the first cache: 4 KiB of lines, because it is indexed by the offset in a page.
 const FIRST_SETS: u64 = 64;
+/// A way of the first caches.
+const WAY_KIB: u64 = FIRST_SETS * LINE / KIB;
 const MOST_WAYS: u64 = 32;
 const SECOND_SETS: std::ops::RangeInclusive<u64> = 64..=1 << 14;
 /// From 0.03 ns (an 8 GHz processor with four instructions a cycle) to 8 ns.
 const INSTRUCTION_NS: std::ops::RangeInclusive<f64> = 0.03..=8.0;
 /// A page fault served from a disk is no processor event.
 const MOST_NS: f64 = 100_000.0;
+/// A profile that is off by more says nothing.
+const MOST_PERCENT: u64 = 1000;
 
 impl Profile {
     /// Parses a profile and checks its values.
@@ -124,8 +142,8 @@ impl Profile {
                 return fault(&format!("events_ns.{event}"), ns.to_string(), range);
             }
         }
-        let CacheSizes { l1_kib, l1_ways, l2_kib, l2_ways } = self.caches;
-        if !(1..=MOST_WAYS).contains(&l1_ways) || l1_kib != l1_ways * FIRST_SETS * LINE / KIB {
+        let CacheSizes { l1_kib, l1_ways, l2_kib, l2_ways, l1i_kib } = self.caches;
+        if !(1..=MOST_WAYS).contains(&l1_ways) || l1_kib != l1_ways * WAY_KIB {
             let form = format!("4 KiB for each of 1 to {MOST_WAYS} ways (l1_ways = {l1_ways})");
             return fault("caches.l1_kib", l1_kib.to_string(), form);
         }
@@ -140,12 +158,36 @@ impl Profile {
             );
             return fault("caches.l2_kib", l2_kib.to_string(), form);
         }
+        if l1i_kib % WAY_KIB != 0 || !(1..=MOST_WAYS).contains(&(l1i_kib / WAY_KIB)) {
+            let form = format!("a multiple of {WAY_KIB} KiB up to {} KiB", MOST_WAYS * WAY_KIB);
+            return fault("caches.l1i_kib", l1i_kib.to_string(), form);
+        }
+        self.wrong_error()
+    }
+
+    /// The first error that is none: in the wrong order, or absent from an estimate.
+    fn wrong_error(&self) -> Option<(String, String, String)> {
+        let fault = |key: &str, value: String, expected: &str| {
+            Some((format!("error_percent{key}"), value, expected.to_string()))
+        };
+        let Some(Errors { median, worst, ratio }) = self.error_percent else {
+            let what = "an estimate states its error: median, worst and ratio, in percent";
+            return self.estimate.then(|| fault("", "absent".to_string(), what)).flatten();
+        };
+        for (key, value) in [(".median", median), (".worst", worst), (".ratio", ratio)] {
+            if value > MOST_PERCENT {
+                return fault(key, value.to_string(), &format!("from 0 to {MOST_PERCENT} %"));
+            }
+        }
+        if worst < median {
+            return fault(".worst", worst.to_string(), &format!("the median is {median} %"));
+        }
         None
     }
 
     /// The profile as plans record it, under a name.
     pub fn recorded(&self, name: &str) -> Processor {
-        let CacheSizes { l1_ways, l2_kib, l2_ways, .. } = self.caches;
+        let CacheSizes { l1_ways, l2_kib, l2_ways, l1i_kib, .. } = self.caches;
         let ps = |ns: f64| (ns * 1000.0).round() as u64;
         Processor {
             name: name.to_string(),
@@ -155,6 +197,7 @@ impl Profile {
                 first_ways: l1_ways,
                 second_sets: l2_kib * KIB / LINE / l2_ways,
                 second_ways: l2_ways,
+                fetch_ways: l1i_kib / WAY_KIB,
             },
             error: self.error_percent.map(|Errors { median, worst, ratio }| {
                 processor::ProcessorError {
@@ -164,6 +207,7 @@ impl Profile {
                 }
             }),
             counting: self.counting,
+            estimate: self.estimate,
         }
     }
 }
@@ -183,11 +227,34 @@ mod tests {
     fn a_file_becomes_whole_numbers() {
         let processor = Profile::from_toml("a.toml", TEXT).unwrap().recorded("a.toml");
         assert_eq!((processor.instructions_per_us, processor.costs_ps["miss"]), (16_000, 89_250));
-        let caches = Caches { first_ways: 12, second_sets: 2048, second_ways: 16 };
+        let caches = Caches { first_ways: 12, second_sets: 2048, second_ways: 16, fetch_ways: 8 };
         assert_eq!((processor.caches, processor.error), (caches, None));
         let with_error = format!("{TEXT}[error_percent]\nmedian = 8\nworst = 40\nratio = 18\n");
         let processor = Profile::from_toml("a.toml", &with_error).unwrap().recorded("a.toml");
         assert_eq!(processor.error.unwrap().worst_percent, 40);
+        let larger = TEXT.replace("l2_ways = 16", "l2_ways = 16\nl1i_kib = 64");
+        let processor = Profile::from_toml("a.toml", &larger).unwrap().recorded("a.toml");
+        assert_eq!((processor.caches.fetch_ways, processor.estimate), (16, false));
+    }
+
+    #[test]
+    fn an_estimate_states_its_error() {
+        let estimate = TEXT.replace("instruction_ns", "estimate = true\ninstruction_ns");
+        assert_eq!(
+            error(&estimate),
+            "a.toml: error_percent = absent: an estimate states its error: median, worst and ratio, in percent"
+        );
+        let with_error = format!("{estimate}[error_percent]\nmedian = 8\nworst = 40\nratio = 18\n");
+        assert!(Profile::from_toml("a.toml", &with_error).unwrap().recorded("a").estimate);
+        for (from, to, expected) in [
+            ("median = 8", "median = 41", "a.toml: error_percent.worst = 40: the median is 41 %"),
+            ("ratio = 18", "ratio = 1001", "a.toml: error_percent.ratio = 1001: from 0 to 1000 %"),
+            ("worst = 40", "worst = -1", "invalid value"),
+            ("worst = 40\n", "", "missing field `worst`"),
+        ] {
+            let error = error(&with_error.replace(from, to));
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]
@@ -213,6 +280,23 @@ mod tests {
                 "l2_kib = 9223372036854775807",
                 "a.toml: caches.l2_kib = 9223372036854775807: 1 to 32 ways",
             ),
+            (
+                "l2_ways = 16",
+                "l2_ways = 16\nl1i_kib = 30",
+                "a.toml: caches.l1i_kib = 30: a multiple of 4 KiB up to 128 KiB",
+            ),
+            (
+                "l2_ways = 16",
+                "l2_ways = 16\nl1i_kib = 0",
+                "a.toml: caches.l1i_kib = 0: a multiple of 4 KiB up to 128 KiB",
+            ),
+            ("l1_ways = 12", "l1_ways = 0", "a.toml: caches.l1_kib = 48: 4 KiB for each"),
+            ("\"mine\"", "7", "invalid type: integer `7`, expected a string"),
+            ("0.0625", "\"fast\"", "invalid type: string \"fast\", expected f64"),
+            ("l2_kib = 2048", "", "missing field `l2_kib`"),
+            ("[events_ns]", "counting = 1\n[events_ns]", "invalid type: integer `1`"),
+            ("[events_ns]", "estimate = \"no\"\n[events_ns]", "invalid type: string \"no\""),
+            ("miss = 89.25", "miss = inf", "a.toml: events_ns.miss = inf: from 0 to 100000 ns"),
             ("about", "abuot", "unknown field `abuot`"),
         ] {
             let error = error(&TEXT.replace(from, to));

@@ -49,9 +49,12 @@ pub struct Processor {
     /// True if the model counts the events of the issuing thread alone, for a fit, and all instructions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counting: bool,
+    /// True if the costs are derived from published figures and no such processor was measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimate: bool,
 }
 
-/// The data caches of a processor. Lines have 64 bytes, and the first cache has 64 sets.
+/// The caches of a processor. Lines have 64 bytes, and the first caches have 64 sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Caches {
@@ -61,6 +64,20 @@ pub struct Caches {
     pub second_sets: u64,
     /// Ways of the second cache.
     pub second_ways: u64,
+    /// Ways of the instruction cache.
+    #[serde(default = "usual_fetch_ways", skip_serializing_if = "is_usual")]
+    pub fetch_ways: u64,
+}
+
+/// Ways of an instruction cache of 32 KiB, the only one that records before this field have.
+pub const USUAL_FETCH_WAYS: u64 = 8;
+
+fn usual_fetch_ways() -> u64 {
+    USUAL_FETCH_WAYS
+}
+
+fn is_usual(ways: &u64) -> bool {
+    *ways == USUAL_FETCH_WAYS
 }
 
 /// The error of a profile against the processor that it stands for, in percent, over operations that it was
@@ -95,7 +112,8 @@ impl Processor {
                  {ratio_percent} % (rms)"
             ),
         };
-        format!("{} ({error})", self.name)
+        let estimate = if self.estimate { "an estimate from published figures; " } else { "" };
+        format!("{} ({estimate}{error})", self.name)
     }
 }
 
@@ -111,12 +129,13 @@ const SETS: std::ops::RangeInclusive<u64> = 64..=1 << 14;
 fn valid<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<Processor>, D::Error> {
     let processor = Box::<Processor>::deserialize(from)?;
     let Processor { instructions_per_us, costs_ps, caches, .. } = &*processor;
-    let Caches { first_ways, second_sets, second_ways } = caches;
+    let Caches { first_ways, second_sets, second_ways, fetch_ways } = caches;
     let is_known = |event: &str| EVENTS.contains(&event) || FORMER_EVENTS.contains(&event);
     let is_valid = PER_US.contains(instructions_per_us)
         && costs_ps.iter().all(|(event, ps)| is_known(event) && *ps <= MOST_PS)
         && WAYS.contains(first_ways)
         && WAYS.contains(second_ways)
+        && WAYS.contains(fetch_ways)
         && SETS.contains(second_sets)
         && second_sets.is_power_of_two();
     match is_valid {
@@ -263,9 +282,10 @@ mod tests {
             name: "mine".into(),
             instructions_per_us: 16_000,
             costs_ps: [("miss".to_string(), 85_000)].into(),
-            caches: Caches { first_ways: 12, second_sets: 2048, second_ways: 16 },
+            caches: Caches { first_ways: 12, second_sets: 2048, second_ways: 16, fetch_ways: 8 },
             error: None,
             counting: false,
+            estimate: false,
         };
         let plan = CpuPlan::Profile(Box::new(processor));
         let text = serde_json::to_string(&plan).unwrap();
@@ -278,5 +298,27 @@ mod tests {
             assert!(serde_json::from_str::<CpuPlan>(&text.replace(from, to)).is_err(), "{to}");
         }
         assert!(serde_json::from_str::<CpuPlan>(&text.replace("caches", "cashes")).is_err());
+    }
+
+    #[test]
+    fn an_instruction_cache_of_32_kib_and_a_fitted_profile_are_recorded_as_before() {
+        let text = "{\"name\":\"mine\",\"instructions_per_us\":16000,\"costs_ps\":{},\"caches\":{\"first_ways\":12,\
+                    \"second_sets\":2048,\"second_ways\":16}}";
+        let plan: CpuPlan = serde_json::from_str(text).unwrap();
+        assert_eq!(plan.processor().unwrap().caches.fetch_ways, 8);
+        assert_eq!(serde_json::to_string(&plan).unwrap(), text);
+        assert_eq!(plan.described(), "mine (error not measured)");
+        let other = text.replace("\"second_ways\":16", "\"second_ways\":16,\"fetch_ways\":16");
+        let plan: CpuPlan = serde_json::from_str(&other).unwrap();
+        assert_eq!(serde_json::to_string(&plan).unwrap(), other);
+        let other = text.replace("}}", "},\"estimate\":true}");
+        let plan: CpuPlan = serde_json::from_str(&other).unwrap();
+        assert_eq!(serde_json::to_string(&plan).unwrap(), other);
+        assert_eq!(
+            plan.described(),
+            "mine (an estimate from published figures; error not measured)"
+        );
+        let wrong = text.replace("\"second_ways\":16", "\"second_ways\":16,\"fetch_ways\":33");
+        assert!(serde_json::from_str::<CpuPlan>(&wrong).is_err());
     }
 }

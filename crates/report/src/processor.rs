@@ -60,7 +60,7 @@ mod tests {
     /// Two file systems in the lab on a profile whose ratios are this far off; the times of `xfs` are
     /// longer by this factor.
     fn trials(percent: u64, slower: f64) -> Vec<Trial> {
-        let caches = Caches { first_ways: 12, second_sets: 2048, second_ways: 16 };
+        let caches = Caches { first_ways: 12, second_sets: 2048, second_ways: 16, fetch_ways: 8 };
         let profile = Processor {
             name: "mine".into(),
             instructions_per_us: 16_000,
@@ -72,6 +72,7 @@ mod tests {
                 ratio_percent: percent,
             }),
             counting: false,
+            estimate: false,
         };
         let mut trials = fixture::trials();
         trials.retain(|trial| ["ext4", "xfs"].contains(&trial.plan.label.as_str()));

@@ -10,7 +10,7 @@ mod trials;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fsdyno_processor::fit::{self, COSTS, Costs, Point, Validation};
 use fsdyno_processor::{CacheSizes, Errors, Profile};
@@ -30,6 +30,10 @@ const MEMORY: &str = "tmpfs";
 const NAMES: [u64; 2] = [8, 60];
 /// Files of a directory, and repetitions on this machine, of which the fastest counts: short trials need more.
 const DIRECTORIES: [(u64, u32); 2] = [(100, 40), (3000, 8)];
+
+/// A way of the model's first caches; and its instruction cache where the machine names none.
+const WAY_KIB: u64 = 4;
+const USUAL_L1I_KIB: u64 = 32;
 
 /// Time of an instruction while the lab counts. Events cost nothing then, so that no estimate affects the counts.
 const COUNTING_INSTRUCTION_NS: f64 = 0.0625;
@@ -224,16 +228,25 @@ fn errors(all: &[&Validation]) -> Errors {
     }
 }
 
-/// The data caches of the first CPU, by sysfs.
+/// The caches of the first CPU, by sysfs.
 fn caches() -> Result<CacheSizes, Failure> {
-    let folder = PathBuf::from("/sys/devices/system/cpu/cpu0/cache");
+    caches_in(Path::new("/sys/devices/system/cpu/cpu0/cache"))
+}
+
+/// Sizes and ways of caches as sysfs has them, in the form of the model: first caches with a way for each 4 KiB.
+fn caches_in(folder: &Path) -> Result<CacheSizes, Failure> {
     let mut found = [None; 2];
+    let mut l1i_kib = None;
     for index in 0..8 {
         let read = |name: &str| {
             fs::read_to_string(folder.join(format!("index{index}/{name}"))).unwrap_or_default()
         };
         let number = |name: &str| read(name).trim().trim_end_matches('K').parse::<u64>().ok();
-        let level = number("level").filter(|_| read("type").trim() != "Instruction");
+        let is_code = read("type").trim() == "Instruction";
+        if is_code && number("level") == Some(1) {
+            l1i_kib = number("size");
+        }
+        let level = number("level").filter(|_| !is_code);
         let Some((level, size, ways)) = level
             .zip(number("size"))
             .zip(number("ways_of_associativity"))
@@ -241,13 +254,20 @@ fn caches() -> Result<CacheSizes, Failure> {
         else {
             continue;
         };
-        if let Some(slot) = found.get_mut(level as usize - 1) {
+        if let Some(slot) = (level as usize).checked_sub(1).and_then(|at| found.get_mut(at)) {
             *slot = Some((size, ways));
         }
     }
     match found {
-        [Some((l1_kib, l1_ways)), Some((l2_kib, l2_ways))] => {
-            Ok(CacheSizes { l1_kib, l1_ways, l2_kib, l2_ways })
+        [Some((l1_kib, _)), Some((l2_kib, l2_ways))] => {
+            let whole = |kib: u64| kib / WAY_KIB * WAY_KIB;
+            Ok(CacheSizes {
+                l1_kib: whole(l1_kib),
+                l1_ways: l1_kib / WAY_KIB,
+                l2_kib,
+                l2_ways,
+                l1i_kib: whole(l1i_kib.unwrap_or(USUAL_L1I_KIB)),
+            })
         }
         _ => Err(Failure::wrong(format!(
             "this machine does not report its data caches in {}",
@@ -318,6 +338,7 @@ fn profile_text(
 ) -> Result<String, Failure> {
     let profile = Profile {
         about: about.to_string(),
+        estimate: false,
         instruction_ns: round(costs[0].max(0.03)),
         counting,
         events_ns: EVENTS
@@ -335,4 +356,39 @@ fn profile_text(
 /// Rounds to a millionth of a nanosecond.
 fn round(ns: f64) -> f64 {
     (ns * 1e6).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caches_of_a_machine_take_the_form_of_the_model() {
+        let folder = tempfile::tempdir().unwrap();
+        // A Cortex-A76: first caches of 64 KiB with 4 ways each, 512 KiB with 8 ways.
+        for (index, level, kind, size, ways) in [
+            (0, 1, "Data", "64K", 4),
+            (1, 1, "Instruction", "64K", 4),
+            (2, 2, "Unified", "512K", 8),
+            (3, 3, "Unified", "2048K", 16),
+        ] {
+            let index = folder.path().join(format!("index{index}"));
+            fs::create_dir(&index).unwrap();
+            for (name, text) in [
+                ("level", level.to_string()),
+                ("type", kind.to_string()),
+                ("size", size.to_string()),
+                ("ways_of_associativity", ways.to_string()),
+            ] {
+                fs::write(index.join(name), text + "\n").unwrap();
+            }
+        }
+        let caches = caches_in(folder.path()).unwrap();
+        let expected = CacheSizes { l1_kib: 64, l1_ways: 16, l2_kib: 512, l2_ways: 8, l1i_kib: 64 };
+        assert_eq!(caches, expected);
+        let text = profile_text("it", &counting_costs(), caches, None, true).unwrap();
+        assert!(Profile::from_toml("it.toml", &text).is_ok(), "{text}");
+        let error = caches_in(&folder.path().join("none")).unwrap_err().to_string();
+        assert!(error.contains("does not report its data caches"), "{error}");
+    }
 }

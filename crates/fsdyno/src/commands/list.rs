@@ -196,7 +196,8 @@ fn processors() -> Result<Listing, Failure> {
     for name in fsdyno_processor::names() {
         let profile = fsdyno_processor::profile(name)
             .map_err(|error| Failure::wrong(format!("failed to {error}")))?;
-        let error = profile.error_percent.map(|error| format!("{} %", error.median));
+        let estimate = if profile.estimate { ", estimate" } else { "" };
+        let error = profile.error_percent.map(|error| format!("{} %{estimate}", error.median));
         rows.push(vec![name.to_string(), error.unwrap_or_else(|| "-".into()), profile.about]);
     }
     Ok(Listing { heads: &["name", "error", "about"], rows, ..Listing::default() })
