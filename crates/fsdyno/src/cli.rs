@@ -99,7 +99,7 @@ pub(crate) const SEEDS: RangeInclusive<u64> = 0..=u64::MAX >> 1;
 pub(crate) const JOBS: RangeInclusive<u64> = 1..=512;
 
 /// `fsdyno run`
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   fsdyno run dirops --fs ext4 --fs xfs --fs btrfs
@@ -372,11 +372,16 @@ pub struct Why {
 #[command(after_help = "\
 Examples:
   fsdyno list filesystems
+  fsdyno list kernels --available
   fsdyno list kernels --format json")]
 pub struct List {
     /// The kind of item to list
     #[arg(value_enum)]
     pub what: Listable,
+    /// For 'kernels': also those that --kernel can download from Debian's suites (their package lists are
+    /// downloaded once a day)
+    #[arg(long)]
+    pub available: bool,
     /// Output format
     #[arg(long, default_value = "text", value_parser = format(&[]))]
     pub format: Format,

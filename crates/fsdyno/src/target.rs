@@ -410,6 +410,19 @@ pub fn lab_venue(
     Ok((venue, Place::Lab(lab_place(run, names, true))))
 }
 
+/// Replaces requests for several series of kernels (`all`, `5.10..7.3`) by one for each series that is here or in Debian's
+/// suites; `None` if there are none.
+///
+/// # Errors
+/// A wrong or empty range; package lists that are neither cached nor can be downloaded.
+pub fn expand_kernels(requested: &[String]) -> Result<Option<Vec<String>>, Failure> {
+    let cache = Cache::of_user()?;
+    let expand = |kernel: &String| fsdyno_lab::expand_kernels(kernel, &cache, &say_line);
+    let expanded: Vec<Vec<String>> = requested.iter().map(expand).collect::<Result<_, _>>()?;
+    let expanded: Vec<String> = expanded.into_iter().flatten().collect();
+    Ok((expanded != requested).then_some(expanded))
+}
+
 /// Finds the labs of all requested kernels, and the kernels' names in plans. A run downloads missing kernels; a dry
 /// run only looks them up, and returns no labs if one is missing.
 fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<KernelPlan>), Failure> {

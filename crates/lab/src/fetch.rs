@@ -83,6 +83,43 @@ fn find(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Found, 
     Ok(found)
 }
 
+/// Returns the kernels of Debian's suites with all their packages, newest first. Lists of the last day are used as they
+/// are; older ones are fetched again, and used if that fails.
+///
+/// # Errors
+/// [`LabError::NoKernel`] if there are no lists and none can be fetched.
+pub fn available(cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<KernelPackages>, LabError> {
+    recent(Lists::cached(cache)?, &|| Lists::fetch(cache, say), say).map(|it| it.packages.whole())
+}
+
+/// Returns cached lists of the last day, else fetched ones, else older cached ones.
+fn recent(
+    cached: Option<Lists>,
+    fetch: &dyn Fn() -> Result<Lists, LabError>,
+    say: &dyn Fn(&str),
+) -> Result<Lists, LabError> {
+    match cached {
+        Some(lists) if lists.are_recent() => Ok(lists),
+        cached => fetched(cached, fetch, say).map(|(lists, _)| lists),
+    }
+}
+
+/// Returns fetched lists, else the cached ones with a message, and whether they are the cached ones.
+fn fetched(
+    cached: Option<Lists>,
+    fetch: &dyn Fn() -> Result<Lists, LabError>,
+    say: &dyn Fn(&str),
+) -> Result<(Lists, bool), LabError> {
+    match (fetch(), cached) {
+        (Ok(lists), _) => Ok((lists, false)),
+        (Err(why @ LabError::NoKernel(_)), Some(lists)) => {
+            say(&format!("{why}; using the package lists of {} ago", lists.age()));
+            Ok((lists, true))
+        }
+        (Err(why), _) => Err(why),
+    }
+}
+
 /// Searches a kernel in the cached lists if they are recent, and then in those that `fetch` downloads.
 fn in_suites(
     wish: &str,
@@ -96,14 +133,8 @@ fn in_suites(
     {
         return Ok(found);
     }
-    match (fetch(), cached) {
-        (Ok(lists), _) => Found::in_lists(&lists, wish, false),
-        (Err(why @ LabError::NoKernel(_)), Some(lists)) => {
-            say(&format!("{why}; using the package lists of {} ago", lists.age()));
-            Found::in_lists(&lists, wish, true)
-        }
-        (Err(why), _) => Err(why),
-    }
+    let (lists, from_cache) = fetched(cached, fetch, say)?;
+    Found::in_lists(&lists, wish, from_cache)
 }
 
 impl Found {
@@ -207,7 +238,7 @@ mod tests {
         let (found, fetched, _) = wished(Some((&split, 25)), Some(&other));
         let error = found.unwrap_err();
         assert!(fetched && error.contains("no kernel 7.3 here; Debian's bullseye, "), "{error}");
-        assert!(error.contains("trixie-backports have 6.1"), "{error}");
+        assert!(error.contains("experimental have 6.1"), "{error}");
     }
 
     #[test]

@@ -8,10 +8,12 @@
 //! downloads the distribution's default. So a lab changes its kernel, and with it its results, only when the
 //! host's installed kernel or the request changes.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use fsdyno_record::Bytes;
 use fsdyno_record::bounded::{self, PARTS};
 use rustix::fs::{CWD, RenameFlags};
 use tempfile::TempDir;
@@ -20,6 +22,7 @@ use crate::cache::{self, Cache};
 use crate::error::LabError;
 use crate::fetch;
 use crate::payload;
+use crate::series::{Series, SeriesRange};
 
 /// A kernel on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +78,60 @@ pub fn here(cache: &Cache) -> Vec<Kernel> {
     kernels.sort_by(|a, b| by_version(&b.release, &a.release));
     kernels.dedup_by(|a, b| a.release == b.release);
     kernels
+}
+
+/// A kernel that can be requested by its release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Available {
+    /// The release, as in `uname -r`.
+    pub release: String,
+    /// The size of the packages that a request downloads; `None` for a kernel that needs no download.
+    pub download: Option<Bytes>,
+}
+
+/// Returns the kernels that need no download, and those of Debian's suites, newest first.
+///
+/// # Errors
+/// [`LabError::NoKernel`] if Debian's package lists are not in the cache and cannot be downloaded.
+pub fn available(cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<Available>, LabError> {
+    let mut all: Vec<Available> = here(cache)
+        .into_iter()
+        .map(|kernel| Available { release: kernel.release, download: None })
+        .collect();
+    for kernel in fetch::available(cache, say)? {
+        if all.iter().all(|it| it.release != kernel.release) {
+            let size = kernel.packages.iter().map(|package| package.size).sum();
+            all.push(Available { release: kernel.release, download: Some(Bytes(size)) });
+        }
+    }
+    all.sort_by(|a, b| by_version(&b.release, &a.release));
+    Ok(all)
+}
+
+/// Replaces a request for several series (`all`, `5.10..7.3`) by a request for each series that is available,
+/// oldest first; another request stays as it is.
+///
+/// # Errors
+/// [`LabError::WrongKernel`] for a range that is none, or that no kernel is in; those of [`available`].
+pub fn expand(wish: &str, cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<String>, LabError> {
+    let wrong = |reason| LabError::WrongKernel { what: wish.to_string(), reason };
+    match SeriesRange::parse(wish).map_err(wrong)? {
+        None => Ok(vec![wish.to_string()]),
+        Some(range) => in_range(range, &available(cache, say)?).map_err(wrong),
+    }
+}
+
+/// Returns the series of kernels in a range, oldest first.
+fn in_range(range: SeriesRange, kernels: &[Available]) -> Result<Vec<String>, String> {
+    let series: BTreeSet<Series> =
+        kernels.iter().filter_map(|kernel| Series::of(&kernel.release)).collect();
+    let inside = series.iter().filter(|series| range.contains(**series));
+    let inside: Vec<String> = inside.map(Series::to_string).collect();
+    let all: Vec<String> = series.iter().map(Series::to_string).collect();
+    match inside.is_empty() {
+        true => Err(format!("no kernel is in this range; available are {}", all.join(", "))),
+        false => Ok(inside),
+    }
 }
 
 /// Returns the kernel that [`find`] uses if none is named, if it needs no download.
@@ -257,6 +314,22 @@ mod tests {
         let kernel = find(Some("6.1"), &cache, true, &silent).unwrap();
         assert_eq!(kernel.release, "6.1.0-56-amd64");
         assert!(kernel.image.is_file() && kernel.modules.ends_with("6.1.0-56-amd64"));
+    }
+
+    #[test]
+    fn a_range_becomes_the_series_that_are_available_and_a_name_stays() {
+        let kernel =
+            |release: &str| Available { release: release.to_string(), download: Some(Bytes(1)) };
+        let all = ["7.3.4+deb13-amd64", "6.12.9-amd64", "6.12.1-amd64", "6.1.0-9-amd64"];
+        let all = all.map(kernel);
+        let range = |text| SeriesRange::parse(text).unwrap().unwrap();
+        assert_eq!(in_range(range("all"), &all).unwrap(), ["6.1", "6.12", "7.3"]);
+        assert_eq!(in_range(range("6.2..7.0"), &all).unwrap(), ["6.12"]);
+        let error = in_range(range("8.0.."), &all).unwrap_err();
+        assert!(error.ends_with("available are 6.1, 6.12, 7.3"), "{error}");
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        assert_eq!(expand("6.1.0-9", &cache, &silent).unwrap(), ["6.1.0-9"]);
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod program;
 mod qemu;
 mod qmp;
 mod run;
+mod series;
 mod snapshot;
 mod tools;
 mod vmlinux;
@@ -57,7 +58,8 @@ pub use file_cache::{CacheUse, FileCache};
 pub use identity::lab_id;
 pub use image::{Image, Made};
 pub use kernel::{
-    Kernel, here as kernels_here, usual as usual_kernel, would_be as kernel_would_be,
+    Available as AvailableKernel, Kernel, available as kernels_available, expand as expand_kernels,
+    here as kernels_here, usual as usual_kernel, would_be as kernel_would_be,
 };
 pub use modules::{Module, Modules};
 pub use probe::{Qemu, probe_qemu};
@@ -65,6 +67,7 @@ pub use profile::{Begun, Code, Counts, Node};
 pub use program::{program_bytes, section};
 pub use qemu::{Attach, DiskRegion, KERNEL_WORDS, MACHINE_TYPE, Machine};
 pub use run::{Cut, Finished, OnBegun, Watch};
+pub use series::Series;
 pub use snapshot::Snapshot;
 pub use tools::find as find_program;
 

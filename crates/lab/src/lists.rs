@@ -22,8 +22,21 @@ use crate::file_cache::{CacheUse, lock_file};
 use crate::packages::Packages;
 
 /// The suites that are searched, oldest first.
-pub const SUITES: &[&str] =
-    &["bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports"];
+pub const SUITES: &[&str] = &[
+    "bullseye",
+    "bullseye-security",
+    "bookworm",
+    "bookworm-security",
+    "bookworm-backports",
+    "trixie",
+    "trixie-security",
+    "trixie-backports",
+    "sid",
+    "experimental",
+];
+
+/// End of the names of suites that are in an archive of their own, `debian-security` in place of `debian`.
+const SECURITY: &str = "-security";
 
 /// The time for which lists are used before they are fetched again.
 const RECENT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -186,8 +199,11 @@ fn read(text: &str, sources: &str) -> Option<(u64, Packages)> {
 /// Returns apt's sources.list: only the packages of each suite, whatever the system's settings are.
 fn sources() -> String {
     let mirror = mirror_of_system();
-    let line =
-        |suite| format!("deb [arch=amd64 target=Packages lang=none] {mirror} {suite} main\n");
+    let mirror = mirror.trim_end_matches('/');
+    let line = |suite: &&str| {
+        let archive = if suite.ends_with(SECURITY) { SECURITY } else { "" };
+        format!("deb [arch=amd64 target=Packages lang=none] {mirror}{archive} {suite} main\n")
+    };
     SUITES.iter().map(line).collect()
 }
 

@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kernel::{begins, by_version};
+use crate::series::Series;
 
 /// Meta packages, whose first dependency on an image is the distribution's default kernel.
 pub const META_PACKAGES: &[&str] = &["linux-image-amd64", "linux-image-generic"];
@@ -85,16 +86,18 @@ impl Packages {
 
     /// Returns the series of the kernels with all packages in the list, oldest first: `6.1, 6.12`.
     pub fn series(&self) -> String {
-        let kernels = self.releases().filter_map(|release| self.kernel(release));
-        let whole = kernels.filter(|kernel| kernel.missing.is_empty());
-        let series = whole.filter_map(|kernel| {
-            let (major, rest) = kernel.release.split_once('.')?;
-            let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
-            Some((major.parse().ok()?, minor.parse().ok()?))
-        });
-        let series: BTreeSet<(u32, u32)> = series.collect();
-        let series: Vec<String> = series.iter().map(|(a, b)| format!("{a}.{b}")).collect();
+        let series: BTreeSet<Series> =
+            self.whole().iter().filter_map(|kernel| Series::of(&kernel.release)).collect();
+        let series: Vec<String> = series.iter().map(Series::to_string).collect();
         series.join(", ")
+    }
+
+    /// Returns the kernels with all packages in the list, newest first.
+    pub fn whole(&self) -> Vec<KernelPackages> {
+        let kernels = self.releases().filter_map(|release| self.kernel(release));
+        let mut whole: Vec<_> = kernels.filter(|kernel| kernel.missing.is_empty()).collect();
+        whole.sort_by(|a, b| by_version(&b.release, &a.release));
+        whole
     }
 
     fn releases(&self) -> impl Iterator<Item = &str> {
@@ -184,8 +187,10 @@ fn package(stanza: &str) -> Package {
 fn release_of(name: &str) -> Option<&str> {
     let release = name.strip_prefix(IMAGE)?;
     let version = release.strip_suffix("-amd64").or(release.strip_suffix("-generic"))?;
-    // Backports have their suite in the release: 6.12.9+bpo-amd64, 6.12.12+deb12-amd64.
+    // Backports have their suite in the release: 6.12.9+bpo-amd64, 6.12.12+deb12-amd64. Candidates of a
+    // release are in experimental: 7.3-rc7-amd64.
     let plain = version.split('+').next().unwrap_or_default();
+    let plain = plain.replacen("-rc", "-", 1);
     let is_image = version.starts_with(|c: char| c.is_ascii_digit())
         && plain.chars().all(|c| c.is_ascii_digit() || ".-~".contains(c))
         && !["rt", "cloud"].iter().any(|kind| version.split('-').any(|part| part == *kind));
@@ -304,6 +309,7 @@ pub(crate) mod tests {
             "linux-image-6.1.0-57-rt-amd64",
             "linux-image-6.1.0-57-cloud-amd64",
             "linux-image-6.12.12+bpo-amd64",
+            "linux-image-6.13-rc7-amd64",
             "linux-image-6.1-amd64-x",
         ];
         let packages = Packages::read(&list(&names.map(|name| (name, ""))));
@@ -311,7 +317,11 @@ pub(crate) mod tests {
         assert_eq!(newest("6.1").as_deref(), Some("6.1.0-56-amd64"));
         assert_eq!(newest("6.12").as_deref(), Some("6.12.12+bpo-amd64"));
         assert_eq!(newest("7"), None);
-        assert_eq!(packages.series(), "6.1, 6.12");
+        assert_eq!(newest("6.13").as_deref(), Some("6.13-rc7-amd64"));
+        assert_eq!(packages.series(), "6.1, 6.12, 6.13");
+        let whole: Vec<String> = packages.whole().into_iter().map(|it| it.release).collect();
+        let expected = ["6.13-rc7-amd64", "6.12.12+bpo-amd64", "6.1.0-56-amd64", "6.1.0-9-amd64"];
+        assert_eq!(whole, expected);
         let unchecked = list(&[(names[0], "")]).replace("SHA256: 5e\n", "");
         assert_eq!(Packages::read(&unchecked).newest("6.1"), None);
     }

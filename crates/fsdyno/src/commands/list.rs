@@ -13,11 +13,15 @@ use crate::output;
 
 /// Lists the items of a kind.
 pub fn run(list: &List) -> Result<Exit, Failure> {
+    if list.available && list.what != Listable::Kernels {
+        return Err(Failure::wrong("--available is for 'fsdyno list kernels'"));
+    }
     let listing = match list.what {
         Listable::Workloads => workloads(),
         Listable::Filesystems => filesystems(),
         Listable::Disks => disks()?,
         Listable::Processors => processors()?,
+        Listable::Kernels if list.available => available_kernels()?,
         Listable::Kernels => kernels()?,
         Listable::Periods => periods(),
         Listable::Studies => studies()?,
@@ -227,6 +231,22 @@ fn studies() -> Result<Listing, Failure> {
         ..Listing::default()
     })
 }
+
+/// The kernels here and in Debian's suites, newest first.
+fn available_kernels() -> Result<Listing, Failure> {
+    let cache = fsdyno_lab::Cache::of_user()?;
+    let progress = |line: &str| output::say(&format!("fsdyno: {line}"));
+    let rows = fsdyno_lab::kernels_available(&cache, &progress)?.into_iter().map(|kernel| {
+        let series = fsdyno_lab::Series::of(&kernel.release);
+        let download = kernel.download.map_or("-".into(), |size| size.to_string());
+        vec![series.map_or("-".into(), |series| series.to_string()), kernel.release, download]
+    });
+    let notes = vec![Block::Paragraph(DOWNLOAD.into())];
+    let heads = &["series", "release", "download"];
+    Ok(Listing { heads, rows: rows.collect(), notes, ..Listing::default() })
+}
+
+const DOWNLOAD: &str = "download: the size of the packages that --kernel downloads once; '-' for a kernel that is here. --kernel accepts a series, a release, and a range of series (5.10..7.3, all)";
 
 fn kernels() -> Result<Listing, Failure> {
     let rows = fsdyno_lab::kernels_here(&fsdyno_lab::Cache::of_user()?)

@@ -25,6 +25,11 @@ use crate::{progress, stop, target, version};
 pub fn run(run: &Run) -> Result<Exit, Failure> {
     let rule = repeats::rule(run)?;
     let (requests, mut cells) = resolve(run)?;
+    if let Some(kernels) = target::expand_kernels(&run.axes.0.kernels)? {
+        let mut expanded = run.clone();
+        expanded.axes.0.kernels = kernels;
+        return self::run(&expanded);
+    }
     let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
     crash::refuse(&folder)?;
     if run.dry_run {

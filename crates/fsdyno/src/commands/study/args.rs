@@ -30,7 +30,7 @@ const END: &[OwnFormat] = &[
 ];
 
 /// `fsdyno study`
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   fsdyno list studies

@@ -35,6 +35,9 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     if let Some(count) = study.check {
         return check::run(study, count as usize);
     }
+    if let Some(kernels) = target::expand_kernels(&study.kernels)? {
+        return run(&Study { kernels, ..study.clone() });
+    }
     let (text, file) = named(&study.study)?;
     check_names(study, &file)?;
     let file = file
