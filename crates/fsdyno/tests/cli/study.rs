@@ -503,15 +503,26 @@ fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
 }
 
 #[test]
-fn a_kernel_is_refused_without_a_run_in_the_lab_and_else_noted() {
+fn a_kernel_or_a_cpu_is_refused_without_a_run_in_the_lab_and_else_noted() {
     let folder = tempfile::tempdir().unwrap();
-    for words in ["--kernel 6.1 --out results", "--kernel 6.1 --dry-run"] {
-        let output = study(folder.path(), STUDY, words);
+    for (option, rest) in [
+        ("--kernel 6.1", "--out results"),
+        ("--kernel 6.1", "--dry-run"),
+        ("--cpu epyc-2024", "--dry-run"),
+    ] {
+        let output = study(folder.path(), STUDY, &format!("{option} {rest}"));
         assert_eq!(code(&output), 2);
-        let says = "--kernel 6.1 is for the lab, and no selected run is in the lab (curve as then on model, \
-                    curve as today on model, once as it stands on model); remove --kernel";
-        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+        let says = format!(
+            "{option} is for the lab, and no selected run is in the lab (curve as then on model, \
+             curve as today on model, once as it stands on model); remove {}",
+            option.split(' ').next().unwrap()
+        );
+        assert!(stderr(&output).contains(&says), "{}", stderr(&output));
     }
+    let wrong = study(folder.path(), STUDY, "--cpu epyc-2042 --dry-run");
+    assert_eq!(code(&wrong), 2);
+    let says = "--cpu: 'epyc-2042' is not a speed of the lab's CPU";
+    assert!(stderr(&wrong).contains(says), "{}", stderr(&wrong));
     assert!(!folder.path().join("results").exists());
     let (head, tail) = STUDY.split_once("name = \"once\"").unwrap();
     let tail = tail.replacen("on = \"model\"\n", "", 1).replacen("classic-ext2", "ext2", 1);
@@ -521,6 +532,12 @@ fn a_kernel_is_refused_without_a_run_in_the_lab_and_else_noted() {
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
     let says = "--kernel does not apply to curve as then on model, curve as today on model\n";
     assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    let output = study(folder.path(), &mixed, "--cpu pi-2024 --dry-run");
+    assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
+    let says = "--cpu does not apply to curve as then on model, curve as today on model\n";
+    assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    let shown = stdout(&output);
+    assert_eq!(shown.matches("CPU pi-2024").count(), 2, "{shown}");
     let here = run(folder.path(), "run dirops --on . --kernel 6.1");
     assert_eq!(code(&here), 2);
     assert!(stderr(&here).contains("--kernel is for the lab"), "{}", stderr(&here));

@@ -26,8 +26,8 @@ pub const KIND: Kind = Kind {
 const DOC: &str = "\
 Each phase makes one kind of call on every file of one directory, so that its CPU time and its \
 latencies are that call's alone [OWN]: create (open O_CREAT|O_EXCL, close), stat, missing (stat of a \
-name that does not exist), chmod, utimes, write (open, one write, close), open (open, close), read \
-(open, one read, close), rename, link, unlink-link, symlink, unlink-symlink, mkdir, rmdir, remove \
+name that does not exist), chmod, utimes, write (open, one write, close), fsync (open, one write, \
+fsync, close), open (open, close), read (open, one read, close), rename, link, unlink-link, symlink, unlink-symlink, mkdir, rmdir, remove \
 (unlink). Files are created in the order of their numbers, and all else is done in an order drawn from \
 the seed. Nothing is unmounted in between: after create, everything is in memory. Every phase is synced \
 and verified before the next one begins. Several threads take equal parts of the numbers.
@@ -78,6 +78,7 @@ enum Step {
     Chmod,
     Utimes,
     Write,
+    Fsync,
     Open,
     Read,
     Rename,
@@ -90,13 +91,14 @@ enum Step {
     Remove,
 }
 
-const STEPS: [(Step, &str); 16] = [
+const STEPS: [(Step, &str); 17] = [
     (Step::Create, "create"),
     (Step::Stat, "stat"),
     (Step::Missing, "missing"),
     (Step::Chmod, "chmod"),
     (Step::Utimes, "utimes"),
     (Step::Write, "write"),
+    (Step::Fsync, "fsync"),
     (Step::Open, "open"),
     (Step::Read, "read"),
     (Step::Rename, "rename"),
@@ -122,6 +124,7 @@ impl Step {
             Step::Chmod => &[OpKind::Chmod],
             Step::Utimes => &[OpKind::Utimes],
             Step::Write => &[OpKind::Open, OpKind::Write, OpKind::Close],
+            Step::Fsync => &[OpKind::Open, OpKind::Write, OpKind::Fsync, OpKind::Close],
             Step::Open => &[OpKind::Open, OpKind::Close],
             Step::Read => &[OpKind::Open, OpKind::Read, OpKind::Close],
             Step::Rename => &[OpKind::Rename],
@@ -267,7 +270,10 @@ impl OpSource for Source<'_> {
             (_, Some(OpKind::Create)) => {
                 Call::Create { dir: ROOT, file: FILE, flags: CREATE, mode: 0o644 }
             }
-            (Step::Write, Some(OpKind::Open)) => Call::Open { dir: ROOT, file: FILE, flags: WRITE },
+            (Step::Write | Step::Fsync, Some(OpKind::Open)) => {
+                Call::Open { dir: ROOT, file: FILE, flags: WRITE }
+            }
+            (_, Some(OpKind::Fsync)) => Call::Fsync { file: FILE },
             (_, Some(OpKind::Open)) => Call::Open { dir: ROOT, file: FILE, flags: READ },
             (_, Some(OpKind::Close)) => Call::Close { file: FILE },
             (_, Some(OpKind::Write)) => Call::Write { file: FILE, payload: work.payload(number) },

@@ -106,3 +106,25 @@ pub fn refuse_noise<'t>(
         (MOST_NOISE - 1.0) * 100.0
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measurements_with_too_much_noise_are_refused_with_the_noise_and_what_to_do() {
+        // Ascending times of three operations; the fastest of five counts.
+        let quiet = [vec![10.0, 10.1, 10.2, 11.0, 30.0], vec![4.0, 4.0, 5.2, 6.0, 9.0]];
+        assert!(refuse_noise(quiet.iter(), 5).is_ok());
+        let one_busy = [quiet[0].clone(), quiet[0].clone(), vec![1.0, 2.0, 3.0, 4.0, 5.0]];
+        assert!(refuse_noise(one_busy.iter(), 5).is_ok(), "an operation may vary by itself");
+        let busy = [quiet[0].clone(), vec![4.0, 5.0, 6.0, 7.0, 8.0], vec![1.0, 1.0, 1.4, 2.0, 2.0]];
+        let error = refuse_noise(busy.iter(), 5).unwrap_err().message;
+        assert_eq!(
+            error,
+            "this machine is too busy for a fit: the median CPU time of 5 repetitions is 40 % above the least (at \
+             most 30 %); stop other programs, and virtual machines on the same host, and repeat"
+        );
+        assert!(refuse_noise([].iter(), 5).is_ok(), "nothing was measured");
+    }
+}

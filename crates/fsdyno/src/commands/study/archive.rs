@@ -163,6 +163,8 @@ struct Ran {
     rows: BTreeSet<String>,
     /// The seeds of each row on each kernel, named as for `--kernel`; none outside the lab.
     seeds: BTreeMap<Option<String>, BTreeMap<String, BTreeSet<u64>>>,
+    /// The CPU of its guests, named as for `--cpu`, if it is not that of the file.
+    cpu: Option<String>,
     labs: BTreeSet<String>,
     /// Version and commit of each fsdyno that ran it.
     programs: BTreeSet<String>,
@@ -183,12 +185,17 @@ impl Ran {
         }
         let short = |id: &String| -> String { id.chars().take(12).collect() };
         let rows = run.rows(variant).map(|rows| rows.into_iter().collect());
+        let own = run.conditions(variant).unwrap_or_default();
+        let own = own.option("cpu").and_then(|cpu| cpu.value.as_deref());
+        let own = fsdyno_processor::parse(own.unwrap_or_default()).unwrap_or_default();
+        let mut cpus = trials.iter().filter_map(|trial| Some(trial.plan.lab()?.cpu.to_string()));
         let stored = || seeds.values().flat_map(BTreeMap::keys).cloned().collect();
         Ran {
             run: run.name.clone(),
             variant,
             rows: rows.unwrap_or_else(stored),
             seeds,
+            cpu: cpus.find(|cpu| *cpu != own.to_string()),
             labs: trials.iter().filter_map(|trial| trial.lab_id.as_ref().map(short)).collect(),
             programs: trials.iter().map(Trial::program).collect(),
             days: trials
@@ -216,7 +223,10 @@ impl Ran {
                 let rows = Some(labels).filter(|labels| !labels.iter().copied().eq(&self.rows));
                 match parts.iter_mut().find(|part| part.seeds == *seeds && part.rows == rows) {
                     Some(part) => part.kernels.extend(kernel),
-                    None => parts.push(Part { kernels: kernel.iter().collect(), rows, seeds }),
+                    None => {
+                        let (kernels, cpu) = (kernel.iter().collect(), self.cpu.as_ref());
+                        parts.push(Part { kernels, cpu, rows, seeds });
+                    }
                 }
             }
         }
@@ -228,6 +238,7 @@ impl Ran {
 #[derive(PartialEq)]
 struct Part<'a> {
     kernels: BTreeSet<&'a String>,
+    cpu: Option<&'a String>,
     /// The rows, if they are not all rows of the run.
     rows: Option<BTreeSet<&'a String>>,
     seeds: &'a BTreeSet<u64>,
@@ -259,11 +270,12 @@ fn commands(runs: &[Ran], is_complete: bool) -> Vec<String> {
     let command = |only: &str, part: &Part<'_>| -> Vec<String> {
         let of = |kernel: &&String| format!(" --kernel {}", quote(kernel));
         let kernels: String = part.kernels.iter().map(of).collect();
+        let cpu: String = part.cpu.iter().map(|cpu| format!(" --cpu {}", quote(cpu))).collect();
         let of = |label: &&String| format!(" --fs={}", quote(label));
         let rows: String = part.rows.iter().flatten().map(of).collect();
         let again = |(first, count)| {
             format!(
-                "fsdyno study ./{}{only}{rows}{kernels} --seed {first} --repeat {count} --out again",
+                "fsdyno study ./{}{only}{rows}{kernels}{cpu} --seed {first} --repeat {count} --out again",
                 stored::FILE
             )
         };
@@ -284,13 +296,13 @@ fn commands(runs: &[Ran], is_complete: bool) -> Vec<String> {
 /// The seeds and kernels that all runs share; none if they differ.
 fn common(runs: &[Ran]) -> Option<Part<'_>> {
     let mut all: Vec<Part<'_>> = runs.iter().flat_map(Ran::parts).collect();
-    // A kernel does not matter to a run outside of the lab.
+    // A kernel and a CPU do not matter to a run outside of the lab.
     all.sort_by_key(|part| part.kernels.is_empty());
     let one = all.first()?;
     let like = |part: &Part<'_>| {
         part.rows.is_none()
             && part.seeds == one.seeds
-            && (part.kernels.is_empty() || part.kernels == one.kernels)
+            && (part.kernels.is_empty() || (&part.kernels, part.cpu) == (&one.kernels, one.cpu))
     };
     let alike = all.iter().all(like) && all.len() == runs.len();
     alike.then(|| all.swap_remove(0))
@@ -401,6 +413,15 @@ mod tests {
             commands(&all, true),
             ["fsdyno study ./study.toml --kernel 6.1 --seed 1 --repeat 2 --out again"]
         );
+        let with_cpu = |run: Ran| Ran { cpu: Some("pc-2001".into()), ..run };
+        assert_eq!(
+            commands(&[with_cpu(then(&[1, 2], &["6.1"])), both()], true),
+            [
+                "fsdyno study ./study.toml --kernel 6.1 --cpu pc-2001 --seed 1 --repeat 2 --out again"
+            ]
+        );
+        let mixed = [with_cpu(then(&[1], &["6.1"])), ran("b", Variant::AsItStands, &[1], &["6.1"])];
+        assert_eq!(commands(&mixed, true).len(), 2);
         // The commands do not run more: another run or variant of the file, a seed in a gap, a kernel of another run.
         let each =
             [format!("{only_a} --kernel 6.1 --seed 1 --repeat 2 --out again"), only_b.into()];

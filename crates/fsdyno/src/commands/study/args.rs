@@ -39,6 +39,7 @@ Examples:
   fsdyno study guenter-2008 --scale 1/10 --jobs 2 --out guenter
   fsdyno study guenter-2008 --kernel 5.10 --kernel 6.1   # compare kernels
   fsdyno study guenter-2008 --fs ext3-256 --fs ext4-256 --repeat 5 --out guenter
+  fsdyno study guenter-2008 --cpu desktop-2008           # a processor of its time
   fsdyno study ./my-study.toml
   fsdyno report guenter                                  # the verdicts again
   fsdyno report guenter --archive results/guenter-2008   # to commit or share
@@ -69,6 +70,10 @@ pub struct Study {
     /// column
     #[arg(long = "kernel", value_name = "WHICH", value_parser = NonEmptyStringValueParser::new())]
     pub kernels: Vec<String>,
+    /// The CPU of runs in the lab, as for `fsdyno run`, instead of that of the study: a speed, or a processor profile,
+    /// such as one of the study's time (docs/studies.md)
+    #[arg(long, value_name = "WHICH", value_parser = NonEmptyStringValueParser::new())]
+    pub cpu: Option<String>,
     /// Divide the work, the cacheable memory, and the sizes of file systems and journals by N; tables are marked, since
     /// a scaled run may be in another regime [default: as in the file, else 1]
     #[arg(long, value_name = "1/N")]
@@ -90,7 +95,7 @@ pub struct Study {
     /// requests with times within 1 %, or differs, and which parts of the lab identity differ. The exit code is 1 if
     /// a trial differs. Nothing is stored; --only, --as and --fs select trials
     #[arg(long, value_name = "N", value_parser = whole::<u32>(REPEATS), conflicts_with_all = [
-        "scale", "repeat", "seed", "jobs", "dry_run", "out",
+        "cpu", "scale", "repeat", "seed", "jobs", "dry_run", "out",
     ])]
     pub check: Option<u32>,
     /// Print what would run, with exact operation counts, and change nothing

@@ -40,6 +40,9 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     }
     let (text, file) = named(&study.study)?;
     check_names(study, &file)?;
+    if let Some(cpu) = &study.cpu {
+        fsdyno_processor::parse(cpu).map_err(|error| Failure::wrong(format!("--cpu: {error}")))?;
+    }
     let file = file
         .scaled(study.scale.unwrap_or(file.scale))
         .map_err(|error| Failure::wrong(error.to_string()))?;
@@ -50,8 +53,11 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     let mut runs = study_run::resolve(study, &file, &folder)?;
     stored::check(&folder, &text, &file)?;
     let outside = study_run::outside_lab(&runs);
-    if !study.kernels.is_empty() && !outside.is_empty() {
-        say(&format!("fsdyno: --kernel does not apply to {}", outside.join(", ")));
+    for (option, given) in [("--kernel", !study.kernels.is_empty()), ("--cpu", study.cpu.is_some())]
+    {
+        if given && !outside.is_empty() {
+            say(&format!("fsdyno: {option} does not apply to {}", outside.join(", ")));
+        }
     }
     if study.dry_run {
         return dry(study, runs);

@@ -87,7 +87,8 @@ pub fn resolve(study: &Study, file: &StudyFile, folder: &Path) -> Result<Vec<Stu
         .collect();
     file::check_planned(file, &planned).map_err(|error| Failure::wrong(error.to_string()))?;
     let runs = select_rows(&study.fs, runs)?;
-    check_kernels(study, &runs)?;
+    check_lab(&runs, "--kernel", study.kernels.first())?;
+    check_lab(&runs, "--cpu", study.cpu.as_ref())?;
     Ok(runs)
 }
 
@@ -117,14 +118,14 @@ fn select_rows(selected: &[String], mut runs: Vec<StudyRun>) -> Result<Vec<Study
     Ok(runs)
 }
 
-/// Refuses `--kernel` if no run is in the lab.
-fn check_kernels(study: &Study, runs: &[StudyRun]) -> Result<(), Failure> {
-    let Some(kernel) = study.kernels.first().filter(|_| !runs.is_empty()) else { return Ok(()) };
+/// Refuses an option of the lab if no run is in the lab.
+fn check_lab(runs: &[StudyRun], option: &str, value: Option<&String>) -> Result<(), Failure> {
+    let Some(value) = value.filter(|_| !runs.is_empty()) else { return Ok(()) };
     if runs.iter().any(|run| run.outside.is_none()) {
         return Ok(());
     }
     Err(Failure::wrong(format!(
-        "--kernel {kernel} is for the lab, and no selected run is in the lab ({}); remove --kernel",
+        "{option} {value} is for the lab, and no selected run is in the lab ({}); remove {option}",
         outside_lab(runs).join(", ")
     )))
 }
@@ -170,6 +171,7 @@ fn resolve_run(
     replace("jobs", vec![study.jobs.to_string()]);
     if outside.is_none() {
         replace("kernel", study.kernels.clone());
+        replace("cpu", study.cpu.iter().cloned().collect());
     }
     let origin = Origin {
         file: file.file.clone(),
