@@ -24,6 +24,9 @@ const KEYS: &[&str] = &[
     "iostats",
 ];
 
+/// The requests that nbd can have in flight (linux/drivers/block/nbd.c, `queue_depth`).
+const NBD_TAGS: u32 = 128;
+
 /// A partition has the queue of its drive.
 fn folder(name: &str) -> PathBuf {
     let own = of_device(name);
@@ -39,7 +42,7 @@ pub fn of_device(name: &str) -> PathBuf {
 
 /// The settings that make a queue behave as the disk's own would, in the order in which they are written.
 ///
-/// The driver's tags are cut down to the disk's queue depth first, while no scheduler is
+/// The driver's tags, [`NBD_TAGS`], are cut down to the disk's queue depth first, while no scheduler is
 /// attached: a scheduler keeps requests of its own, so once it is there `nr_requests` no longer
 /// bounds what is in flight (linux/block/blk-mq.c, `blk_mq_update_nr_requests`). Read-ahead is set
 /// last: since Linux 6.11 every other setting has the kernel compute it anew, as twice the driver's
@@ -47,7 +50,7 @@ pub fn of_device(name: &str) -> PathBuf {
 fn settings(queue: &Queue, scheduler: Option<&str>, has_wbt: bool) -> Vec<(&'static str, String)> {
     let mut all = vec![
         ("scheduler", "none".into()),
-        ("nr_requests", queue.depth.to_string()),
+        ("nr_requests", queue.depth.min(NBD_TAGS).to_string()),
         ("rotational", u8::from(queue.rotational).to_string()),
         ("add_random", "0".into()),
         ("max_sectors_kb", queue.max_sectors_kb.to_string()),
@@ -182,6 +185,17 @@ mod tests {
                 [("scheduler", "none".into()), ("nr_requests", queue().depth.to_string())]
             );
         }
+    }
+
+    #[test]
+    fn a_disk_with_a_deeper_queue_than_the_driver_has_all_of_its_tags() {
+        let queue = fsdyno_disk::catalog::get("nvme-datacenter").unwrap().queue;
+        assert_eq!((queue.depth, queue.scheduler.as_str()), (1023, "none"));
+        let settings = settings(&queue, None, true);
+        let last = |key| settings.iter().rfind(|(other, _)| *other == key).map(|(_, value)| value);
+        assert_eq!(last("nr_requests").unwrap(), "128");
+        assert_eq!(last("rotational").unwrap(), "0");
+        assert_eq!(last("write_cache").unwrap(), "write through");
     }
 
     #[test]

@@ -18,6 +18,7 @@ const DISKS: &[(&str, &str)] = &[
     ("hdd-7200", include_str!("../../../catalog/disks/hdd-7200.toml")),
     ("hdd-7200-18tb", include_str!("../../../catalog/disks/hdd-7200-18tb.toml")),
     ("ssd-sata", include_str!("../../../catalog/disks/ssd-sata.toml")),
+    ("nvme-datacenter", include_str!("../../../catalog/disks/nvme-datacenter.toml")),
 ];
 
 /// An error of finding a disk.
@@ -63,17 +64,7 @@ pub fn text(name: &str) -> Result<&'static str, UnknownDisk> {
         .iter()
         .find(|row| row.0 == name)
         .map(|row| row.1)
-        .ok_or_else(|| UnknownDisk { name: name.to_string(), hint: hint(name) })
-}
-
-/// A remedy for an unknown disk.
-fn hint(name: &str) -> String {
-    match name.starts_with("nvme") {
-        true => "no NVMe drive is modelled: take ssd-sata, the nearest, or fit the reads of a drive of yours with \
-                 fsdyno fit /dev/nvme0n1 --out my-disk.toml"
-            .to_string(),
-        false => suggest::hint(name, names()),
-    }
+        .ok_or_else(|| UnknownDisk { name: name.to_string(), hint: suggest::hint(name, names()) })
 }
 
 /// A disk by its name.
@@ -129,12 +120,8 @@ mod tests {
         assert_eq!(error, "find a disk called 'hdd-720': did you mean 'hdd-7200'?");
         let error = get("ssd").unwrap_err().to_string();
         assert_eq!(error, "find a disk called 'ssd': did you mean 'ssd-sata'?");
-        assert!(
-            get("nvme")
-                .unwrap_err()
-                .to_string()
-                .contains("no NVMe drive is modelled: take ssd-sata")
-        );
+        let error = get("nvme").unwrap_err().to_string();
+        assert_eq!(error, "find a disk called 'nvme': did you mean 'nvme-datacenter'?");
     }
 
     #[test]

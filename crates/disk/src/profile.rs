@@ -10,8 +10,8 @@ use crate::SECTOR;
 use crate::disk::{Action, Disk, Request, build};
 use crate::spec::DiskSpec;
 
-/// Queue depths to evaluate, up to the disk's own.
-const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// Queue depths to evaluate, up to the disk's own; 128 is what the guest's driver allows.
+const DEPTHS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 /// Sectors of a random request: 4 KiB.
 const BLOCK: u32 = 8;
 /// Reads per rate. Their times spread by about a third of the mean, so the rate

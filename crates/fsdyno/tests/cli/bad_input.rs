@@ -37,7 +37,7 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run ./build.sh", 2, "there is no workload './build.sh'"),
     ("run dirops --period 2012", 2, "there is no period '2012'; there are: 2001, 2004, 2006, 2008"),
     ("run dirops --disk ssd", 2, "did you mean 'ssd-sata'?"),
-    ("run dirops --disk nvme", 2, "no NVMe drive is modelled: take ssd-sata, the nearest"),
+    ("run dirops --disk nvme", 2, "did you mean 'nvme-datacenter'?"),
     ("run dirops --set files", 2, "has no value"),
     ("run dirops --set tarball.files=5", 2, "for workload 'tarball', which is not run"),
     ("run dirops --scheduler mq-dedline", 2, "did you mean 'mq-deadline'?"),

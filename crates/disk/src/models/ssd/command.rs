@@ -2,9 +2,9 @@
 
 use super::buffer::PAGE;
 use super::dies::PageRead;
+use super::params::{Interface, Ssd};
 use crate::SECTOR;
 use crate::disk::{Action, Request};
-use crate::models::Ssd;
 
 /// A drive's times, in ns and kB/s.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,14 @@ pub struct Times {
     pub destage: u64,
     /// Time of a program.
     pub program: u64,
+    /// Time of the fastest program: with one bit per cell, if the drive has that.
+    pub least_program: u64,
+    /// Firmware's time of a flush that has persisted something, in addition to the flash.
+    pub flush: u64,
+    /// Firmware's time of a write with FUA, in addition to the flash.
+    pub fua: u64,
+    /// True if commands and the data of each direction have their own paths.
+    pub full_duplex: bool,
 }
 
 impl Times {
@@ -42,17 +50,34 @@ impl Times {
             trim: ssd.trim_us * 1000,
             destage: ssd.destage_us * 1000,
             program: ssd.program_us * 1000,
+            least_program: match ssd.slc_program_us {
+                0 => ssd.program_us * 1000,
+                slc => slc * 1000,
+            },
+            flush: ssd.flush_us * 1000,
+            fua: ssd.fua_us * 1000,
+            full_duplex: ssd.interface == Interface::Nvme,
         }
     }
 
     /// Link time of a command in its current stage.
     pub fn on_link(&self, command: &Command) -> u64 {
+        let written = || command.bytes() * 1_000_000 / self.write_rate;
         match (command.request.action, command.stage) {
             (Action::Read, Stage::Leaving) => command.bytes() * 1_000_000 / self.read_rate,
-            (Action::Write, _) => {
-                self.write_command + command.bytes() * 1_000_000 / self.write_rate
-            }
+            (Action::Write, Stage::Incoming) => written(),
+            (_, Stage::Incoming) => 0,
+            (Action::Write, _) if self.full_duplex => self.write_command,
+            (Action::Write, _) => self.write_command + written(),
             _ => self.read_command,
+        }
+    }
+
+    /// Firmware's time between the record of a command on flash and its completion.
+    pub fn after_record(&self, command: &Command) -> u64 {
+        match command.request.action {
+            Action::Flush => self.flush,
+            _ => self.fua,
         }
     }
 }
@@ -64,6 +89,9 @@ pub enum Stage {
     NeedsSpace,
     /// It waits for the link or arrives over it.
     Arriving,
+    /// Its data wait for their path from the host or arrive over it. With NVMe, flushes and TRIMs take this
+    /// turn too, which keeps them behind the data of earlier writes.
+    Incoming,
     /// Dies still read `pages` pages for it, the last not before `ready`.
     Reading { pages: u32, ready: u64 },
     /// Its data wait for the link.

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use super::buffer::Slot;
+use super::earliest::Earliest;
 use crate::models::Ssd;
 
 /// Maximum number of 4 KiB pages that a die programs at once.
@@ -88,7 +89,6 @@ pub struct Dies {
     /// Time at which each channel is free.
     channels: Vec<u64>,
     sense: u64,
-    program: u64,
     erase: u64,
     stop: u64,
     channel_rate: u64,
@@ -96,8 +96,8 @@ pub struct Dies {
     /// Start of the search for a free die.
     turn: usize,
     busy: usize,
-    /// Time of the first finish of the busy dies.
-    due: Option<u64>,
+    /// The end of each busy die's work.
+    ends: Earliest,
 }
 
 impl Dies {
@@ -119,14 +119,13 @@ impl Dies {
             dies: (0..ssd.dies).map(|_| die()).collect(),
             channels: vec![0; ssd.channels as usize],
             sense: ssd.read_us * 1000,
-            program: ssd.program_us * 1000,
             erase: ssd.erase_us * 1000,
             stop: ssd.suspend_us * 1000,
             channel_rate: ssd.channel_rate_kb.max(1),
             program_bytes: ssd.program_size.0,
             turn: 0,
             busy: 0,
-            due: None,
+            ends: Earliest::new(ssd.dies as usize),
         }
     }
 
@@ -137,11 +136,13 @@ impl Dies {
 
     /// Time at which the next die finishes its work.
     pub fn next(&self) -> Option<u64> {
-        self.due
+        self.ends.time()
     }
 
-    fn is_due_by(&mut self, until: u64) {
-        self.due = Some(self.due.map_or(until, |due| due.min(until)));
+    /// Gives a die work that ends at `until`.
+    fn work(&mut self, at: usize, state: DieState, until: u64) {
+        (self.dies[at].state, self.dies[at].until) = (state, until);
+        self.ends.set(at, Some(until));
     }
 
     /// Minimum time of a page read, on an idle die and channel.
@@ -161,9 +162,8 @@ impl Dies {
             DieState::Nothing => self.begin(now, at),
             DieState::Programming if die.until > now + self.stop && die.stops < MOST_STOPS => {
                 die.suspended = Some(die.until - (now + self.stop));
-                (die.state, die.until) = (DieState::Suspending, now + self.stop);
                 die.stops += 1;
-                self.is_due_by(now + self.stop);
+                self.work(at, DieState::Suspending, now + self.stop);
             }
             _ => {}
         }
@@ -181,9 +181,16 @@ impl Dies {
             .find(|at| self.dies[*at].state == DieState::Nothing)
     }
 
-    /// Starts a program of these slots on a free die. Returns its end, unless reads
-    /// suspend it.
-    pub fn program(&mut self, now: u64, at: usize, purpose: Purpose, slots: &[Slot]) -> u64 {
+    /// Starts a program of these slots on a free die, which takes `time` after its transfers. Returns its end,
+    /// unless reads suspend it.
+    pub fn program(
+        &mut self,
+        now: u64,
+        at: usize,
+        purpose: Purpose,
+        slots: &[Slot],
+        time: u64,
+    ) -> u64 {
         self.turn = (at + 1) % self.dies.len();
         // Moved pages are first read, with one more transfer over the channel.
         let start = match purpose {
@@ -193,14 +200,12 @@ impl Dies {
         let die = &mut self.dies[at];
         die.slots[..slots.len()].copy_from_slice(slots);
         (die.count, die.purpose, die.stops) = (slots.len(), purpose, 0);
-        die.until = start + self.program + die.to_erase * self.erase;
+        let until = start + time + die.to_erase * self.erase;
         die.to_erase = 0;
         // A program overwrites the die's register.
         die.register = u64::MAX;
-        die.state = DieState::Programming;
         self.busy += 1;
-        let until = die.until;
-        self.is_due_by(until);
+        self.work(at, DieState::Programming, until);
         until
     }
 
@@ -225,14 +230,14 @@ impl Dies {
 
     /// Advances the die that is due first at `now`. Returns none if that finishes no work.
     pub fn advance(&mut self, now: u64) -> Option<Finished> {
-        if self.due? > now {
+        if self.ends.time()? > now {
             return None;
         }
-        let due = |die: &Die| die.state != DieState::Nothing && Some(die.until) == self.due;
-        let at = self.dies.iter().position(due)?;
+        let at = self.ends.place()?;
         let finished = self.advance_die(now, at);
-        let busy = self.dies.iter().filter(|die| die.state != DieState::Nothing);
-        self.due = busy.map(|die| die.until).min();
+        if self.dies[at].state == DieState::Nothing {
+            self.ends.set(at, None);
+        }
         finished
     }
 
@@ -273,22 +278,19 @@ impl Dies {
             if die.register == read.page {
                 self.deliver(now, at);
             } else {
-                (die.state, die.until) = (DieState::Sensing, now + self.sense);
                 die.register = read.page;
-                self.is_due_by(now + self.sense);
+                self.work(at, DieState::Sensing, now + self.sense);
             }
         } else if let Some(left) = die.suspended.take() {
             self.busy += 1;
-            (die.state, die.until) = (DieState::Programming, now + left);
-            self.is_due_by(now + left);
+            self.work(at, DieState::Programming, now + left);
         }
     }
 
     fn deliver(&mut self, now: u64, at: usize) {
         let bytes = self.dies[at].reads.front().map_or(0, |read| read.bytes);
         let until = self.transfer(now, at, bytes);
-        (self.dies[at].state, self.dies[at].until) = (DieState::Delivering, until);
-        self.is_due_by(until);
+        self.work(at, DieState::Delivering, until);
     }
 
     /// Transfers bytes over the die's channel as soon as it is free; returns the end.

@@ -17,9 +17,12 @@
 mod buffer;
 mod command;
 mod dies;
+mod earliest;
 mod ftl;
+mod link;
 mod map;
 pub(crate) mod params;
+mod slc;
 
 use std::collections::VecDeque;
 
@@ -33,7 +36,9 @@ pub use self::dies::MAX_PAGES_PER_PROGRAM;
 use self::dies::{Dies, Finished, Purpose};
 use self::ftl::Ftl;
 pub use self::ftl::RESERVE;
+use self::link::Link;
 use self::params::Ssd;
+use self::slc::SlcCache;
 use crate::SECTOR;
 use crate::disk::{Action, Disk, Request, count};
 use crate::spec::{self, DiskSpec};
@@ -56,20 +61,24 @@ pub struct SolidStateDisk {
     /// Pages of one program.
     program_pages: usize,
     write_back: bool,
+    /// True if capacitors save the buffer in a power cut.
+    protected: bool,
+    slc: SlcCache,
     depth: usize,
 
     /// The time up to which all events are processed.
     clock: u64,
+    /// Time of the last event or admission.
+    last_event: u64,
     waiting: VecDeque<Request>,
-    /// Slots for the commands in the drive.
+    /// Slots for the commands in the drive; those from `used` on are empty.
     commands: Vec<Option<Command>>,
+    used: usize,
     admitted: usize,
     /// True while a command runs alone in the drive.
     closed: bool,
-    /// Commands that wait for the link, and the one on it with its end.
-    link_queue: VecDeque<usize>,
-    link: Option<(usize, u64)>,
-    /// Writes that wait for space in the buffer.
+    link: Link,
+    /// Writes that wait for space in the buffer, and with NVMe flushes and TRIMs behind them.
     space_queue: VecDeque<usize>,
     /// Commands whose record waits for a free die.
     record_queue: VecDeque<usize>,
@@ -118,14 +127,17 @@ impl SolidStateDisk {
             flash_page: ssd.flash_page.0 / SECTOR,
             program_pages: (ssd.program_size.0 / PAGE_BYTES) as usize,
             write_back: spec.queue.write_cache == spec::WriteCache::WriteBack,
+            protected: ssd.power_loss_protection,
+            slc: SlcCache::new(ssd),
             depth,
             clock: 0,
+            last_event: 0,
             waiting: VecDeque::with_capacity(WAITING_CAPACITY),
             commands: vec![None; depth],
+            used: 0,
             admitted: 0,
             closed: false,
-            link_queue: VecDeque::with_capacity(depth),
-            link: None,
+            link: Link::new(depth),
             space_queue: VecDeque::with_capacity(depth),
             record_queue: VecDeque::with_capacity(depth),
             completing: VecDeque::with_capacity(depth),
@@ -150,13 +162,13 @@ impl SolidStateDisk {
         let now = now.max(self.clock);
         loop {
             self.dispatch();
-            let link = self.link.map(|(_, until)| until);
             let known = self.completing.front().map(|(due, _)| *due);
-            let next =
-                [link, known, self.dies.next(), self.destage_at()].into_iter().flatten().min();
+            let events = [self.link.next(), known, self.dies.next(), self.destage_at()];
+            let next = events.into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next <= now) else { break };
             self.advance_clock(next);
-            if let Some((at, _)) = self.link.take_if(|(_, until)| *until <= next) {
+            self.last_event = next;
+            while let Some(at) = self.link.finished(next) {
                 self.finish_on_link(at);
             }
             while let Some((due, at)) =
@@ -187,8 +199,9 @@ impl SolidStateDisk {
     /// Gives work to the idle link and dies.
     fn dispatch(&mut self) {
         while let Some(request) = self.waiting.front().copied() {
-            // FLUSH CACHE and DATA SET MANAGEMENT are not queued commands.
-            let alone = matches!(request.action, Action::Flush | Action::Trim);
+            // FLUSH CACHE and DATA SET MANAGEMENT of ATA are not queued commands.
+            let alone =
+                !self.times.full_duplex && matches!(request.action, Action::Flush | Action::Trim);
             if self.closed || self.admitted >= self.depth || (alone && self.admitted > 0) {
                 break;
             }
@@ -197,8 +210,8 @@ impl SolidStateDisk {
             self.admit(request);
         }
         while let Some(at) = self.space_queue.front().copied() {
-            let pages = self.commands[at].map_or(0, |command| command.pages());
-            if !self.buffer.reserve(pages) {
+            let command = self.commands[at].filter(|one| one.request.action == Action::Write);
+            if !self.buffer.reserve(command.map_or(0, |command| command.pages())) {
                 break;
             }
             self.space_queue.pop_front();
@@ -206,21 +219,30 @@ impl SolidStateDisk {
         }
         self.settle();
         self.start_programs();
-        if self.link.is_none() {
-            if let Some(at) = self.link_queue.pop_front() {
-                self.start_on_link(at);
-            }
+        loop {
+            let (commands, times) = (&self.commands, &self.times);
+            let time = |at: usize| commands[at].map_or(0, |command| times.on_link(&command));
+            let Some((at, until)) = self.link.start(self.clock, time) else { break };
+            self.start_on_link(at, until);
         }
     }
 
     fn admit(&mut self, request: Request) {
-        let Some(at) = self.commands.iter().position(Option::is_none) else { return };
+        let empty = self.commands[..self.used].iter().position(Option::is_none);
+        let at = empty.unwrap_or(self.used);
+        self.used = self.used.max(at + 1);
+        if self.admitted == 0 && !self.dies.is_busy() && self.buffer.is_empty() {
+            self.slc.fold(self.clock - self.last_event);
+        }
+        self.last_event = self.clock;
         self.admitted += 1;
         let mut command = Command { request, stage: Stage::Arriving, hit: false };
         let (first, end) = command.range();
         command.hit = request.action == Action::Read && self.buffer.hit(first, end);
         self.commands[at] = Some(command);
-        if request.action == Action::Write {
+        let write = request.action == Action::Write;
+        let behind = request.action != Action::Read && !self.space_queue.is_empty();
+        if write || behind {
             self.set_stage(at, Stage::NeedsSpace);
             self.space_queue.push_back(at);
         } else {
@@ -236,15 +258,16 @@ impl SolidStateDisk {
 
     fn queue_for_link(&mut self, at: usize, stage: Stage) {
         self.set_stage(at, stage);
-        self.link_queue.push_back(at);
+        if let Some(command) = &self.commands[at] {
+            self.link.push(at, command, &self.times);
+        }
     }
 
-    fn start_on_link(&mut self, at: usize) {
+    fn start_on_link(&mut self, at: usize, until: u64) {
         let Some(command) = self.commands[at] else { return };
-        let until = self.clock + self.times.on_link(&command);
-        self.link = Some((at, until));
         // Commands that complete with the link have a known time from now on.
         match (command.request.action, command.stage) {
+            (action, Stage::Arriving) if self.times.full_duplex && action != Action::Read => {}
             (Action::Read, Stage::Leaving) => self.complete_at(at, until + self.times.read_latency),
             (Action::Write, _) if self.completes_from_buffer(&command) => {
                 self.complete_at(at, until + self.times.write_latency);
@@ -256,7 +279,7 @@ impl SolidStateDisk {
 
     /// Returns true if a write completes from the buffer.
     fn completes_from_buffer(&self, command: &Command) -> bool {
-        self.write_back && !command.request.fua
+        self.protected || (self.write_back && !command.request.fua)
     }
 
     fn finish_on_link(&mut self, at: usize) {
@@ -265,15 +288,23 @@ impl SolidStateDisk {
         match command.request.action {
             Action::Read if command.stage == Stage::Arriving => self.read(at, &command),
             Action::Read => {}
+            _ if self.times.full_duplex && command.stage == Stage::Arriving => {
+                self.queue_for_link(at, Stage::Incoming);
+            }
             Action::Write => {
                 if self.buffer.waiting() == 0 {
                     self.waiting_since = self.clock;
                 }
-                let acknowledged = self.completes_from_buffer(&command);
-                self.buffer.insert(first, end, acknowledged);
-                if !acknowledged {
+                let completes = self.completes_from_buffer(&command);
+                self.buffer.insert(first, end, completes && !self.protected);
+                if self.protected {
+                    self.persisted.push_back((first, end - first));
+                } else if !completes {
                     self.start_settling(at);
                 }
+            }
+            Action::Flush if self.protected => {
+                self.complete_at(at, self.clock + self.times.write_latency);
             }
             Action::Flush => self.start_settling(at),
             Action::Trim => {
@@ -327,6 +358,9 @@ impl SolidStateDisk {
         if let Some(command) = self.commands[at].take() {
             self.admitted -= 1;
             self.closed = false;
+            while self.used > 0 && self.commands[self.used - 1].is_none() {
+                self.used -= 1;
+            }
             self.done.push_back((due, command.request.id));
         }
     }
@@ -350,11 +384,13 @@ impl SolidStateDisk {
         while let Some(die) = self.dies.free() {
             if let Some(at) = self.record_queue.pop_front() {
                 let record = Purpose::Record { command: at };
-                let ready = self.dies.program(self.clock, die, record, &[]);
+                let time = self.slc.program(0).unwrap_or(self.times.program);
+                let ready = self.dies.program(self.clock, die, record, &[], time);
                 self.set_stage(at, Stage::Recording { ready });
             } else if self.gc_debt_pages >= self.program_pages as u64 {
                 self.gc_debt_pages -= self.program_pages as u64;
-                self.dies.program(self.clock, die, Purpose::Collection, &[]);
+                let time = self.times.program;
+                self.dies.program(self.clock, die, Purpose::Collection, &[], time);
             } else {
                 let waiting = self.buffer.waiting();
                 if waiting == 0 || (waiting < self.program_pages && !self.must_destage()) {
@@ -380,7 +416,8 @@ impl SolidStateDisk {
             self.superblocks_erased += 1;
         }
         self.charge_collection(count as u64);
-        self.dies.program(self.clock, die, Purpose::Host, &slots[..count]);
+        let time = self.slc.program(count as u64 * PAGE_BYTES).unwrap_or(self.times.program);
+        self.dies.program(self.clock, die, Purpose::Host, &slots[..count], time);
     }
 
     /// Spreads the cost of moved pages evenly over the pages written before the next
@@ -395,15 +432,17 @@ impl SolidStateDisk {
 
     fn finish_program(&mut self, die: usize) {
         let (purpose, slots) = self.dies.programmed(die);
-        if let Purpose::Record { command } = purpose {
-            let due = self.clock + self.times.write_latency;
-            self.complete_at(command, due);
+        if let Purpose::Record { command: at } = purpose {
+            let more = self.commands[at].map_or(0, |command| self.times.after_record(&command));
+            self.complete_at(at, self.clock + self.times.write_latency + more);
             return;
         }
         self.unrecorded |= purpose == Purpose::Host;
         let mut run = (0, 0);
         for slot in slots {
             let (page, here) = self.buffer.finish(*slot);
+            // With power-loss protection they were persisted in the buffer.
+            let here = if self.protected { 0 } else { here };
             for bit in (0..PAGE).filter(|bit| here & (1 << bit) != 0) {
                 let sector = page * PAGE + bit;
                 if run.0 + run.1 == sector {
@@ -428,7 +467,7 @@ impl SolidStateDisk {
         }
         let leaving = self.dies.slots().map(|slot| self.buffer.order(slot));
         let oldest = leaving.chain(self.buffer.oldest_waiting()).min();
-        for at in 0..self.commands.len() {
+        for at in 0..self.used {
             let Some(Stage::Settling { arrival }) = self.commands[at].map(|command| command.stage)
             else {
                 continue;
@@ -454,14 +493,17 @@ impl SolidStateDisk {
         !self.unrecorded && self.buffer.is_empty()
     }
 
-    /// Earliest possible completion of a command, if its time is not yet known. The transfer on the link
-    /// ends at `link`, the first work of the dies at `die`.
-    fn earliest(&self, command: &Command, link: u64, die: u64) -> Option<u64> {
+    /// Earliest possible completion of a command, if its time is not yet known. The transfer on its path of
+    /// the link ends at `link`; the first event that can free space in the buffer is at `event`, the first work of the
+    /// dies ends at `die`.
+    fn earliest(&self, command: &Command, link: u64, event: u64, die: u64) -> Option<u64> {
         let times = &self.times;
         let leave = || command.bytes() * 1_000_000 / times.read_rate + times.read_latency;
+        let recorded = times.least_program + times.write_latency + times.after_record(command);
         Some(match (command.stage, command.request.action) {
             (Stage::Completing, _) => return None,
-            (Stage::NeedsSpace, _) => die + self.times.on_link(command) + times.write_latency,
+            (Stage::NeedsSpace, Action::Trim) => event,
+            (Stage::NeedsSpace, _) => event + times.on_link(command) + times.write_latency,
             (Stage::Arriving, Action::Read) => {
                 let (first, end) = command.range();
                 let read = page_reads(0, first, end, self.flash_page).next();
@@ -469,17 +511,28 @@ impl SolidStateDisk {
                     read.filter(|_| !command.hit).map_or(0, |read| self.dies.min_read_time(&read));
                 link + least + leave()
             }
-            (Stage::Arriving, Action::Trim) => link + times.trim,
-            (Stage::Arriving, Action::Write) if !self.completes_from_buffer(command) => {
-                link + 2 * times.program + times.write_latency
+            (Stage::Arriving | Stage::Incoming, Action::Trim) => link + times.trim,
+            (Stage::Arriving | Stage::Incoming, Action::Write)
+                if !self.completes_from_buffer(command) =>
+            {
+                link + times.least_program + recorded
             }
-            (Stage::Arriving, Action::Write) => link + times.write_latency,
-            (Stage::Arriving, Action::Flush) if self.is_clean() => link + times.write_latency,
-            (Stage::Arriving, Action::Flush) => link + times.program + times.write_latency,
+            (Stage::Arriving, Action::Write) if times.full_duplex => {
+                link + command.bytes() * 1_000_000 / times.write_rate + times.write_latency
+            }
+            // Alone in the drive, it is the one that records the mapping.
+            (Stage::Arriving | Stage::Incoming, Action::Flush)
+                if self.admitted == 1 && !self.protected && !self.is_clean() =>
+            {
+                link + recorded
+            }
+            (Stage::Arriving | Stage::Incoming, _) => link + times.write_latency,
             (Stage::Reading { ready, .. }, _) => ready.max(die) + leave(),
             (Stage::Leaving, _) => link + leave(),
-            (Stage::Settling { .. }, _) => die + times.program + times.write_latency,
-            (Stage::Recording { ready }, _) => ready.max(die) + times.write_latency,
+            (Stage::Settling { .. }, _) => event + recorded,
+            (Stage::Recording { ready }, _) => {
+                ready.max(die) + times.write_latency + times.after_record(command)
+            }
         })
     }
 }
@@ -499,16 +552,23 @@ impl Disk for SolidStateDisk {
             return Some(Nanos(*due));
         }
         let known = self.completing.front().map(|(due, _)| *due);
-        let link = self.link.map_or(self.clock, |(_, until)| until);
         let die = self.dies.next().unwrap_or(self.clock);
-        // Commands without a known time wait at least for one of these and the drive's latency; a TRIM
-        // runs alone, and its time is known once it is on the link.
-        let least = link.min(die) + self.times.read_latency.min(self.times.write_latency);
+        let events = [self.link.next(), self.dies.next(), self.destage_at()];
+        let event = events.into_iter().flatten().min().unwrap_or(self.clock);
+        // Commands without a known time wait at least for one of these and the drive's latency. The time of a
+        // TRIM is known once its last transfer begins.
+        let least = event + self.times.read_latency.min(self.times.write_latency);
+        let least = if self.times.full_duplex { least.min(event + self.times.trim) } else { least };
         if known.is_some_and(|known| known <= least) {
             return known.map(Nanos);
         }
-        let waiting = self.commands.iter().flatten();
-        let others = waiting.filter_map(|command| self.earliest(command, link, die));
+        // With SATA a TRIM runs alone, so only the dies free space in the buffer.
+        let frees = if self.times.full_duplex { event } else { die };
+        let waiting = self.commands[..self.used].iter().flatten();
+        let others = waiting.filter_map(|command| {
+            let link = self.link.free_at(command, &self.times).unwrap_or(self.clock);
+            self.earliest(command, link, frees, die)
+        });
         known.into_iter().chain(others).min().map(Nanos)
     }
 

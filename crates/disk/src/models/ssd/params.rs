@@ -9,10 +9,35 @@ use crate::limits::Limits;
 use crate::models::{Model, Parameters};
 use crate::spec::{Check, DiskSpec, SpecError};
 
+/// The interface between host and drive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interface {
+    /// Serial ATA: commands and the data of both directions share the link; a flush and a TRIM run
+    /// alone.
+    #[default]
+    Sata,
+    /// NVMe on PCI Express: the controller takes commands while data pass in both directions; a flush and a
+    /// TRIM are commands like any other.
+    Nvme,
+}
+
+/// Whether a parameter has its default, with which a profile from before the parameter still has its hash.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Parameters of a solid-state disk. Rates are in units of 1000 bytes, as data sheets give them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ssd {
+    /// The interface; SATA if the profile does not say.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub interface: Interface,
+    /// True if capacitors save the write buffer in a power cut: a write is persisted once it is in the
+    /// buffer, and a flush and FUA have nothing to wait for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub power_loss_protection: bool,
     /// Channels between the controller and the flash.
     pub channels: u32,
     /// Number of dies, distributed over the channels.
@@ -53,9 +78,39 @@ pub struct Ssd {
     pub write_buffer: Bytes,
     /// Maximum age of a write in the buffer of an idle drive, in microseconds.
     pub destage_us: u64,
+    /// Firmware's time of a flush that persists something, in addition to the flash, in microseconds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub flush_us: u64,
+    /// Firmware's time of a write with FUA, in addition to the flash, in microseconds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub fua_us: u64,
+    /// Writes that the flash holds with one bit per cell, until the drive is idle; 0 is a drive without.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub slc_cache: Bytes,
+    /// Programming with one bit per cell, in microseconds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub slc_program_us: u64,
+    /// Rate at which an idle drive empties the cache with one bit per cell, in kB/s.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub slc_fold_rate_kb: u64,
     /// Percentage of the drive that holds data before the trial, written by random
     /// overwriting; 0 is a new or completely trimmed drive.
     pub prefilled_percent: u64,
+}
+
+impl Ssd {
+    /// Checks the cache with one bit per cell: all of its parameters, or none.
+    fn check_slc(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError> {
+        let used = self.slc_program_us > 0 || self.slc_fold_rate_kb > 0;
+        // Three bits per cell become one.
+        let most = spec.capacity.0 / 3;
+        check.within("model.slc_cache", self.slc_cache.0, u64::from(used), most)?;
+        let least = u64::from(self.slc_cache.0 > 0);
+        let most = |most: u64| most * least;
+        let program = self.slc_program_us;
+        check.within("model.slc_program_us", program, least, most(self.program_us))?;
+        check.within("model.slc_fold_rate_kb", self.slc_fold_rate_kb, least, most(100_000_000))
+    }
 }
 
 impl Parameters for Ssd {
@@ -71,6 +126,9 @@ impl Parameters for Ssd {
             check.within(name, size.0, least, most)?;
             check.that(name, size, size.0 % 4096 == 0, "a multiple of 4096")?;
         }
+        // Firmware decides the flushes of an NVMe drive without capacitors, so its profile must say.
+        let decides = self.interface == Interface::Nvme && !self.power_loss_protection;
+        let least_firmware = u64::from(decides);
         for (name, time, least) in [
             ("model.read_us", self.read_us, 1),
             ("model.program_us", self.program_us, 1),
@@ -78,6 +136,8 @@ impl Parameters for Ssd {
             ("model.suspend_us", self.suspend_us, 1),
             ("model.trim_us", self.trim_us, 0),
             ("model.destage_us", self.destage_us, 1),
+            ("model.flush_us", self.flush_us, least_firmware),
+            ("model.fua_us", self.fua_us, least_firmware),
         ] {
             check.within(name, time, least, 10_000_000)?;
         }
@@ -96,6 +156,7 @@ impl Parameters for Ssd {
         ] {
             check.within(name, rate, 100, 100_000_000)?;
         }
+        self.check_slc(spec, check)?;
         // One page more than the largest request, which need not start at a page.
         let least = u64::from(spec.queue.max_sectors_kb) * 1024 + 4096;
         let most = MAX_SLOTS as u64 * 4096;

@@ -1,0 +1,76 @@
+//! The earliest of a fixed number of times: a complete binary tree, so that a change costs the logarithm
+//! of their number.
+
+/// Marks a place without a time.
+const NEVER: u64 = u64::MAX;
+
+/// Times by place, and the earliest of them.
+#[derive(Debug)]
+pub struct Earliest {
+    /// The number of leaves, a power of two; leaf `at` has index `leaves + at`.
+    leaves: usize,
+    /// The earlier time of both children, from index 1; then the leaves.
+    times: Vec<u64>,
+}
+
+impl Earliest {
+    /// No time in any of `count` places.
+    pub fn new(count: usize) -> Earliest {
+        let leaves = count.next_power_of_two();
+        Earliest { leaves, times: vec![NEVER; 2 * leaves] }
+    }
+
+    /// Sets or clears the time of a place.
+    pub fn set(&mut self, at: usize, time: Option<u64>) {
+        let mut index = self.leaves + at;
+        self.times[index] = time.unwrap_or(NEVER);
+        while index > 1 {
+            index /= 2;
+            let earlier = self.times[2 * index].min(self.times[2 * index + 1]);
+            if self.times[index] == earlier {
+                return;
+            }
+            self.times[index] = earlier;
+        }
+    }
+
+    /// The earliest time.
+    pub fn time(&self) -> Option<u64> {
+        Some(self.times[1]).filter(|time| *time != NEVER)
+    }
+
+    /// The first place that has the earliest time.
+    pub fn place(&self) -> Option<usize> {
+        let time = self.time()?;
+        let mut index = 1;
+        while index < self.leaves {
+            index *= 2;
+            index += usize::from(self.times[index] != time);
+        }
+        Some(index - self.leaves)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_record::seed::SplitMix64;
+
+    #[test]
+    fn it_finds_the_first_place_of_the_earliest_time_as_a_search_does() {
+        for count in [1, 2, 5, 16, 100] {
+            let (mut tree, mut list) = (Earliest::new(count), vec![None; count]);
+            let mut draws = SplitMix64::new(count as u64);
+            for _ in 0..1000 {
+                let at = draws.below(count as u64) as usize;
+                let time = Some(draws.below(20)).filter(|time| *time < 15);
+                tree.set(at, time);
+                list[at] = time;
+                let earliest = list.iter().flatten().min().copied();
+                assert_eq!(tree.time(), earliest);
+                let place = list.iter().position(|time| time.is_some() && *time == earliest);
+                assert_eq!(tree.place(), place);
+            }
+        }
+    }
+}

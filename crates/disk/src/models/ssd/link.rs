@@ -1,0 +1,80 @@
+//! The paths between host and drive: each carries one command at a time, in order of arrival.
+//!
+//! SATA has one, which commands and the data of both directions share. NVMe has three: the controller,
+//! which takes the commands, and PCI Express, which carries data in both directions at once.
+
+use std::collections::VecDeque;
+
+use super::command::{Command, Stage, Times};
+
+/// The number of paths.
+const PATHS: usize = 3;
+
+/// The path of commands; with SATA, of everything.
+const COMMANDS: usize = 0;
+/// The path of data from the host.
+const INBOUND: usize = 1;
+/// The path of data to the host.
+const OUTBOUND: usize = 2;
+
+/// One path.
+#[derive(Debug)]
+struct Path {
+    queue: VecDeque<usize>,
+    /// The command on it, and its end.
+    current: Option<(usize, u64)>,
+}
+
+/// All paths of a drive.
+#[derive(Debug)]
+pub struct Link {
+    paths: [Path; PATHS],
+}
+
+impl Link {
+    /// Idle paths for at most `depth` commands.
+    pub fn new(depth: usize) -> Link {
+        let path = || Path { queue: VecDeque::with_capacity(depth), current: None };
+        Link { paths: std::array::from_fn(|_| path()) }
+    }
+
+    /// The path of a command in its current stage.
+    fn path(command: &Command, times: &Times) -> usize {
+        match command.stage {
+            _ if !times.full_duplex => COMMANDS,
+            Stage::Leaving => OUTBOUND,
+            Stage::Incoming => INBOUND,
+            _ => COMMANDS,
+        }
+    }
+
+    /// Queues a command for the path of its stage.
+    pub fn push(&mut self, at: usize, command: &Command, times: &Times) {
+        self.paths[Link::path(command, times)].queue.push_back(at);
+    }
+
+    /// Starts the next command of an idle path, which takes `time` there. Returns it and its end.
+    pub fn start(&mut self, now: u64, time: impl Fn(usize) -> u64) -> Option<(usize, u64)> {
+        let idle = |path: &&mut Path| path.current.is_none() && !path.queue.is_empty();
+        let path = self.paths.iter_mut().find(idle)?;
+        let at = path.queue.pop_front()?;
+        path.current = Some((at, now + time(at)));
+        path.current
+    }
+
+    /// Takes a command whose transfer has ended by `now`.
+    pub fn finished(&mut self, now: u64) -> Option<usize> {
+        let mut ended = self.paths.iter_mut();
+        ended.find_map(|path| path.current.take_if(|(_, until)| *until <= now)).map(|(at, _)| at)
+    }
+
+    /// The end of the first transfer.
+    pub fn next(&self) -> Option<u64> {
+        self.paths.iter().filter_map(|path| path.current).map(|(_, until)| until).min()
+    }
+
+    /// The end of the transfer on the path of a command; it cannot have its turn before.
+    pub fn free_at(&self, command: &Command, times: &Times) -> Option<u64> {
+        self.paths[Link::path(command, times)].current.map(|(_, until)| until)
+    }
+}
