@@ -29,6 +29,17 @@ fn an_impossible_parameter_is_named_with_its_value_and_its_range() {
         ("full_stroke_us = 17000", "full_stroke_us = 8600", "must be 11228 to 23500"),
         ("age_limit_us = 1000000", "age_limit_us = 100000", "model.age_limit_us is 100000"),
         ("zones = 24", "zones = 0", "model.zones is 0"),
+        (
+            "write_extents = 32",
+            "write_extents = 5000",
+            "model.write_extents is 5000, but must be 0 to 4096",
+        ),
+        (
+            "rpm = 7200",
+            "settle_us = 200000\nrpm = 7200",
+            "model.settle_us is 200000, but must be 0 to 100000",
+        ),
+        ("rpm = 7200", "head_change_us = 200000\nrpm = 7200", "model.head_change_us is 200000"),
         ("attach = \"nbd\"", "attach = \"pmem\"", "attach is pmem"),
         ("nr_requests = 64", "", "queue.nr_requests is 0"),
         ("logical_block_size = 512", "logical_block_size = 700", "512, 1024, 2048 or 4096"),
@@ -74,7 +85,7 @@ fn with(text: &str, path: &[String], value: Option<toml::Value>) -> String {
 #[test]
 fn a_missing_negative_fractional_or_impossible_number_is_refused_by_name() {
     // These may be missing, or have any value that fits.
-    let optional = ["wbt_lat_usec"];
+    let optional = ["wbt_lat_usec", "settle_us", "head_change_us", "write_extents"];
     for disk in catalog::names() {
         let text = catalog::text(disk).unwrap();
         let file: toml::Table = toml::from_str(text).unwrap();
@@ -121,13 +132,13 @@ fn an_invalid_profile_is_refused_with_file_and_line() {
     for (from, to, parts) in [
         ("rpm = 7200\n", "", &["missing field `rpm`"][..]),
         ("rpm = 7200", "rpn = 7200", &["unknown field `rpn`", "`rpm`"]),
-        ("depth = 32", "depth = \"32\"", &["line 14, column 9", "expected u32"]),
+        ("depth = 32", "depth = \"32\"", &["line 15, column 9", "expected u32"]),
         (
             "law = \"hdd\"",
             "law = \"tape\"",
             &["unknown variant `tape`", "expected one of `instant`, `hdd`, `ssd`"],
         ),
-        ("about = ", "about == ", &["line 8, "]),
+        ("about = ", "about == ", &["line 9, "]),
     ] {
         let error = complaint(from, to);
         assert!(error.starts_with("read the disk in my.toml: "), "{error}");

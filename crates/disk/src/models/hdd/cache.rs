@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::geometry::{Geometry, Position};
 
 /// Maximum number of cached extents. An estimate: no maker publishes it. It bounds the bytes that
-/// an insertion moves to 16 KiB, some 2,000 instructions at worst.
+/// an insertion moves to 16 KiB, some 2,000 instructions at worst. A profile can set fewer (`write_extents`).
 pub const MAX_EXTENTS: usize = 4096;
 
 /// Extents considered on either side of the head. Shortest access first would consider all; extents
@@ -46,6 +46,8 @@ pub struct WriteCache {
     /// The run that the arm is writing now.
     running: Option<DestageRun>,
     limit: u64,
+    /// Most extents, reservations included.
+    most: usize,
     dirty: u64,
     reserved: u64,
     reservations: usize,
@@ -56,8 +58,9 @@ pub struct WriteCache {
 }
 
 impl WriteCache {
-    /// An empty cache of `limit` sectors, for at most `flushes` flushes at a time.
-    pub fn new(limit: u64, flushes: u32) -> WriteCache {
+    /// An empty cache of `limit` sectors and `extents` extents (0: [`MAX_EXTENTS`]), for at most `flushes` flushes at
+    /// a time.
+    pub fn new(limit: u64, extents: u32, flushes: u32) -> WriteCache {
         let mut counts = VecDeque::with_capacity(flushes as usize + 2);
         counts.push_back(0);
         WriteCache {
@@ -66,6 +69,7 @@ impl WriteCache {
             order: Vec::with_capacity(MAX_EXTENTS),
             running: None,
             limit,
+            most: if extents == 0 { MAX_EXTENTS } else { MAX_EXTENTS.min(extents as usize) },
             dirty: 0,
             reserved: 0,
             reservations: 0,
@@ -91,13 +95,13 @@ impl WriteCache {
 
     /// Returns true if so little space is left that destaging is urgent.
     pub fn is_nearly_full(&self) -> bool {
-        self.dirty * 4 >= self.limit * 3 || self.order.len() * 4 >= MAX_EXTENTS * 3
+        self.dirty * 4 >= self.limit * 3 || self.order.len() * 4 >= self.most * 3
     }
 
     /// Reserves space for a write of `sectors`; returns false if there is none.
     pub fn reserve(&mut self, sectors: u64) -> bool {
         let fits = self.dirty + self.reserved + sectors <= self.limit
-            && self.order.len() + self.reservations < MAX_EXTENTS;
+            && self.order.len() + self.reservations < self.most;
         if fits {
             self.reserved += sectors;
             self.reservations += 1;
@@ -278,7 +282,7 @@ mod tests {
 
     #[test]
     fn writes_that_overlap_or_touch_become_one_extent() {
-        let mut cache = WriteCache::new(1000, 1);
+        let mut cache = WriteCache::new(1000, 0, 1);
         write(&mut cache, 100, 108);
         write(&mut cache, 116, 124);
         assert_eq!(extents(&cache), [(100, 108, 0), (116, 124, 0)]);
@@ -291,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_flush_separates_adjacent_extents_and_waits_only_for_older_ones() {
-        let mut cache = WriteCache::new(1000, 1);
+        let mut cache = WriteCache::new(1000, 0, 1);
         write(&mut cache, 100, 108);
         let flush = cache.begin_epoch();
         write(&mut cache, 108, 116);
@@ -313,14 +317,18 @@ mod tests {
 
     #[test]
     fn space_is_bounded_by_sectors_and_by_entries() {
-        let mut cache = WriteCache::new(16, 1);
+        let mut cache = WriteCache::new(16, 0, 1);
         assert!(cache.reserve(10) && !cache.reserve(7) && cache.reserve(6));
-        let mut cache = WriteCache::new(u64::MAX / 8, 1);
+        let mut cache = WriteCache::new(u64::MAX / 8, 0, 1);
         (0..MAX_EXTENTS as u64).for_each(|at| write(&mut cache, at * 16, at * 16 + 8));
         assert!(!cache.reserve(1));
         let run = cache.take(7, 8, &geometry());
         cache.finish(run);
         write(&mut cache, 10, 12);
         assert!(!cache.reserve(1));
+        let mut cache = WriteCache::new(1000, 2, 1);
+        write(&mut cache, 100, 108);
+        write(&mut cache, 200, 208);
+        assert!(!cache.reserve(1), "a third extent was accepted in a cache of two");
     }
 }

@@ -39,6 +39,10 @@ pub struct Geometry {
     head_switch: u64,
     /// Time in ns, and skew, to the first track of the next cylinder: the longest seek to it.
     cylinder_switch: u64,
+    /// Time in ns that a seek takes in addition, unless it continues a transfer.
+    settle: u64,
+    /// Least time in ns of a seek to another surface, unless it continues a transfer.
+    head_change: u64,
     /// Rotational position at time zero, in ns of a revolution.
     phase: u64,
     read: SeekCurve,
@@ -79,6 +83,8 @@ impl Geometry {
             revolution,
             head_switch,
             cylinder_switch,
+            settle: hdd.settle_us * 1000,
+            head_change: hdd.head_change_us * 1000,
             phase,
             read,
             write,
@@ -131,10 +137,15 @@ impl Geometry {
     /// at `to`: seek, then rotational delay.
     #[inline]
     pub fn access(&self, head: Position, to: Position, write: bool, now: u64) -> u64 {
-        let moved = if head.track == to.track {
-            0
-        } else {
-            self.seek(head.cylinder.abs_diff(to.cylinder), write)
+        let moved = match head.track.abs_diff(to.track) {
+            0 => 0,
+            // The next track of a transfer: the skew is made for it.
+            1 => self.seek(head.cylinder.abs_diff(to.cylinder), write),
+            _ => {
+                let moved = self.seek(head.cylinder.abs_diff(to.cylinder), write);
+                let other = head.track % self.heads != to.track % self.heads;
+                moved.max(if other { self.head_change } else { 0 }) + self.settle
+            }
         };
         let angle = (now + moved) % self.revolution;
         let wait =
@@ -317,6 +328,34 @@ mod tests {
         assert!(near(drive.seek(drive.cylinders() - 1, false) as f64, 17e6));
         let times: Vec<u64> = (0..1000).map(|d| drive.seek(d * 300 + 1, true)).collect();
         assert!(times.is_sorted());
+    }
+
+    #[test]
+    fn settling_and_a_change_of_heads_cost_time_beyond_the_next_track_only() {
+        let spec = catalog::get("hdd-7200").unwrap();
+        let Model::Hdd(hdd) = &spec.model else { panic!("hdd-7200 is not a hard disk") };
+        let with = |settle_us, head_change_us| {
+            let hdd = Hdd { settle_us, head_change_us, ..hdd.clone() };
+            Geometry::new(&hdd, spec.capacity.0 / SECTOR, 0)
+        };
+        let (plain, drive) = (with(0, 0), with(2000, 3000));
+        let at = |track| plain.locate(plain.first_sector(track));
+        // Time of the seek alone: until a sector that passes just after it, the access modulo revolutions.
+        let turn = plain.revolution;
+        let seek = |drive: &Geometry, from: u64, to: u64| {
+            (0..turn / 1000)
+                .map(|step| drive.access(at(from), at(to), false, step * 1000))
+                .min()
+                .unwrap()
+        };
+        let near = |value: u64, expected: u64| value.abs_diff(expected) < 2000;
+        assert_eq!(seek(&drive, 10, 10), seek(&plain, 10, 10));
+        assert_eq!(seek(&drive, 10, 11), seek(&plain, 10, 11));
+        // Two surfaces: even tracks are on one, odd ones on the other.
+        assert!(near(seek(&drive, 10, 12), seek(&plain, 10, 12) + 2_000_000));
+        assert!(near(seek(&drive, 10, 13), 3_000_000 + 2_000_000));
+        let far = 200_001;
+        assert!(near(seek(&drive, 10, far), seek(&plain, 10, far) + 2_000_000));
     }
 
     #[test]

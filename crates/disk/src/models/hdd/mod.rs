@@ -131,7 +131,7 @@ impl HardDisk {
             head: geometry.locate(0),
             geometry,
             queue: Queue::new(depth, hdd.flush_alone),
-            cache: WriteCache::new(hdd.write_cache.0 / SECTOR, depth),
+            cache: WriteCache::new(hdd.write_cache.0 / SECTOR, hdd.write_extents, depth),
             segments: ReadCache::new(hdd.read_segments, hdd.read_segment.0 / SECTOR),
             write_back: spec.queue.write_cache == spec::WriteCache::WriteBack,
             overhead: hdd.overhead_us * 1000,

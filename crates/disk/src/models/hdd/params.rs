@@ -4,6 +4,7 @@ use fsdyno_record::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::HardDisk;
+use super::cache::MAX_EXTENTS;
 use super::geometry::{Geometry, full_stroke_range};
 use crate::SECTOR;
 use crate::disk::Disk;
@@ -42,6 +43,15 @@ pub struct Hdd {
     /// Switch from one head to the next of the same cylinder, in microseconds: the arm stays, but the tracks of
     /// two surfaces are not exactly aligned and the servo has to find the new one.
     pub head_switch_us: u64,
+    /// Settling after each seek of more than a track that does not continue a transfer, in microseconds, in
+    /// addition to the seek times: what a drive was measured to need beyond its data sheet. 0 if absent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub settle_us: u64,
+    /// Least time, in microseconds, of a seek to a track of another surface that does not continue a transfer:
+    /// the servo has to find a track of a surface that is not aligned with the last one. 0 if absent: seeks
+    /// are as fast on all surfaces.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub head_change_us: u64,
     /// Seeks before a read.
     pub seek_read: Seek,
     /// Seeks before a write, for which the arm has to settle better.
@@ -56,6 +66,10 @@ pub struct Hdd {
     pub age_limit_us: u64,
     /// The part of the drive's memory that holds writes.
     pub write_cache: Bytes,
+    /// Most separate writes that the cache holds, among which the drive chooses the next to destage; further ones
+    /// wait. Absent or 0: [`MAX_EXTENTS`].
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub write_extents: u32,
     /// Number of read segments, each with its read-ahead.
     pub read_segments: u32,
     /// Bytes of a read segment.
@@ -63,6 +77,17 @@ pub struct Hdd {
     /// True if a flush runs alone in the drive, like ATA's FLUSH CACHE (it is
     /// not a queued command).
     pub flush_alone: bool,
+}
+
+// Serde's predicates take references.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(time: &u64) -> bool {
+    *time == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Parameters for Hdd {
@@ -73,6 +98,8 @@ impl Parameters for Hdd {
         check.within("model.outer_rate_kb", self.outer_rate_kb, 100, 10_000_000)?;
         check.within("model.inner_rate_kb", self.inner_rate_kb, 100, self.outer_rate_kb)?;
         check.within("model.head_switch_us", self.head_switch_us, 1, 100_000)?;
+        check.within("model.settle_us", self.settle_us, 0, 100_000)?;
+        check.within("model.head_change_us", self.head_change_us, 0, 100_000)?;
         check_seek("model.seek_read", &self.seek_read, check)?;
         check_seek("model.seek_write", &self.seek_write, check)?;
         check.within("model.interface_rate_kb", self.interface_rate_kb, 100, 100_000_000)?;
@@ -81,9 +108,11 @@ impl Parameters for Hdd {
         // A full queue served in order of arrival must not reach the limit, or that order would
         // sustain itself.
         let turn = 60_000_000 / u64::from(self.rpm);
-        let least = u64::from(spec.queue.depth) * (self.seek_write.average_us + turn);
+        let seek = self.seek_write.average_us.max(self.head_change_us) + self.settle_us;
+        let least = u64::from(spec.queue.depth) * (seek + turn);
         check.within("model.age_limit_us", self.age_limit_us, least, 600_000_000)?;
         check.within("model.write_cache", self.write_cache.0, 64 << 10, 16 << 30)?;
+        check.within("model.write_extents", self.write_extents.into(), 0, MAX_EXTENTS as u64)?;
         check.within("model.read_segments", self.read_segments.into(), 1, 1024)?;
         check.within("model.read_segment", self.read_segment.0, 4096, 1 << 30)?;
         let geometry = Geometry::new(self, spec.capacity.0 / SECTOR, 0);
