@@ -11,10 +11,13 @@ use crate::profile::{Profile, ProfileError};
 
 /// Name and text of every processor, in listing order.
 const PROCESSORS: &[(&str, &str)] = &[
+    ("desktop-2008", include_str!("../../../catalog/processors/desktop-2008.toml")),
     ("epyc-2024", include_str!("../../../catalog/processors/epyc-2024.toml")),
     ("laptop-2024", include_str!("../../../catalog/processors/laptop-2024.toml")),
     ("nas-2024", include_str!("../../../catalog/processors/nas-2024.toml")),
+    ("pc-2001", include_str!("../../../catalog/processors/pc-2001.toml")),
     ("pi-2024", include_str!("../../../catalog/processors/pi-2024.toml")),
+    ("server-2004", include_str!("../../../catalog/processors/server-2004.toml")),
 ];
 
 /// The plain speed of one instruction per nanosecond, by name.
