@@ -24,6 +24,7 @@ const FILES: &[(&str, &str)] = &[
     ("f2fs", include_str!("../../../catalog/filesystems/f2fs.toml")),
     ("nilfs2", include_str!("../../../catalog/filesystems/nilfs2.toml")),
     ("vfat", include_str!("../../../catalog/filesystems/vfat.toml")),
+    ("exfat", include_str!("../../../catalog/filesystems/exfat.toml")),
     ("reiser4", include_str!("../../../catalog/filesystems/reiser4.toml")),
     ("tmpfs", include_str!("../../../catalog/filesystems/tmpfs.toml")),
     ("overlayfs", include_str!("../../../catalog/filesystems/overlayfs.toml")),

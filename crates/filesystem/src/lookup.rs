@@ -65,7 +65,7 @@ mod tests {
         assert_eq!((package("debugfs"), package("mke2fs")), ("e2fsprogs", "e2fsprogs"));
         assert_eq!((package("fuse2fs"), package("mdadm")), ("fuse2fs", "mdadm"));
         assert_eq!((package("xfs_db"), package("mkfs.jfs")), ("xfsprogs", "jfsutils"));
-        assert!(foreign_hint("exfat").unwrap().contains("mount.exfat-fuse"));
+        assert!(foreign_hint("ntfs").unwrap().contains("ntfs-3g {device}"));
         assert!(foreign_hint("zfs").unwrap().contains("cannot make zfs"));
         assert_eq!(foreign_hint("ext4"), None);
         assert!(kernel_hint_of("reiser4").is_some() && kernel_hint_of("xfs").is_none());

@@ -176,6 +176,8 @@ fn damaged_metadata_is_found_with_an_exit_code_of_the_catalog() {
         ("f2fs", 12 * MIB, 60 * MIB),
         ("vfat", 0, 4096),
         ("vfat", 16384, 20480),
+        ("exfat", 0, 4096),
+        ("exfat", 2 * MIB, 3 * MIB),
         ("reiser4", 65536, 69632),
         ("reiser4", 73728, 90112),
     ] {
@@ -205,6 +207,7 @@ fn features_in_effect_are_read_back() {
         ("jfs -s 8", "Log size", "2048"),
         ("f2fs -s 2", "Info: Segments per section", "2"),
         ("vfat -s 16", "filesystem has", "2 32-bit FATs and 16 sectors per cluster."),
+        ("exfat -c 64K", "Cluster size", "65536"),
         ("reiser4", "blksize", "4096"),
         ("fuse2fs -I 128", "Inode size", "128"),
     ] {
@@ -247,6 +250,7 @@ fn the_tools_accept_the_options_of_the_catalog() {
         "f2fs -o 10 -O extra_attr,inode_checksum,sb_checksum -l label",
         "nilfs2 -b 2048 -B 1024 -m 10 -L label",
         "vfat -F 16 -s 128 -n STICK",
+        "exfat -c 128K -b 4M -L STICK --pack-bitmap",
         "reiser4 -L label -o hash=tea_hash",
     ] {
         if let Some(image) = make(spec, Context::Lab, 2048 * MIB) {

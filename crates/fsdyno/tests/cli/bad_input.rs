@@ -12,7 +12,7 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --fs ext4,xfs,ext9", 2, "give --fs once for each file system"),
     ("run dirops --fs ntfs", 2, "use FUSE: --fs 'fuse: mkfs.ntfs"),
     ("run dirops --fs zfs", 2, "fsdyno cannot make zfs; --on DIR runs on a mounted one"),
-    ("show filesystem exfat", 2, "use FUSE: --fs"),
+    ("show filesystem ntfs", 2, "use FUSE: --fs"),
     ("run dirops --on lab --on lab", 2, "--on lab is given 2 times"),
     (
         "run dirops --on lab --on . --disk instant",

@@ -200,6 +200,11 @@ pub const ROWS: &[Row] = &[
     ),
     row("vfat", &[Has("filesystem has", "32-bit"), Mounted("vfat")]),
     row("vfat -s 64 @ flush", &[Has("filesystem has", "64"), Mounted("flush")]),
+    row("exfat", &[Has("Cluster size", "32768"), Mounted("exfat")]),
+    row(
+        "exfat -c 4K @ errors=continue",
+        &[Has("Cluster size", "4096"), Mounted("errors=continue")],
+    ),
     row("tmpfs", &[Mounted("tmpfs")]),
     row("tmpfs @ size=256m,nr_inodes=20000", &[Mounted("size=262144k nr_inodes=20000")]),
     ci("overlayfs:ext4", &[Mounted("overlay"), Below("ext4 relatime")]),
