@@ -67,6 +67,7 @@ pub use page::{
 };
 pub use pairing::{Matching, Pairing};
 pub use part::Part;
+pub use processor::of_figure as processor_error;
 pub use run::Run;
 pub use series::{OverTime, load_series};
 pub use table::{Format, Output, Own, Style};

@@ -48,6 +48,11 @@ pub fn error(base: &[Run<'_>], new: &[Run<'_>], measure: Measure) -> f64 {
     }
 }
 
+/// The same for a claim: of a CPU time, or of an elapsed one.
+pub fn of_figure(base: &[Run<'_>], new: &[Run<'_>], is_cpu: bool) -> f64 {
+    error(base, new, if is_cpu { Measure::Cpu { each: false } } else { Measure::Returned })
+}
+
 #[cfg(test)]
 mod tests {
     use fsdyno_record::plan::CpuPlan;

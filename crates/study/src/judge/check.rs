@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_report::study::digits;
 use fsdyno_report::validity::{Flag, instrument_share};
-use fsdyno_report::{Matching, Pairing, counted};
+use fsdyno_report::{Matching, Pairing, counted, processor_error};
 use fsdyno_stats::{Estimate, Summary, growth};
 
 use super::figure;
@@ -118,9 +118,11 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
             let (above, below) = edges(*bound);
             let counts = counts_from(above, below, least);
             let estimate = ratio(of, over, counts, trials, &mut measured)?;
-            measured
-                .parts
-                .push(Part { ratio: true, ..part(&[of, over], estimate, (above, below)) });
+            measured.parts.push(compared(
+                &[of, over],
+                trials,
+                part(&[of, over], estimate, (above, below)),
+            ));
         }
         Check::Order(cells) => {
             measured.means = means(cells, trials)?;
@@ -131,7 +133,8 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
                 let what = between(&pair[1], &pair[0]);
                 measured.compare_means((at + 1, at), &what, estimate.value);
                 let part = part(&[&pair[1], &pair[0]], estimate, (above, None));
-                measured.parts.push(Part { what, ratio: true, ..part });
+                let part = compared(&[&pair[1], &pair[0]], trials, part);
+                measured.parts.push(Part { what, ..part });
             }
         }
         Check::Within { cells, at_most } => {
@@ -152,7 +155,8 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
                     measured.compare_means(places, &what, estimate.value);
                     // The claim is that there is no difference, so it cannot be reversed.
                     let part = part(&[new, base], estimate, (None, below));
-                    measured.parts.push(Part { what, ..part });
+                    let compared = compared(&[new, base], trials, part);
+                    measured.parts.push(Part { what, ratio: false, ..compared });
                 }
             }
         }
@@ -183,7 +187,30 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
 /// Creates the part of a claim with one bounded number: not a ratio, and not fitted.
 fn part(cells: &[&Cell], estimate: Estimate, (above, below): (Option<Edge>, Option<Edge>)) -> Part {
     let rows = cells.iter().map(|cell| (cell.run.clone(), cell.row.clone())).collect();
-    Part { what: String::new(), estimate, above, below, ratio: false, rows, fitted: false }
+    let what = String::new();
+    Part { what, estimate, above, below, ratio: false, rows, model: 0.0, fitted: false }
+}
+
+/// The part as a ratio of two cells, with the error that the processor profile may put into it.
+fn compared(cells: &[&Cell; 2], trials: &Trials<'_>, part: Part) -> Part {
+    let of_runs = |is_cpu| {
+        let [new, base] = cells.map(|cell| trials.of(cell, false).ok());
+        new.zip(base).map_or(0.0, |(new, base)| processor_error(&base.runs, &new.runs, is_cpu))
+    };
+    let model = match cells[0].figure {
+        Figure::Cpu | Figure::User | Figure::System | Figure::KernelCpu(_) | Figure::CpuShare => {
+            of_runs(true)
+        }
+        Figure::Returned
+        | Figure::Synced
+        | Figure::Durable
+        | Figure::Rate
+        | Figure::Latency(_)
+        | Figure::WrittenRate
+        | Figure::ReadRate => of_runs(false),
+        Figure::DeviceRequests | Figure::DeviceSeeks | Figure::SpaceUsed => 0.0,
+    };
+    Part { ratio: true, model, ..part }
 }
 
 /// Returns the ratio of two cells, paired by seed for trials of the lab. For two samples it includes the

@@ -248,6 +248,13 @@ impl Context<'_> {
         let estimate = &part.estimate;
         let bound = part.nearest().unwrap_or(1.0);
         let least = percent(self.claim.least);
+        if part.inside_model() {
+            return format!(
+                "it lies within {} of {bound}, the processor model's error for the CPU's share of the time; no number of seeds \
+                 would decide",
+                percent(part.model)
+            );
+        }
         let Some((low, high)) = estimate.interval else {
             if part.fitted {
                 return "two sizes fit every power; three or more would decide".into();

@@ -35,7 +35,8 @@ pub fn near(file: &StudyFile, results: &[RunResult]) -> Vec<Near> {
             let Test::Check(check) = &claim.test else { continue };
             let Ok(measured) = check::measure(check, claim.least, &trials) else { continue };
             let parts = measured.parts.iter().filter(|part| {
-                !part.fitted && part.estimate.n < SEEDS as usize && part.is_near(NEAR)
+                let few = part.estimate.n < SEEDS as usize;
+                !part.fitted && few && part.is_near(NEAR) && !part.inside_model()
             });
             for (run, row) in parts.flat_map(|part| &part.rows) {
                 let Some(variant) = file.run(run).and_then(|it| it.serves(trials.variant)) else {

@@ -195,6 +195,51 @@ fn the_instruments_share_of_each_side_of_a_ratio_is_reported() {
     assert!(!notes("cpu", 1_500_000_000).contains("The instrument"));
 }
 
+/// Trials on a processor profile whose ratios between file systems are off by this, all of their time the CPU's.
+fn on_a_profile(percent: u64, rows: &[(&str, &[f64])]) -> Vec<Trial> {
+    use fsdyno_record::plan::CpuPlan;
+    let text = format!(
+        "{{\"name\":\"mine\",\"instructions_per_us\":8000,\"costs_ps\":{{}},\"caches\":{{\"first_ways\":8,\"second_sets\":64,\
+         \"second_ways\":8}},\"error\":{{\"median_percent\":9,\"worst_percent\":60,\"ratio_percent\":{percent}}}}}"
+    );
+    let cpu: CpuPlan = serde_json::from_str(&text).unwrap();
+    let mut trials = trials(rows);
+    for trial in &mut trials {
+        trial.plan.lab_mut().unwrap().cpu = cpu.clone();
+        let phase = &mut trial.measured.phases[0];
+        phase.cpu_ns = phase.returned_ns;
+        phase.kernel_cpu_ns.clear();
+    }
+    trials
+}
+
+#[test]
+fn a_ratio_within_the_error_of_the_processor_profile_is_undecided_however_many_seeds_there_are() {
+    let judged = |percent, figure: &str, bound: &str| {
+        let trials = on_a_profile(percent, &[("ext4", TEN), ("xfs", FIFTEEN)]);
+        let check = ratio("xfs", "ext4", bound).replace("returned", figure);
+        claims(&study(&claim("C1", &check)), trials).remove(0)
+    };
+    for figure in ["returned", "cpu"] {
+        let open = judged(60, figure, "more_than = 1.0");
+        assert_eq!(open.verdict, Verdict::Undecided, "{figure}");
+        let says = "it lies within 60 % of 1, the processor model's error for the CPU's share of the time; no number of \
+                    seeds would decide";
+        assert!(open.why.contains(says), "{}", open.why);
+    }
+    assert_eq!(judged(60, "returned", "less_than = 1.0").verdict, Verdict::Undecided);
+    assert_eq!(judged(40, "returned", "more_than = 1.0").verdict, Verdict::StillHolds);
+    assert_eq!(judged(40, "returned", "less_than = 1.0").verdict, Verdict::Reversed);
+    // The bound counts, not 1: 1.5 is within a tenth of 1.4.
+    assert_eq!(judged(10, "cpu", "more_than = 1.4").verdict, Verdict::Undecided);
+    assert_eq!(judged(5, "cpu", "more_than = 1.4").verdict, Verdict::StillHolds);
+    assert_eq!(judged(60, "space used", "less_than = 1.1").verdict, Verdict::StillHolds);
+    // Two options of one file system are not what that error is about.
+    let far = on_a_profile(60, &[("ext4", TEN), ("far", FIFTEEN)]);
+    let check = claim("C1", &ratio("far", "ext4", "more_than = 1.0"));
+    assert_ne!(claims(&study(&check), far).remove(0).verdict, Verdict::Undecided);
+}
+
 #[test]
 fn a_latency_without_an_op_reports_its_op() {
     let unnamed = ratio("xfs", "ext4", "more_than = 1.3").replace("returned", "p99");

@@ -25,6 +25,9 @@ pub struct Part {
     pub ratio: bool,
     /// The measured rows: run and label.
     pub rows: Vec<(String, String)>,
+    /// Typical error of the processor profile in a ratio of two file systems (0.2 is 20 %), for the CPU's share of
+    /// the time; zero if no profile matters.
+    pub model: f64,
     /// True if it is fitted over points: only its interval decides, and two points, through which
     /// an exponent always passes, have none.
     pub fitted: bool,
@@ -117,6 +120,7 @@ impl Part {
     pub fn stand(&self, least: f64) -> Stand {
         let value = self.estimate.value;
         match self.estimate.interval {
+            _ if self.inside_model() => Stand::Open,
             None if self.fitted => Stand::Open,
             None => self.place(value, value, least),
             Some((low, high)) if self.fitted => self.place(low, high, 0.0),
@@ -189,6 +193,11 @@ impl Part {
         let value = self.estimate.value;
         let mut edges = [self.above, self.below].into_iter().flatten().map(|edge| edge.at);
         edges.any(|at| value > 0.0 && at > 0.0 && (value / at).ln().abs() <= factor.ln())
+    }
+
+    /// Returns whether the processor profile's error leaves open on which side of a bound the ratio lies.
+    pub fn inside_model(&self) -> bool {
+        self.model > 0.0 && self.is_near(1.0 + self.model)
     }
 
     /// Returns whether the estimate itself lies within the bounds, certain or not.

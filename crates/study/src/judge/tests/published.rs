@@ -41,6 +41,7 @@ fn a_published_number_meets_its_own_claim() {
                 below,
                 ratio: false,
                 rows: Vec::new(),
+                model: 0.0,
                 fitted: false,
             };
             seen += 1;
