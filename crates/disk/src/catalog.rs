@@ -19,6 +19,9 @@ const DISKS: &[(&str, &str)] = &[
     ("hdd-7200-18tb", include_str!("../../../catalog/disks/hdd-7200-18tb.toml")),
     ("ssd-sata", include_str!("../../../catalog/disks/ssd-sata.toml")),
     ("nvme-datacenter", include_str!("../../../catalog/disks/nvme-datacenter.toml")),
+    ("nvme-consumer", include_str!("../../../catalog/disks/nvme-consumer.toml")),
+    ("cloud-general", include_str!("../../../catalog/disks/cloud-general.toml")),
+    ("cloud-burst", include_str!("../../../catalog/disks/cloud-burst.toml")),
 ];
 
 /// An error of finding a disk.

@@ -2,13 +2,15 @@
 
 pub mod hdd;
 pub mod instant;
+pub mod network;
 pub mod ssd;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::hdd::params::{Hdd, Seek};
 pub use self::instant::Instant;
-pub use self::ssd::params::Ssd;
+pub use self::network::params::{Latency, Network};
+pub use self::ssd::params::{Interface, Ssd};
 use crate::disk::Disk;
 use crate::limits::Limits;
 use crate::spec::{Check, DiskSpec, SpecError};
@@ -55,6 +57,8 @@ models! {
     Hdd,
     /// A solid-state disk: link, write buffer, translation layer, dies.
     Ssd,
+    /// A network block volume: limits of requests and bytes with burst credit, a distribution of latencies.
+    Network,
 }
 
 impl Model {

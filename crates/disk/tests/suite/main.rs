@@ -6,6 +6,7 @@ mod fit;
 mod hard_disk;
 mod load;
 mod log;
+mod network;
 mod nvme;
 mod solid_state;
 mod spec;

@@ -21,6 +21,10 @@ fn datacenter() -> DiskSpec {
     drive("nvme-datacenter", |_| ())
 }
 
+fn consumer() -> DiskSpec {
+    drive("nvme-consumer", |_| ())
+}
+
 /// The whole of a drive, as the span of random requests.
 fn whole(spec: &DiskSpec) -> u64 {
     spec.capacity.0
@@ -85,6 +89,73 @@ fn a_flush_with_power_loss_protection_waits_for_nothing() {
 }
 
 #[test]
+fn the_consumer_drive_is_as_fast_as_the_figures_it_was_fitted_to() {
+    let spec = consumer();
+    let all = whole(&spec);
+    assert_near("reads, depth 1", random(&spec, 1, 5000, 100, all), 22_000.0, 1.0);
+    assert_near("reads, depth 512", random(&spec, 512, 30_000, 100, all), 1_400_000.0, 1.0);
+    assert_near("writes, depth 1", random(&spec, 1, 20_000, 0, all), 80_000.0, 1.0);
+    assert_near("writes, depth 32", random(&spec, 32, 30_000, 0, all), 1_550_000.0, 1.0);
+    assert_near("sequential reads", sequential(&spec, Action::Read), 7450.0, 1.0);
+    assert_near("sequential writes", sequential(&spec, Action::Write), 6900.0, 1.0);
+    let full = drive("nvme-consumer", |ssd| ssd.slc_cache = Bytes(4096));
+    assert_near("after the cache", sequential(&full, Action::Write), 1400.0, 2.0);
+    let mut disk = fsdyno_disk::build(&spec, 1);
+    let synced = synced_write(&mut *disk, Nanos(0));
+    assert_near("fdatasync, us", synced.0 as f64 / 1e3, 1643.0, 1.0);
+    let fua = Request { fua: true, ..request(3, Action::Write, 64, 16) };
+    let direct = take(&mut *disk, Nanos(100_000_000), &[fua]);
+    assert_near("O_DSYNC, us", direct.0 as f64 / 1e3, 4007.0, 1.0);
+}
+
+/// A write of 8 KiB and a flush.
+fn synced_write(disk: &mut dyn Disk, at: Nanos) -> Nanos {
+    let write = take(disk, at, &[request(1, Action::Write, 0, 16)]);
+    write + take(disk, at + write, &[request(2, Action::Flush, 0, 0)])
+}
+
+/// Not used for the fit: pg_test_fsync's fsync of a write of 8 KiB on XFS, 5636 us
+/// (<https://tanelpoder.com/posts/using-pg-test-fsync-for-testing-low-latency-writes>). XFS then writes the data,
+/// flushes, and writes its log with FUA.
+#[test]
+fn an_fsync_on_the_consumer_drive_takes_what_was_measured() {
+    let mut disk = fsdyno_disk::build(&consumer(), 1);
+    let data = synced_write(&mut *disk, Nanos(0));
+    let log = Request { fua: true, ..request(3, Action::Write, 4096, 8) };
+    let all = data + take(&mut *disk, data, &[log]);
+    assert_near("fsync, us", all.0 as f64 / 1e3, 5636.0, 10.0);
+}
+
+#[test]
+fn without_capacitors_a_write_is_volatile_until_a_flush() {
+    let mut disk = fsdyno_disk::build(&consumer(), 1);
+    let written = take(&mut *disk, Nanos(0), &[request(1, Action::Write, 8, 8)]);
+    assert_eq!(disk.volatile_bytes(written), Bytes(4096));
+    let flushed = take(&mut *disk, written, &[request(2, Action::Flush, 0, 0)]);
+    assert_eq!(disk.volatile_bytes(written + flushed), Bytes(0));
+    // A second flush has nothing to persist.
+    let now = written + flushed;
+    assert!(take(&mut *disk, now, &[request(3, Action::Flush, 0, 0)]) < Nanos(20_000));
+}
+
+#[test]
+fn the_cache_with_one_bit_per_cell_is_used_up_and_emptied_when_idle() {
+    let spec = drive("nvme-consumer", |ssd| ssd.slc_cache = Bytes(1 << 28));
+    let mut disk = fsdyno_disk::build(&spec, 1);
+    // Half a GiB in requests of 1 MiB.
+    let mut half = |first: u64, at: Nanos| {
+        let requests: Vec<Request> =
+            (0..512).map(|id| request(id, Action::Write, first + id * 2048, 2048)).collect();
+        take(&mut *disk, at, &requests)
+    };
+    let (first, second) = (half(0, Nanos(0)), half(1 << 20, Nanos(1_000_000_000)));
+    // Between them the drive had a second, which empties the cache.
+    assert!(second.0 < first.0 * 11 / 10, "{first} and {second}");
+    let third = half(1 << 21, Nanos(1_000_000_000) + second);
+    assert!(third.0 > second.0 * 5 / 4, "{second} and at once after it {third}");
+}
+
+#[test]
 fn data_pass_in_both_directions_at_once() {
     let spec = datacenter();
     let both = |reads: u64| {
@@ -101,7 +172,7 @@ fn data_pass_in_both_directions_at_once() {
 #[test]
 #[ignore = "prints numbers for docs/disks-ssd.md"]
 fn numbers() {
-    for name in ["nvme-datacenter"] {
+    for name in ["nvme-datacenter", "nvme-consumer"] {
         let spec = drive(name, |_| ());
         let all = whole(&spec);
         for depth in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] {
