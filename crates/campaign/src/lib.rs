@@ -1,27 +1,43 @@
 //! An experiment from its request to stored trials: plans a matrix of trials, orders them, runs them in a venue, and
 //! stores them.
 
+pub mod again;
 mod ages;
 mod config;
+pub mod crash;
 mod device_rows;
+pub mod drive;
+pub mod dry_run;
+pub mod experiment;
+pub mod failure;
+pub mod files;
 pub mod input;
 pub mod lab_rows;
+pub mod leftovers;
 mod logs;
 pub mod matrix;
 pub mod merge;
 mod model_rows;
+pub mod notes;
 pub mod question;
 mod refused;
+pub mod repeats;
+pub mod results;
 pub mod run;
 mod same;
 pub mod schedule;
 pub mod settings;
 pub mod share;
 pub mod side_file;
+mod spec;
 pub mod store;
 pub mod sysctl;
+pub mod target;
 pub mod two_stage;
+mod venues;
 
+pub use experiment::{Experiment, Progress, Session};
+pub use failure::{Exit, Failure};
 pub use input::read_inputs;
 pub use matrix::matrix;
 pub use merge::{MergeError, Merged, merge};
@@ -34,4 +50,6 @@ pub use run::{Observer, RunError, Runner, Summary, is_there, run, todo};
 pub use same::{may_join, others};
 pub use schedule::{Shard, Slot, schedule, stage};
 pub use share::{Share, ShareError};
+pub use spec::RunSpec;
 pub use store::{Store, StoreError, drop_superseded, without_superseded};
+pub use venues::Venues;

@@ -26,6 +26,8 @@ pub trait Observer: Sync {
     fn progress(&self, worker: usize, progress: &Progress);
     /// A trial has ended and is stored.
     fn ended(&self, worker: usize, trial: &Trial);
+    /// The run has ended.
+    fn finished(&self) {}
 }
 
 /// No observer.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
-use fsdyno_campaign::Shard;
+use fsdyno_campaign::{RunSpec, Shard};
 use fsdyno_filesystem::Author;
 use fsdyno_report::Format;
 use fsdyno_report::Own;
@@ -118,9 +118,6 @@ Examples:
 Ctrl-C kills the running trials, keeps the finished ones and reports them. To resume, repeat the command
 with the same --out.")]
 pub struct Run {
-    /// The author of the arguments: the user or a study file.
-    #[arg(skip)]
-    pub author: Author,
     /// The workloads to run; see `fsdyno list workloads`
     #[arg(required = true, value_name = "WORKLOAD")]
     pub workloads: Vec<String>,
@@ -185,6 +182,31 @@ pub struct Run {
     /// Format of the table on standard output
     #[arg(long, default_value = "text", value_parser = format(TRIALS))]
     pub format: Format,
+}
+
+impl Run {
+    /// The request of the user.
+    pub fn spec(&self) -> RunSpec {
+        RunSpec {
+            author: Author::User,
+            workloads: self.workloads.clone(),
+            axes: self.axes.0.clone(),
+            erase: self.erase.clone(),
+            sets: self.sets.clone(),
+            sysctls: self.sysctls.clone(),
+            changes: self.changes.clone(),
+            repeat: self.repeat,
+            width: self.width.map(|Percent(part)| part),
+            at_most: self.at_most,
+            seed: self.seed,
+            baseline: self.baseline.clone(),
+            jobs: self.jobs,
+            deadline: self.deadline,
+            keep_log: self.keep_log,
+            shard: self.shard,
+            mix: self.mix,
+        }
+    }
 }
 
 /// `fsdyno merge`

@@ -2,14 +2,12 @@
 
 mod cli;
 mod commands;
-mod drive;
 mod exit;
 mod output;
 mod progress;
 mod request;
+mod session;
 mod stop;
-mod target;
-mod venues;
 mod version;
 
 use std::process::ExitCode;

@@ -74,9 +74,33 @@ pub enum Verbosity {
 
 static VERBOSITY: AtomicI8 = AtomicI8::new(Verbosity::Usual as i8);
 
-/// Sets the amount of output on stderr.
+/// Sets the amount of output on stderr, and has the notes of the libraries written there.
 pub fn set_verbosity(verbosity: Verbosity) {
     VERBOSITY.store(verbosity as i8, Ordering::Relaxed);
+    // Fails if it is set already.
+    let _ = log::set_logger(&Notes);
+    log::set_max_level(match verbosity {
+        Verbosity::Quiet => log::LevelFilter::Error,
+        Verbosity::Usual => log::LevelFilter::Info,
+        Verbosity::Verbose => log::LevelFilter::Debug,
+    });
+}
+
+/// The notes of the libraries: each level of the log has its verbosity.
+struct Notes;
+
+impl log::Log for Notes {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.target() == fsdyno_campaign::notes::TARGET
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            complain(&record.args().to_string());
+        }
+    }
+
+    fn flush(&self) {}
 }
 
 /// Tests whether messages of this verbosity are to be written.

@@ -68,13 +68,6 @@ impl Display {
         }
     }
 
-    /// Clears the bars.
-    pub fn finish(&self) {
-        if let Some(bars) = &self.bars {
-            bars.total.finish_and_clear();
-        }
-    }
-
     fn worker(&self, worker: usize) -> Option<std::sync::MutexGuard<'_, Worker>> {
         let worker = self.workers.get(worker)?;
         Some(worker.lock().unwrap_or_else(PoisonError::into_inner))
@@ -148,6 +141,13 @@ impl Observer for Display {
                 }
                 setup_commands(trial).iter().for_each(|line| detail(line));
             }
+        }
+    }
+
+    /// Clears the bars.
+    fn finished(&self) {
+        if let Some(bars) = &self.bars {
+            bars.total.finish_and_clear();
         }
     }
 }

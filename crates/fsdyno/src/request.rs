@@ -2,19 +2,23 @@
 //! everywhere.
 
 use clap::Parser as _;
+use fsdyno_campaign::RunSpec;
 use fsdyno_filesystem::Author;
 
-use crate::cli::{Cli, Command, Run};
+use crate::cli::{Cli, Command};
 use crate::exit::Failure;
 
 /// Parses the arguments of `fsdyno run` that an author wrote.
 ///
 /// # Errors
 /// The error of the command line, in one line.
-pub fn parse_run(words: impl IntoIterator<Item = String>, author: Author) -> Result<Run, Failure> {
+pub fn parse_run(
+    words: impl IntoIterator<Item = String>,
+    author: Author,
+) -> Result<RunSpec, Failure> {
     let words = ["fsdyno".to_string(), "run".to_string()].into_iter().chain(words);
     match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Command::Run(run)) => Ok(Run { author, ..*run }),
+        Ok(Command::Run(run)) => Ok(RunSpec { author, ..run.spec() }),
         Ok(_) => Err(Failure::wrong("the arguments are those of another command")),
         Err(error) => Err(Failure::wrong(in_one_line(&error.to_string()))),
     }

@@ -7,7 +7,6 @@ use fsdyno_report::compare::{self, Bisect, CompareOptions};
 use fsdyno_report::load;
 
 use crate::cli::Compare;
-use crate::commands::report;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
@@ -51,6 +50,6 @@ fn read(path: &Path) -> Result<Vec<Trial>, Failure> {
     }
     let mut trials = loaded.trials;
     fsdyno_campaign::drop_superseded(&mut trials, &loaded.ends);
-    report::in_order(&mut trials);
+    fsdyno_campaign::results::in_order(&mut trials);
     Ok(trials)
 }

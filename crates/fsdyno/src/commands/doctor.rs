@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fsdyno_campaign::leftovers;
 use fsdyno_filesystem::array;
 use fsdyno_lab::{Cache, Lab, LabOptions};
 use fsdyno_record::Bytes;
@@ -12,7 +13,6 @@ use fsdyno_venue::{Agent, tools};
 use serde::Serialize;
 
 use crate::cli::Doctor;
-use crate::commands::clean;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
@@ -40,7 +40,7 @@ enum State {
 /// Runs the checks, or cleans up.
 pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
     if let Some(directory) = &doctor.clean {
-        return clean::run(directory);
+        return leftovers::run(directory);
     }
     if doctor.clear_caches {
         let files = fsdyno_lab::clear_caches(&Cache::of_user()?)
@@ -61,7 +61,7 @@ fn check_all() -> Vec<Finding> {
     findings.extend(
         fsdyno_filesystem::catalog::all().iter().filter(|kind| !kind.tools.is_empty()).map(tools),
     );
-    findings.extend([arrays(), kvm(), apt(), space(), leftovers()]);
+    findings.extend([arrays(), kvm(), apt(), space(), left_here()]);
     findings.extend(caches());
     findings
 }
@@ -190,14 +190,14 @@ fn space() -> Finding {
     }
 }
 
-fn leftovers() -> Finding {
+fn left_here() -> Finding {
     let folder = std::env::current_dir().unwrap_or_else(|_| ".".into());
-    match clean::find(Some(&folder)) {
+    match leftovers::find(Some(&folder)) {
         Ok(found) if found.is_empty() => {
             finding("leftovers", State::Ok, "none on this machine or in this directory")
         }
         Ok(found) => {
-            let words: Vec<String> = found.iter().map(clean::Left::describe).collect();
+            let words: Vec<String> = found.iter().map(leftovers::Left::describe).collect();
             Finding {
                 cure: Some("fsdyno doctor --clean".to_string()),
                 ..finding("leftovers", State::Note, format!("of killed runs: {}", words.join("; ")))

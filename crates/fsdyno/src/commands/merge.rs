@@ -1,6 +1,6 @@
 //! `fsdyno merge`: merges the shards of one command into one result folder.
 
-use fsdyno_campaign::{Merged, Share};
+use fsdyno_campaign::{Merged, Share, results};
 use fsdyno_record::trial::Outcome;
 use fsdyno_report::counted;
 
@@ -15,7 +15,7 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
         && let Some(share) = Share::read(first)?
     {
         let labels = share.trials.iter().map(|planned| planned.label.as_str());
-        report::check_baseline(merge.baseline.as_deref(), labels)?;
+        results::check_baseline(merge.baseline.as_deref(), labels)?;
     }
     let merged = fsdyno_campaign::merge(&merge.out, &merge.shares, merge.partial)?;
     say_findings(&merged);
@@ -25,11 +25,11 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
     // In a partial merge, the trials of the baseline may be missing.
     let baseline = baseline.filter(|name| trials.iter().any(|trial| trial.plan.label == *name));
     let basis = merge.least.basis(baseline);
-    report::in_order(&mut trials);
+    results::in_order(&mut trials);
     if !trials.is_empty() {
         let html = merge.out.join(fsdyno_campaign::store::PAGE);
-        let series = report::drawn(&[&merge.out], &trials)?;
-        report::write_html(&html, &trials, &series, basis)?;
+        let series = results::drawn(&[&merge.out], &trials)?;
+        results::write_html(&html, &trials, &series, basis)?;
         report::print(&trials, basis, merge.format)?;
         say(&format!("report: {}", html.display()));
     }

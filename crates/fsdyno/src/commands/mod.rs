@@ -1,17 +1,13 @@
 //! The commands, one file each.
 
-mod again;
 mod charts;
-mod clean;
 mod compare;
 pub mod crash;
 mod doctor;
-mod dry_run;
 mod fit;
 mod fit_cpu;
 mod list;
 mod merge;
-mod repeats;
 mod report;
 mod run;
 mod show;

@@ -4,13 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fsdyno_axes::{Axis, Crash as AxisOfCrash};
+use fsdyno_campaign::RunSpec;
 use fsdyno_crash::{AtomicUnit, DiskFault};
-use fsdyno_filesystem::Author;
 use fsdyno_report::Format;
 
-use crate::cli::{CrashAxes, OwnFormat, Run, RunAxes, SEEDS, folder, format, named, whole};
-use crate::exit::Failure;
-use crate::request::parse_run;
+use crate::cli::{CrashAxes, OwnFormat, SEEDS, folder, format, named, whole};
 
 /// The formats of power cuts.
 const FORMATS: &[OwnFormat] = &[
@@ -123,14 +121,16 @@ pub fn reason_absent(option: &str) -> Option<&'static str> {
 }
 
 impl Crash {
-    /// Returns the equivalent request of `fsdyno run` for the trial.
-    pub fn as_run(&self) -> Result<Run, Failure> {
-        let mut words: Vec<String> = self.workload.iter().cloned().collect();
-        let mut add = |key: &str, value: &str| words.push(format!("{key}={value}"));
-        self.sets.iter().for_each(|set| add("--set", set));
-        self.sysctls.iter().for_each(|set| add("--sysctl", set));
-        add("--seed", &self.seed.to_string());
-        Ok(Run { axes: RunAxes(self.axes.0.clone()), ..parse_run(words, Author::User)? })
+    /// The request of the trial.
+    pub fn spec(&self) -> RunSpec {
+        RunSpec {
+            workloads: self.workload.iter().cloned().collect(),
+            axes: self.axes.0.clone(),
+            sets: self.sets.clone(),
+            sysctls: self.sysctls.clone(),
+            seed: self.seed,
+            ..RunSpec::default()
+        }
     }
 }
 
@@ -163,8 +163,7 @@ mod tests {
         else {
             panic!("the arguments are refused");
         };
-        let run = crash.as_run().unwrap();
-        let axes = run.axes.0;
+        let axes = crash.spec().axes;
         assert_eq!((axes.guest.cpu.to_string(), axes.threads), ("8".into(), 4));
         assert_eq!(
             (axes.periods, axes.guest.scheduler),

@@ -1,14 +1,15 @@
 //! `fsdyno crash`: runs a workload once, cuts its power many times, and checks what survives.
 
 mod args;
-mod keep;
 mod show;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fsdyno_campaign::Cell;
+use fsdyno_axes::Request;
+use fsdyno_campaign::crash::folder as keep;
+use fsdyno_campaign::{Cell, RunSpec, target};
 use fsdyno_crash::{
     AtomicUnit, CutOutcome, FILE, Rate, RecoveryRequest, Replay, Row, acknowledged, cut, judge,
 };
@@ -24,13 +25,11 @@ use fsdyno_venue::{Commands, LabVenue, LoggedTrial, Venue, VenueError, Watch, lo
 use fsdyno_workload::{Contents, Setting, Workload, workloads};
 
 pub use args::{Crash, reason_absent};
-pub use keep::{findings_in, refuse};
 pub use show::{read, report, stored};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{data, json, say};
-use crate::request::parse_run;
-use crate::{stop, target, version};
+use crate::{stop, version};
 
 /// Runs the command.
 pub fn run(crash: &Crash) -> Result<Exit, Failure> {
@@ -41,7 +40,7 @@ pub fn run(crash: &Crash) -> Result<Exit, Failure> {
 }
 
 fn all(crash: &Crash) -> Result<Exit, Failure> {
-    let run = crash.as_run()?;
+    let run = crash.spec();
     let mut requests = target::parse_targets(&run)?;
     let cells = target::cells(&requests)?;
     for cell in &cells {
@@ -276,10 +275,10 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     let stop = stop::flag()?;
     // The plan has everything but the path of the kernel.
     let kernel = finding.plan.lab().map(|lab| lab.kernel.release.clone());
-    let kernel =
-        crash.axes.0.kernels.first().cloned().or(kernel).map(|kernel| format!("--kernel={kernel}"));
-    let words = [finding.plan.workload.name.clone()].into_iter().chain(kernel);
-    let run = parse_run(words, Author::File)?;
+    let kernels = crash.axes.0.kernels.first().cloned().or(kernel).into_iter().collect();
+    let axes = Request { kernels, ..Request::default() };
+    let workloads = vec![finding.plan.workload.name.clone()];
+    let run = RunSpec { author: Author::File, workloads, axes, ..RunSpec::default() };
     let (venue, _) = target::lab_venue(&run, Path::new("."), &stop)?;
     let one = CrashTest { crash, venue: &venue, stop: &stop };
     let job = job(&finding.plan, finding.seed, finding.deadline);
@@ -341,6 +340,7 @@ fn describe(tried: &CutOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use fsdyno_campaign::Experiment;
 
     use super::*;
     use crate::cli::{Cli, Command};
@@ -364,7 +364,7 @@ mod tests {
         else {
             panic!("the arguments are refused");
         };
-        let (_, cells) = crate::commands::run::resolve(&crash.as_run().unwrap()).unwrap();
+        let cells = Experiment::resolve(crash.spec()).unwrap().cells;
         finding.plan.filesystem = cells[0].plan.filesystem.clone();
         let folder = tempfile::tempdir().unwrap();
         let current = folder.path().join("current.json");

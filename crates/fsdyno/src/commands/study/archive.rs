@@ -13,9 +13,10 @@ use fsdyno_report::{compressed, counted};
 use fsdyno_study::file::{Run, StudyFile, Variant};
 
 use super::stored;
-use crate::commands::{crash, report};
 use crate::exit::Failure;
 use crate::output::say;
+use fsdyno_campaign::crash::folder::findings_in;
+use fsdyno_campaign::files;
 
 /// The report and the README of an archive.
 const PAGE: &str = fsdyno_campaign::store::PAGE;
@@ -82,7 +83,7 @@ pub fn write(
     let mut new = into.file_name().unwrap_or_default().to_os_string();
     new.push(format!(".{}.new", std::process::id()));
     let new = into.with_file_name(new);
-    report::make_folder(new.parent().unwrap_or(&new))?;
+    files::make_folder(new.parent().unwrap_or(&new))?;
     std::fs::create_dir(&new).map_err(failed)?;
     let written = fill((folder, &new), file, output).and_then(|sizes| {
         // Also replaces an empty folder.
@@ -128,7 +129,7 @@ fn fill(
             add(&compressed::name(&inside.join(fsdyno_crash::FILE)), &bytes)?;
         }
         // Not compressed, because `fsdyno crash --replay` reads them.
-        for finding in crash::findings_in(&path)? {
+        for finding in findings_in(&path)? {
             let bytes = bounded::read(&finding, &RESULTS).map_err(|error| {
                 Failure::wrong(format!("failed to read '{}': {error}", finding.display()))
             })?;
@@ -151,8 +152,8 @@ fn packed(file: &Path, limit: &Limit) -> Result<Option<Vec<u8>>, Failure> {
 
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
-    report::make_folder(&folder)?;
-    report::write_file(path, bytes)
+    files::make_folder(&folder)?;
+    files::write_file(path, bytes)
 }
 
 /// A summary of a run in one variant.

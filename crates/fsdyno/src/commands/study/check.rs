@@ -13,10 +13,10 @@ use fsdyno_study::repetition::{Repetition, TOLERANCE};
 use fsdyno_venue::{Identity, LabVenue, ModelVenue, Venue, Watch};
 
 use super::{Study, check_names, stored};
-use crate::commands::again;
 use crate::exit::{Exit, Failure};
 use crate::output::{data, say};
 use crate::{stop, version};
+use fsdyno_campaign::again;
 
 /// A trial, and its name in its study.
 struct Stored {

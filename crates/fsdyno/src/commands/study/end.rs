@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use fsdyno_campaign::{files, results};
 use fsdyno_crash::Row;
 use fsdyno_record::Trial;
 use fsdyno_report::study::{Extras, Judged, NotRun, Results};
@@ -57,10 +58,10 @@ pub fn report(args: &Report, folder: &Path) -> Result<Exit, Failure> {
         return Err(Failure::wrong(format!("'{shown}' has no trials; run the study first")));
     }
     let baseline = args.baseline.as_deref();
-    report::check_baseline(baseline, end.trials.iter().map(|trial| trial.plan.label.as_str()))?;
+    results::check_baseline(baseline, end.trials.iter().map(|trial| trial.plan.label.as_str()))?;
     let basis = args.least.basis(baseline);
     if let Some(into) = &args.charts {
-        let series = report::drawn(&end.folders, &end.trials)?;
+        let series = results::drawn(&end.folders, &end.trials)?;
         let drawn = fsdyno_report::charts(&end.trials, &series, basis);
         charts::write(into, &drawn)?;
         say(&format!("charts: {} in {}", drawn.len(), into.display()));
@@ -154,7 +155,7 @@ impl End {
         }
         let (mut explanations, mut places, mut folders) = (Vec::new(), Vec::new(), Vec::new());
         for (run, variant, path) in stored::folders(folder, file) {
-            explanations.extend(or_omit(report::explanations(&[&path], &trials)));
+            explanations.extend(or_omit(results::explanations(&[&path], &trials)));
             places.resize(explanations.len(), format!("{} {}", run.name, variant.words()));
             folders.push(path);
         }
@@ -188,7 +189,7 @@ impl End {
     }
 
     fn write_html(&self, path: &Path, basis: Basis<'_>) -> Result<(), Failure> {
-        report::write_file(path, self.html(basis)?)?;
+        files::write_file(path, self.html(basis)?)?;
         say(&format!("report: {}", path.display()));
         Ok(())
     }
@@ -206,7 +207,7 @@ impl End {
 
     /// The report. Only the series that it draws are read into memory.
     fn html(&self, basis: Basis<'_>) -> Result<String, Failure> {
-        let series = report::drawn(&self.folders, &self.trials)?;
+        let series = results::drawn(&self.folders, &self.trials)?;
         let extras = Extras { series: &series, ..self.extras() };
         Ok(fsdyno_report::study_page(&self.judged, &self.trials, extras, basis)?)
     }

@@ -20,15 +20,14 @@ use serde_json::json;
 
 pub use args::Study;
 pub use end::{folder_of, report};
-use study_run::StudyRun;
+use study_run::{StudyRun, selects};
 
-use crate::commands::run::{go, open, ready_selected, resume_command, skipped};
-use crate::commands::{clean, dry_run, repeats};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
-use crate::stop;
-use crate::target::{self, Mode};
-use crate::venues::Venues;
+use crate::{session, stop};
+use fsdyno_campaign::experiment::{open, skipped};
+use fsdyno_campaign::target::{self, Mode};
+use fsdyno_campaign::{Session, Venues, dry_run, leftovers};
 
 /// Runs the command.
 pub fn run(study: &Study) -> Result<Exit, Failure> {
@@ -63,14 +62,17 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
         return dry(study, runs);
     }
     for run in &runs {
-        target::check_permission(&run.requests).map_err(|failure| run.locate(failure))?;
+        target::check_permission(&run.experiment.requests)
+            .map_err(|failure| run.locate(failure))?;
     }
     let stop = stop::flag()?;
-    clean::offer();
+    let command = session::command();
+    let session = session::of(&stop, &command);
+    leftovers::offer();
     // The requirements of all runs are checked before the first one begins.
     let mut venues = Vec::new();
     for run in &mut runs {
-        venues.push(ready(run, &stop, Mode::Run)?.0);
+        venues.push(ready(run, &session, Mode::Run)?.0);
     }
     say_skipped(&runs);
     stored::claim(&folder, &text, &file)?;
@@ -83,7 +85,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
             continue;
         }
         say(&format!("fsdyno: study run {} of {count}: {}", at + 1, run.title()));
-        match measure(run, venues, &stop) {
+        match measure(run, venues, &session) {
             Ok(summary) => sum = sum.and(summary),
             Err(failure) => {
                 failed = Some(run.locate(failure));
@@ -92,7 +94,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
         }
     }
     if failed.is_none() {
-        match seeds::run(study, (&folder, &file), &runs, &venues, &stop) {
+        match seeds::run(study, (&folder, &file), &runs, &venues, &session) {
             Ok(summary) => sum = sum.and(summary),
             Err(failure) => failed = Some(failure),
         }
@@ -108,7 +110,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
             "fsdyno: stopped with {} of {} left; resume with:\n  {}",
             sum.left,
             counted(sum.trials(), "trial"),
-            resume_command(&folder)
+            session::resume_command(&folder)
         ));
         return Ok(Exit::Stopped);
     }
@@ -119,24 +121,21 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
 /// continue.
 fn ready(
     run: &mut StudyRun,
-    stop: &Arc<AtomicBool>,
+    session: &Session<'_>,
     mode: Mode,
 ) -> Result<(Venues, Option<Failure>), Failure> {
-    let requests = run.requests.clone();
-    let mut cells = std::mem::take(&mut run.cells);
-    let found = Store::look(&run.folder).map_err(Failure::from).and_then(|stored| {
-        let selected = |label: &str| run.selects(label);
-        let how = (stop, mode);
-        ready_selected(&run.request, requests, &mut cells, &run.folder, &stored, how, &selected)
+    let (folder, rows) = (run.folder.clone(), run.rows.clone());
+    let found = Store::look(&folder).map_err(Failure::from).and_then(|stored| {
+        let selected = |label: &str| selects(&rows, label);
+        run.experiment.ready_selected(&folder, &stored, session, mode, &selected)
     });
-    run.cells = cells;
     found.map_err(|failure| run.locate(failure))
 }
 
 /// Reports the skipped file systems of all runs, each once, with the reason.
 fn say_skipped(runs: &[StudyRun]) {
     let mut reported: Vec<String> = Vec::new();
-    for line in runs.iter().flat_map(|run| skipped(&run.cells)) {
+    for line in runs.iter().flat_map(|run| skipped(&run.experiment.cells)) {
         if !reported.contains(&line) {
             say(&line);
             reported.push(line);
@@ -144,10 +143,9 @@ fn say_skipped(runs: &[StudyRun]) {
     }
 }
 
-fn measure(run: &StudyRun, venues: &Venues, stop: &AtomicBool) -> Result<Summary, Failure> {
+fn measure(run: &StudyRun, venues: &Venues, session: &Session<'_>) -> Result<Summary, Failure> {
     let mut store = open(&run.folder)?;
-    let schedule = repeats::first(&run.request, None, run.cells.len());
-    go(&run.request, venues, &run.cells, &schedule, &mut store, stop)
+    run.experiment.go(venues, &run.experiment.schedule(), &mut store, session)
 }
 
 /// Prints what would run, and last any requirement that this host lacks.
@@ -156,11 +154,14 @@ fn dry(study: &Study, mut runs: Vec<StudyRun>) -> Result<Exit, Failure> {
         return Err(Failure::wrong("--dry-run takes --format text or json"));
     }
     let stop = Arc::new(AtomicBool::new(false));
+    let command = session::command();
+    let session = session::of(&stop, &command);
     let mut missing = None;
     let (mut text, mut values) = (String::new(), Vec::new());
     for run in &mut runs {
-        target::check_permission(&run.requests).map_err(|failure| run.locate(failure))?;
-        match ready(run, &stop, Mode::Dry) {
+        target::check_permission(&run.experiment.requests)
+            .map_err(|failure| run.locate(failure))?;
+        match ready(run, &session, Mode::Dry) {
             Ok((_, none)) => {
                 let lacks = none.filter(|failure| failure.exit == Exit::Missing);
                 missing = missing.or(lacks);
@@ -168,14 +169,14 @@ fn dry(study: &Study, mut runs: Vec<StudyRun>) -> Result<Exit, Failure> {
             Err(failure) if failure.exit == Exit::Missing => missing = missing.or(Some(failure)),
             Err(failure) => return Err(failure),
         }
-        let schedule = repeats::first(&run.request, None, run.cells.len());
+        let schedule = run.experiment.schedule();
         let drives = dry_run::Drives::new();
-        let mut value = dry_run::value(&run.cells, &schedule, &drives);
+        let mut value = dry_run::value(&run.experiment.cells, &schedule, &drives);
         value["run"] = json!(run.name);
         value["as"] = json!(run.variant.name());
         values.push(value);
         text.push_str(&format!("{}:\n", run.title()));
-        text.push_str(&dry_run::text(&run.cells, &schedule, &drives));
+        text.push_str(&dry_run::text(&run.experiment.cells, &schedule, &drives));
         text.push('\n');
     }
     say_skipped(&runs);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use fsdyno_campaign::{Summary, stage};
 use fsdyno_report::counted;
@@ -12,20 +12,20 @@ use fsdyno_study::judge::{NEAR, SEEDS, near};
 use super::Study;
 use super::stored;
 use super::study_run::StudyRun;
-use crate::commands::run::{go, open};
 use crate::exit::Failure;
 use crate::output::say;
-use crate::venues::Venues;
+use fsdyno_campaign::experiment::open;
+use fsdyno_campaign::{Session, Venues};
 
 /// Tests whether a run may get more seeds: neither the command line nor the file sets their number.
 fn may_grow(study: &Study, run: &StudyRun) -> bool {
-    study.repeat.is_none() && !study.no_more_seeds && run.request.repeat == 1
+    study.repeat.is_none() && !study.no_more_seeds && run.experiment.spec.repeat == 1
 }
 
 /// The note of a dry run; none if no run may get more seeds.
 pub fn dry(study: &Study, runs: &[StudyRun]) -> Option<String> {
     let cells: usize =
-        runs.iter().filter(|run| may_grow(study, run)).map(|run| run.cells.len()).sum();
+        runs.iter().filter(|run| may_grow(study, run)).map(|run| run.experiment.cells.len()).sum();
     let most = counted(cells * (SEEDS - 1) as usize, "more trial");
     (cells > 0).then(|| {
         format!(
@@ -46,7 +46,7 @@ pub fn run(
     (folder, file): (&Path, &StudyFile),
     runs: &[StudyRun],
     venues: &[Venues],
-    stop: &AtomicBool,
+    session: &Session<'_>,
 ) -> Result<Summary, Failure> {
     let mut sum = Summary::default();
     if !runs.iter().any(|run| may_grow(study, run)) {
@@ -55,11 +55,14 @@ pub fn run(
     let near = near(file, &stored::results(folder, file)?);
     for (run, venues) in runs.iter().zip(venues).filter(|(run, _)| may_grow(study, run)) {
         let mut wants = near.iter().filter(|it| it.run == run.name && it.variant == run.variant);
-        let Some(wants) = wants.next().filter(|_| !stop.load(Ordering::Relaxed)) else { continue };
-        let wanted = |cell: usize| {
-            run.cells.get(cell).is_some_and(|cell| wants.rows.contains(&cell.plan.label))
+        let Some(wants) = wants.next().filter(|_| !session.stop.load(Ordering::Relaxed)) else {
+            continue;
         };
-        let mut schedule = stage(run.cells.len(), 1..SEEDS, run.request.seed, None);
+        let wanted = |cell: usize| {
+            run.experiment.cells.get(cell).is_some_and(|cell| wants.rows.contains(&cell.plan.label))
+        };
+        let mut schedule =
+            stage(run.experiment.cells.len(), 1..SEEDS, run.experiment.spec.seed, None);
         schedule.retain(|slot| wanted(slot.cell));
         if schedule.is_empty() {
             continue;
@@ -76,7 +79,7 @@ pub fn run(
             run.title()
         ));
         let mut store = open(&run.folder)?;
-        let ran = go(&run.request, venues, &run.cells, &schedule, &mut store, stop);
+        let ran = run.experiment.go(venues, &schedule, &mut store, session);
         sum = sum.and(ran.map_err(|failure| run.locate(failure))?);
     }
     Ok(sum)

@@ -9,9 +9,9 @@ use fsdyno_report::compressed;
 use fsdyno_study::file::{Run, StudyFile, Variant, with_scale};
 use fsdyno_study::judge::RunResult;
 
-use crate::commands::report;
 use crate::exit::Failure;
 use crate::output::say;
+use fsdyno_campaign::{files, results};
 
 /// The name of the study file in the folder.
 pub const FILE: &str = "study.toml";
@@ -23,12 +23,12 @@ pub const FILE: &str = "study.toml";
 pub fn claim(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure> {
     let path = folder.join(FILE);
     check(folder, text, study)?;
-    report::make_folder(folder)?;
+    files::make_folder(folder)?;
     let text = with_scale(text, study.scale);
     // Another command may run other runs of the study, and read the file meanwhile.
     match bounded::read_to_string(&path, &WRITTEN).is_ok_and(|stored| stored == text) {
         true => Ok(()),
-        false => report::write_file(&path, &text),
+        false => files::write_file(&path, &text),
     }
 }
 
@@ -148,7 +148,7 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
         }
         let mut trials = loaded.trials;
         fsdyno_campaign::drop_superseded(&mut trials, &loaded.ends);
-        report::in_order(&mut trials);
+        results::in_order(&mut trials);
         // The study file decides the order of rows, not the records.
         let rows = run.rows(variant).unwrap_or_default();
         trials.sort_by_key(|trial| rows.iter().position(|row| *row == trial.plan.label));

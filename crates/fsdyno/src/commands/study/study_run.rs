@@ -3,17 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use fsdyno_campaign::Cell;
+use fsdyno_campaign::Experiment;
 use fsdyno_filesystem::Author;
 use fsdyno_record::suggest;
 use fsdyno_study::file::{self, FileName, Planned, Spot, StudyFile, Variant, Word};
 
 use super::Study;
-use crate::cli;
-use crate::commands::run;
 use crate::exit::Failure;
 use crate::request::parse_run;
-use crate::target::TargetRequest;
 
 /// One run in one variant.
 pub struct StudyRun {
@@ -21,19 +18,20 @@ pub struct StudyRun {
     pub name: String,
     /// The variant.
     pub variant: Variant,
-    /// The equivalent request of `fsdyno run`.
-    pub request: cli::Run,
-    /// The targets, and the experiment for each.
-    pub requests: Vec<TargetRequest>,
-    /// The cells.
-    pub cells: Vec<Cell>,
+    /// The request, resolved.
+    pub experiment: Experiment,
     /// The labels of the selected configurations; empty for all.
-    rows: Vec<String>,
+    pub rows: Vec<String>,
     /// The result folder.
     pub folder: PathBuf,
     /// The target, if it is not the lab.
     pub outside: Option<String>,
     origin: Origin,
+}
+
+/// Tests whether the configuration with this label is selected.
+pub fn selects(rows: &[String], label: &str) -> bool {
+    rows.is_empty() || rows.iter().any(|row| row == label)
 }
 
 /// The positions in the study file that a run comes from.
@@ -55,14 +53,9 @@ impl StudyRun {
         self.origin.locate(&self.title(), failure)
     }
 
-    /// Tests whether the configuration with this label is selected.
-    pub fn selects(&self, label: &str) -> bool {
-        self.rows.is_empty() || self.rows.iter().any(|row| row == label)
-    }
-
     /// The number of trials.
     pub fn trials(&self) -> usize {
-        self.cells.len() * self.request.repeat as usize
+        self.experiment.cells.len() * self.experiment.spec.repeat as usize
     }
 }
 
@@ -83,7 +76,7 @@ pub fn resolve(study: &Study, file: &StudyFile, folder: &Path) -> Result<Vec<Stu
     }
     let planned: Vec<Planned<'_>> = runs
         .iter()
-        .map(|run| Planned { run: &run.name, variant: run.variant, cells: &run.cells })
+        .map(|run| Planned { run: &run.name, variant: run.variant, cells: &run.experiment.cells })
         .collect();
     file::check_planned(file, &planned).map_err(|error| Failure::wrong(error.to_string()))?;
     let runs = select_rows(&study.fs, runs)?;
@@ -97,7 +90,7 @@ fn select_rows(selected: &[String], mut runs: Vec<StudyRun>) -> Result<Vec<Study
     if selected.is_empty() {
         return Ok(runs);
     }
-    let cells = runs.iter().flat_map(|run| &run.cells);
+    let cells = runs.iter().flat_map(|run| &run.experiment.cells);
     let labels: BTreeSet<&str> = cells.map(|cell| cell.plan.label.as_str()).collect();
     for (at, label) in selected.iter().enumerate() {
         if !labels.contains(label.as_str()) {
@@ -112,9 +105,9 @@ fn select_rows(selected: &[String], mut runs: Vec<StudyRun>) -> Result<Vec<Study
     }
     for run in &mut runs {
         run.rows = selected.to_vec();
-        run.cells.retain(|cell| selected.contains(&cell.plan.label));
+        run.experiment.cells.retain(|cell| selected.contains(&cell.plan.label));
     }
-    runs.retain(|run| !run.cells.is_empty());
+    runs.retain(|run| !run.experiment.cells.is_empty());
     Ok(runs)
 }
 
@@ -185,10 +178,10 @@ fn resolve_run(
     // The workload of the file is never parsed as an option.
     let workload = ["--".to_string(), run.workload.clone()];
     let request = parse_run(all.chain(workload), Author::File).map_err(locate)?;
-    let (requests, cells) = run::resolve(&request).map_err(locate)?;
+    let experiment = Experiment::resolve(request).map_err(locate)?;
     let folder = folder.join(variant.name()).join(&run.name);
     let (name, rows) = (run.name.clone(), Vec::new());
-    Ok(StudyRun { name, variant, request, requests, cells, rows, folder, outside, origin })
+    Ok(StudyRun { name, variant, experiment, rows, folder, outside, origin })
 }
 
 impl Origin {

@@ -14,9 +14,9 @@ use fsdyno_why::account::Dot;
 use fsdyno_why::kernel::{self, Counted, Names};
 use fsdyno_why::{Account, Explained, FsDevices, Grid, Log, Map, MapError, Phase, StageMap, time};
 
-use crate::commands::again;
 use crate::exit::{Exit, Failure};
 use crate::output::say;
+use fsdyno_campaign::again;
 
 /// Runs trials a second time under observation.
 pub struct Explainer {

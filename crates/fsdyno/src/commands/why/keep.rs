@@ -11,9 +11,9 @@ use fsdyno_why::StoredExplanation;
 use fsdyno_why::stored::FILE;
 
 use crate::cli::Why;
-use crate::commands::report;
 use crate::exit::Failure;
 use crate::output::say;
+use fsdyno_campaign::results;
 
 /// The file of explanations in a result folder.
 pub struct Sidecar {
@@ -64,13 +64,13 @@ impl Sidecar {
         let loaded = fsdyno_report::load(results)?;
         let mut trials = loaded.trials;
         fsdyno_campaign::drop_superseded(&mut trials, &loaded.ends);
-        report::in_order(&mut trials);
+        results::in_order(&mut trials);
         let baseline = why.baseline.clone().or_else(|| of_shard(&self.folder, &trials));
         let html = self.folder.join(fsdyno_campaign::store::PAGE);
-        let series = report::drawn(&results, &trials)?;
-        let all = report::explanations(&results, &trials)?;
+        let series = results::drawn(&results, &trials)?;
+        let all = results::explanations(&results, &trials)?;
         let basis = why.least.basis(baseline.as_deref());
-        report::write_html_with(&html, &trials, (&series, &all), basis)?;
+        results::write_html_with(&html, &trials, (&series, &all), basis)?;
         let baseline =
             baseline.unwrap_or_else(|| "the fastest; to change it use --baseline".into());
         say(&format!("report: {} (baseline: {baseline})", html.display()));

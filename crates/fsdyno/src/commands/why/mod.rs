@@ -12,7 +12,6 @@ use fsdyno_record::{SCHEMA, Trial};
 use fsdyno_why::{Explained, StoredExplanation};
 
 use crate::cli::Why;
-use crate::commands::report;
 use crate::exit::{Exit, Failure};
 use crate::stop;
 use explainer::Explainer;
@@ -29,7 +28,10 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
     others.iter().try_for_each(|others| refuse_itself(&trials, others, &pairs))?;
     check_phase(why.phase.as_deref(), &trials)?;
     let all = fsdyno_report::load([&why.result])?.trials;
-    report::check_baseline(why.baseline.as_deref(), all.iter().map(|it| it.plan.label.as_str()))?;
+    fsdyno_campaign::results::check_baseline(
+        why.baseline.as_deref(),
+        all.iter().map(|it| it.plan.label.as_str()),
+    )?;
     if let Some(folder) = &why.out {
         let usable = fsdyno_media::file::look_at_folder(folder);
         usable.map_err(|error| Failure::io("write to", folder, &error))?;

@@ -8,9 +8,9 @@ use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
 use fsdyno_report::compare::{conditions, without_spec};
 
-use crate::commands::report;
 use crate::exit::Failure;
 use crate::output::say;
+use fsdyno_campaign::results;
 
 /// Selects the successful trial with the lowest seed of each cell of a result.
 pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<Trial>, Failure> {
@@ -53,7 +53,7 @@ pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
             folder.display()
         )));
     }
-    report::in_order(&mut selected);
+    results::in_order(&mut selected);
     Ok(selected)
 }
 

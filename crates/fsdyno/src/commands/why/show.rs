@@ -8,9 +8,9 @@ use fsdyno_report::{Format, Style, why_charts};
 use fsdyno_why::Explained;
 
 use crate::cli::Why;
-use crate::commands::report::{make_folder, write_file};
 use crate::exit::Failure;
 use crate::output::{self, say};
+use fsdyno_campaign::files::{make_folder, write_file};
 
 /// Prints the explanation of one trial, compared with another if there is one. `written` are the file names that this
 /// command has used.

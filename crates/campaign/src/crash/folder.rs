@@ -12,12 +12,12 @@ use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_record::{Bytes, Nanos};
 use fsdyno_report::{compressed, counted};
 
-use crate::commands::report::{make_folder, write_file};
-use crate::exit::Failure;
-use crate::output::say;
+use crate::failure::Failure;
+use crate::files::{make_folder, write_file};
+use crate::notes::say;
 
 /// The name of the report.
-pub const PAGE: &str = fsdyno_campaign::store::PAGE;
+pub const PAGE: &str = crate::store::PAGE;
 
 /// The folder of the findings.
 const FINDINGS: &str = "findings";
@@ -251,7 +251,7 @@ mod tests {
         fs::write(folder.path().join(TRIALS), "").unwrap();
         let refused = check_folder(folder.path()).unwrap_err();
         assert!(refused.message.contains("results of fsdyno run"), "{refused}");
-        assert_eq!(refused.exit, crate::exit::Exit::WrongUse);
+        assert_eq!(refused.exit, crate::failure::Exit::WrongUse);
     }
 
     #[test]

@@ -1,19 +1,19 @@
 //! The number of trials of each configuration: fixed (--repeat), or chosen in two stages (--width).
 
-use fsdyno_campaign::{Cell, Slot, Store, stage, two_stage};
+use crate::{Cell, Slot, Store, stage, two_stage};
 use fsdyno_record::Repeats;
 
-use crate::cli::Run;
-use crate::exit::Failure;
-use crate::output::say;
+use crate::RunSpec;
+use crate::failure::Failure;
+use crate::notes::say;
 
 /// The two-stage rule, if --width is given.
 ///
 /// # Errors
 /// A shard, which does not know the pilot of the others.
-pub fn rule(run: &Run) -> Result<Option<Repeats>, Failure> {
+pub fn rule(run: &RunSpec) -> Result<Option<Repeats>, Failure> {
     let Some(width) = run.width else { return Ok(None) };
-    let width_ppm = (width.0 * 1e6).round() as u32;
+    let width_ppm = (width * 1e6).round() as u32;
     if let Some(shard) = run.shard {
         return Err(Failure::wrong(format!(
             "--width needs a pilot of all trials, and shard {shard} runs only its own; remove --shard, or run the \
@@ -25,7 +25,7 @@ pub fn rule(run: &Run) -> Result<Option<Repeats>, Failure> {
 }
 
 /// The trials of the first stage: all with --repeat, the pilot with --width.
-pub fn first(run: &Run, rule: Option<&Repeats>, cells: usize) -> Vec<Slot> {
+pub fn first(run: &RunSpec, rule: Option<&Repeats>, cells: usize) -> Vec<Slot> {
     let rounds = rule.map_or(run.repeat, |rule| rule.pilot);
     stage(cells, 0..rounds, run.seed, rule.copied())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_campaign::Place;
+use crate::Place;
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::{Job, Plan};
 use fsdyno_venue::{FinishedTrial, Identity, Venue, VenueError, Watch};

@@ -12,8 +12,8 @@ use fsdyno_media::{Leftover, Mark, leftovers};
 use fsdyno_record::mount_table::mounts;
 use fsdyno_venue::md;
 
-use crate::exit::{Exit, Failure};
-use crate::output::{complain, say};
+use crate::failure::{Exit, Failure};
+use crate::notes::{complain, say};
 
 /// A leftover of a dead fsdyno process. The order is that of removal: a process uses a mount, a mount an array, an
 /// array its loop devices.

@@ -1,44 +1,30 @@
-//! `fsdyno run --dry-run`: prints what would run, with exact operation counts; changes nothing.
+//! What would run, with exact operation counts, as text and as data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::{Cell, Slot};
 use fsdyno_axes::AXES;
 use fsdyno_axes::naming::RowNames;
-use fsdyno_campaign::{Cell, Slot};
 use fsdyno_media::block::InspectedDrive;
 use fsdyno_record::plan::{MediumPlan, VenuePlan};
 use fsdyno_record::{OpKind, Plan};
-use fsdyno_report::{Format, counted};
+use fsdyno_report::counted;
 use serde_json::json;
 
-use crate::cli::Run;
+use crate::RunSpec;
 use crate::drive;
-use crate::exit::Failure;
-use crate::output;
+use crate::failure::Failure;
 
 /// The drives given with `--on`, by that value.
 pub type Drives = BTreeMap<String, InspectedDrive>;
 
-/// Refuses formats that need results.
-pub fn check_format(run: &Run) -> Result<(), Failure> {
-    match run.format {
-        Format::Text | Format::Json => Ok(()),
-        _ => Err(Failure::wrong("--dry-run takes --format text or json")),
-    }
-}
-
-/// Prints the trials.
-pub fn show(run: &Run, cells: &[Cell], schedule: &[Slot]) -> Result<(), Failure> {
-    // A drive is inspected as for a real run.
+/// Inspects the drives of some cells, as for a real run.
+///
+/// # Errors
+/// A reason not to erase one of them.
+pub fn drives(run: &RunSpec, cells: &[Cell]) -> Result<Drives, Failure> {
     let named = cells.iter().filter_map(|cell| cell.plan.medium.drive()).collect::<BTreeSet<_>>();
-    let drives: Drives = named
-        .into_iter()
-        .map(|on| Ok((on.to_string(), drive::inspect(run, on)?)))
-        .collect::<Result<_, Failure>>()?;
-    match run.format {
-        Format::Json => output::json(&value(cells, schedule, &drives)),
-        _ => output::data(&text(cells, schedule, &drives)),
-    }
+    named.into_iter().map(|on| Ok((on.to_string(), drive::inspect(run, on)?))).collect()
 }
 
 /// The trials as data.

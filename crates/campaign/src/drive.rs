@@ -3,13 +3,13 @@
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
+use crate::{DevicePlace, HostDevice, Place};
 use fsdyno_axes::TargetKind;
-use fsdyno_campaign::{DevicePlace, HostDevice, Place};
 use fsdyno_media::block::{self, InspectedDrive};
 use fsdyno_record::plan::Target;
 
-use crate::cli::Run;
-use crate::exit::Failure;
+use crate::RunSpec;
+use crate::failure::Failure;
 use crate::target::refuse_unsupported;
 
 /// Tests whether a target is a drive: a name in /dev that is not a folder (/dev/shm is one), or a link to a device from
@@ -22,12 +22,12 @@ pub fn is_named(on: &Target) -> bool {
 }
 
 /// Inspects the drive; fails if there is a reason not to erase it, or if `--erase` does not confirm it. Writes nothing.
-pub fn inspect(run: &Run, on: &str) -> Result<InspectedDrive, Failure> {
+pub fn inspect(run: &RunSpec, on: &str) -> Result<InspectedDrive, Failure> {
     Ok(block::look(Path::new(on), run.erase.as_deref())?)
 }
 
 /// The drive as a target.
-pub fn place(run: &Run, on: &str) -> Result<Place, Failure> {
+pub fn place(run: &RunSpec, on: &str) -> Result<Place, Failure> {
     refuse_unsupported(run, &Target::Path(on.into()), TargetKind::Drive)?;
     if run.jobs > 1 {
         return Err(Failure::wrong(format!(
@@ -35,7 +35,7 @@ pub fn place(run: &Run, on: &str) -> Result<Place, Failure> {
             run.jobs
         )));
     }
-    if let Some(spec) = run.axes.0.filesystems.iter().find(|spec| spec.contains("{journal}")) {
+    if let Some(spec) = run.axes.filesystems.iter().find(|spec| spec.contains("{journal}")) {
         return Err(Failure::wrong(format!(
             "--fs '{spec}' needs a second disk, and --on {on} is one drive; use an internal journal, \
              or --on lab or --on loop:SIZE"

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsdyno_campaign::Question;
+use crate::Question;
 use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_record::job::Task;
 use fsdyno_record::plan::KernelPlan;
@@ -12,8 +12,8 @@ use fsdyno_record::trial::differing;
 use fsdyno_record::{Job, Trial};
 use fsdyno_venue::{Commands, Identity, LabVenue, SetupHooks};
 
-use crate::exit::Failure;
-use crate::output::say;
+use crate::failure::Failure;
+use crate::notes::say;
 use crate::target;
 
 /// Finds a lab for each kernel of these trials. `given` are values of `--kernel` for kernels that are not found by their
@@ -41,7 +41,7 @@ pub fn venue<'a>(
         }
     }
     question.workloads.dedup();
-    let inputs = fsdyno_campaign::read_inputs(&question)?;
+    let inputs = crate::read_inputs(&question)?;
     let labs = labs(&kernels, given)?;
     let hooks =
         SetupHooks { log: |line| say(&format!("fsdyno: {line}")), cancel: Arc::clone(stop) };
@@ -57,7 +57,7 @@ pub fn job(trial: &Trial) -> Job {
         seed: trial.seed,
         plan: trial.plan.clone(),
         // The guest reads the deadline, so it must be that of the first run.
-        deadline: trial.deadline_ns.unwrap_or(fsdyno_campaign::USUAL_DEADLINE),
+        deadline: trial.deadline_ns.unwrap_or(crate::USUAL_DEADLINE),
         task: Task::Whole,
     }
 }

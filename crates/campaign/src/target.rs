@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
+use crate::{Cell, DevicePlace, HostDevice, LabPlace, ModelPlace, Place, Question, matrix};
 use fsdyno_axes::{Axis, TargetKind};
-use fsdyno_campaign::{
-    Cell, DevicePlace, HostDevice, LabPlace, ModelPlace, Place, Question, matrix,
-};
 use fsdyno_filesystem::Author;
 use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_media::{EphemeralMedium, Room};
@@ -17,10 +15,10 @@ use fsdyno_venue::{
     Agent, HostVenue, Inputs, LabVenue, ModelVenue, SetupHooks, Venue, VenueError, tools,
 };
 
-use crate::cli::Run;
+use crate::RunSpec;
 use crate::drive;
-use crate::exit::Failure;
-use crate::output::{detail, say};
+use crate::failure::Failure;
+use crate::notes::{detail, say};
 use crate::venues::Venues;
 
 /// The default disk of the lab.
@@ -45,9 +43,9 @@ pub struct TargetRequest {
 ///
 /// # Errors
 /// The first option that is invalid for its target.
-pub fn parse_targets(run: &Run) -> Result<Vec<TargetRequest>, Failure> {
+pub fn parse_targets(run: &RunSpec) -> Result<Vec<TargetRequest>, Failure> {
     let lab = [Target::Lab.to_string()];
-    let on = if run.axes.0.on.is_empty() { &lab } else { run.axes.0.on.as_slice() };
+    let on = if run.axes.on.is_empty() { &lab } else { run.axes.on.as_slice() };
     if let Some((at, on)) = on.iter().enumerate().find(|(at, one)| on[..*at].contains(one)) {
         return Err(Failure::wrong(format!("--on {on} is given {} times; give it once", at + 1)));
     }
@@ -75,18 +73,34 @@ pub fn parse_target(on: &str) -> Result<Target, Failure> {
 /// The first request that is invalid.
 pub fn cells(requests: &[TargetRequest]) -> Result<Vec<Cell>, Failure> {
     let mut cells = Vec::new();
-    for TargetRequest { question, place } in requests {
-        cells.extend(matrix(question, place)?);
+    for request in requests {
+        cells.push(request.cells()?);
     }
+    Ok(numbered(cells))
+}
+
+/// Joins the cells of several targets, and numbers them.
+pub fn numbered(of_targets: Vec<Vec<Cell>>) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = of_targets.into_iter().flatten().collect();
     for (row, cell) in (0..).zip(&mut cells) {
         cell.row = row;
     }
-    Ok(cells)
+    cells
+}
+
+impl TargetRequest {
+    /// The cells of this target.
+    ///
+    /// # Errors
+    /// A request that is invalid.
+    pub fn cells(&self) -> Result<Vec<Cell>, Failure> {
+        Ok(matrix(&self.question, &self.place)?)
+    }
 }
 
 /// The experiment requested for a target, as the study crate takes it.
-fn question(run: &Run, on: &Target) -> Question {
-    let axes = &run.axes.0;
+fn question(run: &RunSpec, on: &Target) -> Question {
+    let axes = &run.axes;
     let mut filesystems: Vec<String> = axes.filesystems.iter().flat_map(|it| several(it)).collect();
     if filesystems.is_empty()
         && (matches!(on, Target::Lab | Target::Ephemeral(_)) || drive::is_named(on))
@@ -101,7 +115,7 @@ fn question(run: &Run, on: &Target) -> Question {
         .collect();
     let seconds = |seconds: u64| fsdyno_record::Nanos(seconds * 1_000_000_000);
     Question {
-        deadline: run.deadline.map_or(fsdyno_campaign::USUAL_DEADLINE, seconds),
+        deadline: run.deadline.map_or(crate::USUAL_DEADLINE, seconds),
         workloads: run.workloads.clone(),
         filesystems,
         sets: run.sets.clone(),
@@ -134,23 +148,23 @@ fn several(fs: &str) -> Vec<String> {
 /// The default disk of the model: one of the modelled year.
 const MODEL_DISK: &str = "ide-2001";
 
-fn model(run: &Run) -> Result<Place, Failure> {
+fn model(run: &RunSpec) -> Result<Place, Failure> {
     refuse_unsupported(run, &Target::Model, TargetKind::Model)?;
-    let disks = match run.axes.0.disks.is_empty() {
+    let disks = match run.axes.disks.is_empty() {
         true => vec![MODEL_DISK.to_string()],
-        false => run.axes.0.disks.clone(),
+        false => run.axes.disks.clone(),
     };
-    Ok(Place::Model(ModelPlace { disks, size: run.axes.0.size }))
+    Ok(Place::Model(ModelPlace { disks, size: run.axes.size }))
 }
 
 /// Resolves one target.
-fn resolve(run: &Run, target: &Target) -> Result<Place, Failure> {
+fn resolve(run: &RunSpec, target: &Target) -> Result<Place, Failure> {
     match target {
         Target::Lab => {
-            check_ram(run.axes.0.guest.ram)?;
-            let kernels = match run.axes.0.kernels.is_empty() {
+            check_ram(run.axes.guest.ram)?;
+            let kernels = match run.axes.kernels.is_empty() {
                 true => vec![ANY_KERNEL.into()],
-                false => run.axes.0.kernels.iter().map(|kernel| kernel.as_str().into()).collect(),
+                false => run.axes.kernels.iter().map(|kernel| kernel.as_str().into()).collect(),
             };
             Ok(Place::Lab(lab_place(run, kernels, false)))
         }
@@ -168,7 +182,7 @@ fn resolve(run: &Run, target: &Target) -> Result<Place, Failure> {
 }
 
 /// A device created on this host for each trial.
-fn ephemeral_place(run: &Run, made: EphemeralSize) -> Result<Place, Failure> {
+fn ephemeral_place(run: &RunSpec, made: EphemeralSize) -> Result<Place, Failure> {
     refuse_unsupported(run, &Target::Ephemeral(made), TargetKind::Ephemeral)?;
     if run.jobs > 1 {
         return Err(Failure::wrong(format!(
@@ -180,8 +194,8 @@ fn ephemeral_place(run: &Run, made: EphemeralSize) -> Result<Place, Failure> {
     Ok(Place::Device(DevicePlace {
         device: HostDevice::Ephemeral(made),
         size: made.size,
-        raid: run.axes.0.raid,
-        journal_size: run.axes.0.journal_size,
+        raid: run.axes.raid,
+        journal_size: run.axes.journal_size,
     }))
 }
 
@@ -214,8 +228,8 @@ fn check_ram(ram: Bytes) -> Result<(), Failure> {
     Ok(())
 }
 
-fn lab_place(run: &Run, kernels: Vec<KernelPlan>, found: bool) -> LabPlace {
-    let axes = &run.axes.0;
+fn lab_place(run: &RunSpec, kernels: Vec<KernelPlan>, found: bool) -> LabPlace {
+    let axes = &run.axes;
     let disks = match axes.disks.is_empty() {
         true => vec![DISK.to_string()],
         false => axes.disks.clone(),
@@ -233,7 +247,7 @@ fn lab_place(run: &Run, kernels: Vec<KernelPlan>, found: bool) -> LabPlace {
 }
 
 /// Refuses the first option that a target does not support.
-pub fn refuse_unsupported(run: &Run, on: &Target, kind: TargetKind) -> Result<(), Failure> {
+pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Result<(), Failure> {
     let what = match kind {
         TargetKind::Lab => return Ok(()),
         TargetKind::Model => "a model",
@@ -241,7 +255,7 @@ pub fn refuse_unsupported(run: &Run, on: &Target, kind: TargetKind) -> Result<()
         TargetKind::Ephemeral => "a device of this host",
         TargetKind::Drive => "a drive of this host",
     };
-    let given = run.axes.0.given.iter().filter_map(|key| Axis::of(key));
+    let given = run.axes.given.iter().filter_map(|key| Axis::of(key));
     let axis =
         given.filter(|axis| !axis.targets.contains(&kind)).map(|axis| (axis.key, axis.elsewhere));
     let others = [
@@ -261,7 +275,7 @@ pub fn refuse_unsupported(run: &Run, on: &Target, kind: TargetKind) -> Result<()
 /// The reason that sysctls are for the lab.
 const SETTINGS: &str = "; fsdyno does not change settings of this host, and records them";
 
-fn directory(run: &Run, on: &str) -> Result<Place, Failure> {
+fn directory(run: &RunSpec, on: &str) -> Result<Place, Failure> {
     refuse_unsupported(run, &Target::Path(on.into()), TargetKind::Directory)?;
     let path = Path::new(on);
     if !path.exists() && !on.contains('/') {
@@ -342,7 +356,7 @@ pub enum Mode {
 /// # Errors
 /// A requirement that is missing or unusable.
 pub fn venues(
-    run: &Run,
+    run: &RunSpec,
     requests: Vec<TargetRequest>,
     results: &Path,
     stop: &Arc<AtomicBool>,
@@ -380,7 +394,7 @@ pub fn venues(
 }
 
 fn lab_of(
-    run: &Run,
+    run: &RunSpec,
     labs: Vec<Lab>,
     inputs: Inputs,
     results: &Path,
@@ -401,7 +415,7 @@ fn lab_of(
 /// # Errors
 /// A requirement that is missing or unusable.
 pub fn lab_venue(
-    run: &Run,
+    run: &RunSpec,
     results: &Path,
     stop: &Arc<AtomicBool>,
 ) -> Result<(LabVenue, Place), Failure> {
@@ -425,7 +439,7 @@ pub fn expand_kernels(requested: &[String]) -> Result<Option<Vec<String>>, Failu
 
 /// Finds the labs of all requested kernels, and the kernels' names in plans. A run downloads missing kernels; a dry
 /// run only looks them up, and returns no labs if one is missing.
-fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<KernelPlan>), Failure> {
+fn labs(run: &RunSpec, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<KernelPlan>), Failure> {
     let (mut labs, mut releases) = (Vec::new(), Vec::new());
     // The --kernel of each lab; a kernel that is not downloaded yet has no lab.
     let mut of: Vec<usize> = Vec::new();
@@ -457,14 +471,13 @@ fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<KernelPlan>), Fa
         if let Some(other) = labs[..at].iter().position(|other: &Lab| other.has_kernel_of(lab)) {
             return Err(Failure::wrong(format!(
                 "--kernel {} and --kernel {} are the same kernel, {}; give it once",
-                run.axes.0.kernels[of[other]],
-                run.axes.0.kernels[of[at]],
+                run.axes.kernels[of[other]],
+                run.axes.kernels[of[at]],
                 lab.kernel_release()
             )));
         }
     }
-    let names =
-        names(&releases.iter().map(String::as_str).collect::<Vec<_>>(), &run.axes.0.kernels);
+    let names = names(&releases.iter().map(String::as_str).collect::<Vec<_>>(), &run.axes.kernels);
     let all = labs.len() == releases.len();
     let labs =
         labs.into_iter().zip(&of).map(|(lab, at)| lab.requested_as(names[*at].request.clone()));
@@ -481,10 +494,10 @@ fn names(releases: &[&str], given: &[String]) -> Vec<KernelPlan> {
     releases.iter().enumerate().map(name).collect()
 }
 
-fn kernels(run: &Run) -> Vec<Option<String>> {
-    match run.axes.0.kernels.is_empty() {
+fn kernels(run: &RunSpec) -> Vec<Option<String>> {
+    match run.axes.kernels.is_empty() {
         true => vec![None],
-        false => run.axes.0.kernels.iter().cloned().map(Some).collect(),
+        false => run.axes.kernels.iter().cloned().map(Some).collect(),
     }
 }
 

@@ -1,0 +1,3 @@
+//! Crash tests: a workload runs once, its power is cut many times, and what survives is judged.
+
+pub mod folder;

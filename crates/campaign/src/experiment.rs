@@ -1,0 +1,396 @@
+//! An experiment: its request resolved to cells, what its trials need, and its run.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fsdyno_record::plan::BootPlan;
+use fsdyno_record::quote::short;
+use fsdyno_record::trial::trial_id;
+use fsdyno_record::{Build, Plan, Repeats, Trial, suggest};
+use fsdyno_report::counted;
+use fsdyno_venue::{Venue, VenueError};
+
+use crate::failure::Failure;
+use crate::notes::say;
+use crate::results::check_baseline;
+use crate::target::{self, Mode, TargetRequest};
+use crate::venues::Venues;
+use crate::{
+    Cell, Observer, Place, RunSpec, Runner, Share, Slot, Store, Summary, leftovers, repeats,
+};
+
+/// The program that runs an experiment.
+pub struct Session<'a> {
+    /// The build of the program, if its commit is known.
+    pub build: Option<&'a Build>,
+    /// Ends the run when set.
+    pub stop: &'a Arc<AtomicBool>,
+    /// The command that was given, for a shell.
+    pub command: &'a str,
+    /// The display of progress.
+    pub progress: &'a dyn Progress,
+}
+
+/// A display of progress.
+pub trait Progress {
+    /// Begins the display of a run. Each of `todo` is one trial: an index into `plans` and its number of operations;
+    /// `jobs` of them run at the same time.
+    fn begin(&self, plans: &[&Plan], todo: &[(usize, u64)], jobs: usize) -> Box<dyn Observer>;
+}
+
+/// No display.
+impl Progress for () {
+    fn begin(&self, _: &[&Plan], _: &[(usize, u64)], _: usize) -> Box<dyn Observer> {
+        Box::new(())
+    }
+}
+
+/// A request, resolved.
+pub struct Experiment {
+    /// The request.
+    pub spec: RunSpec,
+    /// The rule for the number of trials, if they are not fixed.
+    pub rule: Option<Repeats>,
+    /// The targets, and the experiment for each.
+    pub requests: Vec<TargetRequest>,
+    /// The cells of all targets.
+    pub cells: Vec<Cell>,
+}
+
+impl Experiment {
+    /// Resolves a request to cells. Checks all of it before it searches for or downloads anything.
+    ///
+    /// # Errors
+    /// The first value that is invalid.
+    pub fn resolve(spec: RunSpec) -> Result<Experiment, Failure> {
+        let rule = repeats::rule(&spec)?;
+        refuse_commands(&spec.workloads)?;
+        // A kernel built by the user may have other sysctls.
+        if !spec.axes.kernels.iter().any(|kernel| kernel.contains('/')) {
+            crate::sysctl::check(spec.sysctls.iter().map(String::as_str))?;
+        }
+        let mut requests = target::parse_targets(&spec)?;
+        for request in &mut requests {
+            request.question.inputs = crate::read_inputs(&request.question)?;
+        }
+        let of_requests =
+            requests.iter().map(TargetRequest::cells).collect::<Result<Vec<_>, _>>()?;
+        let labels = of_requests.iter().flatten().map(|cell| cell.plan.label.as_str());
+        check_baseline(spec.baseline.as_deref(), labels)?;
+        for (request, cells) in requests.iter().zip(&of_requests) {
+            if let Place::Directory { path, .. } = &request.place {
+                target::check_directory(path, cells, spec.jobs.into())?;
+            }
+        }
+        let cells = target::numbered(of_requests);
+        Ok(Experiment { spec, rule, requests, cells })
+    }
+
+    /// Finds all that the trials need, before the first one starts. Replaces the cells by those of the kernels found.
+    ///
+    /// # Errors
+    /// A requirement that all trials lack, or that is unusable; a folder with other results.
+    pub fn ready(
+        &mut self,
+        folder: &Path,
+        stored: &[Trial],
+        session: &Session<'_>,
+        mode: Mode,
+    ) -> Result<Venues, Failure> {
+        let (venues, none) = self.ready_selected(folder, stored, session, mode, &|_| true)?;
+        if let Some(failure) = none {
+            return Err(failure);
+        }
+        skipped(&self.cells).iter().for_each(|line| say(line));
+        Ok(venues)
+    }
+
+    /// Finds all that the trials with the selected labels need; if none of them can run, also returns the reason.
+    ///
+    /// # Errors
+    /// A requirement that is unusable; a folder with other results.
+    pub fn ready_selected(
+        &mut self,
+        folder: &Path,
+        stored: &[Trial],
+        session: &Session<'_>,
+        mode: Mode,
+        is_selected: &dyn Fn(&str) -> bool,
+    ) -> Result<(Venues, Option<Failure>), Failure> {
+        let requests = self.requests.clone();
+        let (venues, requests) = target::venues(&self.spec, requests, folder, session.stop, mode)?;
+        self.cells = target::cells(&requests)?;
+        self.cells.retain(|cell| is_selected(&cell.plan.label));
+        let none = prepare(&venues, &mut self.cells, mode)?;
+        crate::may_join(&self.cells, &venues, stored)?;
+        match self.share(session) {
+            Some(share) => share.fits(folder, stored).map(drop)?,
+            None => Share::refuse(folder)?,
+        }
+        let of_selected = stored.iter().filter(|trial| is_selected(&trial.plan.label));
+        refuse_others(&self.spec, folder, &self.cells, of_selected)?;
+        Ok((venues, none))
+    }
+
+    /// The share of the trials that this command runs, if it is a shard.
+    fn share(&self, session: &Session<'_>) -> Option<Share> {
+        let (shard, schedule) = (self.spec.shard?, self.first_stage());
+        let (command, baseline) = (session.command.to_string(), self.spec.baseline.clone());
+        Some(Share::new(shard, &schedule, &self.cells, command, baseline))
+    }
+
+    /// The trials of the first stage of all shards.
+    fn first_stage(&self) -> Vec<Slot> {
+        repeats::first(&self.spec, self.rule.as_ref(), self.cells.len())
+    }
+
+    /// The trials of the first stage that this command runs.
+    pub fn schedule(&self) -> Vec<Slot> {
+        let schedule = self.first_stage();
+        self.spec.shard.map_or_else(|| schedule.clone(), |shard| shard.of(&schedule))
+    }
+
+    /// Checks that the trials of a folder ran under this rule.
+    ///
+    /// # Errors
+    /// Trials under another rule.
+    pub fn same_rule(&self, stored: &[Trial]) -> Result<(), Failure> {
+        crate::two_stage::same_rule(self.rule.as_ref(), stored).map_err(Failure::wrong)
+    }
+
+    /// Finds all that the trials need, and runs them.
+    ///
+    /// # Errors
+    /// A requirement that is missing or unusable; the reason that the run ended early.
+    pub fn measure(
+        &mut self,
+        store: &mut Store,
+        session: &Session<'_>,
+    ) -> Result<Summary, Failure> {
+        leftovers::offer();
+        let venues = self.ready(store.folder(), store.trials(), session, Mode::Run)?;
+        if let Some(share) = self.share(session) {
+            share.claim(store)?;
+        }
+        let pilot = self.go(&venues, &self.schedule(), store, session)?;
+        let Some(rule) = self.rule.as_ref().filter(|_| pilot.left == 0) else { return Ok(pilot) };
+        match repeats::second(rule, &self.cells, store) {
+            Some(more) => Ok(pilot.and(self.go(&venues, &more, store, session)?)),
+            None => Ok(pilot),
+        }
+    }
+
+    /// Runs the slots of a schedule that are not stored yet.
+    ///
+    /// # Errors
+    /// The reason that it ended early.
+    pub fn go(
+        &self,
+        venue: &dyn Venue,
+        schedule: &[Slot],
+        store: &mut Store,
+        session: &Session<'_>,
+    ) -> Result<Summary, Failure> {
+        let cells = &self.cells;
+        let stored = schedule.iter().filter(|slot| crate::is_there(store, cells, slot)).count();
+        if stored > 0 {
+            let all = counted(schedule.len(), "trial");
+            let are = if stored == 1 { "is" } else { "are" };
+            say(&format!("fsdyno: {stored} of {all} {are} stored already and {are} not run again"));
+            self.say_unlogged(store, schedule);
+        }
+        let todo = crate::todo(schedule, cells, store);
+        let jobs = usize::from(self.spec.jobs);
+        let ops = |cell: usize| cells.get(cell).map_or(0, Cell::ops);
+        let of_cells: Vec<(usize, u64)> =
+            todo.iter().map(|(_, slot)| (slot.cell, ops(slot.cell))).collect();
+        let plans: Vec<_> = cells.iter().map(|cell| &cell.plan).collect();
+        let display = session.progress.begin(&plans, &of_cells, jobs);
+        let (build, stop, observer) = (session.build, session.stop, display.as_ref());
+        let runner = Runner { jobs, build, stop, observer };
+        let summary = crate::run(schedule, cells, venue, store, &runner);
+        display.finished();
+        Ok(summary?)
+    }
+
+    /// Reports stored trials without a log: they are not run again for it.
+    fn say_unlogged(&self, store: &Store, schedule: &[Slot]) {
+        let stored = schedule.iter().filter(|slot| crate::is_there(store, &self.cells, slot));
+        let unlogged = stored.filter_map(|slot| {
+            let plan = &self.cells.get(slot.cell)?.plan;
+            let name = fsdyno_venue::request_log::name(&trial_id(plan, slot.seed));
+            (!store.folder().join(name).exists()).then_some(())
+        });
+        let unlogged = unlogged.count();
+        if self.spec.keep_log && unlogged > 0 {
+            say(&format!(
+                "fsdyno: {unlogged} of these have no request log and are not run again for it; for logs give a new \
+                 folder with --out"
+            ));
+        }
+    }
+}
+
+/// Refuses a shell command given as a workload, and names similar workloads.
+fn refuse_commands(workloads: &[String]) -> Result<(), Failure> {
+    let names = fsdyno_workload::workloads::ALL.iter().map(|kind| kind.name);
+    let is_command = |name: &&String| {
+        let first = name.split_whitespace().next().unwrap_or_default();
+        let is_one_word = first.len() == name.len();
+        let near = is_one_word && suggest::nearest(first, names.clone()).is_some();
+        !near && (!is_one_word || fsdyno_lab::find_program(first).is_ok())
+    };
+    let Some(command) = workloads.iter().find(is_command) else { return Ok(()) };
+    Err(Failure::wrong(format!(
+        "'{}' is a command; fsdyno runs its own workloads (fsdyno list workloads). For your own data there are \
+         'tarball --set archive=FOLDER', which unpacks and removes the files of a folder or archive, and \
+         'postmark --set config=FILE', which runs a PostMark configuration",
+        short(command)
+    )))
+}
+
+/// Refuses a folder with trials of another experiment, unless --mix is given.
+fn refuse_others<'a>(
+    run: &RunSpec,
+    folder: &Path,
+    cells: &[Cell],
+    stored: impl Iterator<Item = &'a Trial> + Clone,
+) -> Result<(), Failure> {
+    const SHOWN: usize = 4;
+    let (count, rows) = crate::others(cells, stored);
+    if count == 0 {
+        return Ok(());
+    }
+    let more = rows.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let holds = format!(
+        "'{}' holds {} that this command does not request ({}{more})",
+        folder.display(),
+        counted(count, "trial"),
+        rows.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ")
+    );
+    if run.mix {
+        say(&format!("fsdyno: {holds}; the report includes them"));
+        return Ok(());
+    }
+    Err(Failure::wrong(format!(
+        "{holds}; give a new folder with --out, or add --mix for one report of all"
+    )))
+}
+
+/// Checks that the cells can run. A file system that this kernel or host does not support is skipped; if all are
+/// skipped, returns the first reason.
+fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<Option<Failure>, Failure> {
+    let mut first: Option<Failure> = None;
+    for cell in cells.iter_mut() {
+        if let Some(reason) = &cell.skip {
+            first.get_or_insert_with(|| Failure::wrong(reason.clone()));
+            continue;
+        }
+        let mut plan = cell.plan.clone();
+        if let (Some(lab), Mode::Dry) = (plan.lab_mut(), mode) {
+            // The snapshot would be created.
+            lab.boot = BootPlan::Cold;
+        }
+        match venue.identity(&plan) {
+            Ok(_) => {}
+            Err(VenueError::Missing(reason)) => {
+                cell.skip = Some(reason.clone());
+                first.get_or_insert_with(|| VenueError::Missing(reason).into());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(first.filter(|_| cells.iter().all(|cell| cell.skip.is_some())))
+}
+
+/// One line for each skipped file system, with its reason.
+pub fn skipped(cells: &[Cell]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for cell in cells {
+        let Some(reason) = &cell.skip else { continue };
+        let line = format!("fsdyno: {} is skipped: {reason}", cell.plan.label);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Opens the result folder, and reports a last line that a crash left incomplete.
+///
+/// # Errors
+/// A folder that is unusable.
+pub fn open(folder: &Path) -> Result<Store, Failure> {
+    let store = Store::open(folder)?;
+    if let Some(bytes) = store.torn() {
+        say(&format!(
+            "fsdyno: the last line of '{}' is incomplete after a crash; its {bytes} bytes are removed",
+            folder.display()
+        ));
+    }
+    Ok(store)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{LabPlace, Question, matrix};
+    use fsdyno_record::mailbox::Progress;
+    use fsdyno_record::{Job, Plan};
+    use fsdyno_venue::{FinishedTrial, Identity, Watch};
+
+    use super::*;
+    use crate::failure::Exit;
+
+    /// A lab on a host that has the tools of ext4 only.
+    struct OnlyExt4;
+
+    impl Venue for OnlyExt4 {
+        fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError> {
+            match plan.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str()) {
+                Some("ext4") => Ok(None),
+                _ => Err(VenueError::Missing("apt-get install its tools".into())),
+            }
+        }
+
+        fn run(
+            &self,
+            _: &Job,
+            _: &mut dyn FnMut(&Progress) -> Watch,
+        ) -> Result<FinishedTrial, VenueError> {
+            Err(VenueError::Stopped)
+        }
+    }
+
+    fn cells(filesystems: &[&str]) -> Vec<Cell> {
+        let question = Question {
+            deadline: crate::USUAL_DEADLINE,
+            workloads: vec!["dirops".into()],
+            filesystems: filesystems.iter().map(ToString::to_string).collect(),
+            threads: 1,
+            ..Question::default()
+        };
+        let lab = LabPlace::usual("hdd-7200", "6.13.0-amd64");
+        matrix(&question, &Place::Lab(lab)).unwrap()
+    }
+
+    #[test]
+    fn file_systems_without_kernel_support_or_tools_are_skipped_and_the_others_run() {
+        let mut cells = cells(&["reiserfs", "ext4", "xfs"]);
+        assert!(prepare(&OnlyExt4, &mut cells, Mode::Run).unwrap().is_none());
+        let skips: Vec<&str> =
+            cells.iter().map(|cell| cell.skip.as_deref().unwrap_or("")).collect();
+        assert!(skips[0].contains("no longer has reiserfs"), "{skips:?}");
+        assert_eq!(skips[1..], ["", "apt-get install its tools"]);
+    }
+
+    #[test]
+    fn it_is_an_error_before_any_work_if_all_would_be_skipped() {
+        let exit = |filesystems: &[&str]| {
+            prepare(&OnlyExt4, &mut cells(filesystems), Mode::Run).unwrap().unwrap().exit
+        };
+        assert_eq!(exit(&["reiserfs"]), Exit::WrongUse);
+        assert_eq!(exit(&["xfs", "btrfs"]), Exit::Missing);
+    }
+}

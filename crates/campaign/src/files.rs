@@ -1,0 +1,23 @@
+//! Output files.
+
+use std::path::Path;
+
+use crate::failure::Failure;
+
+/// Creates an output folder.
+///
+/// # Errors
+/// A folder that cannot be created.
+pub fn make_folder(folder: &Path) -> Result<(), Failure> {
+    let made = fsdyno_media::file::make_folder(folder).map(drop);
+    made.map_err(|error| Failure::io("create", folder, &error))
+}
+
+/// Writes an output file atomically: completely or not at all.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
+    fsdyno_media::file::write(path, |file| std::io::Write::write_all(file, bytes.as_ref()))
+        .map_err(|error| Failure::io("write", path, &error))
+}

@@ -1,0 +1,72 @@
+//! The request of one experiment, as the user or a study file specifies it.
+
+use fsdyno_axes::Request;
+use fsdyno_filesystem::Author;
+use fsdyno_lab::Change;
+
+use crate::Shard;
+
+/// The request of one experiment. Every value is valid by itself; whether they fit together, and to the targets, is
+/// checked when it is resolved.
+#[derive(Clone, Debug)]
+pub struct RunSpec {
+    /// The author: the user, or a file of someone else.
+    pub author: Author,
+    /// The workloads, by name.
+    pub workloads: Vec<String>,
+    /// The values of the axes.
+    pub axes: Request,
+    /// The serial number that confirms that all data on a drive may be destroyed.
+    pub erase: Option<String>,
+    /// Parameters of workloads: `[WORKLOAD.]KEY=VALUE`.
+    pub sets: Vec<String>,
+    /// Sysctls of the lab: `KEY=VALUE`.
+    pub sysctls: Vec<String>,
+    /// Changes to the lab's guests, for benchmarks.
+    pub changes: Vec<Change>,
+    /// Number of trials of each configuration.
+    pub repeat: u32,
+    /// Instead of `repeat`: the half-width of confidence intervals that decides the number of trials, as a part of the
+    /// time.
+    pub width: Option<f64>,
+    /// The largest number of trials that `width` may choose.
+    pub at_most: u32,
+    /// The first seed.
+    pub seed: u64,
+    /// The baseline for ratios.
+    pub baseline: Option<String>,
+    /// Number of trials that run at the same time.
+    pub jobs: u16,
+    /// Time limit of a trial in seconds.
+    pub deadline: Option<u64>,
+    /// True if the request logs of the lab's disks are stored.
+    pub keep_log: bool,
+    /// The part of the trials that this machine runs.
+    pub shard: Option<Shard>,
+    /// True if the result folder may hold other trials.
+    pub mix: bool,
+}
+
+impl Default for RunSpec {
+    fn default() -> RunSpec {
+        RunSpec {
+            author: Author::User,
+            workloads: Vec::new(),
+            axes: Request::default(),
+            erase: None,
+            sets: Vec::new(),
+            sysctls: Vec::new(),
+            changes: Vec::new(),
+            repeat: 1,
+            width: None,
+            at_most: 100,
+            seed: 1,
+            baseline: None,
+            jobs: 1,
+            deadline: None,
+            keep_log: false,
+            shard: None,
+            mix: false,
+        }
+    }
+}
