@@ -452,7 +452,8 @@ The device is opened read-only and never written, so it may be mounted; but othe
 measurement distorts the fit. The head of the disk profile states the prediction error for random reads
 that were not used for the fit. Parameters that reading does not reveal (writes, cache sizes) are
 estimates and marked as such. A rotating disk gets the model 'hdd'. A solid-state drive gets the model
-'ssd' with fitted reads; its writes are those of ssd-sata, which do not hold for an NVMe drive.")]
+'ssd' with fitted reads; its writes are those of ssd-sata, or of nvme-datacenter or nvme-consumer for an NVMe drive
+without or with a volatile cache, and are estimates.")]
 pub struct Fit {
     /// A whole disk, such as /dev/sdb; a file measures the storage that it is on; 'cpu' fits the lab's CPU to this
     /// machine's processor

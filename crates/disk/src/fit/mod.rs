@@ -34,6 +34,8 @@ pub struct Facts {
     pub rpm: Option<(u32, String)>,
     /// True for ATA, whose flush is not a queued command.
     pub ata: bool,
+    /// True for NVMe.
+    pub nvme: bool,
     /// System and time of the probe.
     pub probed: String,
 }

@@ -1,8 +1,8 @@
 //! Fits the read side of a solid-state disk's model to reads of a real drive.
 //!
 //! Reads of a block just read, and of another, give the flash's sensing time; long sequential reads
-//! give the interface's rate; the rate with 32 reads in flight gives the command overhead; one in
-//! flight the latency. The number of dies, and their share of a read, are found by search
+//! give the interface's rate; the rate with most reads in flight (32, or 128 for NVMe) gives the command
+//! overhead; one in flight the latency. The number of dies, and their share of a read, are found by search
 //! with the model itself, by the reads with 4 and 16 in flight.
 
 use std::io;
@@ -17,14 +17,22 @@ use super::{Facts, FitError, Fitted, Parameter};
 use crate::SECTOR;
 use crate::catalog;
 use crate::models::{Model, Ssd};
-use crate::spec::DiskSpec;
+use crate::spec::{DiskSpec, WriteCache};
 
 /// The catalog's disk that provides parameters that reads cannot show.
-const BASE: &str = "ssd-sata";
+fn base(facts: &Facts) -> &'static str {
+    match (facts.nvme, facts.queue.write_cache) {
+        (false, _) => "ssd-sata",
+        (true, WriteCache::WriteThrough) => "nvme-datacenter",
+        (true, WriteCache::WriteBack) => "nvme-consumer",
+    }
+}
 
 /// Queue depths of the fit, and those of the check.
 const FITTED: [u32; 4] = [1, 4, 16, 32];
-const CHECKED: [u32; 2] = [2, 8];
+const CHECKED: &[u32] = &[2, 8];
+const FITTED_NVME: [u32; 4] = [1, 4, 16, 128];
+const CHECKED_NVME: &[u32] = &[2, 8, 32, 64];
 
 /// Reads per thread in one batch, so that starting the threads matters little, and
 /// the maximum at one depth: their rate is then accurate to 1 %, and the search is fast.
@@ -45,6 +53,9 @@ const DIES: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 /// Candidates for sensing, in percent of a read at depth 1, in addition to the measured share, which is wrong
 /// for a drive that answers a repeated read from its own memory, or does not cache it.
 const SHARES: [u64; 4] = [20, 40, 60, 80];
+
+/// Maximum rounds of fitting the command's time and the latency.
+const MAX_ROUNDS: u32 = 8;
 
 /// Required improvement, as a ratio of rates, for another sensing time than the
 /// measured one; no other is tried if the measured one is better than this itself.
@@ -83,15 +94,17 @@ pub fn mean_read_time(drive: &mut dyn Drive) -> io::Result<Nanos> {
     Ok(Nanos(time.0 / READS))
 }
 
-/// Probes a solid-state disk for at most about `seconds` of its own time.
+/// Probes a solid-state disk, one on NVMe at greater queue depths, for at most about `seconds` of its own time.
 ///
 /// # Errors
 /// Errors of the drive.
 pub fn probe_flash(
     drive: &mut dyn Drive,
+    nvme: bool,
     seconds: u64,
     step: &mut dyn FnMut(&str),
 ) -> io::Result<FlashSamples> {
+    let (fitted, checked) = if nvme { (FITTED_NVME, CHECKED_NVME) } else { (FITTED, CHECKED) };
     let share = Nanos(seconds * 1_000_000_000 / 8);
     let mut samples = FlashSamples::default();
     step("repeated reads of one block");
@@ -104,11 +117,11 @@ pub fn probe_flash(
     for (sectors, time) in LONG.iter().zip(&mut samples.long) {
         *time = in_sequence(drive, *sectors, share)?;
     }
-    for depth in FITTED {
+    for depth in fitted {
         step(&format!("random reads, {depth} in flight"));
         samples.fitted.push(random(drive, depth, READS_PER_THREAD, MAX_READS, share)?);
     }
-    for depth in CHECKED {
+    for depth in checked.iter().copied() {
         step(&format!("random reads, {depth} in flight, to check the fit"));
         samples.checks.push(random(drive, depth, READS_PER_THREAD, MAX_READS, share)?);
     }
@@ -167,8 +180,8 @@ pub fn fit_flash(samples: &FlashSamples, facts: &Facts, sectors: u64) -> Result<
         }
     }
     let Some(Candidate { mut spec, measured, .. }) = best else { return Err(FitError::TooFew(0)) };
-    let found = parameters(ssd(&spec)?, measured, each(all));
-    spec.source = sources(&spec, facts, &found, BASE)?;
+    let found = parameters(ssd(&spec)?, measured, each(all), facts);
+    spec.source = sources(&spec, facts, &found, base(facts))?;
     let predictions = predict(&samples.checks, &spec)?;
     if let Some(far) = predictions.iter().find(|check| check.error().abs() > MAX_ERROR) {
         let (depth, error) = (far.depth, far.error());
@@ -208,7 +221,7 @@ impl Parameters {
         sectors: u64,
     ) -> Result<Candidate, FitError> {
         let mut spec = disk(facts, sectors, self)?;
-        let (one, all) = (&samples.fitted[0], &samples.fitted[FITTED.len() - 1]);
+        let [one, .., all] = samples.fitted.as_slice() else { return Err(FitError::TooFew(0)) };
         let off = |check: &Check, spec: &DiskSpec| -> Result<f64, FitError> {
             let time = check.replay(&mut Modelled::new(spec, 1))?;
             Ok((check.time.0 as f64 - time.0 as f64) / check.offsets.len().max(1) as f64)
@@ -216,12 +229,17 @@ impl Parameters {
         let add = |time: &mut u64, more: f64| {
             *time = (*time as f64 + more).round().clamp(1.0, 100_000_000.0) as u64;
         };
-        // Each affects the other slightly, so twice.
-        for _ in 0..2 {
+        // Each affects the other slightly, so twice; and more often where dies are nearly the limit too, so that
+        // a longer command lengthens a read by less.
+        for round in 1..=MAX_ROUNDS {
             let command = off(all, &spec)?;
             add(&mut ssd_mut(&mut spec)?.read_command_ns, command);
             let latency = off(one, &spec)?;
             add(&mut ssd_mut(&mut spec)?.read_latency_ns, latency);
+            let each = all.time.0 as f64 / all.offsets.len().max(1) as f64;
+            if round >= 2 && command.abs() < each / 200.0 {
+                break;
+            }
         }
         let mut error = 0.0_f64;
         for check in &samples.fitted {
@@ -235,7 +253,7 @@ impl Parameters {
 
 /// The catalog's disk, as new, with these parameters replaced.
 fn disk(facts: &Facts, sectors: u64, parameters: &Parameters) -> Result<DiskSpec, FitError> {
-    let mut spec = catalog::get(BASE)?;
+    let mut spec = catalog::get(base(facts))?;
     let capacity = Bytes(sectors * SECTOR / 4096 * 4096);
     spec.about = facts.about.clone();
     spec.queue = facts.queue.clone();
@@ -250,6 +268,8 @@ fn disk(facts: &Facts, sectors: u64, parameters: &Parameters) -> Result<DiskSpec
         / u128::from(whole)
         / u128::from(parameters.dies);
     let program = ssd.program_size.0;
+    let slc = u128::from(ssd.slc_cache.0) * u128::from(capacity.0) / u128::from(whole);
+    ssd.slc_cache = Bytes(slc as u64);
     ssd.block = Bytes((block as u64 / program * program).clamp(program, 1 << 30));
     ssd.dies = parameters.dies;
     ssd.channels = ssd.channels.min(parameters.dies);
@@ -265,19 +285,21 @@ fn disk(facts: &Facts, sectors: u64, parameters: &Parameters) -> Result<DiskSpec
 fn ssd(spec: &DiskSpec) -> Result<&Ssd, FitError> {
     match &spec.model {
         Model::Ssd(ssd) => Ok(ssd),
-        _ => Err(FitError::NoSolidState(BASE)),
+        _ => Err(FitError::NoSolidState("base disk")),
     }
 }
 
 fn ssd_mut(spec: &mut DiskSpec) -> Result<&mut Ssd, FitError> {
     match &mut spec.model {
         Model::Ssd(ssd) => Ok(ssd),
-        _ => Err(FitError::NoSolidState(BASE)),
+        _ => Err(FitError::NoSolidState("base disk")),
     }
 }
 
 /// The fitted parameters with their sources.
-fn parameters(ssd: &Ssd, measured: bool, busiest: Nanos) -> Vec<Parameter> {
+fn parameters(ssd: &Ssd, measured: bool, busiest: Nanos, facts: &Facts) -> Vec<Parameter> {
+    let base = base(facts);
+    let [.., deepest] = if facts.nvme { FITTED_NVME } else { FITTED };
     let from = |name, value, from: String| Parameter { name, value, from };
     let sensing = if measured {
         "measured: random reads of 4 KiB one at a time, minus repeated reads of one block"
@@ -290,14 +312,15 @@ fn parameters(ssd: &Ssd, measured: bool, busiest: Nanos) -> Vec<Parameter> {
         from(
             "dies",
             json!(ssd.dies),
-            "fitted: best predictor at queue depths 4, 16 and 32, of the powers of two from 2 to 128; \
-             if the interface is the limit, many numbers fit equally well"
-                .into(),
+            format!(
+                "fitted: best predictor at queue depths 4, 16 and {deepest}, of the powers of two from 2 to 128; \
+                 if the interface is the limit, many numbers fit equally well"
+            ),
         ),
         from(
             "channels",
             json!(ssd.channels),
-            format!("estimate: as {BASE}, but not more than dies"),
+            format!("estimate: as {base}, but not more than dies"),
         ),
         from(
             "read_rate_kb",
@@ -308,8 +331,8 @@ fn parameters(ssd: &Ssd, measured: bool, busiest: Nanos) -> Vec<Parameter> {
             "read_command_ns",
             json!(ssd.read_command_ns),
             format!(
-                "measured: a read of 4 KiB with 32 in flight takes {busiest}; minus its transfer on the interface \
-                 and waits for dies"
+                "measured: a read of 4 KiB with {deepest} in flight takes {busiest}; minus its transfer on the \
+                 interface and waits for dies"
             ),
         ),
         from(
@@ -317,11 +340,13 @@ fn parameters(ssd: &Ssd, measured: bool, busiest: Nanos) -> Vec<Parameter> {
             json!(ssd.read_latency_ns),
             "measured: the rest of a single read of 4 KiB, including the host's overhead".into(),
         ),
-        from(
-            "block",
-            json!(ssd.block),
-            format!("estimate: as many superblocks as {BASE} has"),
-        ),
+        from("block", json!(ssd.block), format!("estimate: as many superblocks as {base} has")),
         from("prefilled_percent", json!(0), "chosen: a new drive".into()),
+        from("interface", json!(ssd.interface), "the kernel's driver of the drive".into()),
+        from(
+            "power_loss_protection",
+            json!(ssd.power_loss_protection),
+            "estimate: the kernel reports a write cache that is not volatile".into(),
+        ),
     ]
 }

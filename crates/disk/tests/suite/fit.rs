@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use fsdyno_disk::fit::{self, Drive, Facts, FitError, Modelled};
-use fsdyno_disk::models::Model;
-use fsdyno_disk::{DiskSpec, catalog};
+use fsdyno_disk::models::{Interface, Model};
+use fsdyno_disk::{DiskSpec, WriteCache, catalog};
 use fsdyno_record::{Nanos, seed};
 
 fn facts(spec: &DiskSpec) -> Facts {
@@ -13,6 +13,7 @@ fn facts(spec: &DiskSpec) -> Facts {
         queue: spec.queue.clone(),
         rpm: None,
         ata: true,
+        nvme: false,
         probed: "in a test".into(),
     }
 }
@@ -152,7 +153,7 @@ fn a_solid_state_disk_is_found_again_from_reads() {
     for (name, spec) in solid_states() {
         let mut drive = Modelled::new(&spec, 77);
         assert!(fit::mean_read_time(&mut drive).unwrap() < Nanos(2_000_000), "{name}");
-        let samples = fit::probe_flash(&mut drive, 10, &mut |_| {}).unwrap();
+        let samples = fit::probe_flash(&mut drive, false, 10, &mut |_| {}).unwrap();
         let fitted = fit::fit_flash(&samples, &facts(&spec), drive.sectors()).unwrap();
         let text = fitted.text(&facts(&spec)).unwrap();
         let file = DiskSpec::from_toml(name, &text).unwrap_or_else(|error| panic!("{error}"));
@@ -181,6 +182,43 @@ fn a_solid_state_disk_is_found_again_from_reads() {
     }
 }
 
+#[test]
+fn an_nvme_drive_is_found_again_from_reads_and_its_writes_are_called_estimates() {
+    let spec = catalog::get("nvme-datacenter").unwrap();
+    let facts = Facts { ata: false, nvme: true, ..facts(&spec) };
+    let mut drive = Modelled::new(&spec, 77);
+    let samples = fit::probe_flash(&mut drive, true, 10, &mut |_| {}).unwrap();
+    let fitted = fit::fit_flash(&samples, &facts, drive.sectors()).unwrap();
+    let text = fitted.text(&facts).unwrap();
+    let file = DiskSpec::from_toml("mine.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let (Model::Ssd(found), Model::Ssd(truth)) = (&file.model, &spec.model) else {
+        panic!("another model")
+    };
+    assert_eq!(found.interface, Interface::Nvme);
+    let near = |what: &str, found: f64, truth: f64, percent: f64| {
+        let error = (found / truth - 1.0) * 100.0;
+        println!("  {what}: {found:.0} for {truth:.0}, {error:+.2} %");
+        assert!(error.abs() <= percent, "{what} is {error:+.2} % off");
+    };
+    // The fit used none of these depths and offsets.
+    for depth in [1, 2, 3, 8, 24, 32, 64] {
+        near(&format!("reads at depth {depth}"), rate(&file, depth), rate(&spec, depth), 3.0);
+    }
+    near("interface", found.read_rate_kb as f64, truth.read_rate_kb as f64, 3.0);
+    near("sensing", found.read_us as f64, truth.read_us as f64, 5.0);
+    let depths: Vec<u32> = fitted.predictions.iter().map(|check| check.depth).collect();
+    assert_eq!(depths, [2, 8, 32, 64]);
+    assert!(fitted.predictions.iter().all(|check| check.error().abs() < 3.0));
+    let writes = file.source.iter().find(|source| source.what.contains("program_us")).unwrap();
+    assert!(writes.from.contains("Not measured") && writes.from.contains("nvme-datacenter"));
+    // A drive whose cache is volatile takes its writes from the drive without capacitors.
+    let mut volatile = facts;
+    volatile.queue.write_cache = WriteCache::WriteBack;
+    let fitted = fit::fit_flash(&samples, &volatile, drive.sectors()).unwrap();
+    let Model::Ssd(found) = &fitted.spec.model else { panic!("another model") };
+    assert!(!found.power_loss_protection && found.flush_us > 0);
+}
+
 /// A drive that serves two reads in flight at more than twice the rate of one.
 struct Odd;
 
@@ -202,7 +240,7 @@ impl Drive for Odd {
 #[test]
 fn a_drive_far_from_every_model_is_refused_with_the_error() {
     let spec = catalog::get("ssd-sata").unwrap();
-    let samples = fit::probe_flash(&mut Odd, 1, &mut |_| {}).unwrap();
+    let samples = fit::probe_flash(&mut Odd, false, 1, &mut |_| {}).unwrap();
     let error = fit::fit_flash(&samples, &facts(&spec), 1 << 30).unwrap_err();
     assert!(matches!(error, FitError::Far { depth: 2, .. }), "{error}");
 }
@@ -210,7 +248,7 @@ fn a_drive_far_from_every_model_is_refused_with_the_error() {
 #[test]
 fn memory_is_not_a_solid_state_disk() {
     let spec = catalog::get("ssd-sata").unwrap();
-    let samples = fit::probe_flash(&mut Flash(2), 1, &mut |_| {}).unwrap();
+    let samples = fit::probe_flash(&mut Flash(2), false, 1, &mut |_| {}).unwrap();
     let error = fit::fit_flash(&samples, &facts(&spec), 1 << 30).unwrap_err();
     assert!(matches!(error, FitError::Memory { .. }), "{error}");
     assert!(error.to_string().contains("memory answered"), "{error}");

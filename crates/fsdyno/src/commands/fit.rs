@@ -184,7 +184,7 @@ fn measure(
     let fitted = match rotates {
         true => fit::fit(&fit::probe(drive, seconds, &mut step)?, facts, sectors),
         false => {
-            let samples = fit::probe_flash(drive, seconds, &mut step)?;
+            let samples = fit::probe_flash(drive, facts.nvme, seconds, &mut step)?;
             step("fitting");
             fit::fit_flash(&samples, facts, sectors)
         }
@@ -238,8 +238,14 @@ fn facts(drive: &Probed, rpm: Option<u32>) -> Facts {
         queue: queue(drive),
         rpm: rpm.or_else(reported),
         ata: drive.fact("device/vendor").as_deref() == Some("ATA"),
+        nvme: is_nvme(drive),
         probed: format!("[RUN] on {day}, on a {model} of {} bytes{below}", drive.size().0),
     }
+}
+
+/// Whether the drive, or the one below a file, has NVMe's driver, by the kernel's name for it.
+fn is_nvme(drive: &Probed) -> bool {
+    drive.name().is_some_and(|name| name.starts_with("nvme"))
 }
 
 /// The queue's settings in effect; for those missing from sysfs, Linux's defaults for a rotating disk.
@@ -248,7 +254,9 @@ fn queue(drive: &Probed) -> Queue {
     let number =
         |name: &str, usual: u64| text(name).and_then(|text| text.parse().ok()).unwrap_or(usual);
     let small = |name: &str, usual: u32| u32::try_from(number(name, usual.into())).unwrap_or(usual);
-    let depth = drive.fact("device/queue_depth").and_then(|text| text.parse().ok());
+    // NVMe has no queue depth of the device; without a scheduler its tags are the requests.
+    let tags = if is_nvme(drive) { "queue/nr_requests" } else { "device/queue_depth" };
+    let depth = drive.fact(tags).and_then(|text| text.parse().ok());
     let back = text("write_cache").is_none_or(|cache| cache == "write back");
     Queue {
         rotational: true,
@@ -286,6 +294,7 @@ mod tests {
             queue: spec.queue.clone(),
             rpm: None,
             ata: true,
+            nvme: false,
             probed: "in a test".into(),
         };
         let mut drive = Modelled::new(&spec, 3);
