@@ -24,6 +24,7 @@ mod process;
 mod processor;
 mod proven;
 mod recover;
+mod replayed;
 mod sampler;
 mod serve_disk;
 mod stuck;

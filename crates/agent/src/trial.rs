@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use fsdyno_engine::issue::shared::Slots;
 use fsdyno_engine::issue::uring;
 use fsdyno_engine::{EngineCost, PhaseError, PhaseRun, calibrate, clock, run_with_acks};
 use fsdyno_record::acks::{AckLog, PhaseEventKind};
@@ -31,6 +32,7 @@ use crate::{cacheable, calls, machine};
 
 mod beforehand;
 mod end;
+mod replay;
 
 /// In life a benchmark starts at any moment between two rounds of the kernel's timers (jbd2 every
 /// 5 s, the flusher every 5 s and at 30 s); the seed draws that moment.
@@ -76,6 +78,7 @@ pub fn run(
         done: Vec::new(),
         sampler,
         series: Vec::new(),
+        slots: None,
     };
     let mut ended = trial.run();
     if let Some(error) = trial.target.device_error() {
@@ -149,6 +152,8 @@ struct Trial<'a> {
     done: Vec<Vec<u64>>,
     sampler: Option<Sampler>,
     series: Vec<PhaseSeries>,
+    /// The open files that all threads share, if the workload's do.
+    slots: Option<Arc<Slots>>,
 }
 
 impl Trial<'_> {
@@ -165,6 +170,7 @@ impl Trial<'_> {
         if let Some(contents) = Arc::get_mut(&mut self.contents) {
             contents.thin(workload.zeros());
         }
+        self.prepare_replay(workload.as_ref())?;
         let phases = workload.phases();
         self.announce(workload.as_ref(), &phases);
         self.ready_issuer()?;
@@ -445,6 +451,7 @@ impl Trial<'_> {
             root: self.target.root(),
             device: self.device.as_ref().map(|(device, _)| device.as_c_str()),
             contents: &self.contents,
+            slots: self.slots.as_ref(),
         };
         let together = machine::at_once(phase_run.threads());
         let counting = self.processor();
@@ -492,6 +499,7 @@ impl Trial<'_> {
         };
         self.ops_before += outcome.ops;
         let shares = done.done.clone();
+        self.close_replay(workload, &done.differences)?;
         let recorder = done.into_recorder();
         let timeline = recorder.timeline();
         let end = durable.or(synced).unwrap_or(outcome.returned);

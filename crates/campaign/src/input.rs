@@ -5,7 +5,7 @@
 //! without owners, so that equal folders yield equal archives.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,11 @@ pub fn read_inputs(question: &Question) -> Result<Inputs, MatrixError> {
                     let path = quote::short(path);
                     MatrixError::Wrong(format!("--set {}={path}: {error}", param.name))
                 };
-                inputs.add(read(path).map_err(wrong)?);
+                let file = match is_trace(&param.domain) {
+                    true => read_trace(path),
+                    false => read(path),
+                };
+                inputs.add(file.map_err(wrong)?);
             }
         }
     }
@@ -65,7 +69,7 @@ pub fn read_inputs(question: &Question) -> Result<Inputs, MatrixError> {
 /// Returns the path in a value; `None` for another kind of parameter, or its word for "no file".
 pub fn path_of<'a>(domain: &Domain, value: &'a str) -> Option<&'a str> {
     match domain {
-        Domain::File => Some(value),
+        Domain::File | Domain::Trace => Some(value),
         Domain::Or(word, other) if *word != value => path_of(other, value),
         _ => None,
     }
@@ -75,6 +79,36 @@ pub fn path_of<'a>(domain: &Domain, value: &'a str) -> Option<&'a str> {
 pub fn absolute(path: &str) -> String {
     let absolute = std::path::absolute(path).ok();
     absolute.and_then(|path| path.to_str().map(String::from)).unwrap_or_else(|| path.to_string())
+}
+
+/// Returns true if the value of a parameter names a recording.
+fn is_trace(domain: &Domain) -> bool {
+    match domain {
+        Domain::Trace => true,
+        Domain::Or(_, other) => is_trace(other),
+        _ => false,
+    }
+}
+
+/// Compiles a recording for the workload `replay`.
+fn read_trace(path: &str) -> Result<InputFile, String> {
+    let failed = |error: io::Error| format!("cannot be read: {error}");
+    let mut trace = bounded::open(Path::new(path)).map_err(failed)?;
+    bounded::check_regular(&trace).map_err(failed)?;
+    let mut out = tempfile::tempfile().map_err(no_room)?;
+    let length = fsdyno_replay::compile(&mut trace, &mut out).map_err(|error| match error {
+        fsdyno_replay::ReplayError::Io(error) => no_room(error),
+        error => error.to_string(),
+    })?;
+    out.rewind().map_err(no_room)?;
+    let (mut hash, mut chunk) = (Hash::default(), vec![0; CHUNK]);
+    loop {
+        match out.read(&mut chunk).map_err(no_room)? {
+            0 => break,
+            more => hash.update(&chunk[..more]),
+        }
+    }
+    InputFile::new(path, out, length, hash.hex()).map_err(no_room)
 }
 
 fn read(path: &str) -> Result<InputFile, String> {

@@ -83,6 +83,7 @@ fn an_op(work: &dyn Workload, contents: &Arc<Contents>) -> Option<f64> {
             root: root.as_fd(),
             device: None,
             contents,
+            slots: None,
         };
         let mut before = 0;
         let done = run_threads(&phase_run, &mut || before = cpu(), &|_| {}).unwrap();

@@ -285,6 +285,9 @@ impl<'a> Meter<'a> {
     fn pause(&mut self, op: &Op, thinks: bool) -> Result<(), Halt> {
         if op.after.ops != 0 {
             self.progress.wait(&[op.after])?;
+            for point in &op.also_after {
+                self.progress.wait(&[*point])?;
+            }
             self.now();
         }
         if !thinks {
@@ -376,6 +379,9 @@ impl<'a> Meter<'a> {
             Expect::Success => result >= 0,
             Expect::Missing => result == -i64::from(libc::ENOENT),
             Expect::Exists => result == -i64::from(libc::EEXIST),
+            Expect::Errno => result == -(op.result as i64),
+            Expect::Result => result == op.result as i64,
+            Expect::Any => true,
         };
         if expected {
             if result > 0 {
@@ -406,6 +412,16 @@ fn spin() {
 /// The kind of an op for a message; for an expanded op that of its first call.
 fn name_of(op: &Op) -> OpKind {
     op.call.kind().unwrap_or(OpKind::Open)
+}
+
+/// Returns true if the source goes on after an op with another result than it expects; the op then counts as done.
+#[cold]
+fn differed(source: &mut dyn OpSource, meter: &mut Meter<'_>, op: &Op, result: i64) -> bool {
+    let goes_on = source.differed(op, result);
+    if let (true, Some(kind), 1..) = (goes_on, op.call.kind(), result) {
+        meter.add_bytes(kind, result);
+    }
+    goes_on
 }
 
 /// Returns true if the source can continue after an op that failed.
@@ -464,6 +480,7 @@ pub fn run_rank<I: Issuer + ?Sized>(
         let latency = meter.read();
         if (result != 0 || op.expect != Expect::Success)
             && let Err(cause) = meter.check_result(result, kind, &op)
+            && !differed(source, &mut meter, &op, result)
         {
             if can_continue(source, cause) {
                 meter.now();

@@ -11,13 +11,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use fsdyno_record::Nanos;
 use fsdyno_record::acks::AckLog;
 use fsdyno_record::plan::IssuerPlan;
-use fsdyno_workload::{Contents, OpSource, Share, Threads, Workload};
+use fsdyno_workload::{Contents, Differences, OpSource, Share, Threads, Workload};
 
 use crate::clock;
 use crate::errno::Errno;
 use crate::issue::acked::Acked;
 use crate::issue::null::Null;
 use crate::issue::raw::Raw;
+use crate::issue::shared::{Shared, Slots};
 use crate::issue::sync::Sync as SyncIssuer;
 use crate::issue::uring::Uring;
 use crate::limit::{until_rank_ends, with_time_limit};
@@ -44,6 +45,8 @@ pub struct PhaseRun<'a> {
     pub device: Option<&'a CStr>,
     /// The data to write.
     pub contents: &'a Arc<Contents>,
+    /// The open files that all threads share, if the workload's do.
+    pub slots: Option<&'a Arc<Slots>>,
 }
 
 /// An error of running a phase.
@@ -87,6 +90,8 @@ pub struct PhaseResult {
     pub outcome: Outcome,
     /// The amount of work that each rank's source reports.
     pub done: Vec<u64>,
+    /// The ops with another result than expected, after which the phase went on.
+    pub differences: Differences,
     issuers: Vec<AnyIssuer>,
     recorders: Vec<Recorder>,
 }
@@ -120,6 +125,7 @@ enum AnyIssuer {
     Acked(Box<Acked<SyncIssuer>>),
     Uring(Box<Uring>),
     Raw(Box<Raw>),
+    Shared(Box<Shared>),
     Null(Null),
 }
 
@@ -131,6 +137,11 @@ impl AnyIssuer {
             IssuerPlan::Null => AnyIssuer::Null(Null),
             IssuerPlan::Sync => {
                 let root = root().map_err(opened)?;
+                if let Some(slots) = phase_run.slots {
+                    let contents = Arc::clone(phase_run.contents);
+                    let shared = Shared::new(root, contents, Arc::clone(slots));
+                    return Ok(AnyIssuer::Shared(Box::new(shared)));
+                }
                 let files = SyncIssuer::new(root, Arc::clone(phase_run.contents));
                 match phase_run.device {
                     Some(device) => AnyIssuer::Raw(Box::new(Raw::new(files, device.to_owned()))),
@@ -174,6 +185,9 @@ impl AnyIssuer {
                 run_rank(progress, first, source, issuer.as_mut(), recorder, tick)
             }
             (AnyIssuer::Raw(issuer), Some(source)) => {
+                run_rank(progress, first, source, issuer.as_mut(), recorder, tick)
+            }
+            (AnyIssuer::Shared(issuer), Some(source)) => {
                 run_rank(progress, first, source, issuer.as_mut(), recorder, tick)
             }
             (AnyIssuer::Null(issuer), Some(source)) => {
@@ -235,9 +249,13 @@ pub fn run_with_acks(
     };
     let done =
         workers.iter().flat_map(|worker| &worker.sources).map(|source| source.done()).collect();
+    let mut differences = Differences::default();
+    for source in workers.iter_mut().flat_map(|worker| &mut worker.sources) {
+        differences.merge(source.differences());
+    }
     let (issuers, recorders) =
         workers.into_iter().map(|worker| (worker.issuer, worker.recorder)).unzip();
-    Ok(PhaseResult { outcome, done, issuers, recorders })
+    Ok(PhaseResult { outcome, done, differences, issuers, recorders })
 }
 
 /// The state of one thread.

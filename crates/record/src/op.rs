@@ -101,6 +101,28 @@ kinds! {
     Chown = "chown", M::None, D::Invalid;
     /// syncfs(2).
     Sync = "sync", M::None, D::Valid;
+    /// fdatasync(2).
+    Fdatasync = "fdatasync", M::None, D::Valid;
+    /// sync_file_range(2).
+    SyncRange = "sync_range", M::None, D::Invalid;
+    /// readlink(2).
+    Readlink = "readlink", M::None, D::Invalid;
+    /// access(2).
+    Access = "access", M::None, D::Invalid;
+    /// statfs(2).
+    Statfs = "statfs", M::None, D::Invalid;
+    /// lseek(2).
+    Seek = "seek", M::None, D::Invalid;
+    /// getxattr(2).
+    Getxattr = "getxattr", M::None, D::Invalid;
+    /// listxattr(2).
+    Listxattr = "listxattr", M::None, D::Invalid;
+    /// removexattr(2).
+    Removexattr = "removexattr", M::None, D::Invalid;
+    /// copy_file_range(2).
+    CopyRange = "copy_range", M::Written, D::Invalid;
+    /// posix_fadvise(2).
+    Fadvise = "fadvise", M::None, D::Invalid;
 }
 
 impl std::fmt::Display for OpKind {

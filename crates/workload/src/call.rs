@@ -3,6 +3,7 @@
 use fsdyno_record::{Nanos, OpKind};
 
 use crate::op::{DirSlot, FileSlot, OpenFlags, Payload};
+use crate::rare::RareCall;
 
 /// The order in which the names of a directory are removed, determined when it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,8 @@ pub enum Call {
     Compound(Compound),
     /// syncfs(2) of the file system that the trial is on.
     Sync,
+    /// A call that generators rarely make, with its own table of facts.
+    Rare(RareCall),
 }
 
 /// A call that the engine expands into many because only the file system knows its parts; each is
@@ -169,6 +172,38 @@ pub struct Facts {
     pub effect: Effect,
 }
 
+/// In [`SlotsOf`], no slot.
+pub const NO_SLOT: u16 = u16::MAX;
+
+/// The numbers of the slots that a call is on, or opens; [`NO_SLOT`] for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotsOf {
+    /// Files.
+    pub files: [u16; 2],
+    /// Directories: of `name`, and of `other`.
+    pub dirs: [u16; 2],
+}
+
+impl SlotsOf {
+    /// None.
+    pub const NONE: SlotsOf = SlotsOf { files: [NO_SLOT; 2], dirs: [NO_SLOT; 2] };
+
+    /// One file.
+    pub fn file(file: FileSlot) -> SlotsOf {
+        SlotsOf { files: [file.0, NO_SLOT], ..SlotsOf::NONE }
+    }
+
+    /// One directory.
+    pub fn dir(dir: DirSlot) -> SlotsOf {
+        SlotsOf { dirs: [dir.0, NO_SLOT], ..SlotsOf::NONE }
+    }
+
+    /// Two directories.
+    pub fn dirs(dir: DirSlot, to: DirSlot) -> SlotsOf {
+        SlotsOf { dirs: [dir.0, to.0], ..SlotsOf::NONE }
+    }
+}
+
 /// A call on an open file, on an open directory or on the whole file system.
 const fn on_slot(kind: OpKind, effect: Effect) -> Facts {
     Facts { kind: Some(kind), dir: None, effect }
@@ -236,6 +271,44 @@ impl Call {
             Call::Chown { dir } => on_name(K::Chown, dir, Effect::None),
             Call::Compound(compound) => compound.facts(),
             Call::Sync => on_slot(K::Sync, Effect::Sync(Synced::All)),
+            Call::Rare(rare) => rare.facts(),
+        }
+    }
+
+    /// Returns the slots that the call is on or opens.
+    pub fn slots(&self) -> SlotsOf {
+        match *self {
+            Call::OpenDir { dir, slot } => SlotsOf::dirs(dir, slot),
+            Call::CloseDir { slot } | Call::FsyncDir { dir: slot } => SlotsOf::dir(slot),
+            Call::Create { dir, file, .. } | Call::Open { dir, file, .. } => {
+                SlotsOf { files: [file.0, NO_SLOT], ..SlotsOf::dir(dir) }
+            }
+            Call::Close { file }
+            | Call::Write { file, .. }
+            | Call::Append { file, .. }
+            | Call::Read { file, .. }
+            | Call::ReadAt { file, .. }
+            | Call::WriteAt { file, .. }
+            | Call::StatFile { file }
+            | Call::Fsync { file }
+            | Call::Truncate { file, .. }
+            | Call::Fallocate { file, .. }
+            | Call::Setxattr { file, .. }
+            | Call::ChmodFile { file, .. }
+            | Call::UtimesFile { file, .. }
+            | Call::ChownFile { file } => SlotsOf::file(file),
+            Call::Mkdir { dir, .. }
+            | Call::Stat { dir }
+            | Call::Symlink { dir }
+            | Call::Unlink { dir }
+            | Call::Rmdir { dir }
+            | Call::Chmod { dir, .. }
+            | Call::Utimes { dir, .. }
+            | Call::Chown { dir } => SlotsOf::dir(dir),
+            Call::Rename { dir, to } | Call::Link { dir, to } => SlotsOf::dirs(dir, to),
+            Call::Compound(compound) => compound.slots(),
+            Call::Sync => SlotsOf::NONE,
+            Call::Rare(rare) => rare.slots(),
         }
     }
 
@@ -248,6 +321,17 @@ impl Call {
 
 #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
 impl Compound {
+    fn slots(self) -> SlotsOf {
+        match self {
+            Compound::Scan { dir }
+            | Compound::StatEach { dir, .. }
+            | Compound::RemoveTree { dir, .. } => SlotsOf::dir(dir),
+            Compound::CopyTree { dir, to }
+            | Compound::PackTree { dir, to, .. }
+            | Compound::UnpackTree { dir, to, .. } => SlotsOf::dirs(dir, to),
+        }
+    }
+
     fn facts(self) -> Facts {
         let row = |dir, effect| Facts { kind: None, dir: Some(dir), effect };
         match self {

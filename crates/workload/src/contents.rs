@@ -38,7 +38,12 @@ const STRIDE: u64 = 2_592_009;
 pub struct Contents {
     pool: Vec<u8>,
     input: Option<Input>,
+    /// Pools of contents that compress, by class, for payloads of [`Payload::classed`].
+    classes: [Vec<u8>; CLASSES.len()],
 }
+
+/// Percentages of zeros of the classes of contents that compress.
+pub const CLASSES: [u64; 3] = [80, 50, 20];
 
 static ZEROS: [u8; LONGEST_SLICE] = [0; LONGEST_SLICE];
 
@@ -49,7 +54,12 @@ impl Contents {
         let mut pool = Vec::with_capacity(POOL + LONGEST_SLICE);
         pool.extend((0..POOL / 8).flat_map(|_| draws.draw().to_le_bytes()));
         pool.extend_from_within(..LONGEST_SLICE);
-        Contents { pool, input: None }
+        Contents { pool, input: None, classes: Default::default() }
+    }
+
+    /// Contents without a pool, to be replaced.
+    pub fn empty() -> Contents {
+        Contents { pool: Vec::new(), input: None, classes: Default::default() }
     }
 
     /// Sets the bytes that payloads of [`Payload::INPUT`] are cut from.
@@ -66,11 +76,28 @@ impl Contents {
         }
     }
 
-    /// Contents that do not come from the pool: zeros, or the input.
+    /// Makes the pools of payloads of [`Payload::classed`].
+    pub fn with_classes(mut self) -> Contents {
+        for (pool, percent) in self.classes.iter_mut().zip(&CLASSES) {
+            let mut thinned =
+                Contents { pool: self.pool.clone(), input: None, classes: Default::default() };
+            thinned.thin(*percent);
+            *pool = thinned.pool;
+        }
+        self
+    }
+
+    /// Contents that do not come from the pool: zeros, those of a class, or the input.
     #[cold]
     fn special(&self, payload: Payload, length: usize) -> &[u8] {
         if payload.id == Payload::ZEROS {
             return &ZEROS[..length];
+        }
+        if payload.id < Payload::INPUT {
+            let class = (payload.id >> Payload::CLASS_SHIFT) as usize - 1;
+            let start = Contents::start(payload);
+            let pool = self.classes.get(class).map_or(&[][..], Vec::as_slice);
+            return pool.get(start..start + length).unwrap_or_default();
         }
         let bytes = self.input.as_ref().map_or(&[][..], Input::bytes);
         let from = usize::try_from(payload.offset).unwrap_or(usize::MAX).min(bytes.len());
@@ -82,12 +109,17 @@ impl Contents {
     #[inline]
     pub fn slice(&self, payload: Payload) -> &[u8] {
         let length = (payload.length as usize).min(LONGEST_SLICE);
-        if payload.id >= Payload::INPUT {
+        if payload.id >= Payload::CLASSED {
             return self.special(payload, length);
         }
-        let start = (payload.id.wrapping_mul(STRIDE).wrapping_add(payload.offset)) as usize % POOL;
+        let start = Contents::start(payload);
         // Never out of range: the start is below POOL and the length at most the pool's tail.
         self.pool.get(start..start + length).unwrap_or_default()
+    }
+
+    #[inline]
+    fn start(payload: Payload) -> usize {
+        payload.id.wrapping_mul(STRIDE).wrapping_add(payload.offset) as usize % POOL
     }
 
     /// The remainder of `payload` after its first `done` bytes.

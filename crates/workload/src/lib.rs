@@ -8,6 +8,7 @@ pub mod bonnie;
 pub mod call;
 pub mod contents;
 pub mod curve;
+pub mod differences;
 pub mod forest;
 pub mod input;
 mod mail;
@@ -18,6 +19,8 @@ pub mod op;
 pub mod params;
 pub mod permutation;
 pub mod postmark;
+pub mod rare;
+pub mod replay;
 pub mod scrambled;
 pub mod sizes;
 pub mod steady;
@@ -33,13 +36,15 @@ pub mod workloads;
 pub use call::{Call, Compound, Effect, Facts, RemoveOrder, Synced};
 pub use contents::Contents;
 pub use curve::Curve;
+pub use differences::{Difference, Differences};
 pub use input::{Input, Setting};
 pub use memory_fs::MemoryFs;
 pub use op::{After, COPY_BUFFER, DirSlot, Expect, FileSlot, Name, Op, OpenFlags, Payload, RECORD};
 pub use params::{Domain, Param, ParamError};
+pub use rare::{Advice, AllocateHow, RareCall, RenameHow};
 pub use tar::archive::{Archive, ArchiveError, Headers};
 pub use widths::Widths;
 pub use workload::{
     Expected, ExpectedKind, GapKind, Links, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Prefill,
-    Share, Threads, Tree, WorkUnits, Workload,
+    Recording, Share, Threads, Tree, WorkUnits, Workload,
 };

@@ -22,6 +22,9 @@ pub struct Op {
     pub thread: u32,
     /// The progress of another thread that it waits for. Ops of one thread are in order without it.
     pub after: After,
+    /// Further points that it waits for, if `after` is one: all of them must be reached. Only blocking calls
+    /// wait for several.
+    pub also_after: Vec<After>,
     /// Think time of the caller before it: sleep, using no processor.
     pub think: Nanos,
     /// Computing time of the caller before it: processor time of the program that the workload
@@ -34,6 +37,8 @@ pub struct Op {
     pub due: Nanos,
     /// The required outcome of the call.
     pub expect: Expect,
+    /// The number that `expect` refers to.
+    pub result: u64,
 }
 
 /// A point in the stream of a thread: `ops` of its ops have returned.
@@ -57,6 +62,12 @@ pub enum Expect {
     Missing,
     /// It fails with EEXIST.
     Exists,
+    /// It fails with the error number [`Op::result`].
+    Errno,
+    /// It succeeds with the result [`Op::result`]: bytes moved, or a size.
+    Result,
+    /// Its result is not compared.
+    Any,
 }
 
 /// An open directory, by number. Slot 0 is the root of the trial and always open.
@@ -96,6 +107,12 @@ pub struct OpenFlags {
     pub nonblock: bool,
     /// O_NOCTTY (GNU tar sets it).
     pub noctty: bool,
+    /// O_DIRECT.
+    pub direct: bool,
+    /// O_DSYNC.
+    pub dsync: bool,
+    /// O_SYNC.
+    pub sync: bool,
 }
 
 impl OpenFlags {
@@ -111,6 +128,9 @@ impl OpenFlags {
         nofollow: false,
         nonblock: false,
         noctty: false,
+        direct: false,
+        dsync: false,
+        sync: false,
     };
 }
 
@@ -135,6 +155,20 @@ impl Payload {
     /// The workload's input file (an archive, real mail): offsets are positions in it.
     pub const INPUT: u64 = u64::MAX - 1;
 
+    /// The least id of a content of a class; all others are below.
+    pub const CLASSED: u64 = 1 << Payload::CLASS_SHIFT;
+
+    /// The lowest bit of the class in an id.
+    pub const CLASS_SHIFT: u32 = 60;
+
+    /// Content `id` of class `class`: 0 does not compress, the others are those of
+    /// [`crate::contents::CLASSES`], from 1.
+    pub fn classed(id: u64, class: u8, offset: u64, length: u32) -> Payload {
+        let class = u64::from(class).min(crate::contents::CLASSES.len() as u64);
+        let id = id & (Payload::CLASSED - 1) | class << Payload::CLASS_SHIFT;
+        Payload { id, offset, length }
+    }
+
     /// `length` zeros from `offset` on.
     pub fn zeros(offset: u64, length: u32) -> Payload {
         Payload { id: Payload::ZEROS, offset, length }
@@ -155,10 +189,12 @@ impl Default for Op {
             other: Name::default(),
             thread: 0,
             after: After::default(),
+            also_after: Vec::new(),
             think: Nanos(0),
             compute: Nanos(0),
             due: Nanos(0),
             expect: Expect::Success,
+            result: 0,
         }
     }
 }

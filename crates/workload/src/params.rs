@@ -54,6 +54,8 @@ pub enum Domain {
     Word(usize),
     /// The path of a file or folder of the user.
     File,
+    /// The path of a recording.
+    Trace,
     /// The points of a curve: the workload runs once for each, with parameter `files` set to it.
     Curve {
         /// The least of a point.
@@ -136,7 +138,7 @@ impl Domain {
                 let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
                 (fits && text.bytes().all(plain)).then(|| text.to_string())
             }
-            Domain::File => {
+            Domain::File | Domain::Trace => {
                 // The kernel takes no longer path, nor one with a NUL; a line end breaks records.
                 let fits = (1..LONGEST_PATH).contains(&text.len()) && !text.contains(['\0', '\n']);
                 fits.then(|| text.to_string())
@@ -178,6 +180,7 @@ impl Domain {
                 format!("1 to {longest} letters, digits, '_' or '-'")
             }
             Domain::File => "the path of a file or folder".to_string(),
+            Domain::Trace => "the path of a recording".to_string(),
             Domain::Curve { min, max } => format!(
                 "points from {} to {} as FROM..TO/STEP, FROM..TOxFACTOR or A,B,C, such as \
                  10k..100k/10k or 100..100000x10",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
+use crate::differences::Differences;
 use crate::op::{Op, Payload};
 
 /// Exact number of ops by kind.
@@ -140,6 +141,17 @@ pub trait OpSource {
         false
     }
 
+    /// Reports that the last op had another result than [`Op::expect`]: the negative error number, or what it
+    /// returned. Returns true if the phase goes on; then the op counts as done.
+    fn differed(&mut self, _op: &Op, _result: i64) -> bool {
+        false
+    }
+
+    /// The ops that had another result than expected, of a source that goes on after them.
+    fn differences(&mut self) -> Differences {
+        Differences::default()
+    }
+
     /// The amount of the phase that is done, in units that [`Workload::tree_after`] and similar
     /// methods understand; valid once [`OpSource::next`] has returned false.
     fn done(&self) -> u64 {
@@ -272,6 +284,17 @@ pub struct Prefill<'a> {
     pub tree: Box<dyn Tree + 'a>,
 }
 
+/// Facts of a recording that is replayed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// The type of file system that it was made on; empty if unknown.
+    pub file_system: String,
+    /// True if an op with another result than recorded can fail the trial.
+    pub strict: bool,
+    /// How far the replay is the recording, in sentences.
+    pub notes: Vec<String>,
+}
+
 /// A workload with its parameters bound.
 pub trait Workload: Send + Sync {
     /// The timed phases, in order.
@@ -331,6 +354,17 @@ pub trait Workload: Send + Sync {
     /// and [`Workload::tree`] assume the most that they do; the exact values are computed
     /// afterwards, as for a phase with a limit.
     fn ends_with(&self, _phase: usize) -> Option<u32> {
+        None
+    }
+
+    /// Facts of the recording that it replays, if it does.
+    fn recording(&self) -> Option<Recording> {
+        None
+    }
+
+    /// Number of slots of open files that its threads share; none if each thread has its own files. Directory
+    /// slots then are file slots, and slot 0 is the trial's root.
+    fn shared_slots(&self) -> Option<u16> {
         None
     }
 

@@ -115,6 +115,7 @@ impl Side {
             root: root.as_fd(),
             device: None,
             contents: &self.contents,
+            slots: None,
         };
         let outcome = run_threads(&phase_run(at), &mut || {}, &|_| {})?.outcome;
         if PHASES[at] == "write" {

@@ -209,6 +209,7 @@ impl Lane {
             | Call::ChownFile { .. }
             | Call::Chown { .. }
             | Call::Sync
+            | Call::Rare(_)
             | Call::Compound(_) => return None,
         };
         Some(entry)

@@ -5,9 +5,12 @@ use fsdyno_workload::Op;
 use crate::run::{Failure, Meter};
 
 pub mod acked;
+mod aligned;
 mod lane;
 pub mod null;
+mod rare;
 pub mod raw;
+pub mod shared;
 pub mod sync;
 pub mod uring;
 

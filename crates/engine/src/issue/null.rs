@@ -13,9 +13,11 @@ pub struct Null;
 impl Issuer for Null {
     fn issue(&mut self, op: &Op) -> i64 {
         match op.expect {
-            Expect::Success => 0,
+            Expect::Success | Expect::Any => 0,
             Expect::Missing => -i64::from(libc::ENOENT),
             Expect::Exists => -i64::from(libc::EEXIST),
+            Expect::Errno => -(op.result as i64),
+            Expect::Result => op.result as i64,
         }
     }
 

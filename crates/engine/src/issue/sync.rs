@@ -10,6 +10,7 @@ use fsdyno_workload::{Call, Compound, Contents, DirSlot, FileSlot, Name, Op, Ope
 
 use crate::errno::Errno;
 use crate::issue::Issuer;
+use crate::issue::aligned::AlignedBuffer;
 use crate::run::{Failure, Meter};
 use crate::scan;
 use crate::tree::{self, Calls, TreePath};
@@ -20,24 +21,24 @@ const CLOSED: RawFd = -1;
 
 /// A status on its own cache lines: crossing one more costs the kernel half a nanosecond.
 #[repr(align(64))]
-struct Status(MaybeUninit<libc::stat>);
+pub(super) struct Status(pub(super) MaybeUninit<libc::stat>);
 
 /// Issues each call and waits for its result.
 pub struct Sync {
     /// Keeps slot 0 open.
     _root: OwnedFd,
-    contents: Arc<Contents>,
-    dirs: Vec<RawFd>,
-    files: Vec<RawFd>,
+    pub(super) contents: Arc<Contents>,
+    pub(super) dirs: Vec<RawFd>,
+    pub(super) files: Vec<RawFd>,
     /// Name of each open directory, for messages.
     dir_names: Vec<String>,
     /// Buffer of reads, as long as the longest read so far.
-    buffer: Vec<u8>,
+    pub(super) buffer: AlignedBuffer,
     owner: (libc::uid_t, libc::gid_t),
     /// The last flags of an open and their kernel values: a workload uses few.
     flags: (OpenFlags, c_int),
     /// Target of results that are not used; here and not on the stack of the loop.
-    status: Box<Status>,
+    pub(super) status: Box<Status>,
 }
 
 impl Sync {
@@ -52,7 +53,7 @@ impl Sync {
             contents,
             files: Vec::new(),
             dir_names: vec![String::new()],
-            buffer: Vec::new(),
+            buffer: AlignedBuffer::default(),
             owner,
             flags: (flags, kernel_flags(flags)),
             status: Box::new(Status(MaybeUninit::uninit())),
@@ -159,10 +160,7 @@ impl Sync {
 
     /// The first `length` bytes of the read buffer.
     pub(super) fn read_buffer(&mut self, length: usize) -> &mut [u8] {
-        if self.buffer.len() < length {
-            self.buffer.resize(length, 0);
-        }
-        &mut self.buffer[..length]
+        self.buffer.first(length)
     }
 
     /// Writes the whole payload.
@@ -196,24 +194,40 @@ impl Sync {
     }
 
     fn read(&mut self, file: FileSlot, length: u32) -> i64 {
-        let length = (length as usize).min(LONGEST_SLICE);
-        if self.buffer.len() < length {
-            self.buffer.resize(length, 0);
-        }
-        // SAFETY: the buffer is valid for writing `length` bytes.
-        let got = unsafe { libc::read(self.file(file), self.buffer.as_mut_ptr().cast(), length) };
-        if got < 0 { failed() } else { got as i64 }
+        let fd = self.file(file);
+        // SAFETY: the buffer is valid for writing the length that is given.
+        self.read_parts(length, |at, part, _| unsafe { libc::read(fd, at, part) })
     }
 
     fn read_at(&mut self, file: FileSlot, offset: u64, length: u32) -> i64 {
-        let length = (length as usize).min(LONGEST_SLICE);
-        if self.buffer.len() < length {
-            self.buffer.resize(length, 0);
+        let fd = self.file(file);
+        self.read_parts(length, |at, part, done| {
+            // SAFETY: the buffer is valid for writing the length that is given.
+            unsafe { libc::pread(fd, at, part, (offset + done as u64) as libc::off_t) }
+        })
+    }
+
+    /// Reads into the buffer; more than 1 MiB takes several calls, until one returns less than is asked for.
+    #[inline]
+    fn read_parts(
+        &mut self,
+        length: u32,
+        mut read: impl FnMut(*mut libc::c_void, usize, usize) -> isize,
+    ) -> i64 {
+        let length = length as usize;
+        let at = self.buffer.first(length.min(LONGEST_SLICE)).as_mut_ptr().cast();
+        let mut done = 0;
+        loop {
+            let part = (length - done).min(LONGEST_SLICE);
+            let got = read(at, part, done);
+            if got < 0 {
+                return failed();
+            }
+            done += got as usize;
+            if done >= length || (got as usize) < part {
+                return done as i64;
+            }
         }
-        let (fd, at) = (self.file(file), self.buffer.as_mut_ptr().cast());
-        // SAFETY: the buffer is valid for writing `length` bytes.
-        let got = unsafe { libc::pread(fd, at, length, offset as libc::off_t) };
-        if got < 0 { failed() } else { got as i64 }
     }
 
     fn write_at(&self, file: FileSlot, offset: u64, payload: Payload) -> i64 {
@@ -306,6 +320,7 @@ impl Sync {
                 | Call::Unlink { .. }
                 | Call::Rmdir { .. }
                 | Call::Rename { .. }
+                | Call::Rare(_)
                 | Call::Compound(_) => return -i64::from(libc::EOPNOTSUPP),
             }
         };
@@ -362,6 +377,7 @@ impl Issuer for Sync {
             | Call::Chown { .. }
             | Call::Sync
             | Call::Compound(_) => self.issue_other(op),
+            Call::Rare(call) => self.issue_rare(call, op),
         }
     }
 
@@ -438,13 +454,13 @@ pub(super) fn as_ptr(name: &Name) -> *const libc::c_char {
 }
 
 #[cold]
-fn failed() -> i64 {
+pub(super) fn failed() -> i64 {
     -i64::from(Errno::last().0)
 }
 
 /// The result of a call that returns zero or -1.
 #[inline]
-fn done(result: c_int) -> i64 {
+pub(super) fn done(result: c_int) -> i64 {
     if result < 0 { failed() } else { 0 }
 }
 
@@ -469,6 +485,9 @@ fn kernel_flags(flags: OpenFlags) -> c_int {
         (flags.nofollow, libc::O_NOFOLLOW),
         (flags.nonblock, libc::O_NONBLOCK),
         (flags.noctty, libc::O_NOCTTY),
+        (flags.direct, libc::O_DIRECT),
+        (flags.dsync, libc::O_DSYNC),
+        (flags.sync, libc::O_SYNC),
     ]
     .iter()
     .filter(|(set, _)| *set)

@@ -171,6 +171,7 @@ pub fn run(
         root: root.as_fd(),
         device: None,
         contents: &contents,
+        slots: None,
     };
     run_threads(&phase_run, &mut || {}, &|_| {})
 }

@@ -45,6 +45,7 @@ fn run(set: &[(&str, &str)], threads: u32, issuer: IssuerPlan) -> (Nanos, u64) {
             root: directory.as_fd(),
             device: None,
             contents: &contents,
+            slots: None,
         };
         let done = run_threads(&phase_run, &mut || {}, &|_| {}).unwrap();
         let (outcome, shares) = (done.outcome, done.done.clone());

@@ -267,6 +267,7 @@ fn a_panic_at_the_start_leaves_no_thread_at_the_gate() {
                 root: root.as_fd(),
                 device: None,
                 contents: &contents,
+                slots: None,
             };
             run_threads(&phase_run, &mut || panic!("on purpose"), &|_| {}).is_ok()
         })
@@ -288,6 +289,7 @@ fn a_tick_reports_the_sum_of_all_threads() {
         root: root.as_fd(),
         device: None,
         contents: &contents,
+        slots: None,
     };
     let mut ready = 0;
     let tick = |done| {

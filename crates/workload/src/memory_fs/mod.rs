@@ -21,6 +21,7 @@ mod errno;
 mod node;
 mod path;
 mod plan;
+mod rare;
 mod tree;
 mod whole_tree;
 

@@ -5,11 +5,10 @@ use super::node::{Inode, Node, NodeKind};
 use super::path::{End, Follow, Last, Links};
 use super::{Errno, MemoryFs, ROOT};
 use crate::call::{Call, Compound};
-use crate::contents::LONGEST_SLICE;
 use crate::op::{DirSlot, FileSlot, Op, OpenFlags, Payload};
 
 /// Largest size of a file in bytes.
-const LARGEST: u64 = i64::MAX as u64;
+pub(super) const LARGEST: u64 = i64::MAX as u64;
 
 /// A call that needs no more than its changes: it returns 0.
 impl From<Vec<Change>> for Outcome {
@@ -105,6 +104,7 @@ impl MemoryFs {
             }
             Call::Sync => vec![Change::SyncedAll],
             Call::Compound(compound) => self.plan_compound(compound, op)?,
+            Call::Rare(call) => return self.plan_rare(call, op),
         };
         Ok(changes.into())
     }
@@ -127,7 +127,7 @@ impl MemoryFs {
     }
 
     /// Returns the directory that a path begins at.
-    fn start(&self, thread: u32, slot: DirSlot, path: &[u8]) -> Result<Inode, Errno> {
+    pub(super) fn start(&self, thread: u32, slot: DirSlot, path: &[u8]) -> Result<Inode, Errno> {
         match path.first() {
             None => Err(Errno::Missing),
             Some(b'/') => Ok(ROOT),
@@ -266,9 +266,7 @@ impl MemoryFs {
         }
         let size = self.node(file.inode).and_then(Node::size).ok_or(Errno::IsDirectory)?;
         let offset = at.unwrap_or(file.position);
-        // The engine reads no more at once.
-        let most = u64::from(length).min(LONGEST_SLICE as u64);
-        let bytes = size.saturating_sub(offset).min(most);
+        let bytes = size.saturating_sub(offset).min(u64::from(length));
         let mut changes = Vec::new();
         if at.is_none() && bytes > 0 {
             let position = offset + bytes;
@@ -301,7 +299,7 @@ impl MemoryFs {
         Ok(vec![Change::Resized { inode: file.inode, size }])
     }
 
-    fn rename(&self, from: At<'_>, to: At<'_>) -> Changes {
+    pub(super) fn rename(&self, from: At<'_>, to: At<'_>) -> Changes {
         let old = self.end_of(from.0?, from.1, &mut Links::default())?;
         let new = self.end_of(to.0?, to.1, &mut Links::default())?;
         let (Last::Name(name), Last::Name(other)) = (old.last, new.last) else {

@@ -29,6 +29,12 @@ impl MemoryFs {
         Some(names.join(&b'/'))
     }
 
+    /// Returns the directory that a directory lies in, and its name there; `None` for the root or a removed one.
+    pub fn place(&self, dir: Inode) -> Option<(Inode, &[u8])> {
+        let node = self.node(dir).filter(|node| node.links > 0 && dir != ROOT)?;
+        node.as_directory().map(|directory| (directory.parent, &directory.name[..]))
+    }
+
     /// Returns all names below a directory with the inode of each: paths from it, every directory before what is
     /// in it, and the names in one directory in their order.
     pub fn walk(&self, dir: Inode) -> impl Iterator<Item = (Vec<u8>, Inode)> {

@@ -21,6 +21,7 @@ pub mod maildir;
 pub mod maildir_read;
 pub mod many_files;
 pub mod postmark;
+pub mod replay;
 pub mod source_tree;
 pub mod tarball;
 pub mod tenant;
@@ -42,6 +43,7 @@ pub const ALL: &[Kind] = &[
     tenant::KIND,
     capacity::KIND,
     calls::KIND,
+    replay::KIND,
 ];
 
 /// A row of the table: a workload before its parameters are bound.

@@ -28,6 +28,7 @@ fn calls(members: &[Spec<'_>]) -> Vec<String> {
             Expect::Success => "",
             Expect::Missing => " ENOENT",
             Expect::Exists => " EEXIST",
+            Expect::Errno | Expect::Result | Expect::Any => " not tar's",
         };
         let call = match op.call {
             Call::Mkdir { mode, .. } => format!("mkdir {name} {mode:04o}"),

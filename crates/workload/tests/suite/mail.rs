@@ -55,6 +55,7 @@ fn line(op: &Op) -> String {
         Expect::Success => text,
         Expect::Missing => format!("{text} ENOENT"),
         Expect::Exists => format!("{text} EEXIST"),
+        Expect::Errno | Expect::Result | Expect::Any => format!("{text} not of mail"),
     }
 }
 

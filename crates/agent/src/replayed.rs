@@ -1,0 +1,137 @@
+//! Judges the results of replayed calls against the recorded ones.
+
+use fsdyno_engine::Errno;
+use fsdyno_record::OpKind;
+use fsdyno_workload::differences::Example;
+use fsdyno_workload::{Differences, Recording};
+
+/// Most kinds of difference in a note.
+const MOST: usize = 20;
+
+/// Errors by which a file system says that it does not have what a call asks for.
+const NOT_SUPPORTED: &[u16] = &[
+    libc::EOPNOTSUPP as u16,
+    libc::ENOTTY as u16,
+    libc::EINVAL as u16,
+    libc::ENOSYS as u16,
+    libc::EXDEV as u16,
+];
+
+/// Calls that a file system need not have.
+const OPTIONAL: &[OpKind] = &[
+    OpKind::Fallocate,
+    OpKind::CopyRange,
+    OpKind::Setxattr,
+    OpKind::Getxattr,
+    OpKind::Listxattr,
+    OpKind::Removexattr,
+    OpKind::Fadvise,
+    OpKind::SyncRange,
+];
+
+/// Returns true if another file system than that of the recording may answer so.
+fn is_tolerated(kind: OpKind, expected: u16, found: u16) -> bool {
+    let attribute = matches!(kind, OpKind::Getxattr | OpKind::Listxattr | OpKind::Removexattr);
+    let no_attribute = |code| code == libc::ENODATA as u16 || NOT_SUPPORTED.contains(&code);
+    OPTIONAL.contains(&kind)
+        && (NOT_SUPPORTED.contains(&found)
+            || attribute && no_attribute(expected) && (found == 0 || no_attribute(found)))
+}
+
+/// Returns the sentences on the differences of a phase on a mounted file system, and the reason why they fail the trial,
+/// if they do: on the file system of the recording each one does, on another all that it should not have.
+pub fn judge(
+    differences: &Differences,
+    recording: &Recording,
+    mounted: &str,
+) -> (Vec<String>, Option<String>) {
+    let same = recording.file_system == mounted;
+    let (mut notes, mut fatal, mut first) = (Vec::new(), 0, None);
+    for (kind, expected, found, difference) in differences.rows() {
+        let examples: Vec<String> = difference.examples.iter().map(show_example).collect();
+        let tolerated = !same && is_tolerated(kind, expected, found);
+        let text = format!(
+            "{} calls of {kind} ended with {} where the recording has {}: {}{}",
+            difference.count,
+            show(found),
+            show(expected),
+            examples.join(", "),
+            if tolerated { "; another file system may" } else { "" }
+        );
+        if !tolerated {
+            fatal += difference.count;
+            first.get_or_insert_with(|| text.clone());
+        }
+        notes.push(text);
+    }
+    let more = notes.len().saturating_sub(MOST);
+    notes.truncate(MOST);
+    if more > 0 {
+        notes.push(format!("and {more} further kinds of difference"));
+    }
+    if differences.count() == 0 {
+        notes.push("every replayed call had the recorded result".to_string());
+    }
+    let reason = first
+        .filter(|_| recording.strict)
+        .map(|first| format!("{fatal} replayed calls had another result than recorded; {first}"));
+    (notes, reason)
+}
+
+fn show(code: u16) -> String {
+    match code {
+        0 => "success".to_string(),
+        code => Errno(i32::from(code)).to_string(),
+    }
+}
+
+fn show_example(example: &Example) -> String {
+    let numbers = match (example.expected, example.found) {
+        (Some(expected), Some(found)) => format!(" ({found}, not {expected})"),
+        _ => String::new(),
+    };
+    format!("'{}'{numbers}", example.name.escape_debug())
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_workload::{Call, DirSlot, Expect, FileSlot, Op, RareCall};
+
+    use super::*;
+
+    fn recording() -> Recording {
+        Recording { file_system: "ext4".into(), strict: true, notes: Vec::new() }
+    }
+
+    fn differing(call: Call, result: i64) -> Differences {
+        let mut differences = Differences::default();
+        let op = Op { call, expect: Expect::Success, ..Op::default() };
+        differences.add(&op, result, 1);
+        differences
+    }
+
+    #[test]
+    fn a_call_that_another_file_system_lacks_is_listed_and_on_the_recordings_own_it_fails() {
+        let call = RareCall::Fadvise {
+            file: FileSlot(1),
+            offset: 0,
+            length: 0,
+            advice: fsdyno_workload::Advice::Normal,
+        };
+        let differences = differing(Call::Rare(call), -i64::from(libc::EOPNOTSUPP));
+        let (notes, failed) = judge(&differences, &recording(), "xfs");
+        assert!(failed.is_none() && notes[0].ends_with("another file system may"), "{notes:?}");
+        let (_, failed) = judge(&differences, &recording(), "ext4");
+        assert!(failed.unwrap().starts_with("1 replayed calls had another result"));
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_fails_on_every_file_system_unless_order_is_free() {
+        let differences = differing(Call::Unlink { dir: DirSlot::ROOT }, -2);
+        let (_, failed) = judge(&differences, &recording(), "xfs");
+        assert!(failed.unwrap().contains("ended with No such file or directory (ENOENT)"));
+        let free = Recording { strict: false, ..recording() };
+        let (notes, failed) = judge(&differences, &free, "ext4");
+        assert!(failed.is_none() && notes.len() == 1);
+    }
+}

@@ -1,0 +1,48 @@
+//! What a replay needs of a trial: files that all threads share, contents that compress, results that are compared.
+
+use std::sync::Arc;
+
+use fsdyno_engine::issue::shared::Slots;
+use fsdyno_record::plan::IssuerPlan;
+use fsdyno_workload::{Contents, Differences, Workload};
+
+use super::Trial;
+use crate::replayed;
+
+impl Trial<'_> {
+    /// Makes the table of open files and the pools of contents.
+    pub(super) fn prepare_replay(&mut self, workload: &dyn Workload) -> Result<(), String> {
+        let Some(count) = workload.shared_slots() else { return Ok(()) };
+        if matches!(self.job.plan.issuer, IssuerPlan::IoUring { .. }) {
+            return Err(
+                "a replay makes its calls as the recorded program did, one after the other \
+                        in each thread; use --issuer sync"
+                    .to_string(),
+            );
+        }
+        self.slots = Some(Arc::new(Slots::new(count)));
+        if let Some(contents) = Arc::get_mut(&mut self.contents) {
+            *contents = std::mem::replace(contents, Contents::empty()).with_classes();
+        }
+        if let Some(recording) = workload.recording() {
+            self.conditions.notes.extend(recording.notes);
+        }
+        Ok(())
+    }
+
+    /// Closes what the recorded program left open, and judges the results of a phase.
+    pub(super) fn close_replay(
+        &mut self,
+        workload: &dyn Workload,
+        differences: &Differences,
+    ) -> Result<(), String> {
+        if let Some(slots) = &self.slots {
+            slots.close_all();
+        }
+        let Some(recording) = workload.recording().filter(|_| self.calls()) else { return Ok(()) };
+        let mounted = self.conditions.mount.split_whitespace().next().unwrap_or_default();
+        let (notes, failed) = replayed::judge(differences, &recording, mounted);
+        self.conditions.notes.extend(notes);
+        failed.map_or(Ok(()), Err)
+    }
+}

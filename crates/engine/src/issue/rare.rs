@@ -1,0 +1,240 @@
+//! The calls that generators rarely make, out of line.
+
+use std::ffi::{CString, c_int};
+use std::os::fd::RawFd;
+
+use fsdyno_workload::contents::LONGEST_SLICE;
+use fsdyno_workload::{Advice, AllocateHow, DirSlot, Name, Op, Payload, RareCall, RenameHow};
+
+use crate::issue::sync::{Sync, as_ptr, done, failed};
+
+/// Buffer of link targets and lists of attributes.
+const LIST: usize = 64 << 10;
+
+impl Sync {
+    #[cold]
+    #[inline(never)]
+    #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
+    pub(super) fn issue_rare(&mut self, call: RareCall, op: &Op) -> i64 {
+        let (name, other) = (as_ptr(&op.name), as_ptr(&op.other));
+        // SAFETY: names end in NUL and live as long as the calls.
+        let result = unsafe {
+            match call {
+                RareCall::Readlink { dir } => return self.read_link(dir, &op.name),
+                RareCall::Status { dir, follow } => {
+                    let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+                    let at = self.status.0.as_mut_ptr();
+                    let result = libc::fstatat(self.dir(dir), name, at, flags);
+                    return self.size(result);
+                }
+                RareCall::StatusFile { file } => {
+                    let result = libc::fstat(self.file(file), self.status.0.as_mut_ptr());
+                    return self.size(result);
+                }
+                RareCall::Statfs => {
+                    let mut statfs = std::mem::MaybeUninit::<libc::statfs>::uninit();
+                    libc::fstatfs(self.dir(DirSlot::ROOT), statfs.as_mut_ptr())
+                }
+                RareCall::Readdir { file, length, to_end } => {
+                    return self.read_dir(self.file(file), length as usize, to_end);
+                }
+                RareCall::Seek { file, offset } => {
+                    let at = libc::lseek(self.file(file), offset as libc::off_t, libc::SEEK_SET);
+                    return if at < 0 { failed() } else { at };
+                }
+                RareCall::CopyRange { from, from_offset, file, offset, length } => {
+                    let files = (self.file(from), self.file(file));
+                    return copy_range(files, from_offset, offset, length as usize);
+                }
+                RareCall::Fdatasync { file } => libc::fdatasync(self.file(file)),
+                RareCall::SyncRange { file, offset, length } => {
+                    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+                        | libc::SYNC_FILE_RANGE_WRITE
+                        | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+                    libc::sync_file_range(self.file(file), offset as i64, length as i64, flags)
+                }
+                RareCall::Access { dir } => libc::faccessat(self.dir(dir), name, libc::F_OK, 0),
+                RareCall::Truncate { dir, length } => {
+                    libc::truncate(self.full_path(dir, &op.name).as_ptr(), length as libc::off_t)
+                }
+                RareCall::Rename { dir, to, how } => {
+                    let flags = match how {
+                        RenameHow::NoReplace => libc::RENAME_NOREPLACE,
+                        RenameHow::Exchange => libc::RENAME_EXCHANGE,
+                    };
+                    // No wrapper in every C library.
+                    let (dir, to) = (self.dir(dir), self.dir(to));
+                    libc::syscall(libc::SYS_renameat2, dir, name, to, other, flags) as c_int
+                }
+                RareCall::Allocate { file, how, offset, length } => {
+                    let (offset, length) = (offset as libc::off_t, length as libc::off_t);
+                    libc::fallocate(self.file(file), allocate_mode(how), offset, length)
+                }
+                RareCall::Fadvise { file, offset, length, advice } => {
+                    let (offset, length) = (offset as libc::off_t, length as libc::off_t);
+                    // It returns the error number.
+                    return -i64::from(libc::posix_fadvise(
+                        self.file(file),
+                        offset,
+                        length,
+                        advice_word(advice),
+                    ));
+                }
+                RareCall::Getxattr { .. }
+                | RareCall::GetxattrFile { .. }
+                | RareCall::Listxattr { .. }
+                | RareCall::ListxattrFile { .. }
+                | RareCall::Setxattr { .. }
+                | RareCall::SetxattrFile { .. }
+                | RareCall::Removexattr { .. }
+                | RareCall::RemovexattrFile { .. } => self.issue_xattr(call, op),
+            }
+        };
+        done(result)
+    }
+
+    /// The calls on extended attributes; those on a name go through /proc/self/fd, since no kernel before 6.13
+    /// has them relative to a directory.
+    fn issue_xattr(&mut self, call: RareCall, op: &Op) -> c_int {
+        let attribute = as_ptr(&op.other);
+        let value = |length| {
+            let bytes = self.contents.slice(Payload { id: 0, offset: 0, length });
+            (bytes.as_ptr().cast::<libc::c_void>(), bytes.len())
+        };
+        // SAFETY: names end in NUL; names, values and the buffer live as long as the calls and are valid for their
+        // lengths.
+        unsafe {
+            match call {
+                RareCall::Setxattr { dir, length } => {
+                    let (at, length) = value(length);
+                    let path = self.full_path(dir, &op.name);
+                    libc::lsetxattr(path.as_ptr(), attribute, at, length, 0)
+                }
+                RareCall::SetxattrFile { file, length } => {
+                    let (at, length) = value(length);
+                    libc::fsetxattr(self.file(file), attribute, at, length, 0)
+                }
+                RareCall::Removexattr { dir } => {
+                    libc::lremovexattr(self.full_path(dir, &op.name).as_ptr(), attribute)
+                }
+                RareCall::RemovexattrFile { file } => {
+                    libc::fremovexattr(self.file(file), attribute)
+                }
+                RareCall::Getxattr { dir } => {
+                    let path = self.full_path(dir, &op.name);
+                    let at = self.buffer.first(LIST).as_mut_ptr().cast();
+                    as_done(libc::lgetxattr(path.as_ptr(), attribute, at, LIST))
+                }
+                RareCall::GetxattrFile { file } => {
+                    let fd = self.file(file);
+                    let at = self.buffer.first(LIST).as_mut_ptr().cast();
+                    as_done(libc::fgetxattr(fd, attribute, at, LIST))
+                }
+                RareCall::Listxattr { dir } => {
+                    let path = self.full_path(dir, &op.name);
+                    let at = self.buffer.first(LIST).as_mut_ptr().cast();
+                    as_done(libc::llistxattr(path.as_ptr(), at, LIST))
+                }
+                RareCall::ListxattrFile { file } => {
+                    let fd = self.file(file);
+                    let at = self.buffer.first(LIST).as_mut_ptr().cast();
+                    as_done(libc::flistxattr(fd, at, LIST))
+                }
+                _ => {
+                    *libc::__errno_location() = libc::EOPNOTSUPP;
+                    -1
+                }
+            }
+        }
+    }
+
+    /// The size after a call that filled the status: of a regular file or symbolic link, else 0.
+    fn size(&mut self, result: c_int) -> i64 {
+        if result < 0 {
+            return failed();
+        }
+        // SAFETY: the call that has just succeeded filled it.
+        let status = unsafe { self.status.0.assume_init_ref() };
+        match status.st_mode & libc::S_IFMT {
+            libc::S_IFREG | libc::S_IFLNK => status.st_size,
+            _ => 0,
+        }
+    }
+
+    fn read_link(&mut self, dir: DirSlot, name: &Name) -> i64 {
+        let dir = self.dir(dir);
+        let buffer = self.buffer.first(libc::PATH_MAX as usize);
+        // SAFETY: the name ends in NUL, the buffer is valid for writing its length.
+        let got = unsafe {
+            libc::readlinkat(dir, as_ptr(name), buffer.as_mut_ptr().cast(), buffer.len())
+        };
+        if got < 0 { failed() } else { got as i64 }
+    }
+
+    fn read_dir(&mut self, fd: RawFd, length: usize, to_end: bool) -> i64 {
+        let buffer = self.buffer.first(length.clamp(1024, LONGEST_SLICE));
+        loop {
+            // SAFETY: the buffer is valid for writing its length.
+            let got = unsafe {
+                libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len())
+            };
+            if got < 0 {
+                return failed();
+            }
+            if got == 0 || !to_end {
+                return 0;
+            }
+        }
+    }
+
+    /// A path to a name below an open directory, for calls that take no directory.
+    fn full_path(&self, dir: DirSlot, name: &Name) -> CString {
+        let mut path = format!("/proc/self/fd/{}/", self.dir(dir)).into_bytes();
+        path.extend_from_slice(name.as_bytes());
+        // A name has no NUL.
+        CString::new(path).unwrap_or_default()
+    }
+}
+
+/// The result of a call that returns a length, without the length.
+fn as_done(result: isize) -> c_int {
+    if result < 0 { -1 } else { 0 }
+}
+
+fn copy_range((from, to): (RawFd, RawFd), from_offset: u64, offset: u64, length: usize) -> i64 {
+    let (mut from_at, mut to_at) = (from_offset as libc::loff_t, offset as libc::loff_t);
+    let mut copied = 0;
+    while copied < length {
+        // SAFETY: both offsets live as long as the call.
+        let more = unsafe {
+            libc::copy_file_range(from, &raw mut from_at, to, &raw mut to_at, length - copied, 0)
+        };
+        match more {
+            0 => break,
+            1.. => copied += more as usize,
+            _ => return failed(),
+        }
+    }
+    copied as i64
+}
+
+fn allocate_mode(how: AllocateHow) -> c_int {
+    match how {
+        AllocateHow::Extend => 0,
+        AllocateHow::KeepSize => libc::FALLOC_FL_KEEP_SIZE,
+        AllocateHow::PunchHole => libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+        AllocateHow::Zero => libc::FALLOC_FL_ZERO_RANGE,
+        AllocateHow::ZeroKeepSize => libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE,
+    }
+}
+
+fn advice_word(advice: Advice) -> c_int {
+    match advice {
+        Advice::Normal => libc::POSIX_FADV_NORMAL,
+        Advice::Random => libc::POSIX_FADV_RANDOM,
+        Advice::Sequential => libc::POSIX_FADV_SEQUENTIAL,
+        Advice::WillNeed => libc::POSIX_FADV_WILLNEED,
+        Advice::DontNeed => libc::POSIX_FADV_DONTNEED,
+        Advice::NoReuse => libc::POSIX_FADV_NOREUSE,
+    }
+}

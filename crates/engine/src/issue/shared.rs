@@ -1,0 +1,133 @@
+//! Blocking calls on descriptors that all threads share, as those of a recorded program.
+//!
+//! Files and directories have one numbering here: the directory slot `n` is the file slot `n`, opened with
+//! O_DIRECTORY. Slot 0 is the trial's root.
+
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use fsdyno_workload::call::NO_SLOT;
+use fsdyno_workload::{Contents, Effect, Op};
+
+use crate::issue::Issuer;
+use crate::issue::sync::Sync;
+use crate::run::{Failure, Meter};
+
+/// An empty slot; the kernel returns EBADF.
+const CLOSED: RawFd = -1;
+
+/// The open files of all threads, which outlive a phase.
+#[derive(Debug)]
+pub struct Slots(Box<[AtomicI32]>);
+
+impl Slots {
+    /// A table of `count` slots, all closed.
+    pub fn new(count: u16) -> Slots {
+        Slots((0..count).map(|_| AtomicI32::new(CLOSED)).collect())
+    }
+
+    /// Closes all files, before an unmount.
+    pub fn close_all(&self) {
+        for slot in &self.0 {
+            let fd = slot.swap(CLOSED, Ordering::AcqRel);
+            if fd != CLOSED {
+                // SAFETY: the slot owned it and has just released it.
+                unsafe { libc::close(fd) };
+            }
+        }
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        self.close_all();
+    }
+}
+
+/// Issues calls like [`Sync`], on the files of a shared table.
+pub struct Shared {
+    calls: Sync,
+    slots: Arc<Slots>,
+}
+
+impl Shared {
+    /// An issuer of calls below `root` on the files in `slots`.
+    pub fn new(root: OwnedFd, contents: Arc<Contents>, slots: Arc<Slots>) -> Shared {
+        let mut calls = Sync::new(root, contents);
+        calls.files.resize(slots.0.len(), CLOSED);
+        calls.dirs.resize(slots.0.len().max(1), CLOSED);
+        Shared { calls, slots }
+    }
+
+    #[inline]
+    fn fd(&self, slot: u16) -> RawFd {
+        self.slots.0.get(usize::from(slot)).map_or(CLOSED, |fd| fd.load(Ordering::Acquire))
+    }
+
+    /// Puts a descriptor in a slot of the table, and closes the one before.
+    fn put(&self, slot: u16, fd: RawFd) {
+        let Some(place) = self.slots.0.get(usize::from(slot)) else { return };
+        let before = place.swap(fd, Ordering::AcqRel);
+        if before != CLOSED {
+            // SAFETY: the slot owned it and has just released it.
+            unsafe { libc::close(before) };
+        }
+    }
+}
+
+impl Issuer for Shared {
+    fn issue(&mut self, op: &Op) -> i64 {
+        let used = op.call.slots();
+        let effect = op.call.facts().effect;
+        let opens = matches!(effect, Effect::Open { .. });
+        for slot in used.files {
+            if slot != NO_SLOT && !opens {
+                let fd = match effect {
+                    // The slot is released before the call, as a number is free for the next open.
+                    Effect::Close { .. } => self.slots.0[..]
+                        .get(usize::from(slot))
+                        .map_or(CLOSED, |place| place.swap(CLOSED, Ordering::AcqRel)),
+                    _ => self.fd(slot),
+                };
+                if let Some(place) = self.calls.files.get_mut(usize::from(slot)) {
+                    *place = fd;
+                }
+            }
+        }
+        for slot in used.dirs {
+            if slot != NO_SLOT && slot != 0 {
+                let fd = self.fd(slot);
+                if let Some(place) = self.calls.dirs.get_mut(usize::from(slot)) {
+                    *place = fd;
+                }
+            }
+        }
+        let result = self.calls.issue(op);
+        for slot in used.files {
+            if slot != NO_SLOT {
+                let fd = self
+                    .calls
+                    .files
+                    .get_mut(usize::from(slot))
+                    .map_or(CLOSED, |place| std::mem::replace(place, CLOSED));
+                if opens && result >= 0 {
+                    self.put(slot, fd);
+                }
+            }
+        }
+        for slot in used.dirs {
+            if slot != NO_SLOT
+                && slot != 0
+                && let Some(place) = self.calls.dirs.get_mut(usize::from(slot))
+            {
+                *place = CLOSED;
+            }
+        }
+        result
+    }
+
+    fn expand(&mut self, op: &Op, meter: &mut Meter<'_>) -> Result<(), Failure> {
+        self.calls.expand(op, meter)
+    }
+}

@@ -1,0 +1,452 @@
+//! Calls of a recording as calls of ops.
+
+use fsdyno_trace::{At, Call, CopyKind, Event, FileId, Kind, StatKind, SyncKind, Target};
+use fsdyno_workload::memory_fs::Inode;
+use fsdyno_workload::op::Payload;
+use fsdyno_workload::replay::code::{class as class_byte, payload};
+use fsdyno_workload::replay::format::stays_below;
+use fsdyno_workload::{Call as OpCall, FileSlot, RareCall};
+
+use crate::compile::{Compare, Compiler, Opened, Plan, Skip, Touch};
+use crate::flags::{self, MODE};
+use crate::initial::{ROOT, target};
+use crate::order::{Thing, Way};
+
+/// Modification time that a call sets, whatever the recorded one was, in seconds since 1970.
+const MTIME: i64 = 1_000_000_000;
+
+type Plans = Result<Vec<Plan>, Skip>;
+
+/// A call without names or touches.
+fn plan(call: OpCall, touches: Vec<Touch>, compare: Compare) -> Plan {
+    Plan { call, name: Vec::new(), other: Vec::new(), touches, compare }
+}
+
+fn one(call: OpCall, name: Vec<u8>, touches: Vec<Touch>) -> Plans {
+    Ok(vec![Plan { name, ..plan(call, touches, Compare::Success) }])
+}
+
+/// Bytes of one op.
+fn short(length: u64) -> u32 {
+    length.min(0x7fff_f000) as u32
+}
+
+impl Compiler {
+    /// The calls that replay an event: none or one, mostly.
+    pub(crate) fn plans(&mut self, event: &Event) -> Plans {
+        match &event.call {
+            Call::Open { at, flags, mode, created, .. } => {
+                self.open(at, *flags, *mode, created.is_some())
+            }
+            Call::Inherit { .. } => Err("files-that-were-open-at-the-start"),
+            Call::Close { last: false, .. } => Err("closes-of-one-of-several-descriptors"),
+            Call::Close { file, .. } => {
+                let open = self.opened(*file)?;
+                let touches = vec![(Thing::slot(open.slot.0), Way::Change)];
+                one(OpCall::Close { file: open.slot }, Vec::new(), touches)
+            }
+            Call::Dup { .. } => Err("duplicated-descriptors"),
+            Call::Read { .. } | Call::Write { .. } | Call::Seek { .. } | Call::Copy { .. } => {
+                self.moves(event)
+            }
+            Call::Truncate { .. }
+            | Call::Fallocate { .. }
+            | Call::Sync { .. }
+            | Call::SyncAll {}
+            | Call::Advise { .. }
+            | Call::Readdir { .. } => self.on_file(event),
+            Call::Setxattr { .. }
+            | Call::Getxattr { .. }
+            | Call::Listxattr { .. }
+            | Call::Removexattr { .. } => self.attribute(event),
+            Call::Map { .. } | Call::Unmap { .. } | Call::Msync { .. } => {
+                Err("calls-on-memory-mapped-files")
+            }
+            Call::Chdir { .. } => Err("changes-of-the-working-directory"),
+            Call::SetFlags { .. } => Err("changes-of-flags-of-open-files"),
+            Call::Mknod { node: Kind::File, .. } | Call::Mknod { .. } => Err("mknods"),
+            Call::Stat { .. }
+            | Call::Access { .. }
+            | Call::Readlink { .. }
+            | Call::Chmod { .. }
+            | Call::Chown { .. }
+            | Call::Utimes { .. }
+            | Call::Statfs { .. } => self.status(event),
+            _ => self.names(event),
+        }
+    }
+
+    fn opened(&self, file: FileId) -> Result<Opened, Skip> {
+        self.files.get(&file).copied().ok_or("calls-on-files-whose-open-is-not-replayed")
+    }
+
+    fn inode(&self, at: &At) -> Option<Inode> {
+        at.node.and_then(|node| self.nodes.get(&node)).copied()
+    }
+
+    fn open(&mut self, at: &At, bits: u32, mode: u32, creates: bool) -> Plans {
+        let flags = flags::open(bits).ok_or("opens-of-files-without-a-name")?;
+        let way = if creates { Way::Change } else { Way::Read };
+        let (name, mut touches) = self.path(at, way)?;
+        if bits & flags::DIRECT != 0 {
+            self.skip("O_DIRECT-flags-of-opens-which-are-replayed-without");
+        }
+        let file = self.slot()?;
+        touches.push((Thing::slot(file.0), Way::Change));
+        if let (Some(inode), true) = (self.inode(at), flags.truncate) {
+            touches.push((Thing::data(inode), Way::Change));
+        }
+        let call = match creates {
+            true => OpCall::Create { dir: ROOT, file, flags, mode: mode & MODE },
+            false => OpCall::Open { dir: ROOT, file, flags },
+        };
+        one(call, name, touches)
+    }
+
+    /// How a call touches an open file and its data.
+    fn touch(open: Opened, moves: bool, data: Way) -> Vec<Touch> {
+        let slot = if moves { Way::Change } else { Way::Read };
+        vec![(Thing::slot(open.slot.0), slot), (Thing::data(open.inode), data)]
+    }
+
+    fn read(&self, file: FileId, offset: Option<u64>, length: u64) -> Result<Plan, Skip> {
+        let open = self.opened(file)?;
+        let (slot, length) = (open.slot, short(length));
+        let call = match offset {
+            Some(offset) => OpCall::ReadAt { file: slot, offset, length },
+            None => OpCall::Read { file: slot, length },
+        };
+        Ok(plan(call, Self::touch(open, offset.is_none(), Way::Read), Compare::Number))
+    }
+
+    fn write(
+        &mut self,
+        file: FileId,
+        offset: Option<u64>,
+        length: u64,
+        class: u8,
+    ) -> Result<Plan, Skip> {
+        let open = self.opened(file)?;
+        let (slot, length) = (open.slot, short(length));
+        let size = self.fs.node(open.inode).and_then(|node| node.size()).unwrap_or(0);
+        let state = self.fs.open_file(0, slot).ok_or("calls-on-files-that-are-not-open")?;
+        let at = match offset {
+            _ if state.append => size,
+            Some(offset) => offset,
+            None => state.position,
+        };
+        let times = self.versions.entry(open.inode).or_default();
+        *times += u64::from(at < size);
+        let payload: Payload = payload(open.inode as u32, class_byte(class, *times), at, length);
+        let call = match offset {
+            Some(offset) => OpCall::WriteAt { file: slot, offset, payload },
+            None => OpCall::Write { file: slot, payload },
+        };
+        Ok(plan(call, Self::touch(open, offset.is_none(), Way::Change), Compare::Number))
+    }
+
+    /// Calls that move bytes, or the position.
+    fn moves(&mut self, event: &Event) -> Plans {
+        let result = event.result.max(0) as u64;
+        let succeeded = event.result >= 0;
+        Ok(vec![match &event.call {
+            Call::Read { file, offset, length, .. } => self.read(*file, *offset, *length)?,
+            Call::Write { file, offset, length, class, .. } => {
+                // A short write is made as long as it was.
+                let length = if succeeded { result } else { *length };
+                self.write(*file, *offset, length, flags::class(*class))?
+            }
+            Call::Seek { file, .. } => {
+                let open = self.opened(*file)?;
+                let call = RareCall::Seek { file: open.slot, offset: result };
+                let touches = vec![(Thing::slot(open.slot.0), Way::Change)];
+                plan(OpCall::Rare(call), touches, Compare::Number)
+            }
+            Call::Copy { copy, from, from_offset, to, to_offset, length } => {
+                let length = if succeeded { result } else { *length };
+                let (from, to) = ((*from, *from_offset), (*to, *to_offset));
+                return self.copy(*copy, from, to, length);
+            }
+            _ => return Err("unknown-calls"),
+        }])
+    }
+
+    fn copy(
+        &mut self,
+        copy: CopyKind,
+        (from, from_offset): (Option<FileId>, Option<u64>),
+        (to, to_offset): (Option<FileId>, Option<u64>),
+        length: u64,
+    ) -> Plans {
+        match (from, to) {
+            (Some(from), None) => Ok(vec![self.read(from, from_offset, length)?]),
+            (None, Some(to)) => Ok(vec![self.write(to, to_offset, length, 0)?]),
+            (Some(from), Some(to)) => {
+                if copy == CopyKind::Clone {
+                    self.skip("reflinks-which-are-replayed-by-copy_file_range");
+                }
+                let (source, open) = (self.opened(from)?, self.opened(to)?);
+                let position =
+                    |it: &Compiler, slot| it.fs.open_file(0, slot).map_or(0, |open| open.position);
+                let from_at = from_offset.unwrap_or_else(|| position(self, source.slot));
+                let at = to_offset.unwrap_or_else(|| position(self, open.slot));
+                let length = short(length);
+                let call = RareCall::CopyRange {
+                    from: source.slot,
+                    from_offset: from_at,
+                    file: open.slot,
+                    offset: at,
+                    length,
+                };
+                let mut touches = Self::touch(open, to_offset.is_none(), Way::Change);
+                touches.extend(Self::touch(source, from_offset.is_none(), Way::Read));
+                let mut plans = vec![plan(OpCall::Rare(call), touches, Compare::Number)];
+                // The op has offsets; the positions follow by a seek.
+                let seek = |slot: FileSlot, offset| {
+                    let call = RareCall::Seek { file: slot, offset: offset + u64::from(length) };
+                    let touches = vec![(Thing::slot(slot.0), Way::Change)];
+                    plan(OpCall::Rare(call), touches, Compare::Number)
+                };
+                if from_offset.is_none() {
+                    plans.push(seek(source.slot, from_at));
+                }
+                if to_offset.is_none() {
+                    plans.push(seek(open.slot, at));
+                }
+                Ok(plans)
+            }
+            (None, None) => Err("copies-between-what-are-no-files"),
+        }
+    }
+
+    /// Calls on an open file.
+    fn on_file(&mut self, event: &Event) -> Plans {
+        let (call, touches) = match &event.call {
+            Call::Truncate { target: Target::At(at), length } => {
+                let (name, mut touches) = self.path(at, Way::Read)?;
+                touches.extend(self.inode(at).map(|inode| (Thing::data(inode), Way::Change)));
+                let call = RareCall::Truncate { dir: ROOT, length: *length };
+                return one(OpCall::Rare(call), name, touches);
+            }
+            Call::Truncate { target: Target::File(file), length } => {
+                let open = self.opened(*file)?;
+                let call = OpCall::Truncate { file: open.slot, length: *length };
+                (call, Self::touch(open, false, Way::Change))
+            }
+            Call::Fallocate { file, mode, offset, length } => {
+                let open = self.opened(*file)?;
+                let how = flags::allocate(*mode).ok_or("fallocates-of-a-mode-without-a-replay")?;
+                let (file, offset, length) = (open.slot, *offset, *length);
+                let call = RareCall::Allocate { file, how, offset, length };
+                (OpCall::Rare(call), Self::touch(open, false, Way::Change))
+            }
+            Call::Sync { sync, file, offset, length } => {
+                let open = self.opened(*file)?;
+                let file = open.slot;
+                let call = match sync {
+                    SyncKind::Fsync => OpCall::Fsync { file },
+                    SyncKind::Fdatasync => OpCall::Rare(RareCall::Fdatasync { file }),
+                    SyncKind::Range => {
+                        let (offset, length) = (*offset, *length);
+                        OpCall::Rare(RareCall::SyncRange { file, offset, length })
+                    }
+                    SyncKind::Syncfs => OpCall::Sync,
+                };
+                let mut touches = Self::touch(open, false, Way::Read);
+                // A directory is synced after the names that were made in it.
+                touches.push((Thing::names(open.inode), Way::Read));
+                (call, touches)
+            }
+            Call::SyncAll {} => (OpCall::Sync, Vec::new()),
+            Call::Advise { file, advice, offset, length } => {
+                let open = self.opened(*file)?;
+                let advice = flags::advice(*advice).ok_or("unknown-advice")?;
+                let (file, offset, length) = (open.slot, *offset, *length);
+                let call = RareCall::Fadvise { file, offset, length, advice };
+                (OpCall::Rare(call), Self::touch(open, false, Way::Read))
+            }
+            Call::Readdir { file, length } => {
+                let open = self.opened(*file)?;
+                let (length, to_end) = (short(*length), event.result == 0);
+                let call = RareCall::Readdir { file: open.slot, length, to_end };
+                let mut touches = vec![(Thing::slot(open.slot.0), Way::Change)];
+                touches.push((Thing::names(open.inode), Way::Read));
+                (OpCall::Rare(call), touches)
+            }
+            _ => return Err("unknown-calls"),
+        };
+        Ok(vec![plan(call, touches, Compare::Success)])
+    }
+
+    /// Calls that read or set attributes other than extended ones.
+    fn status(&mut self, event: &Event) -> Plans {
+        let is_change =
+            matches!(event.call, Call::Chmod { .. } | Call::Chown { .. } | Call::Utimes { .. });
+        let way = if is_change { Way::Change } else { Way::Read };
+        let (place, inode, mut touches) = match &event.call {
+            Call::Stat { target, .. }
+            | Call::Chmod { target, .. }
+            | Call::Chown { target }
+            | Call::Utimes { target, .. } => self.place(target)?,
+            Call::Statfs { .. } => (None, None, Vec::new()),
+            Call::Access { at, .. } | Call::Readlink { at, .. } => {
+                let (name, touches) = self.path(at, Way::Read)?;
+                (Some(name), self.inode(at), touches)
+            }
+            _ => return Err("unknown-calls"),
+        };
+        if let Some(inode) = inode {
+            touches.push((Thing::attributes(inode), way));
+            touches.extend((!is_change).then_some((Thing::data(inode), Way::Read)));
+        }
+        let file = || match &event.call {
+            Call::Stat { target, .. }
+            | Call::Chmod { target, .. }
+            | Call::Chown { target }
+            | Call::Utimes { target, .. } => target.file(),
+            _ => None,
+        };
+        let slot = match file() {
+            Some(file) => self.opened(file)?.slot,
+            None => FileSlot(0),
+        };
+        let (call, compare) = status_call(&event.call, place.is_some(), slot)?;
+        Ok(vec![Plan { name: place.unwrap_or_default(), ..plan(call, touches, compare) }])
+    }
+
+    /// The path of a target, if it has one, its inode, and the entries that lead to it.
+    fn place(
+        &mut self,
+        target: &Target,
+    ) -> Result<(Option<Vec<u8>>, Option<Inode>, Vec<Touch>), Skip> {
+        match target {
+            Target::At(at) => {
+                let (name, touches) = self.path(at, Way::Read)?;
+                Ok((Some(name), self.inode(at), touches))
+            }
+            Target::File(file) => {
+                let open = self.opened(*file)?;
+                let touches = vec![(Thing::slot(open.slot.0), Way::Read)];
+                Ok((None, Some(open.inode), touches))
+            }
+        }
+    }
+
+    /// Calls on extended attributes. Only those of users can be set on any file system by anyone.
+    fn attribute(&mut self, event: &Event) -> Plans {
+        let (target, name) = match &event.call {
+            Call::Setxattr { target, name, .. }
+            | Call::Getxattr { target, name, .. }
+            | Call::Removexattr { target, name } => (target, &name[..]),
+            Call::Listxattr { target, .. } => (target, &b"user.x"[..]),
+            _ => return Err("unknown-calls"),
+        };
+        if !stays_below(name) {
+            return Err("attributes-with-unusual-names");
+        }
+        let is_users = name.starts_with(b"user.");
+        let sets = matches!(event.call, Call::Setxattr { .. } | Call::Removexattr { .. });
+        if sets && !is_users {
+            return Err("attributes-that-are-not-of-users");
+        }
+        let (place, inode, mut touches) = self.place(target)?;
+        let way = if sets { Way::Change } else { Way::Read };
+        touches.extend(inode.map(|inode| (Thing::attributes(inode), way)));
+        let slot = match target.file() {
+            Some(file) => self.opened(file)?.slot,
+            None => FileSlot(0),
+        };
+        let call = match (&event.call, place.is_some()) {
+            (Call::Setxattr { size, .. }, true) => RareCall::Setxattr { dir: ROOT, length: *size },
+            (Call::Setxattr { size, .. }, false) => {
+                RareCall::SetxattrFile { file: slot, length: *size }
+            }
+            (Call::Getxattr { .. }, true) => RareCall::Getxattr { dir: ROOT },
+            (Call::Getxattr { .. }, false) => RareCall::GetxattrFile { file: slot },
+            (Call::Removexattr { .. }, true) => RareCall::Removexattr { dir: ROOT },
+            (Call::Removexattr { .. }, false) => RareCall::RemovexattrFile { file: slot },
+            (_, true) => RareCall::Listxattr { dir: ROOT },
+            (_, false) => RareCall::ListxattrFile { file: slot },
+        };
+        let compare = if is_users { Compare::Success } else { Compare::Nothing };
+        Ok(vec![Plan {
+            name: place.unwrap_or_default(),
+            other: name.to_vec(),
+            ..plan(OpCall::Rare(call), touches, compare)
+        }])
+    }
+
+    /// Calls that make, move or remove names.
+    fn names(&mut self, event: &Event) -> Plans {
+        let way = if event.result < 0 { Way::Read } else { Way::Change };
+        match &event.call {
+            Call::Mkdir { at, mode, .. } => {
+                let (name, touches) = self.path(at, way)?;
+                one(OpCall::Mkdir { dir: ROOT, mode: mode & MODE }, name, touches)
+            }
+            Call::Rmdir { at } => {
+                let (name, mut touches) = self.path(at, way)?;
+                touches.extend(self.inode(at).map(|inode| (Thing::names(inode), Way::Change)));
+                one(OpCall::Rmdir { dir: ROOT }, name, touches)
+            }
+            Call::Unlink { at } => {
+                let (name, touches) = self.path(at, way)?;
+                one(OpCall::Unlink { dir: ROOT }, name, touches)
+            }
+            Call::Symlink { at, length, .. } => {
+                let (name, touches) = self.path(at, way)?;
+                let other = target(u64::from(*length));
+                let call = OpCall::Symlink { dir: ROOT };
+                Ok(vec![Plan { name, other, ..plan(call, touches, Compare::Success) }])
+            }
+            Call::Rename { from, to, flags } => {
+                let (name, mut touches) = self.path(from, way)?;
+                let (other, more) = self.path(to, way)?;
+                touches.extend(more);
+                touches.extend(self.inode(to).map(|inode| (Thing::names(inode), Way::Change)));
+                let how = flags::rename(*flags).map_err(|()| "renames-with-unusual-flags")?;
+                let call = match how {
+                    None => OpCall::Rename { dir: ROOT, to: ROOT },
+                    Some(how) => OpCall::Rare(RareCall::Rename { dir: ROOT, to: ROOT, how }),
+                };
+                Ok(vec![Plan { name, other, ..plan(call, touches, Compare::Success) }])
+            }
+            Call::Link { from: Target::At(from), to } => {
+                let (name, mut touches) = self.path(from, Way::Read)?;
+                let (other, more) = self.path(to, way)?;
+                touches.extend(more);
+                let call = OpCall::Link { dir: ROOT, to: ROOT };
+                Ok(vec![Plan { name, other, ..plan(call, touches, Compare::Success) }])
+            }
+            Call::Link { .. } => Err("links-to-an-open-file"),
+            _ => Err("calls-without-a-replay"),
+        }
+    }
+}
+
+/// The call of a status, and how it is compared.
+fn status_call(call: &Call, by_name: bool, file: FileSlot) -> Result<(OpCall, Compare), Skip> {
+    let (dir, mtime) = (ROOT, MTIME);
+    let call = match (call, by_name) {
+        (Call::Stat { stat, .. }, true) => {
+            let follow = matches!(stat, StatKind::Stat | StatKind::Statx);
+            return Ok((OpCall::Rare(RareCall::Status { dir, follow }), Compare::Number));
+        }
+        (Call::Stat { .. }, false) => {
+            return Ok((OpCall::Rare(RareCall::StatusFile { file }), Compare::Number));
+        }
+        (Call::Readlink { .. }, _) => {
+            return Ok((OpCall::Rare(RareCall::Readlink { dir }), Compare::Number));
+        }
+        (Call::Access { .. }, _) => OpCall::Rare(RareCall::Access { dir }),
+        (Call::Statfs { .. }, _) => OpCall::Rare(RareCall::Statfs),
+        (Call::Chmod { mode, .. }, true) => OpCall::Chmod { dir, mode: mode & MODE },
+        (Call::Chmod { mode, .. }, false) => OpCall::ChmodFile { file, mode: mode & MODE },
+        (Call::Chown { .. }, true) => OpCall::Chown { dir },
+        (Call::Chown { .. }, false) => OpCall::ChownFile { file },
+        (Call::Utimes { .. }, true) => OpCall::Utimes { dir, mtime },
+        (Call::Utimes { .. }, false) => OpCall::UtimesFile { file, mtime },
+        _ => return Err("unknown-calls"),
+    };
+    Ok((call, Compare::Success))
+}

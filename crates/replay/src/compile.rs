@@ -1,0 +1,464 @@
+//! The second pass: an op of each call, in the order of the recording.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use fsdyno_record::OpKind;
+use fsdyno_trace::{At, Call, Event, FileId, NodeId, ThreadId};
+use fsdyno_workload::memory_fs::{Inode, Outcome, ROOT as ROOT_INODE};
+use fsdyno_workload::replay::Section;
+use fsdyno_workload::replay::code::encode;
+use fsdyno_workload::replay::format::{Record, time};
+use fsdyno_workload::{Call as OpCall, FileSlot, MemoryFs, Op};
+
+use crate::ReplayError;
+use crate::initial::Start;
+use crate::order::{Point, Thing, Touches, Way, add};
+use crate::out::Out;
+
+/// Slots that are used once before any is used again, so that an open rarely waits for an old close.
+const FRESH: u16 = 8192;
+
+/// Most files open at once.
+const MOST_OPEN: u16 = 60_000;
+
+/// An open file of the recording.
+#[derive(Clone, Copy)]
+pub struct Opened {
+    /// Its slot.
+    pub slot: FileSlot,
+    /// What it is open on.
+    pub inode: Inode,
+}
+
+/// What a call touches, and how.
+pub type Touch = (Thing, Way);
+
+/// What a call is in the replay.
+pub struct Plan {
+    /// The call.
+    pub call: OpCall,
+    /// Its first name.
+    pub name: Vec<u8>,
+    /// Its second name.
+    pub other: Vec<u8>,
+    /// What it touches.
+    pub touches: Vec<Touch>,
+    /// How its result is compared if it succeeds.
+    pub compare: Compare,
+}
+
+/// How the result of a call that succeeds is compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Compare {
+    /// That it succeeds.
+    Success,
+    /// The number that it returns.
+    Number,
+    /// Not at all.
+    Nothing,
+}
+
+/// Why a call is not replayed, as a fact's name.
+pub type Skip = &'static str;
+
+/// The state of a thread.
+#[derive(Default)]
+struct Thread {
+    /// What its next op waits for, of calls that made no op.
+    carry: Vec<Point>,
+    /// Processor time since its last op, in nanoseconds.
+    think: u64,
+    /// Return of its last op, in nanoseconds.
+    returned: Option<u64>,
+}
+
+/// The second pass.
+pub struct Compiler {
+    pub(crate) fs: MemoryFs,
+    pub(crate) nodes: HashMap<NodeId, Inode>,
+    pub(crate) files: HashMap<FileId, Opened>,
+    /// How often places of a file were written over.
+    pub(crate) versions: HashMap<Inode, u64>,
+    out: Out,
+    op: Op,
+    start_of: HashMap<ThreadId, u16>,
+    threads: HashMap<ThreadId, Thread>,
+    /// Ops of each rank, and what each rank is known to have waited for.
+    counts: Vec<u32>,
+    known: Vec<HashMap<u16, u32>>,
+    touches: Touches,
+    /// The last op of all: its rank, and the number of its ops until then.
+    last: Point,
+    free: VecDeque<u16>,
+    next_slot: u16,
+    skipped: BTreeMap<Skip, u64>,
+    kinds: BTreeMap<OpKind, u64>,
+    calls: u64,
+    replayed: u64,
+    waiting: u64,
+    mapped: u64,
+    bytes: (u64, u64),
+    inodes: u64,
+    longest_name: usize,
+    has_times: bool,
+}
+
+impl Compiler {
+    /// Begins with the result of the first pass.
+    pub fn new(start: Start, out: Out) -> Result<Compiler, ReplayError> {
+        let ranks = start.ranks.capacity.len();
+        if ranks > 1024 {
+            return Err(ReplayError::Limit(format!(
+                "has {ranks} threads at once, and a replay has 1,024 at most"
+            )));
+        }
+        Ok(Compiler {
+            bytes: (start.bytes, start.bytes),
+            inodes: start.fs.totals().names,
+            fs: start.fs,
+            nodes: start.nodes,
+            files: HashMap::new(),
+            versions: HashMap::new(),
+            out,
+            op: Op::default(),
+            start_of: start.ranks.of,
+            threads: HashMap::new(),
+            counts: vec![0; ranks],
+            known: vec![HashMap::new(); ranks],
+            touches: Touches::default(),
+            last: (0, 0),
+            free: VecDeque::new(),
+            next_slot: 1,
+            skipped: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+            calls: 0,
+            replayed: 0,
+            waiting: 0,
+            mapped: 0,
+            longest_name: start.longest_name,
+            has_times: start.has_times,
+        })
+    }
+
+    /// Takes the next event.
+    pub fn event(&mut self, event: &Event) -> Result<(), ReplayError> {
+        self.threads.entry(event.thread).or_default().think += event.think;
+        match &event.call {
+            Call::Mark { .. } | Call::Exit { .. } | Call::Exec { .. } => return Ok(()),
+            Call::Spawn { child, .. } => {
+                let points = self.points(event.thread);
+                self.carry(*child, &points);
+                return Ok(());
+            }
+            Call::Wait { child } => {
+                let points = self.points(*child);
+                self.carry(event.thread, &points);
+                return Ok(());
+            }
+            Call::Outside { number, .. } => {
+                if *number > 0 {
+                    self.order_only(event.thread, Thing::outside(*number), Way::Change);
+                }
+                return Ok(());
+            }
+            Call::Lock { file, .. } => {
+                if let Some(open) = self.files.get(file).copied() {
+                    self.order_only(event.thread, Thing::locks(open.inode), Way::Change);
+                }
+                self.calls += 1;
+                self.skip("locks-which-only-order-threads");
+                return Ok(());
+            }
+            Call::Map { length, .. } => self.mapped = self.mapped.saturating_add(*length),
+            _ => {}
+        }
+        self.calls += 1;
+        match self.plans(event) {
+            Ok(plans) => {
+                for plan in plans {
+                    self.plan(event, plan)?;
+                }
+                Ok(())
+            }
+            Err(reason) => {
+                self.skip(reason);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn skip(&mut self, reason: Skip) {
+        *self.skipped.entry(reason).or_default() += 1;
+    }
+
+    fn rank(&self, thread: ThreadId) -> u16 {
+        self.start_of.get(&thread).copied().unwrap_or(0)
+    }
+
+    /// The last op of a thread, and what its next one waits for.
+    fn points(&self, thread: ThreadId) -> Vec<Point> {
+        let mut points =
+            self.threads.get(&thread).map_or_else(Vec::new, |thread| thread.carry.clone());
+        if let Some(rank) = self.start_of.get(&thread) {
+            add(&mut points, (*rank, self.counts[usize::from(*rank)]));
+        }
+        points
+    }
+
+    fn carry(&mut self, thread: ThreadId, points: &[Point]) {
+        let carry = &mut self.threads.entry(thread).or_default().carry;
+        points.iter().for_each(|point| add(carry, *point));
+    }
+
+    /// A call that makes no op but orders threads.
+    fn order_only(&mut self, thread: ThreadId, thing: Thing, way: Way) {
+        let also = self.points(thread);
+        let rank = self.rank(thread);
+        let point = (rank, self.counts[usize::from(rank)]);
+        let mut needs = Vec::new();
+        self.touches.touch(thing, way, (point, &also), &mut needs);
+        self.carry(thread, &needs);
+    }
+
+    /// A slot for an open; none if too many files are open.
+    pub(crate) fn slot(&mut self) -> Result<FileSlot, Skip> {
+        if self.next_slot >= FRESH
+            && let Some(slot) = self.free.pop_front()
+        {
+            return Ok(FileSlot(slot));
+        }
+        if self.next_slot >= MOST_OPEN {
+            return Err("opens-of-more-than-60000-files-at-once");
+        }
+        self.next_slot += 1;
+        Ok(FileSlot(self.next_slot - 1))
+    }
+
+    /// Makes an op of a plan, if the tree in memory explains its recorded result.
+    fn plan(&mut self, event: &Event, plan: Plan) -> Result<(), ReplayError> {
+        (self.op.call, self.op.thread) = (plan.call, 0);
+        self.op.name.clear();
+        self.op.name.push(&plan.name);
+        self.op.other.clear();
+        self.op.other.push(&plan.other);
+        let planned = self.fs.plan(&self.op);
+        let mut record = Record::default();
+        match (&planned, event.errno()) {
+            (Ok(done), None) => {
+                (record.expect, record.result) = match plan.compare {
+                    Compare::Success => (0, 0),
+                    Compare::Number
+                        if has_number(event, &plan) && event.result != done.bytes as i64 =>
+                    {
+                        self.skip("results-that-the-tree-does-not-explain-which-are-not-compared");
+                        (3, 0)
+                    }
+                    Compare::Number => (2, done.bytes),
+                    Compare::Nothing => (3, 0),
+                };
+            }
+            (Err(error), Some(errno)) if i64::from(error.number()) == errno => {
+                (record.expect, record.result) = (1, errno as u64);
+            }
+            // The tree in memory knows no attributes.
+            (Ok(_), Some(errno @ (61 | 95))) if is_attribute(plan.call) => {
+                (record.expect, record.result) = (1, errno as u64);
+            }
+            (_, Some(1 | 13)) => return self.left_out(&plan, "calls-that-permissions-refused"),
+            (_, Some(4 | 11)) => return self.left_out(&plan, "interrupted-calls"),
+            (_, Some(28 | 122)) => {
+                return self.left_out(&plan, "calls-that-failed-for-lack-of-space");
+            }
+            (_, Some(_)) => {
+                return self.left_out(&plan, "calls-whose-error-the-tree-does-not-explain");
+            }
+            (Err(_), None) => {
+                return self.left_out(&plan, "calls-whose-success-the-tree-does-not-explain");
+            }
+        }
+        let succeeded = event.errno().is_none();
+        if let (Ok(outcome), true) = (planned, succeeded) {
+            self.commit(event, &plan, outcome);
+        } else if let (OpCall::Open { file, .. } | OpCall::Create { file, .. }, false) =
+            (plan.call, succeeded)
+        {
+            self.free.push_back(file.0);
+        }
+        self.emit(event, plan, record)
+    }
+
+    /// Counts a call that is left out.
+    fn left_out(&mut self, plan: &Plan, reason: Skip) -> Result<(), ReplayError> {
+        if let OpCall::Open { file, .. } | OpCall::Create { file, .. } = plan.call {
+            self.free.push_back(file.0);
+        }
+        self.skip(reason);
+        Ok(())
+    }
+
+    /// Makes the changes of a call that succeeds, and knows what it opened and made.
+    fn commit(&mut self, event: &Event, plan: &Plan, outcome: Outcome) {
+        let created = match &event.call {
+            Call::Open { created, .. }
+            | Call::Mkdir { created, .. }
+            | Call::Symlink { created, .. } => *created,
+            _ => None,
+        };
+        if let Some(node) = created {
+            self.nodes.insert(node, self.fs.next_inode());
+        }
+        if let OpCall::Write { payload, .. } | OpCall::WriteAt { payload, .. } = plan.call {
+            self.bytes.1 = self.bytes.1.saturating_add(u64::from(payload.length));
+        }
+        if let OpCall::Rare(fsdyno_workload::RareCall::Allocate { length, .. }) = plan.call {
+            self.bytes.1 = self.bytes.1.saturating_add(length);
+        }
+        for change in outcome.changes {
+            self.fs.commit(change);
+        }
+        let now = self.fs.totals();
+        self.bytes.0 = self.bytes.0.max(now.bytes);
+        self.inodes = self.inodes.max(now.names);
+        if let (
+            Call::Open { file: Some(id), .. } | Call::Inherit { file: id, .. },
+            OpCall::Open { file, .. } | OpCall::Create { file, .. },
+        ) = (&event.call, plan.call)
+            && let Some(open) = self.fs.open_file(0, file)
+        {
+            self.files.insert(*id, Opened { slot: file, inode: open.inode });
+        }
+        if let (Call::Close { file: id, .. }, OpCall::Close { file }) = (&event.call, plan.call) {
+            self.files.remove(id);
+            self.free.push_back(file.0);
+        }
+    }
+
+    /// Writes an op with the points that it waits for.
+    fn emit(&mut self, event: &Event, plan: Plan, mut record: Record) -> Result<(), ReplayError> {
+        let rank = self.rank(event.thread);
+        let index = usize::from(rank);
+        let point = (rank, self.counts[index] + 1);
+        if !encode(plan.call, &mut record) {
+            return Ok(());
+        }
+        record.name = self.out.optional(&plan.name)?;
+        record.other = self.out.optional(&plan.other)?;
+        (record.before_rank, record.before_ops) = self.last;
+        let mut needs = Vec::new();
+        if self.counts.len() > 1 {
+            for (thing, way) in plan.touches {
+                self.touches.touch(thing, way, (point, &[]), &mut needs);
+            }
+            if matches!(plan.call, OpCall::Sync) {
+                needs.extend((0u16..).zip(self.counts.iter().copied()));
+            }
+        }
+        let thread = self.threads.entry(event.thread).or_default();
+        needs.append(&mut thread.carry);
+        record.compute = time(std::mem::take(&mut thread.think));
+        if self.has_times {
+            record.wall = time(thread.returned.map_or(0, |at| event.start.saturating_sub(at)));
+            thread.returned = Some(event.returned());
+        }
+        let waits = self.reduce(rank, &needs);
+        if !waits.is_empty() {
+            record.waits = u8::try_from(waits.len()).unwrap_or(u8::MAX);
+            record.first_wait = self.out.waits(&waits)?;
+            self.waiting += 1;
+        }
+        self.counts[index] = point.1;
+        self.last = point;
+        if let Some(kind) = plan.call.kind() {
+            *self.kinds.entry(kind).or_default() += 1;
+        }
+        self.replayed += 1;
+        self.out.op(rank, &record)
+    }
+
+    /// The points of other ranks that a rank has not waited for yet, the latest of each; at most 255.
+    fn reduce(&mut self, rank: u16, needs: &[Point]) -> Vec<Point> {
+        let known = &mut self.known[usize::from(rank)];
+        let mut waits = Vec::new();
+        for (other, ops) in needs.iter().filter(|(other, ops)| *other != rank && *ops > 0) {
+            if known.get(other).is_none_or(|known| known < ops) {
+                add(&mut waits, (*other, *ops));
+            }
+        }
+        waits.sort_unstable();
+        waits.truncate(usize::from(u8::MAX));
+        for (other, ops) in &waits {
+            known.insert(*other, *ops);
+        }
+        waits
+    }
+
+    /// The path of a name, and the entries that lead to it.
+    pub(crate) fn path(&mut self, at: &At, last: Way) -> Result<(Vec<u8>, Vec<Touch>), Skip> {
+        const UNKNOWN: Skip = "calls-below-what-the-tree-does-not-have";
+        let dir = *self.nodes.get(&at.dir).ok_or(UNKNOWN)?;
+        let mut path = self.fs.path(dir).ok_or("calls-below-a-removed-directory")?;
+        let mut touches = Vec::new();
+        if self.counts.len() > 1 {
+            let mut inode = dir;
+            while let Some((parent, name)) = self.fs.place(inode) {
+                touches.push((Thing::entry(parent, name), Way::Read));
+                inode = parent;
+            }
+        }
+        match &at.name {
+            Some(name) => {
+                self.longest_name = self.longest_name.max(name.bytes().len());
+                touches.push((Thing::entry(dir, name.bytes()), last));
+                if last == Way::Change {
+                    touches.push((Thing::names(dir), Way::Member));
+                }
+                path.push(b'/');
+                path.extend_from_slice(name.bytes());
+            }
+            None if dir == ROOT_INODE => path.push(b'.'),
+            None => {}
+        }
+        for _ in 0..at.beyond {
+            path.extend_from_slice(b"/x");
+        }
+        Ok((path, touches))
+    }
+
+    /// Ends the pass; returns the length of the compiled form.
+    pub fn finish(mut self) -> Result<u64, ReplayError> {
+        self.out.tree(Section::After, &self.fs)?;
+        let facts = &mut self.out.facts;
+        let mut fact = |name: String, value: u64| facts.insert(name, value.to_string());
+        for (kind, count) in &self.kinds {
+            fact(format!("count-{kind}"), *count);
+        }
+        for (reason, count) in &self.skipped {
+            fact(format!("skipped-{reason}"), *count);
+        }
+        fact("calls".into(), self.calls);
+        fact("replayed".into(), self.replayed);
+        fact("waiting".into(), self.waiting);
+        fact("mapped-bytes".into(), self.mapped);
+        fact("bytes".into(), self.bytes.0.min(self.bytes.1));
+        fact("inodes".into(), self.inodes);
+        fact("longest-name".into(), self.longest_name as u64);
+        fact("slots".into(), u64::from(self.next_slot));
+        self.out.finish()
+    }
+}
+
+/// Returns true if the recording has the number that a call returned.
+fn has_number(event: &Event, plan: &Plan) -> bool {
+    match &event.call {
+        Call::Read { .. } | Call::Write { .. } | Call::Seek { .. } | Call::Readlink { .. } => true,
+        Call::Copy { .. } => plan.call.kind() != Some(OpKind::Seek),
+        _ => false,
+    }
+}
+
+fn is_attribute(call: OpCall) -> bool {
+    matches!(
+        call.kind(),
+        Some(OpKind::Getxattr | OpKind::Listxattr | OpKind::Removexattr | OpKind::Setxattr)
+    )
+}

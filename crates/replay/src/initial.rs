@@ -1,0 +1,231 @@
+//! The first pass: the initial tree, and the threads.
+
+use std::collections::HashMap;
+use std::fs::File;
+
+use fsdyno_trace::{Call, Entry, Header, Item, Kind, NodeId, Root};
+use fsdyno_workload::memory_fs::Inode;
+use fsdyno_workload::replay::Section;
+use fsdyno_workload::replay::code::{encode, payload};
+use fsdyno_workload::replay::format::Record;
+use fsdyno_workload::{Call as OpCall, DirSlot, FileSlot, MemoryFs, Op, OpenFlags, RareCall};
+
+use crate::ReplayError;
+use crate::flags::{self, MODE};
+use crate::out::Out;
+use crate::threads::{Ranks, Threads};
+
+/// The directory in which all names begin.
+pub const ROOT: DirSlot = DirSlot::ROOT;
+
+/// The slot of files while the tree is made.
+const FILE: FileSlot = FileSlot(1);
+
+/// Bytes of an initial file in one op.
+const PART: u64 = 1 << 30;
+
+/// The longest target of a symbolic link that is made; a longer one is cut.
+pub const LONGEST_TARGET: u64 = 900;
+
+/// The state after the first pass.
+pub struct Start {
+    /// The initial tree.
+    pub fs: MemoryFs,
+    /// The inodes of nodes.
+    pub nodes: HashMap<NodeId, Inode>,
+    /// The ranks of threads.
+    pub ranks: Ranks,
+    /// Bytes that the initial tree takes.
+    pub bytes: u64,
+    /// The longest name.
+    pub longest_name: usize,
+    /// True if events have the time of their threads.
+    pub has_times: bool,
+}
+
+/// The first pass.
+pub struct Initial {
+    out: Out,
+    op: Op,
+    fs: MemoryFs,
+    nodes: HashMap<NodeId, Inode>,
+    /// Paths of files, for further links.
+    paths: HashMap<NodeId, Vec<u8>>,
+    threads: Threads,
+    /// Directories with the mode that they get in the end.
+    modes: Vec<(Vec<u8>, u32)>,
+    special: u64,
+    bytes: u64,
+    longest_name: usize,
+    has_times: bool,
+}
+
+impl Initial {
+    /// Begins in an empty file.
+    pub fn new(out: &File) -> Result<Initial, ReplayError> {
+        Ok(Initial {
+            out: Out::new(out)?,
+            op: Op::default(),
+            fs: MemoryFs::new(),
+            nodes: HashMap::new(),
+            paths: HashMap::new(),
+            threads: Threads::default(),
+            modes: Vec::new(),
+            special: 0,
+            bytes: 0,
+            longest_name: 0,
+            has_times: false,
+        })
+    }
+
+    /// Takes the next item.
+    pub fn item(&mut self, item: Item, header: &Header) -> Result<(), ReplayError> {
+        self.has_times = header.has_times;
+        match item {
+            Item::Root(root) => self.root(&root),
+            Item::Entry(entry) => self.entry(&entry),
+            Item::Event(event) => {
+                let is_mark = matches!(event.call, Call::Mark { .. });
+                if !is_mark {
+                    self.threads.add(&event);
+                }
+                Ok(())
+            }
+            Item::End(_) => Ok(()),
+        }
+    }
+
+    /// Makes the call on the tree in memory and in the compiled form; what the tree refuses is left out.
+    fn make(&mut self, call: OpCall, name: &[u8], other: &[u8]) -> Result<bool, ReplayError> {
+        (self.op.call, self.op.thread) = (call, 0);
+        self.op.name.clear();
+        self.op.name.push(name);
+        self.op.other.clear();
+        self.op.other.push(other);
+        let Ok(outcome) = self.fs.plan(&self.op) else { return Ok(false) };
+        let mut record = Record { expect: 3, ..Record::default() };
+        if !encode(call, &mut record) {
+            return Ok(false);
+        }
+        record.expect = if outcome.bytes > 0 { 2 } else { 0 };
+        record.result = outcome.bytes;
+        record.name = self.out.string(name)?;
+        record.other = self.out.optional(other)?;
+        outcome.changes.into_iter().for_each(|change| {
+            self.fs.commit(change);
+        });
+        self.out.initial(&record)?;
+        Ok(true)
+    }
+
+    fn root(&mut self, root: &Root) -> Result<(), ReplayError> {
+        if self.out.facts.get("file-system").is_none_or(String::is_empty) {
+            self.out.facts.insert("file-system".into(), root.file_system.clone());
+        }
+        let mut name = root.label.bytes().to_vec();
+        while self.fs.find(&name).is_some() {
+            name.push(b'+');
+            name.truncate(255);
+        }
+        let inode = self.fs.next_inode();
+        self.make(OpCall::Mkdir { dir: ROOT, mode: 0o755 }, &name, b"")?;
+        self.nodes.insert(root.node, inode);
+        Ok(())
+    }
+
+    fn entry(&mut self, entry: &Entry) -> Result<(), ReplayError> {
+        let parent = self.nodes.get(&entry.parent).and_then(|inode| self.fs.path(*inode));
+        let Some(mut path) = parent else { return Ok(()) };
+        path.push(b'/');
+        path.extend_from_slice(entry.name.bytes());
+        self.longest_name = self.longest_name.max(entry.name.bytes().len());
+        if let Some(first) = self.paths.get(&entry.node).cloned() {
+            self.make(OpCall::Link { dir: ROOT, to: ROOT }, &first, &path)?;
+            return Ok(());
+        }
+        let (inode, mode) = (self.fs.next_inode(), entry.mode & MODE);
+        let made = match entry.kind {
+            Kind::Directory => {
+                if mode & 0o700 != 0o700 {
+                    self.modes.push((path.clone(), mode));
+                }
+                self.make(OpCall::Mkdir { dir: ROOT, mode: mode | 0o700 }, &path, b"")?
+            }
+            Kind::File => self.file(entry, &path, inode)?,
+            Kind::Symlink => {
+                let target = target(entry.size);
+                self.make(OpCall::Symlink { dir: ROOT }, &path, &target)?
+            }
+            Kind::Special => {
+                self.special += 1;
+                false
+            }
+        };
+        if made {
+            self.nodes.insert(entry.node, inode);
+            if entry.kind != Kind::Directory {
+                self.paths.insert(entry.node, path);
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, entry: &Entry, path: &[u8], inode: Inode) -> Result<bool, ReplayError> {
+        let flags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE };
+        let mode = entry.mode & MODE;
+        if !self.make(OpCall::Create { dir: ROOT, file: FILE, flags, mode }, path, b"")? {
+            return Ok(false);
+        }
+        // A sparse file has its bytes at its beginning: where its holes are is not recorded.
+        let is_sparse = entry.allocated.saturating_add(4096) < entry.size;
+        let data = if is_sparse { entry.allocated } else { entry.size };
+        let class = flags::class(entry.class);
+        let mut at = 0;
+        while at < data {
+            let length = (data - at).min(PART);
+            let payload = payload(inode as u32, class, at, length as u32);
+            self.make(OpCall::Write { file: FILE, payload }, path, b"")?;
+            at += length;
+        }
+        self.bytes = self.bytes.saturating_add(data);
+        if is_sparse {
+            self.make(OpCall::Truncate { file: FILE, length: entry.size }, path, b"")?;
+        }
+        for xattr in entry.xattrs.iter().filter(|xattr| xattr.name.starts_with(b"user.")) {
+            let call = RareCall::SetxattrFile { file: FILE, length: xattr.size };
+            if fsdyno_workload::replay::format::stays_below(&xattr.name) {
+                self.make(OpCall::Rare(call), path, &xattr.name)?;
+            }
+        }
+        self.make(OpCall::Close { file: FILE }, path, b"")
+    }
+
+    /// Ends the pass.
+    pub fn finish(mut self) -> Result<(Start, Out), ReplayError> {
+        for (path, mode) in std::mem::take(&mut self.modes).into_iter().rev() {
+            self.make(OpCall::Chmod { dir: ROOT, mode }, &path, b"")?;
+        }
+        let ranks = self.threads.ranks();
+        self.out.begin_ranks(&ranks.capacity)?;
+        self.out.tree(Section::Before, &self.fs)?;
+        if self.special > 0 {
+            let what = "skipped-pipes,-sockets-and-devices-in-the-tree";
+            self.out.facts.insert(what.into(), self.special.to_string());
+        }
+        let start = Start {
+            fs: self.fs,
+            nodes: self.nodes,
+            ranks,
+            bytes: self.bytes,
+            longest_name: self.longest_name,
+            has_times: self.has_times,
+        };
+        Ok((start, self.out))
+    }
+}
+
+/// A target of a symbolic link of this length that leads nowhere: names are at most 255 bytes long.
+pub fn target(length: u64) -> Vec<u8> {
+    let length = length.clamp(1, LONGEST_TARGET) as usize;
+    (1..=length).map(|at| if at % 200 == 0 && at < length { b'/' } else { b'x' }).collect()
+}

@@ -1,0 +1,70 @@
+//! From a trace of file system calls to the form that the workload `replay` reads
+//! (`fsdyno_workload::replay::format`).
+//!
+//! A trace is read twice. The first pass makes the initial tree and finds which threads ran at the same time: each
+//! rank of the replay has threads of the recording that did not. The second pass makes an op of each call, with the
+//! points of other ranks that it has to wait for ([`order`]), and applies it to a file system in memory
+//! (`fsdyno_workload::MemoryFs`), whose end is the final tree that the trial is verified against. A call whose
+//! recorded result that file system does not explain is left out and counted.
+//!
+//! Memory: what the file system in memory has for each name, one entry for each thing that calls share, and each
+//! distinct path once. Ops are written as they are made.
+
+mod calls;
+mod compile;
+mod flags;
+mod initial;
+pub mod order;
+mod out;
+mod threads;
+
+use std::fs::File;
+use std::io::{BufReader, Seek};
+
+use fsdyno_trace::{Checker, Item, Reader, TraceError};
+
+/// A trace that cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The trace cannot be read.
+    #[error("{0}")]
+    Trace(#[from] TraceError),
+    /// It needs more than a replay can give.
+    #[error("{0}")]
+    Limit(String),
+    /// The compiled form cannot be stored.
+    #[error("cannot be stored: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Compiles a trace into `out`, an empty file, and returns the length of the compiled form in bytes.
+///
+/// # Errors
+/// A trace that is damaged, or needs more threads, open files or bytes than a replay can give.
+pub fn compile(trace: &mut File, out: &mut File) -> Result<u64, ReplayError> {
+    let mut first = initial::Initial::new(out)?;
+    each(trace, |item, header| first.item(item, header))?;
+    let (start, out) = first.finish()?;
+    let mut second = compile::Compiler::new(start, out)?;
+    each(trace, |item, _| match item {
+        Item::Event(event) => second.event(&event),
+        _ => Ok(()),
+    })?;
+    second.finish()
+}
+
+/// Reads a trace from its beginning, with every identity checked.
+fn each(
+    trace: &mut File,
+    mut take: impl FnMut(Item, &fsdyno_trace::Header) -> Result<(), ReplayError>,
+) -> Result<(), ReplayError> {
+    trace.rewind()?;
+    let mut reader = Reader::new(BufReader::with_capacity(1 << 16, &*trace))?;
+    let header = reader.header().clone();
+    let mut checker = Checker::new();
+    while let Some(item) = reader.item()? {
+        checker.check(&item).map_err(|problem| reader.problem(problem))?;
+        take(item, &header)?;
+    }
+    Ok(())
+}

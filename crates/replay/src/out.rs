@@ -1,0 +1,259 @@
+//! Writes the compiled form.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+
+use fsdyno_workload::MemoryFs;
+use fsdyno_workload::memory_fs::{NodeKind, ROOT};
+use fsdyno_workload::replay::Section;
+use fsdyno_workload::replay::format::{HEAD, LONGEST_PATH, MAGIC, OP, Record, SECTIONS, TreeNode};
+
+use crate::ReplayError;
+use crate::order::Point;
+
+/// Bytes of ops of a rank that are kept before they are written.
+const BUFFER: usize = OP * 1024;
+
+/// The compiled form while it is made. Sections follow one another; ops of each rank have a place of their own.
+pub struct Out {
+    file: BufWriter<File>,
+    at: u64,
+    sections: [(u64, u64); SECTIONS],
+    strings: Vec<u8>,
+    known: HashMap<Box<[u8]>, u32>,
+    ranks: Vec<RankOut>,
+    waits: BufWriter<File>,
+    wait_count: u32,
+    pieces: Vec<u8>,
+    /// The facts, by name.
+    pub facts: BTreeMap<String, String>,
+}
+
+/// The place of a rank's ops.
+struct RankOut {
+    /// Offset in the file.
+    from: u64,
+    /// Number of ops that were written.
+    count: u64,
+    capacity: u64,
+    buffer: Vec<u8>,
+}
+
+fn limit(text: &str) -> ReplayError {
+    ReplayError::Limit(text.to_string())
+}
+
+impl Out {
+    /// Begins in an empty file.
+    pub fn new(file: &File) -> Result<Out, ReplayError> {
+        let mut out = Out {
+            file: BufWriter::with_capacity(1 << 16, file.try_clone()?),
+            at: 0,
+            sections: [(0, 0); SECTIONS],
+            strings: Vec::new(),
+            known: HashMap::new(),
+            ranks: Vec::new(),
+            waits: BufWriter::new(tempfile::tempfile()?),
+            wait_count: 0,
+            pieces: Vec::new(),
+            facts: BTreeMap::new(),
+        };
+        out.put(&[0; HEAD])?;
+        // Offset 0 is the empty name, of calls without one.
+        out.strings.extend_from_slice(&[1, 0, b'.']);
+        out.known.insert(b".".as_slice().into(), 0);
+        Ok(out)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), ReplayError> {
+        self.at += bytes.len() as u64;
+        self.file.write_all(bytes)?;
+        Ok(())
+    }
+
+    /// The offset of a path or another text; each is stored once.
+    pub fn string(&mut self, text: &[u8]) -> Result<u32, ReplayError> {
+        if let Some(at) = self.known.get(text) {
+            return Ok(*at);
+        }
+        if text.len() > LONGEST_PATH {
+            let begin = String::from_utf8_lossy(&text[..60]).escape_debug().to_string();
+            return Err(ReplayError::Limit(format!(
+                "has the path '{begin}...' of {} bytes, and a replay takes {LONGEST_PATH} at most",
+                text.len()
+            )));
+        }
+        let at = u32::try_from(self.strings.len());
+        let at = at.map_err(|_| limit("has more than 4 GiB of distinct paths"))?;
+        self.strings.extend_from_slice(&(text.len() as u16).to_le_bytes());
+        self.strings.extend_from_slice(text);
+        self.known.insert(text.into(), at);
+        Ok(at)
+    }
+
+    /// The offset of a text, or of the name that stands for none.
+    pub fn optional(&mut self, text: &[u8]) -> Result<u32, ReplayError> {
+        if text.is_empty() { Ok(0) } else { self.string(text) }
+    }
+
+    /// Writes an op of the initial tree.
+    pub fn initial(&mut self, record: &Record) -> Result<(), ReplayError> {
+        self.put(&record.bytes())
+    }
+
+    /// Ends the initial tree and makes the places of all ranks.
+    pub fn begin_ranks(&mut self, capacities: &[u64]) -> Result<(), ReplayError> {
+        self.sections[Section::Initial as usize] = (HEAD as u64, self.at - HEAD as u64);
+        self.file.flush()?;
+        let mut from = self.at;
+        for capacity in capacities {
+            self.ranks.push(RankOut { from, count: 0, capacity: *capacity, buffer: Vec::new() });
+            from += capacity * OP as u64;
+        }
+        self.sections[Section::Ops as usize] = (self.at, from - self.at);
+        self.file.get_ref().set_len(from)?;
+        self.file.seek(SeekFrom::Start(from))?;
+        self.at = from;
+        Ok(())
+    }
+
+    /// Adds points to wait for; returns the index of the first.
+    pub fn waits(&mut self, points: &[Point]) -> Result<u32, ReplayError> {
+        let first = self.wait_count;
+        for (rank, ops) in points {
+            let mut bytes = [0; 8];
+            bytes[..2].copy_from_slice(&rank.to_le_bytes());
+            bytes[4..].copy_from_slice(&ops.to_le_bytes());
+            self.waits.write_all(&bytes)?;
+        }
+        let count = first.checked_add(points.len() as u32);
+        self.wait_count = count.ok_or_else(|| limit("has more than 2^32 points to wait for"))?;
+        Ok(first)
+    }
+
+    /// Writes the next op of a rank.
+    pub fn op(&mut self, rank: u16, record: &Record) -> Result<(), ReplayError> {
+        let file = self.file.get_ref();
+        let Some(out) = self.ranks.get_mut(usize::from(rank)) else { return Ok(()) };
+        out.buffer.extend_from_slice(&record.bytes());
+        if out.count + (out.buffer.len() / OP) as u64 > out.capacity {
+            return Err(limit("has more calls than its first reading found; this is a bug"));
+        }
+        if out.buffer.len() >= BUFFER { out.flush(file) } else { Ok(()) }
+    }
+
+    /// Writes a tree: its nodes, sorted by path, and the pieces of its files.
+    pub fn tree(&mut self, section: Section, fs: &MemoryFs) -> Result<(), ReplayError> {
+        let mut paths: Vec<(Vec<u8>, usize)> = fs.walk(ROOT).collect();
+        paths.sort_unstable();
+        let mut nodes = Vec::with_capacity(paths.len());
+        let mut of_inode: HashMap<usize, (u32, u32)> = HashMap::new();
+        for (path, inode) in paths {
+            let Some(node) = fs.node(inode) else { continue };
+            let mut flat = TreeNode {
+                path: self.string(&path)?,
+                mode: node.mode,
+                links: node.links,
+                group: inode as u32,
+                ..TreeNode::default()
+            };
+            match &node.kind {
+                NodeKind::Directory(_) => {}
+                NodeKind::Symlink(target) => (flat.kind, flat.target) = (2, self.string(target)?),
+                NodeKind::File(content) => {
+                    (flat.kind, flat.size) = (1, content.size());
+                    let known = of_inode.get(&inode).copied();
+                    (flat.first_piece, flat.pieces) = match known {
+                        Some(known) => known,
+                        None => self.pieces_of(content)?,
+                    };
+                    of_inode.insert(inode, (flat.first_piece, flat.pieces));
+                }
+                NodeKind::Archive(archive) => (flat.kind, flat.size) = (1, archive.size),
+            }
+            nodes.push(flat);
+        }
+        let from = self.at;
+        for node in nodes {
+            self.put(&node.bytes())?;
+        }
+        self.sections[section as usize] = (from, self.at - from);
+        Ok(())
+    }
+
+    fn pieces_of(
+        &mut self,
+        content: &fsdyno_workload::memory_fs::Content,
+    ) -> Result<(u32, u32), ReplayError> {
+        let first = self.pieces.len() / fsdyno_workload::replay::format::PIECE;
+        let (mut at, mut count) = (0, 0);
+        while let Some(piece) = content.piece(at) {
+            for number in [at, piece.id, piece.offset, u64::from(piece.length)] {
+                self.pieces.extend_from_slice(&number.to_le_bytes());
+            }
+            at += u64::from(piece.length);
+            count += 1;
+        }
+        let first = u32::try_from(first);
+        Ok((first.map_err(|_| limit("has files of more than 2^32 pieces"))?, count))
+    }
+
+    fn section(&mut self, section: Section, bytes: &[u8]) -> Result<(), ReplayError> {
+        self.sections[section as usize] = (self.at, bytes.len() as u64);
+        self.put(bytes)
+    }
+
+    /// Writes the rest; returns the length of the file.
+    pub fn finish(mut self) -> Result<u64, ReplayError> {
+        let mut ranks = Vec::new();
+        let ops = self.sections[Section::Ops as usize].0;
+        for rank in &mut self.ranks {
+            rank.flush(self.file.get_ref())?;
+            ranks.extend_from_slice(&((rank.from - ops) / OP as u64).to_le_bytes());
+            ranks.extend_from_slice(&rank.count.to_le_bytes());
+        }
+        let (strings, pieces) =
+            (std::mem::take(&mut self.strings), std::mem::take(&mut self.pieces));
+        let facts: String =
+            self.facts.iter().map(|(fact, value)| format!("{fact} {value}\n")).collect();
+        self.section(Section::Ranks, &ranks)?;
+        self.section(Section::Strings, &strings)?;
+        self.section(Section::Pieces, &pieces)?;
+        self.section(Section::Facts, facts.as_bytes())?;
+        self.put_waits()?;
+        let mut head = MAGIC.to_vec();
+        for (from, length) in self.sections {
+            head.extend_from_slice(&from.to_le_bytes());
+            head.extend_from_slice(&length.to_le_bytes());
+        }
+        self.file.flush()?;
+        self.file.get_ref().write_all_at(&head, 0)?;
+        Ok(self.at)
+    }
+
+    fn put_waits(&mut self) -> Result<(), ReplayError> {
+        self.waits.flush()?;
+        let (mut at, end) = (0, u64::from(self.wait_count) * 8);
+        self.sections[Section::Waits as usize] = (self.at, end);
+        let mut chunk = vec![0; 1 << 16];
+        while at < end {
+            let length = (end - at).min(chunk.len() as u64) as usize;
+            self.waits.get_ref().read_exact_at(&mut chunk[..length], at)?;
+            self.file.write_all(&chunk[..length])?;
+            at += length as u64;
+        }
+        self.at += end;
+        Ok(())
+    }
+}
+
+impl RankOut {
+    fn flush(&mut self, file: &File) -> Result<(), ReplayError> {
+        file.write_all_at(&self.buffer, self.from + self.count * OP as u64)?;
+        self.count += (self.buffer.len() / OP) as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}

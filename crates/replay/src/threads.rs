@@ -1,0 +1,81 @@
+//! Threads of a recording as ranks: a rank has threads that did not run at the same time.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use fsdyno_trace::{Call, Event, ThreadId};
+
+/// The events of each thread: number of the first and of the last, and their count.
+#[derive(Debug, Default)]
+pub struct Threads {
+    spans: BTreeMap<ThreadId, (u64, u64, u64)>,
+    events: u64,
+}
+
+/// The rank of each thread, and the most ops of each rank.
+#[derive(Debug)]
+pub struct Ranks {
+    /// The rank of each thread that makes a call.
+    pub of: HashMap<ThreadId, u16>,
+    /// The most ops of each rank.
+    pub capacity: Vec<u64>,
+}
+
+impl Threads {
+    /// Adds the next event.
+    pub fn add(&mut self, event: &Event) {
+        let number = self.events;
+        self.events += 1;
+        let span = self.spans.entry(event.thread).or_insert((number, number, 0));
+        // A copy can take a further op for the position of each of its files, and an inherited file another.
+        let ops =
+            if matches!(event.call, Call::Copy { .. } | Call::Inherit { .. }) { 3 } else { 1 };
+        (span.1, span.2) = (number, span.2 + ops);
+    }
+
+    /// Gives each thread the lowest rank that no thread has which ran at the same time.
+    pub fn ranks(self) -> Ranks {
+        let mut by_begin: Vec<(u64, u64, u64, ThreadId)> = self
+            .spans
+            .iter()
+            .map(|(thread, (from, to, count))| (*from, *to, *count, *thread))
+            .collect();
+        by_begin.sort_unstable();
+        let (mut of, mut capacity) = (HashMap::new(), Vec::new());
+        let mut busy: BTreeSet<(u64, u16)> = BTreeSet::new();
+        let mut free: BTreeSet<u16> = BTreeSet::new();
+        for (from, to, count, thread) in by_begin {
+            while let Some((end, rank)) = busy.first().copied().filter(|(end, _)| *end < from) {
+                busy.remove(&(end, rank));
+                free.insert(rank);
+            }
+            let rank = free.pop_first().unwrap_or_else(|| {
+                capacity.push(0);
+                u16::try_from(capacity.len() - 1).unwrap_or(u16::MAX)
+            });
+            if let Some(capacity) = capacity.get_mut(usize::from(rank)) {
+                *capacity += count;
+            }
+            busy.insert((to, rank));
+            of.insert(thread, rank);
+        }
+        Ranks { of, capacity }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_did_not_run_at_the_same_time_share_a_rank() {
+        let mut threads = Threads::default();
+        for thread in [0, 1, 1, 0, 2, 3, 2, 3, 0] {
+            let call = Call::SyncAll {};
+            let thread = ThreadId(thread);
+            threads.add(&Event { thread, think: 0, start: 0, duration: 0, result: 0, call });
+        }
+        let ranks = threads.ranks();
+        let of: Vec<u16> = (0..4).map(|thread| ranks.of[&ThreadId(thread)]).collect();
+        assert_eq!((of, ranks.capacity), (vec![0, 1, 1, 2], vec![3, 4, 2]));
+    }
+}

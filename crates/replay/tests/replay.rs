@@ -1,0 +1,289 @@
+//! Small traces, made by hand and at random, compiled and replayed in a real directory by real threads.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may")]
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use fsdyno_engine::issue::shared::Slots;
+use fsdyno_engine::issue::sync::Sync;
+use fsdyno_engine::{PhaseRun, Recorder, run_phase, run_threads, verify};
+use fsdyno_record::plan::{IssuerPlan, VerifyMode};
+use fsdyno_trace::{At, Builder, Call, FileId, Kind, Name, NodeId, StatKind, Target, ThreadId};
+use fsdyno_workload::workloads::replay::KIND;
+use fsdyno_workload::{Contents, Differences, Input, Setting, Tree, Workload};
+use proptest::prelude::*;
+
+const RDWR: u32 = 2;
+const CREATE: u32 = 0o102;
+
+fn compiled(builder: &Builder) -> Result<Vec<u8>, String> {
+    let (mut trace, mut out) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+    trace.write_all(&builder.finish().unwrap()).unwrap();
+    let length = fsdyno_replay::compile(&mut trace, &mut out).map_err(|error| error.to_string())?;
+    out.rewind().unwrap();
+    let mut bytes = Vec::new();
+    out.take(length).read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes.len() as u64, length);
+    Ok(bytes)
+}
+
+fn workload(builder: &Builder, set: &[(&str, &str)]) -> Box<dyn Workload> {
+    let set: Vec<(&str, &str)> = [("trace", "t"), ("think", "none")]
+        .into_iter()
+        .filter(|(key, _)| set.iter().all(|(other, _)| other != key))
+        .chain(set.iter().copied())
+        .collect();
+    let input = Some(Input::new(compiled(builder).unwrap()));
+    KIND.build(&KIND.resolve(&set).unwrap(), &Setting { seed: 1, input }).unwrap()
+}
+
+/// Replays in a new directory; returns the results that differ, and the differences of the tree.
+fn replayed(work: &dyn Workload) -> (Differences, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    rustix_umask();
+    let root = File::open(folder.path()).unwrap();
+    let contents = Arc::new(Contents::new(1).with_classes());
+    if let Some(mut prefill) = work.prefill() {
+        let own = root.as_fd().try_clone_to_owned().unwrap();
+        let mut issuer = Sync::new(own, Arc::clone(&contents));
+        run_phase(prefill.ops.as_mut(), &mut issuer, &mut Recorder::new(), &mut |_| {}).unwrap();
+        assert_eq!(problems(&root, prefill.tree.as_ref(), &contents), [""; 0]);
+    }
+    let slots = Arc::new(Slots::new(work.shared_slots().unwrap()));
+    let phase_run = PhaseRun {
+        work,
+        phase: 0,
+        threads: work.phases()[0].threads,
+        requested: 1,
+        issuer: IssuerPlan::Sync,
+        root: root.as_fd(),
+        device: None,
+        contents: &contents,
+        slots: Some(&slots),
+    };
+    let mut result = run_threads(&phase_run, &mut || {}, &|_| {}).unwrap();
+    let differences = std::mem::take(&mut result.differences);
+    assert_eq!(result.into_recorder().counts(), work.counts(0, 1));
+    slots.close_all();
+    (differences, problems(&root, work.tree(0).as_ref(), &contents))
+}
+
+fn rustix_umask() {
+    // SAFETY: it takes a mode and cannot fail.
+    unsafe {
+        unsafe extern "C" {
+            fn umask(mode: u32) -> u32;
+        }
+        umask(0);
+    }
+}
+
+fn problems(root: &File, tree: &dyn Tree, contents: &Contents) -> Vec<String> {
+    verify(root.as_fd(), tree, contents, VerifyMode::Full, 1, &mut |_| {}).unwrap().examples
+}
+
+fn fact(work: &dyn Workload) -> String {
+    work.recording().unwrap().notes.join("; ")
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+/// A file of the initial tree is read, another is made, written, synced, renamed and looked at; calls fail.
+fn small() -> Builder {
+    let (root, main) = (Builder::ROOT, Builder::MAIN);
+    let mut trace = Builder::new();
+    let dir = trace.dir(root, "src");
+    let old = trace.file(dir, "old", 10_000);
+    trace.entry(dir, "link", Kind::Symlink, 17);
+    let file = trace.open(main, dir, "old", old, 0);
+    trace.read(main, file, 65_536, 10_000);
+    trace.read(main, file, 65_536, 0);
+    trace.close(main, file);
+    let (new, file) = trace.create(main, root, "new", CREATE | 0o200);
+    trace.write(main, file, 5000);
+    trace.write(main, file, 2_500_000);
+    let target = || Target::File(file);
+    trace.call(main, Call::Stat { target: target(), stat: StatKind::Stat }, 0);
+    trace.call(main, Call::Truncate { target: target(), length: 9000 }, 0);
+    trace.close(main, file);
+    let missing = At::new(root, name("none"), None);
+    let stat = Call::Stat { target: Target::At(missing), stat: StatKind::Lstat };
+    trace.call(main, stat, -2);
+    let from = At::new(root, name("new"), Some(new));
+    let to = At::new(dir, name("old"), Some(old));
+    trace.call(main, Call::Rename { from, to, flags: 0 }, 0);
+    let link = At::new(dir, name("link"), None);
+    trace.call(main, Call::Readlink { at: link, length: 100 }, 17);
+    trace.call(main, Call::Rmdir { at: At::new(root, name("src"), Some(dir)) }, -39);
+    trace
+}
+
+#[test]
+fn a_small_program_is_replayed_call_by_call_with_the_recorded_results_and_tree() {
+    for set in [&[][..], &[("copies", "3")], &[("order", "total")], &[("think", "cpu")]] {
+        let work = workload(&small(), set);
+        let (differences, problems) = replayed(work.as_ref());
+        assert_eq!((differences.rows().collect::<Vec<_>>(), problems), (vec![], vec![]), "{set:?}");
+        assert!(
+            fact(work.as_ref()).starts_with("14 of 14 recorded calls"),
+            "{}",
+            fact(work.as_ref())
+        );
+    }
+}
+
+#[test]
+fn a_result_that_the_tree_does_not_explain_is_left_out_and_counted() {
+    let mut trace = small();
+    let at = || At::new(Builder::ROOT, name("none"), None);
+    let stat = |at| Call::Stat { target: Target::At(at), stat: StatKind::Lstat };
+    trace.call(Builder::MAIN, stat(at()), 0);
+    trace.call(Builder::MAIN, stat(at()), -13);
+    let work = workload(&trace, &[]);
+    let notes = fact(work.as_ref());
+    assert!(
+        notes.contains("14 of 16") && notes.contains("1 calls that permissions refused"),
+        "{notes}"
+    );
+    assert!(notes.contains("1 calls whose success the tree does not explain"), "{notes}");
+    assert_eq!(replayed(work.as_ref()).0.count(), 0);
+}
+
+#[test]
+fn a_trace_needs_what_its_tree_and_calls_take_and_says_so_before_any_work() {
+    let mut trace = Builder::new();
+    trace.file(Builder::ROOT, "huge", 1 << 50);
+    let needs = workload(&trace, &[]).needs();
+    assert_eq!((needs.bytes.0, needs.longest_name), (1 << 50, 4));
+    let two = workload(&trace, &[("copies", "2")]).needs();
+    assert_eq!((two.bytes.0, two.inodes), (2 << 50, 2 * needs.inodes));
+}
+
+#[test]
+fn a_damaged_trace_is_refused_with_its_offset() {
+    let (mut trace, mut out) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+    let mut bytes = small().finish().unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    trace.write_all(&bytes).unwrap();
+    let error = fsdyno_replay::compile(&mut trace, &mut out).unwrap_err().to_string();
+    assert!(error.starts_with("at byte "), "{error}");
+}
+
+/// One step of a random program: thread, what it does, and on which of its things.
+type Step = (u8, u8, u8, u16);
+
+#[derive(Clone)]
+struct Known {
+    node: NodeId,
+    dir: NodeId,
+    name: String,
+    size: u64,
+}
+
+/// A program of several threads that is consistent: what it does has the results that Linux gives.
+fn program(steps: &[Step]) -> Builder {
+    let mut trace = Builder::new();
+    let dirs = [trace.dir(Builder::ROOT, "d0"), trace.dir(Builder::ROOT, "d1")];
+    let mut files = vec![Known {
+        node: trace.file(dirs[0], "first", 3000),
+        dir: dirs[0],
+        name: "first".into(),
+        size: 3000,
+    }];
+    let threads: Vec<ThreadId> = [Builder::MAIN]
+        .into_iter()
+        .chain((0..3).map(|_| trace.spawn(Builder::MAIN, false)).collect::<Vec<_>>())
+        .collect();
+    // Open file, index of its node among all nodes that there ever were, position.
+    let mut open: Vec<(FileId, NodeId, u64)> = Vec::new();
+    let mut sizes = std::collections::HashMap::from([(files[0].node, 3000u64)]);
+    for (at, (thread, what, which, length)) in steps.iter().enumerate() {
+        let thread = threads[usize::from(*thread) % threads.len()];
+        let length = u32::from(*length) + 1;
+        let pick = |count: usize| usize::from(*which) % count.max(1);
+        match what % 9 {
+            0 => {
+                let (dir, name) = (dirs[pick(2)], format!("f{at}"));
+                let (node, file) = trace.create(thread, dir, &name, CREATE);
+                open.push((file, node, 0));
+                sizes.insert(node, 0);
+                files.push(Known { node, dir, name, size: 0 });
+            }
+            1 if !open.is_empty() => {
+                let index = pick(open.len());
+                let (file, node, position) = &mut open[index];
+                trace.write(thread, *file, length);
+                *position += u64::from(length);
+                let size = sizes.get_mut(node).unwrap();
+                *size = (*size).max(*position);
+            }
+            2 if !open.is_empty() => {
+                let index = pick(open.len());
+                let (file, node, position) = &mut open[index];
+                let result = sizes[node].saturating_sub(*position).min(u64::from(length));
+                trace.read(thread, *file, length, result as u32);
+                *position += result;
+            }
+            3 if !open.is_empty() => {
+                let index = pick(open.len());
+                trace.close(thread, open.swap_remove(index).0);
+            }
+            4 if !files.is_empty() => {
+                let index = pick(files.len());
+                let known = files.swap_remove(index);
+                let at = At::new(known.dir, name(&known.name), Some(known.node));
+                trace.call(thread, Call::Unlink { at }, 0);
+            }
+            5 if !files.is_empty() => {
+                let index = pick(files.len());
+                let known = &mut files[index];
+                let from = At::new(known.dir, name(&known.name), Some(known.node));
+                (known.dir, known.name) = (dirs[at % 2], format!("r{at}"));
+                let to = At::new(known.dir, name(&known.name), None);
+                trace.call(thread, Call::Rename { from, to, flags: 0 }, 0);
+            }
+            6 if !files.is_empty() => {
+                let known = &files[pick(files.len())];
+                let file = trace.open(thread, known.dir, &known.name, known.node, RDWR);
+                open.push((file, known.node, 0));
+            }
+            7 if !files.is_empty() => {
+                let known = &files[pick(files.len())];
+                let at = At::new(known.dir, name(&known.name), Some(known.node));
+                let stat = Call::Stat { target: Target::At(at), stat: StatKind::Stat };
+                trace.call(thread, stat, 0);
+            }
+            8 => {
+                let at = At::new(dirs[pick(2)], name("never"), None);
+                trace.call(thread, Call::Access { at, mode: 0 }, -2);
+            }
+            _ => {}
+        }
+    }
+    let _ = files.iter().map(|known| known.size).sum::<u64>();
+    trace
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 25, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_random_program_of_four_threads_has_its_results_and_its_tree_in_every_order(
+        steps in prop::collection::vec(any::<Step>(), 0..120)
+    ) {
+        let trace = program(&steps);
+        for order in ["resource", "total"] {
+            let work = workload(&trace, &[("order", order)]);
+            let (differences, problems) = replayed(work.as_ref());
+            prop_assert_eq!(differences.rows().collect::<Vec<_>>(), vec![], "{}", order);
+            prop_assert_eq!(problems, Vec::<String>::new(), "{}", order);
+            prop_assert!(!fact(work.as_ref()).contains("not replayed"), "{}", fact(work.as_ref()));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Ops with another result than expected, after which a phase went on.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::OpKind;
+
+use crate::op::{Expect, Op};
+
+/// Number of ops that are kept as examples of each difference.
+pub const EXAMPLES: usize = 5;
+
+/// The outcome of a call: 0 for success, else the error number.
+pub type OutcomeCode = u16;
+
+/// Differences by kind of call, expected outcome and outcome. Where both are success, the results differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Differences(BTreeMap<(OpKind, OutcomeCode, OutcomeCode), Difference>);
+
+/// The ops with one difference.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// Their number.
+    pub count: u64,
+    /// The first of them, in the order of `call`.
+    pub examples: Vec<Example>,
+}
+
+/// An op with another result than expected.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Example {
+    /// Its number in the recording, from zero.
+    pub call: u64,
+    /// The name it is called on, as [`Op::name`].
+    pub name: String,
+    /// The expected result: bytes or a size; none if the recorded call has none, or failed.
+    pub expected: Option<u64>,
+    /// The result, if it succeeded.
+    pub found: Option<u64>,
+}
+
+impl Differences {
+    /// Adds op number `call` of a recording, with its result: the negative error number, or what it returned.
+    pub fn add(&mut self, op: &Op, result: i64, call: u64) {
+        let Some(kind) = op.call.kind() else { return };
+        let (right, expected) = match op.expect {
+            Expect::Success | Expect::Any => (0, None),
+            Expect::Missing => (2, None),
+            Expect::Exists => (17, None),
+            Expect::Errno => (op.result as OutcomeCode, None),
+            Expect::Result => (0, Some(op.result)),
+        };
+        let found = u64::try_from(result).ok();
+        let code = if found.is_some() { 0 } else { result.unsigned_abs() as OutcomeCode };
+        let row = self.0.entry((kind, right, code)).or_default();
+        row.count += 1;
+        if row.examples.len() < EXAMPLES {
+            row.examples.push(Example { call, name: op.name.display(), expected, found });
+        }
+    }
+
+    /// Adds the differences of another thread.
+    pub fn merge(&mut self, other: Differences) {
+        for (key, more) in other.0 {
+            let row = self.0.entry(key).or_default();
+            row.count += more.count;
+            row.examples.extend(more.examples);
+            row.examples.sort();
+            row.examples.truncate(EXAMPLES);
+        }
+    }
+
+    /// Number of ops.
+    pub fn count(&self) -> u64 {
+        self.0.values().map(|row| row.count).sum()
+    }
+
+    /// The rows: kind, expected outcome, outcome, and the ops.
+    pub fn rows(
+        &self,
+    ) -> impl Iterator<Item = (OpKind, OutcomeCode, OutcomeCode, &Difference)> + '_ {
+        self.0.iter().map(|((kind, right, found), row)| (*kind, *right, *found, row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Call, DirSlot, FileSlot};
+
+    #[test]
+    fn differences_are_counted_by_call_and_outcome_and_the_first_ones_are_kept() {
+        let read = Op {
+            call: Call::Read { file: FileSlot(1), length: 9 },
+            expect: Expect::Result,
+            result: 9,
+            ..Op::default()
+        };
+        let stat = Op { call: Call::Stat { dir: DirSlot::ROOT }, ..Op::default() };
+        let (mut one, mut two) = (Differences::default(), Differences::default());
+        for call in 0..4 {
+            one.add(&read, 5, 2 * call + 1);
+            two.add(&read, 4, 2 * call);
+        }
+        two.add(&stat, -2, 100);
+        one.merge(two);
+        assert_eq!(one.count(), 9);
+        let rows: Vec<_> = one.rows().map(|(kind, a, b, row)| (kind, a, b, row.count)).collect();
+        assert_eq!(rows, [(OpKind::Read, 0, 0, 8), (OpKind::Stat, 0, 2, 1)]);
+        let (.., first) = one.rows().next().unwrap();
+        let calls: Vec<u64> = first.examples.iter().map(|example| example.call).collect();
+        assert_eq!(calls, [0, 1, 2, 3, 4]);
+        assert_eq!((first.examples[0].expected, first.examples[0].found), (Some(9), Some(4)));
+    }
+}

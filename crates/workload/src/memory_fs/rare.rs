@@ -1,0 +1,187 @@
+//! The effect of the calls that generators rarely make.
+
+use super::change::{Change, Entry, OpenFile, Outcome};
+use super::node::{Inode, Node, NodeKind};
+use super::path::{Follow, Last, Links};
+use super::plan::{At, Changes, LARGEST};
+use super::{Errno, MemoryFs};
+use crate::op::{FileSlot, Op, Payload};
+use crate::rare::{AllocateHow, RareCall, RenameHow};
+
+/// The directory of the name that an exchange needs in between; no directory has this number.
+const NOWHERE: Inode = Inode::MAX;
+
+impl MemoryFs {
+    /// Returns what a rare call does in this state, and changes nothing. It knows no extended attributes, so that
+    /// calls on them succeed.
+    pub(super) fn plan_rare(&self, call: RareCall, op: &Op) -> Result<Outcome, Errno> {
+        let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
+        let start = |slot, path: &[u8]| self.start(op.thread, slot, path);
+        let file = |slot: FileSlot| self.open_file(op.thread, slot).ok_or(Errno::BadSlot);
+        let lookup = |slot, follow| self.resolve(start(slot, name)?, name, follow);
+        let changes = match call {
+            RareCall::Fdatasync { file: slot } => {
+                vec![Change::Synced { inode: file(slot)?.inode }]
+            }
+            RareCall::Readlink { dir } => {
+                let node = self.node(lookup(dir, Follow::No)?);
+                let target = node.and_then(Node::target).ok_or(Errno::Invalid)?;
+                return Ok(bytes(target.len() as u64));
+            }
+            RareCall::Access { dir } => lookup(dir, Follow::Yes).map(|_| Vec::new())?,
+            RareCall::Status { dir, follow } => {
+                let follow = if follow { Follow::Yes } else { Follow::No };
+                return Ok(bytes(self.status_size(lookup(dir, follow)?)));
+            }
+            RareCall::StatusFile { file: slot } => {
+                return Ok(bytes(self.status_size(file(slot)?.inode)));
+            }
+            RareCall::Statfs => Vec::new(),
+            RareCall::Readdir { file: slot, .. } => {
+                self.check_directory(file(slot)?.inode).map(|()| Vec::new())?
+            }
+            RareCall::Seek { file: slot, offset } => {
+                let open = OpenFile { position: offset, ..file(slot)? };
+                let slot = (op.thread, slot.0);
+                let changes = vec![Change::File { slot, open: Some(open) }];
+                return Ok(Outcome { changes, bytes: offset });
+            }
+            RareCall::Getxattr { dir }
+            | RareCall::Listxattr { dir }
+            | RareCall::Setxattr { dir, .. }
+            | RareCall::Removexattr { dir } => lookup(dir, Follow::No).map(|_| Vec::new())?,
+            RareCall::GetxattrFile { file: slot }
+            | RareCall::ListxattrFile { file: slot }
+            | RareCall::SetxattrFile { file: slot, .. }
+            | RareCall::RemovexattrFile { file: slot }
+            | RareCall::SyncRange { file: slot, .. }
+            | RareCall::Fadvise { file: slot, .. } => file(slot).map(|_| Vec::new())?,
+            RareCall::Truncate { dir, length } => {
+                let inode = lookup(dir, Follow::Yes)?;
+                self.node(inode).and_then(Node::size).ok_or(Errno::IsDirectory)?;
+                vec![Change::Resized { inode, size: length }]
+            }
+            RareCall::Rename { dir, to, how } => {
+                self.rename_how((start(dir, name), name), (start(to, other), other), how)?
+            }
+            RareCall::CopyRange { from, from_offset, file: slot, offset, length } => {
+                let range = (from_offset, offset, u64::from(length));
+                return self.copy_range(file(from)?, file(slot)?, range);
+            }
+            RareCall::Allocate { file: slot, how, offset, length } => {
+                self.allocate(file(slot)?, how, offset, length)?
+            }
+        };
+        Ok(changes.into())
+    }
+
+    /// The size of a regular file or symbolic link, else 0.
+    fn status_size(&self, inode: Inode) -> u64 {
+        let Some(node) = self.node(inode) else { return 0 };
+        node.size().or_else(|| node.target().map(|target| target.len() as u64)).unwrap_or(0)
+    }
+
+    fn rename_how(&self, from: At<'_>, to: At<'_>, how: RenameHow) -> Changes {
+        let new = self.end_of(to.0?, to.1, &mut Links::default())?;
+        let Last::Name(other) = new.last else { return Err(Errno::Busy) };
+        let there = self.child(new.dir, &other)?;
+        if how == RenameHow::NoReplace {
+            let old = self.end_of(from.0?, from.1, &mut Links::default())?;
+            let Last::Name(name) = old.last else { return Err(Errno::Busy) };
+            self.child(old.dir, &name)?.ok_or(Errno::Missing)?;
+            return match there {
+                Some(_) => Err(Errno::Exists),
+                None => self.rename(from, to),
+            };
+        }
+        let old = self.end_of(from.0?, from.1, &mut Links::default())?;
+        let Last::Name(name) = old.last else { return Err(Errno::Busy) };
+        let inode = self.child(old.dir, &name)?.ok_or(Errno::Missing)?;
+        let replaced = there.ok_or(Errno::Missing)?;
+        let below = |inode, dir| {
+            self.node(inode).is_some_and(Node::is_directory) && self.lies_in(dir, inode)
+        };
+        if below(inode, new.dir) || below(replaced, old.dir) {
+            return Err(Errno::Invalid);
+        }
+        if inode == replaced {
+            return Ok(Vec::new());
+        }
+        let from = Entry { dir: old.dir, name };
+        let to = Entry { dir: new.dir, name: other };
+        let between = Entry { dir: NOWHERE, name: Box::default() };
+        Ok(vec![
+            Change::Renamed { from: from.clone(), to: between.clone(), inode },
+            Change::Renamed { from: to.clone(), to: from, inode: replaced },
+            Change::Renamed { from: between, to, inode },
+        ])
+    }
+
+    fn copy_range(
+        &self,
+        from: OpenFile,
+        to: OpenFile,
+        (from_offset, offset, length): (u64, u64, u64),
+    ) -> Result<Outcome, Errno> {
+        if !from.read || !to.write || to.append {
+            return Err(Errno::BadSlot);
+        }
+        let content = self.node(from.inode).and_then(Node::content).ok_or(Errno::Invalid)?;
+        self.node(to.inode).and_then(Node::content).ok_or(Errno::Invalid)?;
+        let length = length.min(content.size().saturating_sub(from_offset));
+        let end = offset.checked_add(length).filter(|end| *end <= LARGEST);
+        end.ok_or(Errno::TooLarge)?;
+        let overlaps = from_offset < offset + length && offset < from_offset + length;
+        if from.inode == to.inode && length > 0 && overlaps {
+            return Err(Errno::Invalid);
+        }
+        let mut changes = Vec::new();
+        let mut done = 0;
+        while done < length {
+            let Some(piece) = content.piece(from_offset + done) else { break };
+            let part = u64::from(piece.length).min(length - done);
+            let payload = Payload { length: part as u32, ..piece };
+            changes.push(Change::Written { inode: to.inode, at: offset + done, payload });
+            done += part;
+        }
+        Ok(Outcome { changes, bytes: done })
+    }
+
+    fn allocate(&self, file: OpenFile, how: AllocateHow, offset: u64, length: u64) -> Changes {
+        if length == 0 {
+            return Err(Errno::Invalid);
+        }
+        if !file.write {
+            return Err(Errno::BadSlot);
+        }
+        let end = offset.checked_add(length).filter(|end| *end <= LARGEST);
+        let end = end.ok_or(Errno::TooLarge)?;
+        let inode = file.inode;
+        let node = self.node(inode).ok_or(Errno::BadSlot)?;
+        let size = match &node.kind {
+            NodeKind::File(content) => content.size(),
+            NodeKind::Archive(_) | NodeKind::Directory(_) | NodeKind::Symlink(_) => {
+                return Err(Errno::NotSupported);
+            }
+        };
+        let mut changes = Vec::new();
+        let extends = matches!(how, AllocateHow::Extend | AllocateHow::Zero) && end > size;
+        if !matches!(how, AllocateHow::Extend | AllocateHow::KeepSize) {
+            let mut at = offset;
+            while at < end.min(size) {
+                let length = (end.min(size) - at).min(u32::MAX.into()) as u32;
+                let payload = Payload::zeros(at, length);
+                changes.push(Change::Written { inode, at, payload });
+                at += u64::from(length);
+            }
+        }
+        if extends {
+            changes.push(Change::Resized { inode, size: end });
+        }
+        Ok(changes)
+    }
+}
+
+fn bytes(bytes: u64) -> Outcome {
+    Outcome { changes: Vec::new(), bytes }
+}

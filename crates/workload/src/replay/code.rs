@@ -1,0 +1,334 @@
+//! Calls as records of the compiled form.
+
+use crate::call::Call;
+use crate::op::{DirSlot, FileSlot, OpenFlags, Payload};
+use crate::rare::{Advice, AllocateHow, RareCall, RenameHow};
+use crate::replay::format::{Record, ZEROS};
+
+/// The bits of open flags, in a record's `content`.
+const FLAGS: usize = 13;
+
+fn flag_bits(flags: OpenFlags) -> [bool; FLAGS] {
+    [
+        flags.read,
+        flags.write,
+        flags.create,
+        flags.exclusive,
+        flags.truncate,
+        flags.append,
+        flags.directory,
+        flags.nofollow,
+        flags.nonblock,
+        flags.noctty,
+        flags.direct,
+        flags.dsync,
+        flags.sync,
+    ]
+}
+
+fn flags_of(bits: u32) -> OpenFlags {
+    let bit = |at: u32| bits >> at & 1 == 1;
+    OpenFlags {
+        read: bit(0),
+        write: bit(1),
+        create: bit(2),
+        exclusive: bit(3),
+        truncate: bit(4),
+        append: bit(5),
+        directory: bit(6),
+        nofollow: bit(7),
+        nonblock: bit(8),
+        noctty: bit(9),
+        direct: bit(10),
+        dsync: bit(11),
+        sync: bit(12),
+    }
+}
+
+/// Versions of one place of a file that have contents of their own.
+const VERSIONS: u8 = 5;
+
+/// Content of a file: its number, its class, and how often the place was written before.
+pub fn payload(content: u32, class: u8, offset: u64, length: u32) -> Payload {
+    if class == ZEROS {
+        return Payload::zeros(offset, length);
+    }
+    let version = class >> 4;
+    let id = u64::from(content) + u64::from(version) * crate::contents::VERSION;
+    Payload::classed(id, class & 15, offset, length)
+}
+
+/// The class byte of content of this class that was written `times` before.
+pub fn class(class: u8, times: u64) -> u8 {
+    if class == ZEROS { ZEROS } else { class | ((times % u64::from(VERSIONS)) as u8) << 4 }
+}
+
+macro_rules! codes {
+    ($($code:literal $name:ident),+ $(,)?) => { $(const $name: u8 = $code;)+ };
+}
+
+codes!(
+    1 MKDIR, 2 OPEN, 3 CREATE, 4 CLOSE, 5 WRITE, 6 READ, 7 READ_AT, 8 WRITE_AT, 9 LINK, 10 SYMLINK,
+    11 UNLINK, 12 RMDIR, 13 FSYNC, 14 TRUNCATE, 15 CHMOD, 16 CHMOD_FILE, 17 UTIMES, 18 UTIMES_FILE,
+    19 CHOWN, 20 CHOWN_FILE, 21 SYNC, 22 RENAME, 23 FDATASYNC, 24 SYNC_RANGE, 25 READLINK, 26 ACCESS,
+    27 STATUS, 28 STATUS_FILE, 29 STATFS, 30 READDIR, 31 SEEK, 32 GETXATTR, 33 GETXATTR_FILE,
+    34 LISTXATTR, 35 LISTXATTR_FILE, 36 SETXATTR, 37 SETXATTR_FILE, 38 REMOVEXATTR,
+    39 REMOVEXATTR_FILE, 40 TRUNCATE_AT, 41 RENAME_HOW, 42 COPY_RANGE, 43 ALLOCATE, 44 FADVISE,
+);
+
+const HOWS: [AllocateHow; 5] = [
+    AllocateHow::Extend,
+    AllocateHow::KeepSize,
+    AllocateHow::PunchHole,
+    AllocateHow::Zero,
+    AllocateHow::ZeroKeepSize,
+];
+
+const ADVICE: [Advice; 6] = [
+    Advice::Normal,
+    Advice::Random,
+    Advice::Sequential,
+    Advice::WillNeed,
+    Advice::DontNeed,
+    Advice::NoReuse,
+];
+
+/// The number of a payload's content for [`Record::content`], and its class byte.
+fn content_of(payload: Payload) -> (u32, u8) {
+    if payload.id == Payload::ZEROS {
+        return (0, ZEROS);
+    }
+    let class = (payload.id >> Payload::CLASS_SHIFT) as u8;
+    let id = payload.id & (Payload::CLASSED - 1);
+    let version = id / crate::contents::VERSION;
+    ((id - version * crate::contents::VERSION) as u32, class | (version as u8) << 4)
+}
+
+/// Writes a call into a record; false for a call that no replay makes. The strings of its names are the caller's.
+pub fn encode(call: Call, record: &mut Record) -> bool {
+    let slots = call.slots();
+    record.file = slots.files[0];
+    (record.dir, record.to) = (slots.dirs[0], slots.dirs[1]);
+    let payload_in = |payload: Payload, record: &mut Record| {
+        (record.content, record.class) = content_of(payload);
+        record.length = payload.offset;
+        record.number = payload.length;
+    };
+    record.code = match call {
+        Call::Mkdir { mode, .. } => {
+            record.number = mode;
+            MKDIR
+        }
+        Call::Open { flags, .. } => {
+            record.content = bits(flags);
+            OPEN
+        }
+        Call::Create { flags, mode, .. } => {
+            (record.content, record.number) = (bits(flags), mode);
+            CREATE
+        }
+        Call::Close { .. } => CLOSE,
+        Call::Write { payload, .. } => {
+            payload_in(payload, record);
+            WRITE
+        }
+        Call::WriteAt { offset, payload, .. } => {
+            payload_in(payload, record);
+            record.offset = offset;
+            WRITE_AT
+        }
+        Call::Read { length, .. } => {
+            record.number = length;
+            READ
+        }
+        Call::ReadAt { offset, length, .. } => {
+            (record.offset, record.number) = (offset, length);
+            READ_AT
+        }
+        Call::Link { .. } => LINK,
+        Call::Symlink { .. } => SYMLINK,
+        Call::Unlink { .. } => UNLINK,
+        Call::Rmdir { .. } => RMDIR,
+        Call::Fsync { .. } => FSYNC,
+        Call::Truncate { length, .. } => {
+            record.length = length;
+            TRUNCATE
+        }
+        Call::Chmod { mode, .. } => {
+            record.number = mode;
+            CHMOD
+        }
+        Call::ChmodFile { mode, .. } => {
+            record.number = mode;
+            CHMOD_FILE
+        }
+        Call::Utimes { mtime, .. } => {
+            record.offset = mtime as u64;
+            UTIMES
+        }
+        Call::UtimesFile { mtime, .. } => {
+            record.offset = mtime as u64;
+            UTIMES_FILE
+        }
+        Call::Chown { .. } => CHOWN,
+        Call::ChownFile { .. } => CHOWN_FILE,
+        Call::Sync => SYNC,
+        Call::Rename { .. } => RENAME,
+        Call::Rare(rare) => encode_rare(rare, slots.files[1], record),
+        Call::OpenDir { .. }
+        | Call::CloseDir { .. }
+        | Call::Append { .. }
+        | Call::Stat { .. }
+        | Call::StatFile { .. }
+        | Call::FsyncDir { .. }
+        | Call::Fallocate { .. }
+        | Call::Setxattr { .. }
+        | Call::Compound(_) => return false,
+    };
+    true
+}
+
+fn bits(flags: OpenFlags) -> u32 {
+    let set = flag_bits(flags).into_iter().zip(0..);
+    set.fold(0, |bits, (set, at)| bits | u32::from(set) << at)
+}
+
+fn encode_rare(call: RareCall, from: u16, record: &mut Record) -> u8 {
+    match call {
+        RareCall::Fdatasync { .. } => FDATASYNC,
+        RareCall::SyncRange { offset, length, .. } => {
+            (record.offset, record.length) = (offset, length);
+            SYNC_RANGE
+        }
+        RareCall::Readlink { .. } => READLINK,
+        RareCall::Access { .. } => ACCESS,
+        RareCall::Status { follow, .. } => {
+            record.number = u32::from(follow);
+            STATUS
+        }
+        RareCall::StatusFile { .. } => STATUS_FILE,
+        RareCall::Statfs => STATFS,
+        RareCall::Readdir { length, to_end, .. } => {
+            (record.number, record.content) = (length, u32::from(to_end));
+            READDIR
+        }
+        RareCall::Seek { offset, .. } => {
+            record.offset = offset;
+            SEEK
+        }
+        RareCall::Getxattr { .. } => GETXATTR,
+        RareCall::GetxattrFile { .. } => GETXATTR_FILE,
+        RareCall::Listxattr { .. } => LISTXATTR,
+        RareCall::ListxattrFile { .. } => LISTXATTR_FILE,
+        RareCall::Setxattr { length, .. } => {
+            record.number = length;
+            SETXATTR
+        }
+        RareCall::SetxattrFile { length, .. } => {
+            record.number = length;
+            SETXATTR_FILE
+        }
+        RareCall::Removexattr { .. } => REMOVEXATTR,
+        RareCall::RemovexattrFile { .. } => REMOVEXATTR_FILE,
+        RareCall::Truncate { length, .. } => {
+            record.length = length;
+            TRUNCATE_AT
+        }
+        RareCall::Rename { how, .. } => {
+            record.number = u32::from(how == RenameHow::Exchange);
+            RENAME_HOW
+        }
+        RareCall::CopyRange { from_offset, offset, length, .. } => {
+            record.dir = from;
+            (record.offset, record.length, record.number) = (offset, from_offset, length);
+            COPY_RANGE
+        }
+        RareCall::Allocate { how, offset, length, .. } => {
+            (record.offset, record.length) = (offset, length);
+            record.number = HOWS.iter().position(|it| *it == how).unwrap_or(0) as u32;
+            ALLOCATE
+        }
+        RareCall::Fadvise { offset, length, advice, .. } => {
+            (record.offset, record.length) = (offset, length);
+            record.number = ADVICE.iter().position(|it| *it == advice).unwrap_or(0) as u32;
+            FADVISE
+        }
+    }
+}
+
+/// The call of a record; `base` is added to every slot but the root's. None for a code that does not exist.
+#[inline]
+pub fn decode(record: &Record, base: u16) -> Option<Call> {
+    let file = FileSlot(record.file.wrapping_add(base));
+    let dir_of = |slot: u16| DirSlot(if slot == 0 { 0 } else { slot.wrapping_add(base) });
+    let (dir, to) = (dir_of(record.dir), dir_of(record.to));
+    let payload = || payload(record.content, record.class, record.length, record.number);
+    Some(match record.code {
+        MKDIR => Call::Mkdir { dir, mode: record.number },
+        OPEN => Call::Open { dir, file, flags: flags_of(record.content) },
+        CREATE => Call::Create { dir, file, flags: flags_of(record.content), mode: record.number },
+        CLOSE => Call::Close { file },
+        WRITE => Call::Write { file, payload: payload() },
+        WRITE_AT => Call::WriteAt { file, offset: record.offset, payload: payload() },
+        READ => Call::Read { file, length: record.number },
+        READ_AT => Call::ReadAt { file, offset: record.offset, length: record.number },
+        LINK => Call::Link { dir, to },
+        SYMLINK => Call::Symlink { dir },
+        UNLINK => Call::Unlink { dir },
+        RMDIR => Call::Rmdir { dir },
+        FSYNC => Call::Fsync { file },
+        TRUNCATE => Call::Truncate { file, length: record.length },
+        CHMOD => Call::Chmod { dir, mode: record.number },
+        CHMOD_FILE => Call::ChmodFile { file, mode: record.number },
+        UTIMES => Call::Utimes { dir, mtime: record.offset as i64 },
+        UTIMES_FILE => Call::UtimesFile { file, mtime: record.offset as i64 },
+        CHOWN => Call::Chown { dir },
+        CHOWN_FILE => Call::ChownFile { file },
+        SYNC => Call::Sync,
+        RENAME => Call::Rename { dir, to },
+        _ => Call::Rare(decode_rare(record, file, dir, to)?),
+    })
+}
+
+fn decode_rare(record: &Record, file: FileSlot, dir: DirSlot, to: DirSlot) -> Option<RareCall> {
+    let (offset, length) = (record.offset, record.length);
+    Some(match record.code {
+        FDATASYNC => RareCall::Fdatasync { file },
+        SYNC_RANGE => RareCall::SyncRange { file, offset, length },
+        READLINK => RareCall::Readlink { dir },
+        ACCESS => RareCall::Access { dir },
+        STATUS => RareCall::Status { dir, follow: record.number == 1 },
+        STATUS_FILE => RareCall::StatusFile { file },
+        STATFS => RareCall::Statfs,
+        READDIR => RareCall::Readdir { file, length: record.number, to_end: record.content == 1 },
+        SEEK => RareCall::Seek { file, offset },
+        GETXATTR => RareCall::Getxattr { dir },
+        GETXATTR_FILE => RareCall::GetxattrFile { file },
+        LISTXATTR => RareCall::Listxattr { dir },
+        LISTXATTR_FILE => RareCall::ListxattrFile { file },
+        SETXATTR => RareCall::Setxattr { dir, length: record.number },
+        SETXATTR_FILE => RareCall::SetxattrFile { file, length: record.number },
+        REMOVEXATTR => RareCall::Removexattr { dir },
+        REMOVEXATTR_FILE => RareCall::RemovexattrFile { file },
+        TRUNCATE_AT => RareCall::Truncate { dir, length },
+        RENAME_HOW => {
+            let how = if record.number == 1 { RenameHow::Exchange } else { RenameHow::NoReplace };
+            RareCall::Rename { dir, to, how }
+        }
+        COPY_RANGE => RareCall::CopyRange {
+            from: FileSlot(dir.0),
+            from_offset: length,
+            file,
+            offset,
+            length: record.number,
+        },
+        ALLOCATE => {
+            RareCall::Allocate { file, how: *HOWS.get(record.number as usize)?, offset, length }
+        }
+        FADVISE => {
+            let advice = *ADVICE.get(record.number as usize)?;
+            RareCall::Fadvise { file, offset, length, advice }
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,164 @@
+//! The ops of one rank of a replay, read where the compiled form lies.
+
+use fsdyno_record::Nanos;
+
+use crate::differences::Differences;
+use crate::op::{After, Expect, Op};
+use crate::replay::code::decode;
+use crate::replay::format::{Compiled, OP, Record, nanoseconds};
+use crate::workload::OpSource;
+
+/// The order of the calls of different threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Calls that share a file, a directory entry or an open file are in their recorded order.
+    Resource,
+    /// All calls are in their recorded order.
+    Total,
+    /// No order between threads.
+    None,
+}
+
+/// What is spent between calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Think {
+    /// The processor time of the recorded thread.
+    Cpu,
+    /// Nothing.
+    None,
+    /// The wall time: the processor time, and the rest asleep.
+    Wall,
+}
+
+/// The options of a replay that concern its ops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The order of the calls of different threads.
+    pub order: Order,
+    /// What is spent between calls.
+    pub think: Think,
+    /// The factor by which the time between calls is shortened.
+    pub speed: u64,
+}
+
+/// Appends the directory of a copy, with a slash.
+pub(super) fn copy_directory(copy: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("copy{copy:03}/").as_bytes());
+}
+
+/// The ops of one rank.
+pub struct Source<'a> {
+    compiled: &'a Compiled,
+    bytes: &'a [u8],
+    options: Options,
+    /// The rank in its copy, and the first rank of the copy.
+    rank: u32,
+    first_rank: u32,
+    /// Added to the number of each slot.
+    base: u16,
+    /// The directory of its copy, with a slash; empty for the only copy.
+    directory: Vec<u8>,
+    at: usize,
+    differences: Differences,
+}
+
+impl<'a> Source<'a> {
+    /// The ops in `bytes` as those of rank `rank` of copy `copy`; `copies` is their number.
+    pub fn new(
+        compiled: &'a Compiled,
+        bytes: &'a [u8],
+        (rank, copy, copies): (u32, u32, u32),
+        options: Options,
+    ) -> Source<'a> {
+        let mut directory = Vec::new();
+        if copies > 1 {
+            copy_directory(copy, &mut directory);
+        }
+        let slots = compiled.number("slots") as u16;
+        Source {
+            compiled,
+            bytes,
+            options,
+            rank,
+            first_rank: copy * compiled.ranks(),
+            base: slots.wrapping_mul(copy as u16),
+            directory,
+            at: 0,
+            differences: Differences::default(),
+        }
+    }
+
+    /// Sets what the op waits for.
+    #[inline]
+    fn wait(&self, record: &Record, op: &mut Op) {
+        op.also_after.clear();
+        op.after = After::default();
+        let point = |rank: u16, ops: u32| After {
+            thread: self.first_rank + u32::from(rank),
+            ops: u64::from(ops),
+        };
+        match self.options.order {
+            Order::Resource if record.waits > 0 => {
+                let first = self.compiled.wait(record.first_wait);
+                op.after = point(first.0, first.1);
+                for more in 1..u32::from(record.waits) {
+                    let (rank, ops) = self.compiled.wait(record.first_wait + more);
+                    op.also_after.push(point(rank, ops));
+                }
+            }
+            Order::Total if u32::from(record.before_rank) != self.rank => {
+                op.after = point(record.before_rank, record.before_ops);
+            }
+            Order::Resource | Order::Total | Order::None => {}
+        }
+    }
+}
+
+impl OpSource for Source<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        let bytes = self.bytes.get(self.at..self.at + OP).and_then(|it| it.first_chunk::<OP>());
+        let Some(bytes) = bytes else { return false };
+        let record = Record::read(bytes);
+        let Some(call) = decode(&record, self.base) else { return false };
+        self.at += OP;
+        op.call = call;
+        op.name.clear();
+        if record.dir == 0 {
+            op.name.push(&self.directory);
+        }
+        op.name.push(self.compiled.string(record.name));
+        op.other.clear();
+        if record.to == 0 {
+            op.other.push(&self.directory);
+        }
+        op.other.push(self.compiled.string(record.other));
+        op.expect = match record.expect {
+            0 => Expect::Success,
+            1 => Expect::Errno,
+            2 => Expect::Result,
+            _ => Expect::Any,
+        };
+        op.result = record.result;
+        self.wait(&record, op);
+        let compute = nanoseconds(record.compute);
+        let speed = self.options.speed.max(1);
+        (op.compute, op.think) = match self.options.think {
+            Think::None => (Nanos(0), Nanos(0)),
+            Think::Cpu => (Nanos(compute / speed), Nanos(0)),
+            Think::Wall => {
+                let rest = nanoseconds(record.wall).saturating_sub(compute);
+                (Nanos(compute / speed), Nanos(rest / speed))
+            }
+        };
+        true
+    }
+
+    fn differed(&mut self, op: &Op, result: i64) -> bool {
+        self.differences.add(op, result, (self.at / OP) as u64);
+        true
+    }
+
+    fn differences(&mut self) -> Differences {
+        std::mem::take(&mut self.differences)
+    }
+}

@@ -1,0 +1,268 @@
+//! replay: the calls of a recorded program, on the tree that it found.
+
+use fsdyno_record::{Bytes, quote};
+
+use crate::input::Setting;
+use crate::op::{Call, DirSlot, Op};
+use crate::params::{Domain, Param, ParamError, Values};
+use crate::replay::{Compiled, FlatTree, Options, Order, Section, Source, Think};
+use crate::workload::{
+    GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Prefill, Recording, Share, Threads, Tree,
+    Workload,
+};
+use crate::workloads::Kind;
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "replay",
+    about: "Replay the recorded calls of a program of yours, with each result compared.",
+    source: "recordings by fsdyno record; the order by resource is that of ROOT (SOSP 2013)",
+    params: PARAMS,
+    doc: DOC,
+    config: None,
+    build: |values, setting| Ok(Box::new(Replay::new(values, setting)?)),
+};
+
+/// The description of the model, shown by `fsdyno show workload`.
+const DOC: &str = "\
+The tree that the recorded program found is made first, in its recorded order, in no figure. Then the recorded calls \
+are made by as many threads as the program had at once, one for each thread of the program that ran at the same time.
+
+Calls of different threads keep their order where they share a file, a directory entry or an open file, or where one \
+thread began or waited for another [PUB: resource-oriented ordering of ROOT, SOSP 2013]; two calls that only read the \
+same thing are free.
+
+Each result is compared with the recorded one: success or the error number, bytes moved, sizes of files. Not \
+compared: inode numbers, times, blocks, the order of directories, values of attributes. On the file system of the \
+recording a difference fails the trial; on another one, a call that file system does not support is only listed [OWN]. \
+The final tree must be that of the initial tree and the calls: names, types, sizes, modes, links, and contents.
+
+Contents are not recorded: files have bytes of the same compressibility. Symbolic links have a target of the recorded \
+length that leads nowhere, since the recording has resolved them. The bits set-user-ID and set-group-ID are left out. \
+docs/replay.md lists what a program can do that a replay cannot.";
+
+/// The word for no trace.
+const NO_TRACE: &str = "none";
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "trace",
+        default: NO_TRACE,
+        domain: Domain::Or(NO_TRACE, &Domain::Trace),
+        about: "The recording, made by fsdyno record -o FILE -- COMMAND.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "order",
+        default: "resource",
+        domain: Domain::Choice(&["resource", "total", "none"]),
+        about: "The order of calls of different threads: by shared resource, all as recorded, or \
+                none, where differences are listed and do not fail the trial.",
+        source: "[PUB] ROOT, SOSP 2013",
+    },
+    Param {
+        name: "think",
+        default: "cpu",
+        domain: Domain::Choice(&["cpu", "none", "wall"]),
+        about: "What a thread does between calls: its recorded processor time, nothing, or that \
+                time and the rest of the recorded time asleep.",
+        source: "[OWN] a recorder slows wall time down, not processor time",
+    },
+    Param {
+        name: "speed",
+        default: "1",
+        domain: Domain::Whole { min: 1, max: 1_000_000 },
+        about: "Factor by which the time between calls is shortened.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "cache",
+        default: "cold",
+        domain: Domain::Choice(&["cold", "warm"]),
+        about: "Whether the initial tree is unmounted and mounted before the calls, or is in the \
+                cache.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "copies",
+        default: "1",
+        domain: Domain::Whole { min: 1, max: 256 },
+        about: "Number of replays side by side, each in a directory and with threads of its own.",
+        source: "[OWN]",
+    },
+];
+
+/// Most threads at once.
+const MOST_THREADS: u64 = 1024;
+
+/// A replay with its parameters bound.
+struct Replay {
+    compiled: Compiled,
+    options: Options,
+    gap: GapKind,
+    copies: u32,
+}
+
+impl Replay {
+    fn new(values: &Values, setting: &Setting) -> Result<Replay, ParamError> {
+        let named = quote::escape(values.text("trace"));
+        let wrong = |text: String| ParamError::Conflict(text);
+        if values.text("trace") == NO_TRACE {
+            return Err(wrong(
+                "replay needs a recording: fsdyno record -o FILE -- COMMAND makes one, and --set \
+                 trace=FILE names it"
+                    .to_string(),
+            ));
+        }
+        let input = setting.input.as_ref();
+        let input = input
+            .ok_or_else(|| wrong(format!("--set trace={named}: the file has not been read")))?;
+        let compiled = Compiled::new(input)
+            .map_err(|error| wrong(format!("--set trace={named}: it {error}")))?;
+        let copies = values.whole("copies");
+        let threads = copies * u64::from(compiled.ranks());
+        if threads > MOST_THREADS {
+            return Err(wrong(format!(
+                "copies={copies} needs {threads} threads at once, and {MOST_THREADS} is the most; \
+                 the recording has {} threads at once",
+                compiled.ranks()
+            )));
+        }
+        if copies * compiled.number("slots") > u64::from(u16::MAX - 1) {
+            return Err(wrong(format!(
+                "copies={copies} needs more than {} open files at once; take fewer copies",
+                u16::MAX - 1
+            )));
+        }
+        let order = match values.text("order") {
+            "total" => Order::Total,
+            "none" => Order::None,
+            _ => Order::Resource,
+        };
+        let think = match values.text("think") {
+            "none" => Think::None,
+            "wall" => Think::Wall,
+            _ => Think::Cpu,
+        };
+        Ok(Replay {
+            compiled,
+            options: Options { order, think, speed: values.whole("speed") },
+            gap: if values.text("cache") == "warm" { GapKind::None } else { GapKind::Remount },
+            copies: copies as u32,
+        })
+    }
+}
+
+impl Workload for Replay {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let threads = Threads::Exactly(self.copies * self.compiled.ranks());
+        let verify = self.options.order != Order::None;
+        vec![PhaseSpec { name: "replay", gap: self.gap, verify, threads }]
+    }
+
+    fn ops(&self, _: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        let ranks = self.compiled.ranks().max(1);
+        let (copy, rank) = (share.rank / ranks, share.rank % ranks);
+        if copy >= self.copies {
+            return Box::new(NoOps);
+        }
+        let bytes = self.compiled.ops(rank);
+        let place = (rank, copy, self.copies);
+        Box::new(Source::new(&self.compiled, bytes, place, self.options))
+    }
+
+    /// Omits nothing: a getdents64(2) that ended a directory is one op, however many calls that takes.
+    fn counts(&self, _: usize, _: u32) -> OpCounts {
+        let counts = self.compiled.counts().into_iter();
+        counts.map(|(kind, count)| (kind, count * u64::from(self.copies))).collect()
+    }
+
+    fn tree(&self, _: usize) -> Box<dyn Tree + '_> {
+        Box::new(FlatTree::new(&self.compiled, Section::After, self.copies))
+    }
+
+    fn prefill(&self) -> Option<Prefill<'_>> {
+        let initial = self.compiled.section(Section::Initial);
+        if initial.is_empty() && self.copies == 1 {
+            return None;
+        }
+        let options = Options { order: Order::None, think: Think::None, speed: 1 };
+        let copy = |copy| {
+            let place = (0, copy, self.copies);
+            Source::new(&self.compiled, initial, place, options)
+        };
+        let sources = (0..self.copies).map(copy).collect();
+        let tree = Box::new(FlatTree::new(&self.compiled, Section::Before, self.copies));
+        Some(Prefill { ops: Box::new(Copies { sources, at: 0, made: self.copies == 1 }), tree })
+    }
+
+    fn needs(&self) -> Needs {
+        let copies = u64::from(self.copies);
+        Needs {
+            bytes: Bytes(self.compiled.number("bytes").saturating_mul(copies)),
+            inodes: (self.compiled.number("inodes") + 1).saturating_mul(copies),
+            longest_name: self.compiled.number("longest-name") as usize,
+        }
+    }
+
+    fn shared_slots(&self) -> Option<u16> {
+        Some((u64::from(self.copies) * self.compiled.number("slots") + 1) as u16)
+    }
+
+    fn recording(&self) -> Option<Recording> {
+        let file_system = self.compiled.text("file-system").to_string();
+        let mut notes = vec![format!(
+            "{} of {} recorded calls are replayed, {} of them with points of other threads to wait \
+             for ({} threads at once)",
+            self.compiled.number("replayed"),
+            self.compiled.number("calls"),
+            self.compiled.number("waiting"),
+            self.compiled.ranks(),
+        )];
+        let facts = self.compiled.facts().iter();
+        let skipped: Vec<String> = facts
+            .filter_map(|(fact, count)| {
+                let reason = fact.strip_prefix("skipped-")?.replace('-', " ");
+                Some(format!("{count} {reason}"))
+            })
+            .collect();
+        if !skipped.is_empty() {
+            notes.push(format!("not replayed: {}", skipped.join("; ")));
+        }
+        if self.compiled.number("mapped-bytes") > 0 {
+            notes.push(format!(
+                "{} of files were mapped into memory, whose reads and stores are not replayed",
+                Bytes(self.compiled.number("mapped-bytes"))
+            ));
+        }
+        let strict = self.options.order != Order::None;
+        Some(Recording { file_system, strict, notes })
+    }
+}
+
+/// The initial trees of all copies, one after the other.
+struct Copies<'a> {
+    sources: Vec<Source<'a>>,
+    at: usize,
+    /// The directory of the present copy is there.
+    made: bool,
+}
+
+impl OpSource for Copies<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        loop {
+            let Some(source) = self.sources.get_mut(self.at) else { return false };
+            if !self.made {
+                self.made = true;
+                *op = Op { call: Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 }, ..Op::default() };
+                op.name.push(format!("copy{:03}", self.at).as_bytes());
+                return true;
+            }
+            if source.next(op) {
+                return true;
+            }
+            self.at += 1;
+            self.made = self.sources.len() == 1;
+        }
+    }
+}
