@@ -17,6 +17,9 @@ const MTIME: i64 = 1_000_000_000;
 
 type Plans = Result<Vec<Plan>, Skip>;
 
+/// The path of a target, if it has one, its inode, and the entries that lead to it.
+type Place = (Option<Vec<u8>>, Option<Inode>, Vec<Touch>);
+
 /// A call without names or touches.
 fn plan(call: OpCall, touches: Vec<Touch>, compare: Compare) -> Plan {
     Plan { call, name: Vec::new(), other: Vec::new(), touches, compare }
@@ -315,10 +318,7 @@ impl Compiler {
     }
 
     /// The path of a target, if it has one, its inode, and the entries that lead to it.
-    fn place(
-        &mut self,
-        target: &Target,
-    ) -> Result<(Option<Vec<u8>>, Option<Inode>, Vec<Touch>), Skip> {
+    fn place(&mut self, target: &Target) -> Result<Place, Skip> {
         match target {
             Target::At(at) => {
                 let (name, touches) = self.path(at, Way::Read)?;

@@ -56,8 +56,10 @@ fn every_workload_makes_its_counts_and_its_tree_in_threads() {
             prove(name, set, threads, "sync");
         }
     }
-    let missing =
-        workloads::ALL.iter().find(|kind| SMALL.iter().all(|(name, _)| *name != kind.name));
+    let missing = workloads::ALL
+        .iter()
+        .find(|kind| SMALL.iter().all(|(name, _)| *name != kind.name) && kind.name != "replay");
+    // A replay has no work without a recording: crates/replay/tests make some.
     assert_eq!(missing.map(|kind| kind.name), None, "is not in SMALL");
 }
 

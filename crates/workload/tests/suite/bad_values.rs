@@ -92,6 +92,7 @@ const LONG: &[(&str, &[&str])] = &[
 
 /// The parameters that make a workload small while one of its parameters is tested.
 const SMALL: &[(&str, &[(&str, &str)])] = &[
+    ("replay", &[]),
     ("calls", &[("files", "20")]),
     ("dirops", &[("files", "20")]),
     ("tarball", &[("files", "20")]),
@@ -146,7 +147,7 @@ fn extremes(domain: &Domain) -> Vec<String> {
         Domain::Sizes => ["0", "1G", "0-1G", "lognormal:1:0.1", "mix"].map(Into::into).to_vec(),
         Domain::Weights(words) => words.iter().map(|word| format!("{word}:1000")).collect(),
         Domain::Or(word, other) => [vec![(*word).to_string()], extremes(other)].concat(),
-        Domain::File | Domain::Curve { .. } => Vec::new(),
+        Domain::File | Domain::Trace | Domain::Curve { .. } => Vec::new(),
         other => bounds(other).0,
     }
 }
@@ -246,11 +247,10 @@ fn extremes_of_many_parameters_at_once_are_accepted_or_refused() {
 fn a_file_that_is_not_an_archive_is_refused_by_every_workload() {
     let mut takers = 0;
     for kind in workloads::ALL {
-        for param in kind
-            .params
-            .iter()
-            .filter(|param| matches!(param.domain, Domain::File | Domain::Or(_, Domain::File)))
-        {
+        for param in kind.params.iter().filter(|param| {
+            let is_file = |domain: &Domain| matches!(domain, Domain::File | Domain::Trace);
+            matches!(param.domain, Domain::Or(_, other) if is_file(other)) || is_file(&param.domain)
+        }) {
             takers += 1;
             let map = kind.resolve(&[(param.name, "mine\x1b.tar")]).unwrap();
             for bytes in [Vec::new(), vec![0; 1 << 20], b"no archive".repeat(1000)] {
@@ -261,5 +261,5 @@ fn a_file_that_is_not_an_archive_is_refused_by_every_workload() {
             }
         }
     }
-    assert!(takers >= 3, "tarball, maildir and maildir-read take files");
+    assert!(takers >= 4, "tarball, maildir, maildir-read and replay take files");
 }
