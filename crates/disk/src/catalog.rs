@@ -22,6 +22,7 @@ const DISKS: &[(&str, &str)] = &[
     ("nvme-consumer", include_str!("../../../catalog/disks/nvme-consumer.toml")),
     ("cloud-general", include_str!("../../../catalog/disks/cloud-general.toml")),
     ("cloud-burst", include_str!("../../../catalog/disks/cloud-burst.toml")),
+    ("sd-card-a2", include_str!("../../../catalog/disks/sd-card-a2.toml")),
 ];
 
 /// An error of finding a disk.

@@ -1,5 +1,6 @@
 //! The disk models: one folder each, with its parameters, and one row in the table here.
 
+pub mod card;
 pub mod hdd;
 pub mod instant;
 pub mod network;
@@ -7,6 +8,7 @@ pub mod ssd;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::card::params::Card;
 pub use self::hdd::params::{Hdd, Seek};
 pub use self::instant::Instant;
 pub use self::network::params::{Latency, Network};
@@ -59,6 +61,8 @@ models! {
     Ssd,
     /// A network block volume: limits of requests and bytes with burst credit, a distribution of latencies.
     Network,
+    /// A flash card or stick: one command at a time, few open allocation units.
+    Card,
 }
 
 impl Model {

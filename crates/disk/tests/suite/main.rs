@@ -2,6 +2,7 @@
 
 mod any_requests;
 mod cache_and_store;
+mod card;
 mod fit;
 mod hard_disk;
 mod load;

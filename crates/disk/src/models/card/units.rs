@@ -1,0 +1,171 @@
+//! Allocation units: which are open, and what a write costs the card in copies and erasures.
+//!
+//! A card writes to an allocation unit by opening a fresh one beside it. As long as the unit is written
+//! from its start on, the fresh one replaces it when it is full. Otherwise what was not written has to be copied
+//! from the old unit before that can be erased: when all open units are in use, or when the fresh unit is full.
+
+/// An open unit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    unit: u64,
+    /// Bytes used in the fresh unit.
+    used: u64,
+    /// True as long as it was written from its start on, without a gap.
+    in_order: bool,
+    /// Number of the last write to it.
+    last: u64,
+}
+
+/// What closing and opening units costs a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Bytes copied within the card.
+    pub copied: u64,
+    /// Units erased.
+    pub erased: u64,
+}
+
+/// The units of a card.
+#[derive(Debug)]
+pub struct Units {
+    /// Bytes of a unit.
+    size: u64,
+    open: Vec<Open>,
+    most: usize,
+    writes: u64,
+    /// Units without data, one bit each: nothing of them needs to be copied.
+    empty: Vec<u64>,
+}
+
+impl Units {
+    /// `count` empty units of `size` bytes, of which `most` can be open.
+    pub fn new(size: u64, count: u64, most: usize) -> Units {
+        let empty = vec![u64::MAX; count.div_ceil(64) as usize];
+        Units { size, open: Vec::with_capacity(most), most, writes: 0, empty }
+    }
+
+    /// Number of open units.
+    #[cfg(test)]
+    pub fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Writes `bytes` bytes, at `offset` of a unit and within it; they take `programmed` bytes of flash.
+    pub fn write(&mut self, unit: u64, offset: u64, bytes: u64, programmed: u64) -> Upkeep {
+        let mut upkeep = Upkeep::default();
+        self.writes += 1;
+        let mut at = match self.open.iter().position(|open| open.unit == unit) {
+            Some(at) => at,
+            None => self.open_unit(unit, offset, &mut upkeep),
+        };
+        let continues = |open: &Open| open.in_order && open.used == offset;
+        let takes = if continues(&self.open[at]) { bytes } else { programmed };
+        if self.open[at].used + takes > self.size {
+            // The fresh unit is full: its valid data and the old unit's become another one.
+            upkeep.copied += self.size;
+            upkeep.erased += 1;
+            self.set_empty(unit, false);
+            self.open.swap_remove(at);
+            at = self.open_unit(unit, offset, &mut upkeep);
+        }
+        let open = &mut self.open[at];
+        open.in_order = continues(open);
+        open.used += if open.in_order { bytes } else { programmed };
+        open.last = self.writes;
+        if open.in_order && open.used == self.size {
+            // Written from end to end: the old unit is erased and nothing is copied.
+            self.open.swap_remove(at);
+            upkeep.erased += u64::from(!self.is_empty(unit));
+            self.set_empty(unit, false);
+        }
+        upkeep
+    }
+
+    /// Marks units as empty: a discard of all of them.
+    pub fn trim(&mut self, first: u64, end: u64) {
+        self.open.retain(|open| !(first..end).contains(&open.unit));
+        for unit in first..end.min(self.empty.len() as u64 * 64) {
+            self.set_empty(unit, true);
+        }
+    }
+
+    /// Notes data that were written outside the trial's time.
+    pub fn fill(&mut self, unit: u64) {
+        self.set_empty(unit, false);
+    }
+
+    fn open_unit(&mut self, unit: u64, offset: u64, upkeep: &mut Upkeep) -> usize {
+        if self.open.len() == self.most {
+            let oldest = (0..self.open.len()).min_by_key(|at| self.open[*at].last).unwrap_or(0);
+            let open = self.open.swap_remove(oldest);
+            if !self.is_empty(open.unit) {
+                // In order: the rest of the old unit. Else all of it, for valid data are scattered over both.
+                upkeep.copied += if open.in_order { self.size - open.used } else { self.size };
+                upkeep.erased += 1;
+            }
+            self.set_empty(open.unit, false);
+        }
+        self.open.push(Open { unit, used: 0, in_order: offset == 0, last: self.writes });
+        self.open.len() - 1
+    }
+
+    fn is_empty(&self, unit: u64) -> bool {
+        self.empty.get((unit / 64) as usize).is_some_and(|word| word & (1 << (unit % 64)) != 0)
+    }
+
+    fn set_empty(&mut self, unit: u64, empty: bool) {
+        if let Some(word) = self.empty.get_mut((unit / 64) as usize) {
+            let bit = 1 << (unit % 64);
+            *word = if empty { *word | bit } else { *word & !bit };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIT: u64 = 1 << 20;
+
+    fn filled(most: usize) -> Units {
+        let mut units = Units::new(UNIT, 64, most);
+        (0..64).for_each(|unit| units.fill(unit));
+        units
+    }
+
+    #[test]
+    fn a_unit_written_from_end_to_end_is_erased_once_and_never_copied() {
+        let mut units = filled(2);
+        let all: Vec<Upkeep> =
+            (0..16).map(|at| units.write(3, at * UNIT / 16, UNIT / 16, UNIT / 16)).collect();
+        assert_eq!(all[15], Upkeep { copied: 0, erased: 1 });
+        assert!(all[..15].iter().all(|upkeep| *upkeep == Upkeep::default()));
+        assert_eq!(units.open(), 0);
+    }
+
+    #[test]
+    fn one_open_unit_too_many_closes_the_least_recent_one_with_a_copy_of_its_rest() {
+        let mut units = filled(2);
+        assert_eq!(units.write(0, 0, 65536, 65536), Upkeep::default());
+        assert_eq!(units.write(1, 0, 4096, 16384), Upkeep::default());
+        assert_eq!(units.write(0, 65536, 65536, 65536), Upkeep::default());
+        let upkeep = units.write(2, 0, 4096, 4096);
+        assert_eq!(upkeep, Upkeep { copied: UNIT - 4096, erased: 1 }, "unit 1 was the oldest");
+        let upkeep = units.write(1, 0, 4096, 4096);
+        assert_eq!(upkeep, Upkeep { copied: UNIT - 131_072, erased: 1 });
+    }
+
+    #[test]
+    fn an_empty_unit_is_closed_for_nothing_and_one_rewritten_in_place_fills_its_fresh_one() {
+        let mut units = Units::new(UNIT, 64, 1);
+        assert_eq!(units.write(0, 8192, 4096, 16384), Upkeep::default());
+        assert_eq!(units.write(1, 8192, 4096, 16384), Upkeep::default());
+        let mut upkeep = Upkeep::default();
+        for _ in 0..UNIT / 16384 {
+            upkeep = units.write(1, 8192, 4096, 16384);
+        }
+        assert_eq!(upkeep, Upkeep { copied: UNIT, erased: 1 });
+        units.trim(0, 64);
+        assert_eq!(units.open(), 0);
+    }
+}
