@@ -22,6 +22,7 @@ const DISKS: &[(&str, &str)] = &[
     ("nvme-consumer", include_str!("../../../catalog/disks/nvme-consumer.toml")),
     ("cloud-general", include_str!("../../../catalog/disks/cloud-general.toml")),
     ("cloud-burst", include_str!("../../../catalog/disks/cloud-burst.toml")),
+    ("smr-8tb", include_str!("../../../catalog/disks/smr-8tb.toml")),
     ("sd-card-a2", include_str!("../../../catalog/disks/sd-card-a2.toml")),
 ];
 

@@ -146,7 +146,7 @@ impl DiskSpec {
             message: one_line(text, &error),
         };
         let table: toml::Table = toml::from_str(text).map_err(syntax)?;
-        let check = Check { file };
+        let check = Check { file, inside: None };
         check_numbers(&check, "", &table, None)?;
         let spec: DiskSpec = match toml::from_str(text) {
             Ok(spec) => spec,
@@ -181,7 +181,7 @@ impl DiskSpec {
     }
 
     fn check(&self, file: &str) -> Result<(), SpecError> {
-        let check = Check { file };
+        let check = Check { file, inside: None };
         self.check_texts(&check)?;
         // 1 MiB holds a partition table; 2^40 bytes times 64 is beyond any single drive.
         check.within("capacity", self.capacity.0, 1 << 20, 64 << 40)?;
@@ -285,9 +285,16 @@ fn one_line(text: &str, error: &toml::de::Error) -> String {
 /// The checks of a profile's parameters.
 pub(crate) struct Check<'a> {
     file: &'a str,
+    /// The table below `model` that holds the parameters, if they are those of a model within a model.
+    inside: Option<&'a str>,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    /// The checks of a model within a model: its parameters are named as those of the table `inside`.
+    pub(crate) fn inside(&self, inside: &'a str) -> Check<'a> {
+        Check { file: self.file, inside: Some(inside) }
+    }
+
     /// Checks a condition; `range` describes the values that meet it.
     pub(crate) fn that(
         &self,
@@ -301,7 +308,10 @@ impl Check<'_> {
         }
         Err(SpecError::Parameter {
             file: self.file.to_string(),
-            name: name.to_string(),
+            name: match self.inside {
+                Some(inside) => name.replacen("model.", &format!("model.{inside}."), 1),
+                None => name.to_string(),
+            },
             value: value.to_string(),
             range: range.to_string(),
         })

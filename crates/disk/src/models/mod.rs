@@ -4,6 +4,7 @@ pub mod card;
 pub mod hdd;
 pub mod instant;
 pub mod network;
+pub mod smr;
 pub mod ssd;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ pub use self::card::params::Card;
 pub use self::hdd::params::{Hdd, Seek};
 pub use self::instant::Instant;
 pub use self::network::params::{Latency, Network};
+pub use self::smr::params::Smr;
 pub use self::ssd::params::{Interface, Ssd};
 use crate::disk::Disk;
 use crate::limits::Limits;
@@ -61,6 +63,8 @@ models! {
     Ssd,
     /// A network block volume: limits of requests and bytes with burst credit, a distribution of latencies.
     Network,
+    /// A shingled hard disk that hides its bands: media cache, cleaning.
+    Smr,
     /// A flash card or stick: one command at a time, few open allocation units.
     Card,
 }

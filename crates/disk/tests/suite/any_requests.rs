@@ -80,6 +80,18 @@ fn disks() -> impl Strategy<Value = DiskSpec> {
                     (hdd.read_segments, hdd.read_segment) = (2, Bytes(64 << 10));
                 }
             }
+            if let Model::Smr(smr) = &mut spec.model {
+                spec.queue.depth = depth;
+                smr.drive.age_limit_us = smr.drive.age_limit_us.max(1_000_000);
+                smr.drive.flush_alone = alone;
+                if small {
+                    // A media cache that is nearly full from the start, and small bands.
+                    smr.drive.write_cache = Bytes(64 << 10);
+                    smr.media_cache = Bytes(64 << 20);
+                    (smr.cache_entries, smr.cached_percent) = (1024, 97);
+                    (smr.band, smr.streams, smr.idle_us) = (Bytes(8 << 20), 2, 20_000);
+                }
+            }
             spec.validate().unwrap();
             spec
         },

@@ -9,6 +9,7 @@ mod load;
 mod log;
 mod network;
 mod nvme;
+mod shingled;
 mod solid_state;
 mod spec;
 mod store;

@@ -136,7 +136,7 @@ fn an_invalid_profile_is_refused_with_file_and_line() {
         (
             "law = \"hdd\"",
             "law = \"tape\"",
-            &["unknown variant `tape`", "expected one of `instant`, `hdd`, `ssd`, `card`"],
+            &["unknown variant `tape`", "expected one of `instant`, `hdd`, `ssd`"],
         ),
         ("about = ", "about == ", &["line 9, "]),
     ] {

@@ -45,6 +45,8 @@ pub struct HardDisk {
     segments: ReadCache,
     /// True if writes complete from the cache.
     write_back: bool,
+    /// Bits of the identifiers of requests whose sectors are not reported as persisted.
+    unreported: u64,
     /// Controller time of a command, in ns.
     overhead: u64,
     /// Controller time of a read that misses memory, in ns.
@@ -134,6 +136,7 @@ impl HardDisk {
             cache: WriteCache::new(hdd.write_cache.0 / SECTOR, hdd.write_extents, depth),
             segments: ReadCache::new(hdd.read_segments, hdd.read_segment.0 / SECTOR),
             write_back: spec.queue.write_cache == spec::WriteCache::WriteBack,
+            unreported: 0,
             overhead: hdd.overhead_us * 1000,
             miss_overhead: hdd.miss_overhead_us * 1000,
             interface_rate: hdd.interface_rate_kb.max(1),
@@ -154,6 +157,12 @@ impl HardDisk {
                 ..Device::default()
             },
         }
+    }
+
+    /// The same, for a model above that has requests of its own: sectors that requests with a bit of `own` in their
+    /// identifiers write are not reported as persisted.
+    pub fn with_own_requests(spec: &DiskSpec, hdd: &Hdd, seed: u64, own: u64) -> HardDisk {
+        HardDisk { unreported: own, ..HardDisk::new(spec, hdd, seed) }
     }
 
     /// Processes all events up to `now`.
@@ -455,7 +464,7 @@ impl HardDisk {
             Work::Command(command) => {
                 if command.request.action == Action::Read {
                     self.segments.add(command.request.sector, command.from, command.end());
-                } else {
+                } else if command.request.id & self.unreported == 0 {
                     self.persisted
                         .push_back((command.request.sector, command.request.sectors.into()));
                 }

@@ -1,0 +1,72 @@
+//! Parameters of the shingled model: their ranges, the rates that they allow, and the disk that they make.
+
+use fsdyno_record::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::ShingledDisk;
+use super::map::{CHUNK, MAX_ENTRIES};
+use crate::SECTOR;
+use crate::disk::Disk;
+use crate::limits::Limits;
+use crate::models::{Hdd, Parameters};
+use crate::spec::{Check, DiskSpec, SpecError};
+
+/// Most bands.
+const MAX_BANDS: u64 = 1 << 20;
+
+/// Parameters of a drive-managed shingled disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Smr {
+    /// Bytes of a band: tracks that overlap, and are written from the first to the last.
+    pub band: Bytes,
+    /// Bytes of the media cache: a part of the medium, at its outer edge, to which writes are appended.
+    pub media_cache: Bytes,
+    /// Most separate writes in the media cache: the size of its map.
+    pub cache_entries: u32,
+    /// Percentage of the map in use before the trial, by writes at random places; 0 is a drive that has had time to clean.
+    pub cached_percent: u32,
+    /// Least bytes of a write that begins at a band's start and then bypasses the media cache.
+    pub stream_least: Bytes,
+    /// Bands that can be written past the media cache at a time.
+    pub streams: u32,
+    /// Idle time after which the drive begins to clean, in microseconds.
+    pub idle_us: u64,
+    /// The hard disk below: arm, platter, command queue, caches.
+    pub drive: Hdd,
+}
+
+impl Parameters for Smr {
+    fn check(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError> {
+        self.drive.check(spec, &check.inside("drive"))?;
+        let chunk = CHUNK * SECTOR;
+        check.within("model.band", self.band.0, chunk, 1 << 30)?;
+        check.that("model.band", self.band, self.band.0 % chunk == 0, "a multiple of 1 MiB")?;
+        let range = format!("such that the disk has at most {MAX_BANDS} bands");
+        let right = spec.capacity.0.div_ceil(self.band.0) <= MAX_BANDS;
+        check.that("model.band", self.band, right, &range)?;
+        // The log must not come round to a write that is still in the drive's memory.
+        let least = self.drive.write_cache.0.saturating_mul(4).max(64 << 20);
+        check.within("model.media_cache", self.media_cache.0, least, 1 << 38)?;
+        let right = self.media_cache.0 % chunk == 0;
+        check.that("model.media_cache", self.media_cache, right, "a multiple of 1 MiB")?;
+        let range = format!("smaller than the disk, which has {}", spec.capacity);
+        let right = self.media_cache.0 < spec.capacity.0;
+        check.that("model.media_cache", self.media_cache, right, &range)?;
+        // A request of the largest size, in pieces, with an entry to spare for each piece that it splits.
+        let most = MAX_ENTRIES as u64;
+        check.within("model.cache_entries", self.cache_entries.into(), 1024, most)?;
+        check.within("model.cached_percent", self.cached_percent.into(), 0, 100)?;
+        check.within("model.stream_least", self.stream_least.0, 4096, self.band.0)?;
+        check.within("model.streams", self.streams.into(), 1, 64)?;
+        check.within("model.idle_us", self.idle_us, 1, 600_000_000)
+    }
+
+    fn limits(&self) -> Option<Limits> {
+        self.drive.limits()
+    }
+
+    fn build(&self, spec: &DiskSpec, seed: u64) -> Box<dyn Disk> {
+        Box::new(ShingledDisk::new(spec, self, seed))
+    }
+}
