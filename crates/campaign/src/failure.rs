@@ -40,7 +40,8 @@ Exit codes:
   4    a trial failed (its record has the reason), two records of one trial in one lab differ, or the
        disk with the results is full or broken
   125  compare --bisect is undecided
-  130  stopped by Ctrl-C or SIGTERM; finished trials are kept";
+  130  stopped by Ctrl-C or SIGTERM; finished trials are kept
+'record' ends with the code of its command";
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {

@@ -78,10 +78,14 @@ pub enum Command {
     Study(Box<crate::commands::study::Study>),
     /// Explain a stored result: disk requests by file-system structure, instructions by kernel function
     Why(Why),
+    /// Run a command and record its calls on files as a trace
+    Record(crate::commands::record::Record),
+    /// Name a phase in the recording that this command runs in; does nothing outside of one
+    Mark(crate::commands::record::Mark),
     /// List the available workloads, file systems, disks, kernels, periods and studies
     List(List),
-    /// Show one workload, file system, disk, period or study with all its parameters; or a request log; or the phases
-    /// of a result over time
+    /// Show one workload, file system, disk, period or study with all its parameters; or a request log, a trace, or the
+    /// phases of a result over time
     Show(Show),
     /// Calibrate a disk model against a real drive (read-only), and write a disk profile for the lab
     Fit(Fit),
@@ -325,10 +329,14 @@ const EXPLAINED: &[OwnFormat] =
 
 /// The formats of `show`.
 const SHOWN: &[OwnFormat] = &[
-    ("mail", "For series only: 72 columns for a mailing list", Format::Mail),
-    ("markdown", "For series only: for an issue tracker", Format::Markdown),
-    ("html", "For series only: for a page", Format::Html),
-    ("csv", "For series only: one line per trial, phase and interval", Format::Csv),
+    ("mail", "For series and traces only: 72 columns for a mailing list", Format::Mail),
+    ("markdown", "For series and traces only: for an issue tracker", Format::Markdown),
+    ("html", "For series and traces only: for a page", Format::Html),
+    (
+        "csv",
+        "For series (one line per trial, phase and interval) and traces (one per call) only",
+        Format::Csv,
+    ),
 ];
 
 /// `fsdyno why`
@@ -421,12 +429,13 @@ Examples:
   fsdyno show study ./my-study.toml
   fsdyno show series fsdyno-results/demo
   fsdyno show series fsdyno-results/demo --format csv > series.csv
+  fsdyno show trace build.trace
   fsdyno show log fsdyno-results/RUN/logs/TRIAL.log --format json")]
 pub struct Show {
     /// The kind of item to show
     #[arg(value_enum)]
     pub kind: Showable,
-    /// The item's name; for a disk or a study also the path of its file; for a log its file; for series a result folder
+    /// The item's name; for a disk or a study also the path of its file; for a log or a trace its file; for series a result folder
     pub name: String,
     /// Output format; a log in JSON has one line per request
     #[arg(long, default_value = "text", value_parser = format(SHOWN))]

@@ -52,6 +52,8 @@ const SMALL: &[(&str, Needs, &[&str])] = &[
             "run dirops --on . --set files=30 --repeat 2 --shard 2/2 --out share-2",
         ],
     ),
+    ("record -o build.trace", Nothing, &["record -o build.trace -- true"]),
+    ("show trace build.trace", Nothing, &["show trace build.trace"]),
     ("merge whole share-*", Nothing, &["merge whole share-1 share-2"]),
     (
         "compare base new --threshold 3%",

@@ -46,6 +46,7 @@ mod statistics;
 pub mod study;
 mod subject;
 pub mod table;
+mod trace;
 mod trials;
 mod unfinished;
 #[cfg(test)]
@@ -71,6 +72,7 @@ pub use processor::of_figure as processor_error;
 pub use run::Run;
 pub use series::{OverTime, load_series};
 pub use table::{Format, Output, Own, Style};
+pub use trace::Summary as TraceSummary;
 pub use trials::{Trials, table};
 pub use view::{distinct, main_op, verdicts};
 pub use why::load_why;

@@ -8,7 +8,7 @@ use crate::tree::{Kind, XattrName};
 use crate::wire::{Sink, Source, Wire, codes, fields};
 
 codes! {
-    /// Where the path of a call began.
+    /// The place at which the path of a call began.
     Base, "base of a path" {
         /// At `/`.
         Root = 0, "/";
@@ -29,7 +29,7 @@ fields! {
         name: Option<Name>,
         /// The object of that name when the call began; none if there was none.
         node: Option<NodeId>,
-        /// Where the path began.
+        /// The place at which the path began.
         base: Base,
         /// The number of components that the kernel walked from there, with the last; 0 for an empty path.
         walked: u8,
@@ -153,7 +153,7 @@ codes! {
 }
 
 codes! {
-    /// What a lock call does.
+    /// The action of a lock call.
     LockOp, "lock operation" {
         /// Takes a shared lock.
         Shared = 0, "shared";
@@ -167,7 +167,7 @@ codes! {
 }
 
 codes! {
-    /// What utimensat(2) sets a time to.
+    /// The value to which utimensat(2) sets a time.
     UtimeChange, "change of a time" {
         /// The present.
         Now = 0, "now";
@@ -291,7 +291,7 @@ calls! {
         length: u64,
         /// The number of buffers of a vectored call; 0 for one that is not.
         buffers: u32,
-        /// How well they compress.
+        /// The compressibility of the bytes.
         class: Compressibility,
     }
     /// lseek(2).
@@ -491,7 +491,7 @@ calls! {
     31 Lock = "lock" {
         /// The open file.
         file: FileId,
-        /// What it does.
+        /// The action.
         lock: LockOp,
         /// True for flock(2): it covers the whole file.
         whole: bool,

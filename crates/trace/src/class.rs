@@ -1,9 +1,9 @@
-//! How well contents compress.
+//! The compressibility of contents.
 
 use crate::wire::codes;
 
 codes! {
-    /// How well bytes compress: the share of their size that LZ4 leaves of a sample of 4 KiB.
+    /// The compressibility of bytes: the share of their size that LZ4 leaves of a sample of 4 KiB.
     Compressibility, "class of contents" {
         /// Not sampled.
         Unknown = 0, "unknown";

@@ -14,7 +14,7 @@ pub enum TraceError {
         offset: u64,
         /// The number of the item in that frame, from 1; none for the frame itself.
         item: Option<u64>,
-        /// What is wrong.
+        /// The mistake.
         problem: Problem,
     },
     /// The trace ends without its end item: the part before it is valid.

@@ -89,7 +89,7 @@ pub struct End {
     pub status: Option<u32>,
     /// The number of events by kind of call, for the reader to check.
     pub events: BTreeMap<CallKind, u64>,
-    /// What the trace does not have or cannot replay, with counts: see `docs/trace-format.md`.
+    /// Things that the trace does not have or cannot replay, with counts: see `docs/trace-format.md`.
     pub notes: BTreeMap<String, u64>,
 }
 

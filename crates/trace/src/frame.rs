@@ -30,7 +30,7 @@ pub(crate) enum FrameKind {
     End = 4,
 }
 
-/// Why a frame was not read.
+/// The reason for which a frame was not read.
 pub(crate) enum Failed {
     /// There is nothing any more.
     Over,

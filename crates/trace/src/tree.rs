@@ -17,7 +17,7 @@ const XATTR_SIZE: u64 = 65_536;
 pub(crate) const SIZE: u64 = i64::MAX as u64;
 
 codes! {
-    /// Why a directory is a root.
+    /// The reason for which a directory is a root.
     RootKind, "kind of root" {
         /// A directory of `--tree`, or the command's working directory.
         Tree = 0, "tree";
@@ -31,7 +31,7 @@ codes! {
 pub struct Root {
     /// Its identity.
     pub node: NodeId,
-    /// Why it is one.
+    /// The reason for which it is one.
     pub kind: RootKind,
     /// Its name for reports: the last component of its path, or `system`.
     pub label: Name,
@@ -122,7 +122,7 @@ pub struct Entry {
     pub links: u32,
     /// Its inode number: files made one after another mostly have ascending numbers.
     pub inode: u64,
-    /// How well its contents compress.
+    /// The compressibility of its contents.
     pub class: Compressibility,
     /// Its extended attributes.
     pub xattrs: Vec<Xattr>,

@@ -8,6 +8,7 @@ mod fit;
 mod fit_cpu;
 mod list;
 mod merge;
+pub mod record;
 mod report;
 mod run;
 mod show;
@@ -16,6 +17,7 @@ mod show_model;
 mod show_period;
 mod show_series;
 mod show_study;
+mod show_trace;
 pub mod study;
 mod why;
 
@@ -32,6 +34,8 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Crash(crash) => crash::run(&crash),
         Command::Study(study) => study::run(&study),
         Command::Why(why) => why::run(&why),
+        Command::Record(record) => record::run(&record),
+        Command::Mark(mark) => record::mark(&mark),
         Command::List(list) => list::run(&list),
         Command::Show(show) => show::run(&show),
         Command::Fit(fit) => fit::run(&fit),

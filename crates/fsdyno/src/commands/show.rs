@@ -9,7 +9,7 @@ use fsdyno_workload::{Setting, Threads, workloads};
 use serde_json::{Value, json};
 
 use crate::cli::{Show, Showable};
-use crate::commands::{show_log, show_model, show_period, show_series, show_study};
+use crate::commands::{show_log, show_model, show_period, show_series, show_study, show_trace};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -18,15 +18,16 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
     let data = matches!(show.format, Format::Text | Format::Json);
     if let Some((name, ..)) = Format::ALL.iter().find(|(.., format)| *format == show.format)
         && !data
-        && show.kind != Showable::Series
+        && ![Showable::Series, Showable::Trace].contains(&show.kind)
     {
         return Err(Failure::wrong(format!(
-            "--format {name} is for `fsdyno show series`; use text or json"
+            "--format {name} is for `fsdyno show series` and `show trace`; use text or json"
         )));
     }
     let (text, value) = match show.kind {
         Showable::Log => return show_log::run(show),
         Showable::Series => return show_series::run(show),
+        Showable::Trace => return show_trace::run(show),
         Showable::Workload => workload(&show.name)?,
         Showable::Filesystem => filesystem(&show.name)?,
         Showable::Disk => disk(&show.name)?,

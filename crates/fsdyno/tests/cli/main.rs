@@ -8,6 +8,7 @@ mod bad_results;
 mod bounds;
 mod docs;
 mod model;
+mod record;
 mod repeats;
 mod study;
 mod terminal;

@@ -1,0 +1,110 @@
+//! `fsdyno record` and `fsdyno mark`.
+
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use fsdyno_recorder::{MARK, Options, RecordError};
+use fsdyno_trace::Name;
+
+use crate::exit::{Exit, Failure};
+use crate::output::say;
+
+/// `fsdyno record`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno record -o build.trace -- make -j4
+  fsdyno record --tree /srv/mail -o mail.trace -- ./deliver
+  fsdyno show trace build.trace
+
+Works without privileges, with all threads and children of the command. The exit code is that of the
+command (128 + N after signal N); codes of fsdyno itself occur only before it starts. The trace has
+names, sizes and times, but no contents, arguments or environment. docs/record.md has the limits.")]
+pub struct Record {
+    /// The way in which calls are seen; auto takes the cheapest mechanism that misses nothing
+    #[arg(long, value_enum, default_value = "auto")]
+    pub how: How,
+    /// A directory whose whole tree is recorded before the start; may be repeated [default: the working directory, and
+    /// only what the command touches]
+    #[arg(long = "tree", value_name = "DIR")]
+    pub trees: Vec<PathBuf>,
+    /// The file of the trace; an existing one is replaced
+    #[arg(short, long, value_name = "FILE", default_value = "fsdyno.trace")]
+    pub out: PathBuf,
+    /// Replace each component of a name by a hash; its extension and roughly its length stay
+    #[arg(long)]
+    pub anonymize: bool,
+    /// The command to run, with its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    pub command: Vec<String>,
+}
+
+/// A mechanism of recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum How {
+    /// The cheapest that misses nothing: ptrace
+    Auto,
+    /// A seccomp filter stops threads at calls on files, and ptrace(2) reads them
+    Ptrace,
+}
+
+/// Records a command.
+pub fn run(record: &Record) -> Result<Exit, Failure> {
+    for tree in &record.trees {
+        if !tree.is_dir() {
+            let message = format!("--tree '{}' is not a directory", tree.display());
+            return Err(Failure::wrong(message));
+        }
+    }
+    let out = File::create(&record.out)
+        .map_err(|error| Failure::io("write the trace", &record.out, &error))?;
+    let options = Options { trees: record.trees.clone(), anonymize: record.anonymize };
+    let recorded = fsdyno_recorder::record(&options, &record.command, out).map_err(|error| {
+        let exit = match error {
+            RecordError::Trace(_) => Exit::Missing,
+            RecordError::Write(_) => Exit::TrialFailed,
+            _ => Exit::WrongUse,
+        };
+        Failure { exit, message: error.to_string() }
+    })?;
+    let trace = record.out.display();
+    match &recorded.failed {
+        Some(error) => say(&format!("fsdyno: {error}; '{trace}' has the calls before that")),
+        None => {
+            say(&format!("fsdyno: {} events in '{trace}', recorded by ptrace", recorded.events))
+        }
+    }
+    for (note, count) in &recorded.end.notes {
+        say(&format!("fsdyno: {note}: {count}"));
+    }
+    let status = recorded.status;
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    std::process::exit(code)
+}
+
+/// `fsdyno mark`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno mark checkout    # in a script that runs under fsdyno record")]
+pub struct Mark {
+    /// The name of the phase that begins
+    pub name: String,
+}
+
+/// Makes the call that a recorder takes for a mark.
+pub fn mark(mark: &Mark) -> Result<Exit, Failure> {
+    let name = Name::new(mark.name.as_bytes())
+        .map_err(|error| Failure::wrong(format!("'{}' cannot name a phase: {error}", mark.name)))?;
+    let path = [MARK, name.bytes()].concat();
+    // No such file exists.
+    let _ = rustix::fs::access(path, rustix::fs::Access::EXISTS);
+    Ok(Exit::Good)
+}

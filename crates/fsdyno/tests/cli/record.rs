@@ -1,0 +1,57 @@
+//! Recording, through the command line.
+
+use std::path::Path;
+use std::process::Output;
+
+use crate::common::{code, fsdyno, run, stderr, stdout};
+use serde_json::Value;
+
+/// Records a script as it.trace.
+fn recorded(folder: &Path, script: &str) -> Output {
+    fsdyno(folder).args(["record", "-o", "it.trace", "--", "sh", "-c", script]).output().unwrap()
+}
+
+#[test]
+fn a_recorded_command_keeps_its_output_and_its_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = recorded(folder.path(), "echo out; : >made; exit 5");
+    assert_eq!((code(&output), stdout(&output).as_str()), (5, "out\n"), "{}", stderr(&output));
+    let shown = run(folder.path(), "show trace it.trace --format json");
+    let value: Value = serde_json::from_str(&stdout(&shown)).unwrap();
+    assert_eq!((&value["complete"], &value["created"]), (&Value::Bool(true), &1.into()));
+    assert_eq!(value["status"], 5 << 8);
+}
+
+#[test]
+fn a_command_that_a_signal_ends_gives_128_and_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = recorded(folder.path(), "kill -TERM $$");
+    assert_eq!(code(&output), 128 + 15, "{}", stderr(&output));
+}
+
+#[test]
+fn marks_name_phases_of_a_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_fsdyno");
+    let output = recorded(folder.path(), &format!("{program} mark second; :"));
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let shown = stdout(&run(folder.path(), "show trace it.trace"));
+    assert!(shown.contains("marks: second"), "{shown}");
+    assert_eq!(code(&run(folder.path(), "mark a/b")), 2);
+}
+
+#[test]
+fn what_cannot_be_recorded_or_shown_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("text"), "this is a text of some length").unwrap();
+    for (line, message) in [
+        ("record -- /no/such/program", "cannot run '/no/such/program': No such file"),
+        ("record --tree nowhere -- true", "--tree 'nowhere' is not a directory"),
+        ("show trace text", "at byte 0: this is not a trace of fsdyno"),
+        ("show trace nothing", "failed to read 'nothing'"),
+    ] {
+        let output = run(folder.path(), line);
+        assert_eq!(code(&output), 2, "{line}");
+        assert!(stderr(&output).contains(message), "{line}: {}", stderr(&output));
+    }
+}

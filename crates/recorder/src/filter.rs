@@ -1,0 +1,137 @@
+//! The seccomp filter: it stops a thread at the calls of the table, and lets all others pass untouched.
+
+use std::io;
+
+use libc::sock_filter;
+
+use crate::table::{CALLS, FCNTL, FICLONE, FICLONERANGE};
+
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
+
+/// Offsets in `struct seccomp_data`.
+const NUMBER: u32 = 0;
+const ARCH: u32 = 4;
+const ARGS: u32 = 16;
+
+/// AUDIT_ARCH_X86_64.
+const X86_64: u32 = 0xc000_003e;
+
+fn step(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+/// The program of the filter.
+pub fn program() -> Vec<sock_filter> {
+    let trace = step(RETURN, libc::SECCOMP_RET_TRACE, 0, 0);
+    let allow = step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0);
+    let mut all = vec![
+        step(LOAD, ARCH, 0, 0),
+        step(EQUAL, X86_64, 1, 0),
+        // Calls of 32-bit programs stop, so that they can be counted.
+        trace,
+        step(LOAD, NUMBER, 0, 0),
+    ];
+    // The low half of an argument, and the values with which the call is recorded; or those with which it is not.
+    let only = |number: i64, arg: u32, values: &[u32], all: &mut Vec<sock_filter>| {
+        all.push(step(EQUAL, number as u32, 0, values.len() as u8 + 3));
+        all.push(step(LOAD, ARGS + 8 * arg, 0, 0));
+        for (at, value) in values.iter().enumerate() {
+            all.push(step(EQUAL, *value, (values.len() - at) as u8, 0));
+        }
+        all.extend([allow, trace]);
+    };
+    let fcntl: Vec<u32> = FCNTL.iter().map(|command| *command as u32).collect();
+    only(libc::SYS_fcntl, 1, &fcntl, &mut all);
+    only(libc::SYS_ioctl, 1, &[FICLONE, FICLONERANGE], &mut all);
+    // mmap without a file is not recorded.
+    all.extend([
+        step(EQUAL, libc::SYS_mmap as u32, 0, 5),
+        step(LOAD, ARGS + 8 * 3, 0, 0),
+        step(AND, libc::MAP_ANONYMOUS as u32, 0, 0),
+        step(EQUAL, 0, 1, 0),
+        allow,
+        trace,
+    ]);
+    let special = [libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_mmap];
+    let mut numbers: Vec<u32> = CALLS.iter().map(|(number, _)| *number as u32).collect();
+    numbers.push(libc::SYS_io_uring_setup as u32);
+    numbers.retain(|number| !special.contains(&i64::from(*number)));
+    numbers.sort_unstable();
+    for run in numbers.chunk_by(|a, b| a + 1 == *b) {
+        let (first, last) = (run[0], run[run.len() - 1]);
+        all.extend([step(AT_LEAST, first, 0, 2), step(AT_LEAST, last + 1, 1, 0), trace]);
+    }
+    all.push(allow);
+    all
+}
+
+/// Puts the calling process under the filter; its children, too.
+///
+/// It makes nothing but system calls, so that it may be called between fork and exec.
+pub fn install(program: &[sock_filter]) -> io::Result<()> {
+    let filter =
+        libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    // SAFETY: `filter` describes `program`, and the kernel copies it.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
+    };
+    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The answer of the filter, by the rules of seccomp(2).
+    fn answer(number: i64, args: [u32; 6], arch: u32) -> u32 {
+        let program = program();
+        let (mut at, mut accumulator) = (0usize, 0u32);
+        loop {
+            let it = program[at];
+            at += 1;
+            match it.code {
+                LOAD => {
+                    accumulator = match it.k {
+                        NUMBER => number as u32,
+                        ARCH => arch,
+                        other => args[((other - ARGS) / 8) as usize],
+                    }
+                }
+                AND => accumulator &= it.k,
+                EQUAL => at += usize::from(if accumulator == it.k { it.jt } else { it.jf }),
+                AT_LEAST => at += usize::from(if accumulator >= it.k { it.jt } else { it.jf }),
+                RETURN => return it.k,
+                _ => panic!("{}", it.code),
+            }
+        }
+    }
+
+    #[test]
+    fn calls_of_the_table_stop_and_others_pass() {
+        let (trace, allow) = (libc::SECCOMP_RET_TRACE, libc::SECCOMP_RET_ALLOW);
+        for number in 0..600 {
+            let expected = CALLS.iter().any(|(known, _)| *known == number)
+                || number == libc::SYS_io_uring_setup;
+            let special = [libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_mmap];
+            if !special.contains(&number) {
+                let expected = if expected { trace } else { allow };
+                assert_eq!(answer(number, [0; 6], X86_64), expected, "{number}");
+            }
+        }
+        assert_eq!(answer(libc::SYS_getpid, [0; 6], 0x4000_0003), trace);
+        let fcntl = |command: i32| answer(libc::SYS_fcntl, [3, command as u32, 0, 0, 0, 0], X86_64);
+        assert_eq!(fcntl(libc::F_GETFD), allow);
+        FCNTL.iter().for_each(|command| assert_eq!(fcntl(*command), trace));
+        let ioctl = |request: u32| answer(libc::SYS_ioctl, [3, request, 0, 0, 0, 0], X86_64);
+        assert_eq!(ioctl(0x5401), allow);
+        assert_eq!(ioctl(FICLONERANGE), trace);
+        let mmap = |flags: i32| answer(libc::SYS_mmap, [0, 0, 0, flags as u32, 3, 0], X86_64);
+        assert_eq!(mmap(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS), allow);
+        assert_eq!(mmap(libc::MAP_SHARED), trace);
+    }
+}

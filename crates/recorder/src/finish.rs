@@ -1,0 +1,281 @@
+//! The return of a call: its result completes the event, and changes what the recorder knows.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use fsdyno_trace::{At, Call, CallKind, Event, NodeId, Object, ThreadId};
+use libc::pid_t;
+
+use crate::decode::Pending;
+use crate::process::{Descriptor, Mapping, Open, unmap};
+use crate::resolve::Outside;
+use crate::run::Recorder;
+use crate::sys;
+use crate::tree::{attributes, key};
+
+/// Results with which the kernel makes a call again (ERESTARTSYS to ERESTART_RESTARTBLOCK): it has not returned.
+const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+
+impl Recorder {
+    /// A call returns.
+    pub fn finish(&mut self, tid: pid_t) {
+        let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.take());
+        let (Some(mut it), Ok(result)) = (pending, sys::returned(tid)) else { return };
+        if RESTARTS.contains(&result) {
+            return;
+        }
+        let duration = self.now().saturating_sub(it.start);
+        if self.complete(tid, &mut it, result) {
+            let Pending { call, start, think, .. } = it;
+            // The result of these is a descriptor or an address, which means nothing elsewhere.
+            let plain = matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::Map { .. });
+            let result = if plain && result >= 0 { 0 } else { result };
+            self.write(tid, Event { thread: ThreadId(0), think, start, duration, result, call });
+        }
+        self.update_used(tid);
+    }
+
+    /// Completes the event; false if there is none.
+    fn complete(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
+        let succeeded = result >= 0;
+        let (begun, before, gone) = (it.begun, it.before, it.gone);
+        let args = begun.args;
+        match begun.number {
+            libc::SYS_close => return self.closed(tid, it),
+            libc::SYS_close_range => return self.close_range(tid, args, succeeded),
+            libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => {
+                it.call =
+                    self.duplicated(tid, args[0] as i32, result, begun.number == libc::SYS_dup2);
+                return true;
+            }
+            libc::SYS_mmap => return self.mapped(tid, it, result),
+            libc::SYS_munmap => return self.munmap(tid, it, succeeded),
+            libc::SYS_msync => return self.msync(tid, it),
+            libc::SYS_wait4 | libc::SYS_waitid => return self.waited(tid, it, result),
+            _ => {}
+        }
+        if let (true, Some(gone)) = (succeeded, gone) {
+            self.tree.gone(gone);
+        }
+        match &mut it.call {
+            Call::Open { .. } if succeeded => self.opened(tid, &mut it.call, result as i32, before),
+            Call::Dup { .. } | Call::Outside { call: CallKind::Lock, .. }
+                if succeeded
+                    && begun.number == libc::SYS_fcntl
+                    && [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC].contains(&(args[1] as i32)) =>
+            {
+                it.call = self.duplicated(tid, args[0] as i32, result, false);
+            }
+            Call::Mkdir { at, created, .. }
+            | Call::Symlink { at, created, .. }
+            | Call::Mknod { at, created, .. }
+                if succeeded =>
+            {
+                let at = at.clone();
+                *created = self.made_at(tid, &begun, &at, before);
+            }
+            Call::Exec { .. } if succeeded => {
+                // The event of exec came before; descriptors of the old program are gone.
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// The node that a call made under a name.
+    fn made_at(
+        &mut self,
+        tid: pid_t,
+        begun: &sys::Begun,
+        at: &At,
+        before: NodeId,
+    ) -> Option<NodeId> {
+        let (dir, path) = match begun.number {
+            libc::SYS_mkdir | libc::SYS_mknod => (libc::AT_FDCWD, begun.args[0]),
+            libc::SYS_symlink => (libc::AT_FDCWD, begun.args[1]),
+            libc::SYS_symlinkat => (begun.args[1] as i32, begun.args[2]),
+            _ => (begun.args[0] as i32, begun.args[1]),
+        };
+        let text = sys::text(tid, path)?;
+        let from = match (text.first(), dir) {
+            (Some(b'/'), _) => "/".to_string(),
+            (_, libc::AT_FDCWD) => format!("/proc/{tid}/cwd/"),
+            _ => format!("/proc/{tid}/fd/{dir}/"),
+        };
+        let end = text.iter().rposition(|byte| *byte != b'/')? + 1;
+        let mut whole = from.into_bytes();
+        whole.extend_from_slice(&text[..end]);
+        let stat = attributes(rustix::fs::CWD, &whole).ok()?;
+        let (node, new) = self.tree.made(key(&stat), at.dir, before);
+        new.then_some(node)
+    }
+
+    /// A file is open as a descriptor.
+    fn opened(&mut self, tid: pid_t, call: &mut Call, number: i32, before: NodeId) {
+        let path = PathBuf::from(format!("/proc/{tid}/fd/{number}"));
+        let Ok(stat) = rustix::fs::stat(&path) else { return };
+        if let Some(outside) = self.outside(&path, &stat) {
+            if let Descriptor::Outside(object, of) = outside {
+                *call = Call::Outside { call: CallKind::Open, object, number: of };
+            }
+            self.put(tid, number, outside);
+            return;
+        }
+        let Call::Open { at, flags, created, file, .. } = call else { return };
+        let creates = *flags & libc::O_CREAT as u32 != 0 && at.node.is_none()
+            || *flags & libc::O_TMPFILE as u32 == libc::O_TMPFILE as u32;
+        let node = if creates {
+            let (node, new) = self.tree.made(key(&stat), at.dir, before);
+            *created = new.then_some(node);
+            node
+        } else if let Some(node) = at.node {
+            node
+        } else {
+            // It appeared between the begin of the call and the call itself.
+            match self.node_of(&path, &stat) {
+                Some((node, _)) => node,
+                None => return,
+            }
+        };
+        let open = Rc::new(Open { file: self.next_file(), node });
+        *file = Some(open.file);
+        self.put(tid, number, Descriptor::File(open));
+    }
+
+    /// Puts a descriptor into the table of a thread; one that it replaces was closed unseen.
+    fn put(&mut self, tid: pid_t, number: i32, descriptor: Descriptor) {
+        let Some(thread) = self.threads.get(&tid) else { return };
+        let replaced = thread.descriptors.borrow_mut().insert(number, descriptor);
+        self.dropped(tid, replaced, true);
+    }
+
+    fn closed(&mut self, tid: pid_t, it: &mut Pending) -> bool {
+        let _ = tid;
+        it.call = match it.closed.take() {
+            Some(Descriptor::File(open)) => {
+                let last = Rc::strong_count(&open) == 1;
+                Call::Close { file: open.file, last, implicit: false }
+            }
+            Some(Descriptor::Outside(object, number)) => {
+                Call::Outside { call: CallKind::Close, object, number }
+            }
+            None => Call::Outside { call: CallKind::Close, object: Object::None, number: 0 },
+        };
+        true
+    }
+
+    fn close_range(&mut self, tid: pid_t, args: [u64; 6], succeeded: bool) -> bool {
+        /// CLOSE_RANGE_CLOEXEC: they stay open until exec.
+        const CLOEXEC: u64 = 4;
+        if succeeded && args[2] & CLOEXEC == 0 {
+            let Some(thread) = self.threads.get(&tid) else { return false };
+            let table = thread.descriptors.clone();
+            let inside = |number: &i32| (args[0]..=args[1]).contains(&(*number as u64));
+            let numbers: Vec<i32> = table.borrow().keys().copied().filter(inside).collect();
+            for number in numbers {
+                let descriptor = table.borrow_mut().remove(&number);
+                self.dropped(tid, descriptor, false);
+            }
+        }
+        false
+    }
+
+    /// A descriptor was duplicated as `result`.
+    fn duplicated(&mut self, tid: pid_t, from: i32, result: i64, same: bool) -> Call {
+        match self.descriptor(tid, from) {
+            Ok(open) => {
+                if result >= 0 && !(same && i64::from(from) == result) {
+                    self.put(tid, result as i32, Descriptor::File(open.clone()));
+                }
+                Call::Dup { file: open.file }
+            }
+            Err(Outside(object, number)) => {
+                if result >= 0 {
+                    self.put(tid, result as i32, Descriptor::Outside(object, number));
+                }
+                Call::Outside { call: CallKind::Dup, object, number }
+            }
+        }
+    }
+
+    fn mapped(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
+        let [_, length, protection, flags, number, offset] = it.begun.args;
+        let open = match self.descriptor(tid, number as i32) {
+            Ok(open) => open,
+            Err(Outside(object, number)) => {
+                it.call = Call::Outside { call: CallKind::Map, object, number };
+                return true;
+            }
+        };
+        let shared = flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE;
+        let writable = protection as i32 & libc::PROT_WRITE != 0;
+        it.call = Call::Map { file: open.file, offset, length, shared, writable };
+        // Addresses of the upper half are errors.
+        if !(-4095..0).contains(&result) {
+            let start = result as u64;
+            let end = start.saturating_add(length.next_multiple_of(4096));
+            let Some(thread) = self.threads.get(&tid) else { return true };
+            let mappings = thread.mappings.clone();
+            let replaced = unmap(&mut mappings.borrow_mut(), start, end);
+            for part in replaced.iter().filter(|part| part.stores) {
+                self.unmap_event(tid, part, true);
+            }
+            let stores = shared && writable;
+            mappings.borrow_mut().insert(start, Mapping { end, node: open.node, offset, stores });
+        }
+        true
+    }
+
+    fn munmap(&mut self, tid: pid_t, it: &mut Pending, succeeded: bool) -> bool {
+        let [start, length, ..] = it.begun.args;
+        let Some(thread) = self.threads.get(&tid) else { return false };
+        if !succeeded {
+            return false;
+        }
+        let end = start.saturating_add(length.next_multiple_of(4096));
+        let parts = unmap(&mut thread.mappings.borrow_mut(), start, end);
+        let Some((last, others)) = parts.split_last() else { return false };
+        others.iter().for_each(|part| self.unmap_event(tid, part, false));
+        let (node, offset, length, stores) = (last.node, last.offset, last.end, last.stores);
+        it.call = Call::Unmap { node, offset, length, stores, implicit: false };
+        true
+    }
+
+    fn msync(&mut self, tid: pid_t, it: &mut Pending) -> bool {
+        let [start, length, flags, ..] = it.begun.args;
+        let Some(thread) = self.threads.get(&tid) else { return false };
+        let mappings = thread.mappings.borrow();
+        let found = mappings.range(..=start).next_back().filter(|(_, it)| it.end > start);
+        let Some((first, mapping)) = found else { return false };
+        it.call = Call::Msync {
+            node: mapping.node,
+            offset: mapping.offset + (start - first),
+            length: length.min(mapping.end - start),
+            stores: mapping.stores,
+            synchronous: flags as i32 & libc::MS_SYNC != 0,
+        };
+        true
+    }
+
+    /// A process waited for a child: only one that it got is an event.
+    fn waited(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
+        let _ = tid;
+        let pid = match it.begun.number {
+            libc::SYS_wait4 => result as pid_t,
+            // The process id of siginfo_t of SIGCHLD is at byte 12.
+            _ if result == 0 && it.begun.args[2] != 0 => {
+                let info = sys::memory(tid, it.begun.args[2] + 12, 4);
+                info.try_into().map_or(0, pid_t::from_ne_bytes)
+            }
+            _ => 0,
+        };
+        let child = self.ids.get(&pid).copied().filter(|_| pid > 0);
+        if let Some(child) = child {
+            it.call = Call::Wait { child };
+            if !self.threads.contains_key(&pid) {
+                self.ids.remove(&pid);
+            }
+        }
+        child.is_some()
+    }
+}

@@ -1,0 +1,126 @@
+//! The start of the command under the filter, and facts of this host.
+
+use std::ffi::CString;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread::JoinHandle;
+
+use libc::{c_char, c_int, pid_t};
+
+use crate::error::RecordError;
+use crate::{filter, sys};
+
+/// The signal that the recorder received and passes on; 0 for none.
+static RECEIVED: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn note_signal(signal: c_int) {
+    RECEIVED.store(signal, Ordering::Relaxed);
+}
+
+/// Lets the recorder outlive Ctrl-C, which the terminal sends to the command too, and note SIGTERM and SIGHUP.
+pub fn handle_signals() {
+    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler stores a number, and the structures are plain data.
+        unsafe {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &raw mut before);
+            if before.sa_sigaction != libc::SIG_IGN {
+                let mut new: libc::sigaction = std::mem::zeroed();
+                new.sa_sigaction = note_signal as extern "C" fn(c_int) as usize;
+                libc::sigaction(signal, &raw const new, std::ptr::null_mut());
+            }
+        }
+    }
+}
+
+/// The signal to pass on to the command, once: Ctrl-C is not, since the command gets it itself.
+pub fn signal_to_pass() -> Option<c_int> {
+    let signal = RECEIVED.swap(0, Ordering::Relaxed);
+    [libc::SIGTERM, libc::SIGHUP].contains(&signal).then_some(signal)
+}
+
+/// A command that starts while its calls are traced.
+pub struct Started {
+    /// Its process.
+    pub pid: pid_t,
+    spawner: JoinHandle<io::Result<()>>,
+    told: io::PipeReader,
+}
+
+impl Started {
+    /// The reason for which the command did not run; call it when the process has ended.
+    pub fn outcome(mut self) -> io::Result<()> {
+        match self.spawner.join() {
+            Ok(outcome) => outcome?,
+            Err(_) => return Err(io::Error::other("the start failed")),
+        }
+        let mut errno = [0; 4];
+        match self.told.read_exact(&mut errno) {
+            Ok(()) => Err(io::Error::from_raw_os_error(c_int::from_ne_bytes(errno))),
+            // The pipe was closed by exec.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Starts a command whose process is traced by this thread. It runs when the caller resumes it.
+pub fn start(words: &[String]) -> Result<Started, RecordError> {
+    let name = words.first().cloned().unwrap_or_default();
+    let wrong = |error| RecordError::Command { command: name.clone(), error };
+    let (mut told, mut tell) = io::pipe().map_err(wrong)?;
+    let (mut gate, mut open) = io::pipe().map_err(wrong)?;
+    let program = filter::program();
+    let texts: Vec<CString> = words
+        .iter()
+        .cloned()
+        .map(CString::new)
+        .collect::<Result<_, _>>()
+        .map_err(|error| wrong(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+    let run_under_filter = move || {
+        tell.write_all(&std::process::id().to_ne_bytes())?;
+        gate.read_exact(&mut [0])?;
+        let installed = filter::install(&program);
+        let mut words: Vec<*const c_char> = texts.iter().map(|it| it.as_ptr()).collect();
+        words.push(std::ptr::null());
+        if installed.is_ok() {
+            // SAFETY: the array ends in a null pointer and its texts outlive the call.
+            unsafe { libc::execvp(words[0], words.as_ptr()) };
+        }
+        let error = installed.err().unwrap_or_else(io::Error::last_os_error);
+        let _ = tell.write_all(&error.raw_os_error().unwrap_or(libc::EINVAL).to_ne_bytes());
+        // SAFETY: nothing of this process is left to do. (The library would reap the process itself.)
+        unsafe { libc::_exit(127) }
+    };
+    let mut command = Command::new(&name);
+    // SAFETY: the closure makes system calls and allocates; the C library allows that after fork.
+    unsafe { command.pre_exec(run_under_filter) };
+    let spawner = std::thread::spawn(move || command.spawn().map(drop));
+    let mut pid = [0; 4];
+    if let Err(error) = told.read_exact(&mut pid) {
+        let outcome = spawner.join().unwrap_or(Ok(()));
+        return Err(wrong(outcome.err().unwrap_or(error)));
+    }
+    let pid = pid_t::from_ne_bytes(pid);
+    if let Err(error) = sys::seize(pid) {
+        // SAFETY: a signal to a child that has not run anything.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        return Err(RecordError::Trace(error));
+    }
+    open.write_all(&[1]).map_err(wrong)?;
+    Ok(Started { pid, spawner, told })
+}
+
+/// The name of the file system that a path is on; empty if that is unknown.
+pub fn file_system(path: &Path) -> String {
+    let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts = text.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        Some((words.next()?, words.next()?))
+    });
+    let above = mounts.filter(|(at, _)| path.starts_with(at));
+    // Of two mounts on one directory, the later one is visible.
+    above.max_by_key(|(at, _)| at.len()).map(|(_, kind)| kind.to_string()).unwrap_or_default()
+}

@@ -1,0 +1,99 @@
+//! Records the file system calls of a command into a trace, without privileges (docs/record.md).
+//!
+//! A seccomp filter stops the command's threads at the calls of one table ([`CALLS`]); the recorder reads their
+//! arguments and results by ptrace(2). Children and threads are followed, and all other calls run untouched.
+
+mod anonymize;
+mod calibrate;
+mod decode;
+mod error;
+mod filter;
+mod finish;
+mod launch;
+mod process;
+mod resolve;
+mod run;
+mod sys;
+mod table;
+mod tree;
+
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use fsdyno_trace::{End, Header, Writer};
+
+pub use error::RecordError;
+pub use resolve::MARK;
+pub use table::CALLS;
+
+/// The choices of a recording.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The directories whose whole trees are recorded before the start; none for the working directory, of which
+    /// what is touched is recorded.
+    pub trees: Vec<PathBuf>,
+    /// Replace the components of names by hashes.
+    pub anonymize: bool,
+}
+
+/// A recording that ended.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The end of the command.
+    pub status: ExitStatus,
+    /// The end item of the trace.
+    pub end: End,
+    /// The number of events.
+    pub events: u64,
+    /// The reason for which the trace is only the beginning.
+    pub failed: Option<RecordError>,
+}
+
+/// Runs a command and writes its trace to a file. The command keeps its terminal, standard streams, and signals.
+///
+/// # Errors
+/// A command that does not run, a host that refuses ptrace or seccomp, a tree that is no directory, a file that cannot
+/// be written at all. An error in the middle ends the trace, not the command ([`Recorded::failed`]).
+pub fn record(options: &Options, command: &[String], out: File) -> Result<Recorded, RecordError> {
+    let Some(name) = command.first() else {
+        return Err(std::io::Error::other("no command").into());
+    };
+    let header = Header {
+        recorded_by: "ptrace".into(),
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        processors: std::thread::available_parallelism().map_or(0, |it| it.get() as u32),
+        anonymized: options.anonymize,
+        has_think: true,
+        has_times: true,
+    };
+    let own = rustix::fs::fstat(&out).map_err(std::io::Error::from)?;
+    let writer = Writer::new(out, &header)?;
+    let trees = match &options.trees[..] {
+        [] => vec![std::env::current_dir()?],
+        trees => trees.to_vec(),
+    };
+    let mut tree = tree::Tree::new(&trees, writer, tree::key(&own), options.anonymize)?;
+    options.trees.iter().for_each(|path| tree.list_all(path));
+    let overhead = calibrate::overhead().unwrap_or(0);
+    launch::handle_signals();
+    let started = launch::start(command)?;
+    let recorder = run::Recorder::new(tree, overhead);
+    let (status, tree, end) = recorder.follow(started).map_err(|error| match error {
+        RecordError::Command { error, .. } => RecordError::Command { command: name.clone(), error },
+        other => other,
+    })?;
+    let mut recorded =
+        Recorded { status: ExitStatus::from_raw(status), end, events: 0, failed: None };
+    match tree.into_writer() {
+        Ok(writer) => {
+            recorded.events = writer.events();
+            if let Err(error) = writer.end(recorded.end.clone()) {
+                recorded.failed = Some(error.into());
+            }
+        }
+        Err(error) => recorded.failed = Some(error),
+    }
+    Ok(recorded)
+}

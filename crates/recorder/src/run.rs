@@ -1,0 +1,373 @@
+//! The recorder: follows the threads of a command from stop to stop.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+use std::time::Instant;
+
+use fsdyno_trace::{Call, End, Event, ThreadId};
+use libc::{c_int, pid_t};
+
+use crate::decode::Pending;
+use crate::error::RecordError;
+use crate::launch::{self, Started};
+use crate::process::{Descriptor, Descriptors, Mappings, Thread, unmap};
+use crate::sys::{self, Change, Resume};
+use crate::tree::Tree;
+
+/// A writer writes what it holds at least after this number of nanoseconds, so that a killed recorder loses little.
+const FLUSH: u64 = 1_000_000_000;
+
+/// The state of a recording.
+pub struct Recorder {
+    /// The nodes and the trace.
+    pub tree: Tree,
+    /// The threads that are traced.
+    pub threads: HashMap<pid_t, Thread>,
+    /// By device, whether it has files of the kernel.
+    pub devices: HashMap<u64, bool>,
+    /// The number of open files so far.
+    pub files: u32,
+    /// The number of writes so far.
+    pub writes: u64,
+    /// Things that the trace does not have.
+    pub notes: BTreeMap<String, u64>,
+    /// Ids of threads in the trace, by process: for wait.
+    pub ids: HashMap<pid_t, ThreadId>,
+    /// CPU time that a stop costs a thread itself, in nanoseconds.
+    overhead: u64,
+    began: Instant,
+    flushed: u64,
+    next_thread: u32,
+    /// The command runs: what stood before its exec is not recorded.
+    running: bool,
+    /// New threads that stopped before their parent said so.
+    early: HashSet<pid_t>,
+}
+
+impl Recorder {
+    /// A recorder of a command that has not begun.
+    pub fn new(tree: Tree, overhead: u64) -> Recorder {
+        Recorder {
+            tree,
+            threads: HashMap::new(),
+            devices: HashMap::new(),
+            files: 0,
+            writes: 0,
+            notes: BTreeMap::new(),
+            ids: HashMap::new(),
+            overhead,
+            began: Instant::now(),
+            flushed: 0,
+            next_thread: 0,
+            running: false,
+            early: HashSet::new(),
+        }
+    }
+
+    /// Nanoseconds since the start of the command.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Counts something that the trace does not have.
+    pub fn note(&mut self, what: &str, count: u64) {
+        *self.notes.entry(what.into()).or_default() += count;
+    }
+
+    /// Writes an event that is no call.
+    pub fn event(&mut self, tid: pid_t, call: Call, result: i64) {
+        let start = self.now();
+        self.write(tid, Event { thread: ThreadId(0), think: 0, start, duration: 0, result, call });
+    }
+
+    /// Writes an event of a thread.
+    pub fn write(&mut self, tid: pid_t, mut event: Event) {
+        let Some(thread) = self.threads.get(&tid) else { return };
+        event.thread = thread.id;
+        if self.running {
+            let now = event.returned();
+            self.tree.write(|writer| writer.event(&event));
+            if now.saturating_sub(self.flushed) > FLUSH {
+                self.flushed = now;
+                self.tree.write(|writer| writer.flush());
+            }
+        }
+    }
+
+    fn add(
+        &mut self,
+        tid: pid_t,
+        process: pid_t,
+        descriptors: Descriptors,
+        mappings: Mappings,
+    ) -> ThreadId {
+        let id = ThreadId(self.next_thread);
+        self.next_thread += 1;
+        self.ids.insert(tid, id);
+        self.threads.insert(tid, Thread::new(tid, id, process, descriptors, mappings));
+        id
+    }
+
+    /// Follows the command to the end of its last process. Returns the status of the command as wait(2) gives it,
+    /// and the trace to be ended.
+    pub fn follow(mut self, started: Started) -> Result<(c_int, Tree, End), RecordError> {
+        let main = started.pid;
+        let mut started = Some(started);
+        self.add(main, main, Rc::default(), Rc::default());
+        let mut status = 0;
+        while !(self.threads.is_empty() && self.early.is_empty()) {
+            if let Some(signal) = launch::signal_to_pass() {
+                // SAFETY: a signal to the command; it is not reaped before its thread leaves the table.
+                unsafe { libc::kill(main, signal) };
+            }
+            let Some((tid, change)) = (match sys::wait() {
+                Ok(changed) => changed,
+                Err(_) => break,
+            }) else {
+                continue;
+            };
+            if tid == main {
+                if let Change::Ended(code) = change {
+                    status = code;
+                }
+            }
+            if change == Change::Exec && !self.running {
+                self.running = true;
+                self.began = Instant::now();
+                self.begin_reading(main);
+            }
+            if let Some(how) = self.change(tid, change) {
+                sys::resume(tid, how);
+            }
+            if self.threads.is_empty() {
+                self.adopt_strays();
+            }
+        }
+        let outcome = started.take().map_or(Ok(()), Started::outcome);
+        if let Err(error) = outcome {
+            return Err(RecordError::Command { command: String::new(), error });
+        }
+        let end = End {
+            wall: self.now(),
+            status: Some(status as u32),
+            notes: std::mem::take(&mut self.notes),
+            ..End::default()
+        };
+        Ok((status, self.tree, end))
+    }
+
+    /// Threads whose parent was killed before it could say so.
+    fn adopt_strays(&mut self) {
+        for tid in std::mem::take(&mut self.early) {
+            self.add(tid, tid, Rc::default(), Rc::default());
+            sys::resume(tid, Resume::Continue(0));
+        }
+    }
+
+    /// The descriptors with which the command begins.
+    fn begin_reading(&mut self, tid: pid_t) {
+        for number in 0..3 {
+            let _ = self.descriptor(tid, number);
+        }
+    }
+
+    /// Acts on a change of a thread; returns how it goes on, if it does.
+    fn change(&mut self, tid: pid_t, change: Change) -> Option<Resume> {
+        let in_call = |it: &Self| it.threads.get(&tid).is_some_and(|it| it.pending.is_some());
+        if !self.threads.contains_key(&tid) && !matches!(change, Change::Ended(_)) {
+            self.early.insert(tid);
+            return None;
+        }
+        Some(match change {
+            Change::Call => self.begin(tid),
+            Change::Return => {
+                self.finish(tid);
+                Resume::Continue(0)
+            }
+            Change::Spawn => {
+                self.spawned(tid);
+                if in_call(self) { Resume::ToReturn(0) } else { Resume::Continue(0) }
+            }
+            Change::Exec => {
+                self.executed(tid);
+                if in_call(self) { Resume::ToReturn(0) } else { Resume::Continue(0) }
+            }
+            Change::GroupStop => Resume::Listen,
+            Change::Attached => Resume::Continue(0),
+            Change::Signal(signal) => Resume::Continue(signal),
+            Change::Ended(status) => {
+                self.ended(tid, status);
+                return None;
+            }
+        })
+    }
+
+    /// A call begins.
+    fn begin(&mut self, tid: pid_t) -> Resume {
+        let go_on = Resume::Continue(0);
+        let Ok(begun) = sys::begun(tid) else { return go_on };
+        if !begun.native {
+            self.note("calls of 32-bit programs, not recorded", 1);
+            return go_on;
+        }
+        if begun.number == libc::SYS_io_uring_setup {
+            self.note("io_uring_setup answered with ENOSYS", 1);
+            let _ = sys::refuse(tid, libc::ENOSYS);
+            return go_on;
+        }
+        if !self.running || !self.tree.is_recording() {
+            return go_on;
+        }
+        let Some(thread) = self.threads.get(&tid) else { return go_on };
+        let think = thread.cpu().saturating_sub(thread.used).saturating_sub(self.overhead);
+        let before = self.tree.next_node();
+        if begun.number == libc::SYS_munmap && !self.is_mapped(tid, begun.args[0], begun.args[1]) {
+            return go_on;
+        }
+        let Some((call, gone)) = self.decode(tid, &begun) else { return go_on };
+        let closed = (begun.number == libc::SYS_close)
+            .then(|| self.take_descriptor(tid, begun.args[0] as i32))
+            .flatten();
+        let start = self.now();
+        let pending = Pending { call, begun, start, think, gone, before, closed };
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.pending = Some(pending);
+        }
+        Resume::ToReturn(0)
+    }
+
+    fn is_mapped(&self, tid: pid_t, from: u64, length: u64) -> bool {
+        let Some(thread) = self.threads.get(&tid) else { return false };
+        let to = from.saturating_add(length);
+        thread.mappings.borrow().range(..to).any(|(_, it)| it.end > from)
+    }
+
+    /// Removes a descriptor; one that is not known is looked up first.
+    fn take_descriptor(&mut self, tid: pid_t, number: i32) -> Option<Descriptor> {
+        let _ = self.descriptor(tid, number);
+        let thread = self.threads.get(&tid)?;
+        thread.descriptors.borrow_mut().remove(&number)
+    }
+
+    /// A thread made another one.
+    fn spawned(&mut self, tid: pid_t) {
+        let Ok(child) = sys::message(tid) else { return };
+        let flags = sys::registers(tid).map_or(0, |it| match it.orig_rax as i64 {
+            libc::SYS_clone => it.rdi,
+            libc::SYS_clone3 => sys::words::<1>(tid, it.rdi).map_or(0, |[flags]| flags),
+            _ => 0,
+        });
+        let has = |flag: c_int| flags & flag as u64 != 0;
+        let Some(parent) = self.threads.get(&tid) else { return };
+        let (process, parent_process) = (!has(libc::CLONE_THREAD), parent.process);
+        let descriptors = match has(libc::CLONE_FILES) {
+            true => parent.descriptors.clone(),
+            false => Rc::new(RefCell::new(parent.descriptors.borrow().clone())),
+        };
+        // vfork shares memory until the child's exec, which makes new mappings.
+        let mappings = match has(libc::CLONE_VM) {
+            true => parent.mappings.clone(),
+            false => Rc::new(RefCell::new(parent.mappings.borrow().clone())),
+        };
+        let think = parent.cpu().saturating_sub(parent.used).saturating_sub(self.overhead);
+        let owner = if process { child } else { parent_process };
+        let id = self.add(child, owner, descriptors, mappings);
+        let start = self.now();
+        let call = Call::Spawn { child: id, process };
+        self.write(tid, Event { thread: id, think, start, duration: 0, result: 0, call });
+        self.update_used(tid);
+        if self.early.remove(&child) {
+            sys::resume(child, Resume::Continue(0));
+        }
+    }
+
+    /// The CPU time until now is accounted for.
+    pub fn update_used(&mut self, tid: pid_t) {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.used = thread.cpu();
+        }
+    }
+
+    /// A thread runs another program: the other threads of its process are gone, and some descriptors are closed.
+    fn executed(&mut self, tid: pid_t) {
+        let former = sys::message(tid).unwrap_or(tid);
+        if former != tid {
+            if let Some(it) = self.threads.remove(&former) {
+                self.threads.insert(tid, it);
+            }
+        }
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let table = Rc::new(RefCell::new(thread.descriptors.borrow().clone()));
+        let before = std::mem::replace(&mut thread.descriptors, table.clone());
+        let mappings = std::mem::take(&mut thread.mappings);
+        drop(before);
+        self.unmapped(tid, mappings);
+        let open: HashSet<i32> = std::fs::read_dir(format!("/proc/{tid}/fd")).map_or_else(
+            |_| HashSet::new(),
+            |all| all.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect(),
+        );
+        let gone: Vec<i32> =
+            table.borrow().keys().copied().filter(|it| !open.contains(it)).collect();
+        for number in gone {
+            let descriptor = table.borrow_mut().remove(&number);
+            self.dropped(tid, descriptor, true);
+        }
+        let setuid =
+            rustix::fs::stat(format!("/proc/{tid}/exe")).is_ok_and(|it| it.st_mode & 0o6000 != 0);
+        if setuid && !rustix::process::geteuid().is_root() {
+            self.note("setuid programs, which ran without their privileges", 1);
+        }
+    }
+
+    /// A descriptor is no longer in a table: the file is closed if it was the last. An explicit close is recorded in
+    /// any case.
+    pub fn dropped(&mut self, tid: pid_t, descriptor: Option<Descriptor>, implicit: bool) {
+        if let Some(Descriptor::File(open)) = descriptor {
+            let last = Rc::strong_count(&open) == 1;
+            if last || !implicit {
+                self.event(tid, Call::Close { file: open.file, last, implicit }, 0);
+            }
+        }
+    }
+
+    /// Mappings of a process end with it.
+    fn unmapped(&mut self, tid: pid_t, mappings: Mappings) {
+        if Rc::strong_count(&mappings) > 1 {
+            return;
+        }
+        for it in unmap(&mut mappings.borrow_mut(), 0, u64::MAX) {
+            if it.stores {
+                self.unmap_event(tid, &it, true);
+            }
+        }
+    }
+
+    /// A part of a mapping is gone.
+    pub fn unmap_event(&mut self, tid: pid_t, it: &crate::process::Mapping, implicit: bool) {
+        let (node, offset, length, stores) = (it.node, it.offset, it.end, it.stores);
+        self.event(tid, Call::Unmap { node, offset, length, stores, implicit }, 0);
+    }
+
+    /// A thread ended.
+    fn ended(&mut self, tid: pid_t, status: c_int) {
+        self.early.remove(&tid);
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let process = thread.process;
+        let descriptors = std::mem::take(&mut thread.descriptors);
+        let mappings = std::mem::take(&mut thread.mappings);
+        if Rc::strong_count(&descriptors) == 1 {
+            for (_, descriptor) in descriptors.take() {
+                self.dropped(tid, Some(descriptor), true);
+            }
+        }
+        self.unmapped(tid, mappings);
+        let result = match libc::WIFEXITED(status) {
+            true => i64::from(libc::WEXITSTATUS(status)),
+            false => -i64::from(libc::WTERMSIG(status)),
+        };
+        let last = self.threads.values().filter(|it| it.process == process).count() == 1;
+        self.event(tid, Call::Exit { process: last }, result);
+        self.threads.remove(&tid);
+    }
+}

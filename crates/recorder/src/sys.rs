@@ -1,0 +1,216 @@
+//! ptrace(2), wait4(2) and the memory of a traced thread.
+
+use std::io;
+
+use libc::{c_int, c_long, c_void, pid_t};
+
+/// The options under which a thread is traced: events, and that it ends with the recorder.
+const OPTIONS: c_int = libc::PTRACE_O_TRACESECCOMP
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACESYSGOOD
+    | libc::PTRACE_O_EXITKILL;
+
+/// A change of state of a traced thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A call of the filter begins.
+    Call,
+    /// A call ends.
+    Return,
+    /// It made a thread or process.
+    Spawn,
+    /// It runs another program.
+    Exec,
+    /// It stopped with its process (SIGSTOP, SIGTSTP, ...).
+    GroupStop,
+    /// It was attached to, or its process continues.
+    Attached,
+    /// A signal is to be delivered.
+    Signal(c_int),
+    /// It ended with this status of wait(2).
+    Ended(c_int),
+}
+
+/// The way in which a stopped thread goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// Until the next call of the filter, with a signal or 0.
+    Continue(c_int),
+    /// Until the call returns.
+    ToReturn(c_int),
+    /// It stays stopped with its process.
+    Listen,
+}
+
+fn request(kind: libc::c_uint, tid: pid_t, address: usize, data: usize) -> io::Result<c_long> {
+    // SAFETY: every request of this file passes either numbers, or the address of a value that outlives the call.
+    match unsafe { libc::ptrace(kind, tid, address as *mut c_void, data as *mut c_void) } {
+        -1 => Err(io::Error::last_os_error()),
+        value => Ok(value),
+    }
+}
+
+/// Begins to trace a thread without stopping it.
+pub fn seize(tid: pid_t) -> io::Result<()> {
+    request(libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize).map(|_| ())
+}
+
+/// Lets a stopped thread go on. One that was killed meanwhile is no error.
+pub fn resume(tid: pid_t, how: Resume) {
+    let _ = match how {
+        Resume::Continue(signal) => request(libc::PTRACE_CONT, tid, 0, signal as usize),
+        Resume::ToReturn(signal) => request(libc::PTRACE_SYSCALL, tid, 0, signal as usize),
+        Resume::Listen => request(libc::PTRACE_LISTEN, tid, 0, 0),
+    };
+}
+
+/// The message of an event: the new thread, or the former id of a thread that ran another program.
+pub fn message(tid: pid_t) -> io::Result<pid_t> {
+    let mut message: libc::c_ulong = 0;
+    request(libc::PTRACE_GETEVENTMSG, tid, 0, &raw mut message as usize)?;
+    Ok(message as pid_t)
+}
+
+/// The result of PTRACE_GET_SYSCALL_INFO (see ptrace(2)).
+#[repr(C)]
+#[derive(Default)]
+struct Info {
+    op: u8,
+    pad: [u8; 3],
+    arch: u32,
+    ip: u64,
+    sp: u64,
+    /// Number and arguments of a call, or its result.
+    words: [u64; 8],
+}
+
+/// A call that begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    /// False for a call of a 32-bit program.
+    pub native: bool,
+    /// Its number.
+    pub number: c_long,
+    /// Its arguments.
+    pub args: [u64; 6],
+}
+
+fn info(tid: pid_t) -> io::Result<Info> {
+    let mut info = Info::default();
+    let size = std::mem::size_of::<Info>();
+    request(libc::PTRACE_GET_SYSCALL_INFO, tid, size, &raw mut info as usize)?;
+    Ok(info)
+}
+
+/// The call at which a thread stopped.
+pub fn begun(tid: pid_t) -> io::Result<Begun> {
+    /// AUDIT_ARCH_X86_64.
+    const X86_64: u32 = 0xc000_003e;
+    /// The bit of the x32 ABI in a number.
+    const X32: u64 = 0x4000_0000;
+    let info = info(tid)?;
+    let [number, args @ .., _] = info.words;
+    let native = info.arch == X86_64 && number & X32 == 0;
+    Ok(Begun { native, number: number as c_long, args })
+}
+
+/// The result of the call that returned: zero or more, or a negative errno.
+pub fn returned(tid: pid_t) -> io::Result<i64> {
+    Ok(info(tid)?.words[0] as i64)
+}
+
+/// The registers of a stopped thread.
+pub fn registers(tid: pid_t) -> io::Result<libc::user_regs_struct> {
+    // SAFETY: it consists of integers.
+    let mut all: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+    request(libc::PTRACE_GETREGS, tid, 0, &raw mut all as usize)?;
+    Ok(all)
+}
+
+/// Makes the call that begins return an errno without being made.
+pub fn refuse(tid: pid_t, errno: c_int) -> io::Result<()> {
+    let mut all = registers(tid)?;
+    all.orig_rax = u64::MAX;
+    all.rax = i64::from(-errno) as u64;
+    request(libc::PTRACE_SETREGS, tid, 0, &raw mut all as usize).map(|_| ())
+}
+
+/// Waits for the next change of any traced thread; none if a signal arrived, an error if there is no thread.
+pub fn wait() -> io::Result<Option<(pid_t, Change)>> {
+    let mut status = 0;
+    // SAFETY: `status` outlives the call.
+    let tid = unsafe { libc::wait4(-1, &raw mut status, libc::__WALL, std::ptr::null_mut()) };
+    if tid < 0 {
+        let error = io::Error::last_os_error();
+        return if error.kind() == io::ErrorKind::Interrupted { Ok(None) } else { Err(error) };
+    }
+    Ok(Some((tid, change(status))))
+}
+
+fn change(status: c_int) -> Change {
+    if !libc::WIFSTOPPED(status) {
+        return Change::Ended(status);
+    }
+    let signal = libc::WSTOPSIG(status);
+    match status >> 16 {
+        libc::PTRACE_EVENT_SECCOMP => Change::Call,
+        libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
+            Change::Spawn
+        }
+        libc::PTRACE_EVENT_EXEC => Change::Exec,
+        libc::PTRACE_EVENT_STOP => match signal {
+            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => Change::GroupStop,
+            _ => Change::Attached,
+        },
+        _ if signal == libc::SIGTRAP | 0x80 => Change::Return,
+        _ => Change::Signal(signal),
+    }
+}
+
+/// Reads memory of a thread: as much of `length` bytes as is there.
+pub fn memory(tid: pid_t, address: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0u8; length];
+    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
+    let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: length };
+    // SAFETY: `local` describes `bytes`; the other address is one of the other process.
+    let read = unsafe { libc::process_vm_readv(tid, &raw const local, 1, &raw const remote, 1, 0) };
+    bytes.truncate(usize::try_from(read).unwrap_or(0));
+    bytes
+}
+
+/// Reads a text that ends in NUL, of less than 4096 bytes, without its end.
+pub fn text(tid: pid_t, address: u64) -> Option<Vec<u8>> {
+    const PAGE: usize = 4096;
+    let mut text = Vec::new();
+    while text.len() <= PAGE {
+        let from = address.checked_add(text.len() as u64)?;
+        // First a short part, which suffices mostly; never over the end of a page, behind which nothing may be.
+        let rest = PAGE - (from as usize % PAGE);
+        let part = memory(tid, from, if text.is_empty() { rest.min(256) } else { rest });
+        if part.is_empty() {
+            return None;
+        }
+        if let Some(end) = part.iter().position(|byte| *byte == 0) {
+            text.extend_from_slice(&part[..end]);
+            return (text.len() < PAGE).then_some(text);
+        }
+        text.extend_from_slice(&part);
+    }
+    None
+}
+
+/// Reads numbers of 64 bits.
+pub fn words<const N: usize>(tid: pid_t, address: u64) -> Option<[u64; N]> {
+    let bytes = memory(tid, address, 8 * N);
+    if bytes.len() < 8 * N {
+        return None;
+    }
+    let mut words = [0; N];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_ne_bytes(bytes.try_into().ok()?);
+    }
+    Some(words)
+}

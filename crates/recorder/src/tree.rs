@@ -1,0 +1,316 @@
+//! The nodes that a recording knows, and the entries of the initial tree, taken before the program changes them.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use fsdyno_trace::{Compressibility, Entry, Kind, Name, NodeId, Root, RootKind, Writer, Xattr};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+
+use crate::anonymize;
+use crate::error::RecordError;
+use crate::launch::file_system;
+
+/// The identity of an inode while it exists: device and inode number.
+pub type Key = (u64, u64);
+
+/// Files of one extension whose contents are sampled.
+const SAMPLES: u32 = 4;
+
+#[derive(Clone, Copy)]
+struct Known {
+    node: NodeId,
+    /// Below a root of kind tree.
+    in_tree: bool,
+    /// Its entries are in the trace.
+    listed: bool,
+}
+
+/// The nodes by inode, and where their entries go.
+pub struct Tree {
+    nodes: HashMap<Key, Known>,
+    next: u32,
+    /// By node, whether it is below a root of kind tree.
+    in_trees: Vec<bool>,
+    trees: Vec<PathBuf>,
+    writer: Option<Writer<File>>,
+    /// The reason for which the writer is gone.
+    pub failed: Option<RecordError>,
+    anonymize: bool,
+    /// The trace itself, which is no part of the tree.
+    own: Key,
+    classes: HashMap<Vec<u8>, (u32, Compressibility)>,
+}
+
+/// The key of an inode.
+pub fn key(stat: &Stat) -> Key {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// The type of an inode.
+pub fn kind(stat: &Stat) -> Kind {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Symlink,
+        _ => Kind::Special,
+    }
+}
+
+/// Opens a directory for its entries' attributes alone.
+pub fn directory(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
+}
+
+/// The path through which this process reaches an open directory.
+fn through(dir: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", dir.as_raw_fd()).into()
+}
+
+impl Tree {
+    /// The roots: these directories, and the system.
+    pub fn new(
+        trees: &[PathBuf],
+        writer: Writer<File>,
+        own: Key,
+        anonymize: bool,
+    ) -> Result<Tree, RecordError> {
+        let mut it = Tree {
+            nodes: HashMap::new(),
+            next: 0,
+            in_trees: Vec::new(),
+            trees: Vec::new(),
+            writer: Some(writer),
+            failed: None,
+            anonymize,
+            own,
+            classes: HashMap::new(),
+        };
+        let system = Path::new("/");
+        for (path, kind) in trees
+            .iter()
+            .map(|it| (it.as_path(), RootKind::Tree))
+            .chain([(system, RootKind::System)])
+        {
+            let wrong = |error| RecordError::Tree { path: path.into(), error };
+            let path = path.canonicalize().map_err(wrong)?;
+            let dir = directory(&path).map_err(|error| wrong(error.into()))?;
+            let stat = rustix::fs::fstat(&dir).map_err(|error| wrong(error.into()))?;
+            if it.nodes.contains_key(&key(&stat)) {
+                continue;
+            }
+            let in_tree = kind == RootKind::Tree;
+            let node = it.add(key(&stat), in_tree);
+            let label = path.file_name().unwrap_or(OsStr::new("system"));
+            let label = it.name(label.as_bytes());
+            let Some(label) = label else { continue };
+            let root = Root { node, kind, label, file_system: file_system(&path) };
+            it.write(|writer| writer.root(&root));
+            if in_tree {
+                it.trees.push(path);
+            }
+        }
+        Ok(it)
+    }
+
+    /// Writes to the trace. After an error nothing is written any more.
+    pub fn write(
+        &mut self,
+        what: impl FnOnce(&mut Writer<File>) -> Result<(), fsdyno_trace::TraceError>,
+    ) {
+        let Some(writer) = &mut self.writer else { return };
+        if let Err(error) = what(writer) {
+            self.writer = None;
+            let _ = writeln!(
+                std::io::stderr(),
+                "fsdyno: the trace cannot be written ({error}); the command goes on without being recorded, \
+                 and the trace so far is valid"
+            );
+            self.failed = Some(error.into());
+        }
+    }
+
+    /// The writer, to end the trace.
+    pub fn into_writer(self) -> Result<Writer<File>, RecordError> {
+        match (self.writer, self.failed) {
+            (Some(writer), _) => Ok(writer),
+            (None, Some(error)) => Err(error),
+            (None, None) => Err(std::io::Error::other("no writer").into()),
+        }
+    }
+
+    /// True while the trace is written.
+    pub fn is_recording(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// A name as the trace has it.
+    pub fn name(&self, bytes: &[u8]) -> Option<Name> {
+        let name = Name::new(bytes).ok()?;
+        Some(if self.anonymize { anonymize::name(&name) } else { name })
+    }
+
+    fn add(&mut self, key: Key, in_tree: bool) -> NodeId {
+        let node = NodeId(self.next);
+        self.next += 1;
+        self.in_trees.push(in_tree);
+        self.nodes.insert(key, Known { node, in_tree, listed: false });
+        node
+    }
+
+    /// The node of an inode that the program made: new, unless another call introduced it meanwhile (false).
+    pub fn made(&mut self, key: Key, of: NodeId, before: NodeId) -> (NodeId, bool) {
+        match self.nodes.get(&key) {
+            Some(known) if known.node >= before => (known.node, false),
+            _ => {
+                let in_tree = self.in_trees.get(of.0 as usize).copied().unwrap_or(false);
+                let node = self.add(key, in_tree);
+                if let Some(known) = self.nodes.get_mut(&key) {
+                    // It begins empty.
+                    known.listed = true;
+                }
+                (node, true)
+            }
+        }
+    }
+
+    /// The identity that the next node gets.
+    pub fn next_node(&self) -> NodeId {
+        NodeId(self.next)
+    }
+
+    /// The inode is gone: another one may get its number.
+    pub fn gone(&mut self, key: Key) {
+        self.nodes.remove(&key);
+    }
+
+    /// The node of a directory that is open here.
+    pub fn directory(&mut self, dir: &OwnedFd) -> Option<NodeId> {
+        let stat = rustix::fs::fstat(dir).ok()?;
+        if !self.nodes.contains_key(&key(&stat)) {
+            let path = std::fs::read_link(through(dir)).ok()?;
+            let above = self.directory(&directory(path.parent()?).ok()?)?;
+            // Listing the directory above may have introduced it.
+            if !self.nodes.contains_key(&key(&stat)) {
+                let in_tree = self.trees.iter().any(|tree| path.starts_with(tree));
+                self.enter(above, path.file_name()?.as_bytes(), &stat, &path, in_tree);
+            }
+        }
+        let known = *self.nodes.get(&key(&stat))?;
+        if known.in_tree && !known.listed {
+            self.list(dir, key(&stat));
+        }
+        Some(known.node)
+    }
+
+    /// Introduces all entries of a directory, in the order of the file system.
+    pub fn list(&mut self, dir: &OwnedFd, of: Key) {
+        let Some(known) = self.nodes.get_mut(&of).filter(|it| !it.listed) else { return };
+        known.listed = true;
+        let known = *known;
+        let Ok(entries) = std::fs::read_dir(through(dir)) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let Ok(stat) = rustix::fs::statat(dir, &name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            if key(&stat) != self.own
+                && (kind(&stat) != Kind::Directory || !self.nodes.contains_key(&key(&stat)))
+            {
+                self.enter(known.node, name.as_bytes(), &stat, &entry.path(), known.in_tree);
+            }
+        }
+    }
+
+    /// Introduces all entries below a directory.
+    pub fn list_all(&mut self, path: &Path) {
+        let mut open = vec![path.to_path_buf()];
+        while let Some(path) = open.pop() {
+            let Ok(dir) = directory(&path) else { continue };
+            if self.directory(&dir).is_none() {
+                continue;
+            }
+            let Ok(entries) = std::fs::read_dir(&path) else { continue };
+            let below = entries.flatten().filter(|it| it.file_type().is_ok_and(|it| it.is_dir()));
+            open.extend(below.map(|it| it.path()));
+        }
+    }
+
+    /// The node of an entry of a directory; introduces it if it is new.
+    pub fn node(&mut self, dir: &OwnedFd, parent: NodeId, name: &[u8], stat: &Stat) -> NodeId {
+        if let Some(known) = self.nodes.get(&key(stat)) {
+            return known.node;
+        }
+        let in_tree = self.in_trees.get(parent.0 as usize).copied().unwrap_or(false);
+        let path = through(dir).join(OsStr::from_bytes(name));
+        self.enter(parent, name, stat, &path, in_tree)
+    }
+
+    fn enter(
+        &mut self,
+        parent: NodeId,
+        name: &[u8],
+        stat: &Stat,
+        path: &Path,
+        in_tree: bool,
+    ) -> NodeId {
+        let known = self.nodes.get(&key(stat)).map(|it| it.node);
+        let node = known.unwrap_or_else(|| self.add(key(stat), in_tree));
+        let Some(name) = self.name(name) else { return node };
+        let kind = kind(stat);
+        let sampled = kind == Kind::File && known.is_none() && stat.st_size > 0;
+        let entry = Entry {
+            parent,
+            name,
+            node,
+            kind,
+            size: stat.st_size.unsigned_abs(),
+            allocated: stat.st_blocks.unsigned_abs() * 512,
+            mode: stat.st_mode & 0o7777,
+            links: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
+            inode: stat.st_ino,
+            class: if sampled { self.class(path) } else { Compressibility::Unknown },
+            xattrs: xattrs(path),
+        };
+        self.write(|writer| writer.entry(&entry));
+        node
+    }
+
+    /// The class of a file: its own for the first files of an extension, then that of the last sampled one.
+    fn class(&mut self, path: &Path) -> Compressibility {
+        let extension = path.extension().unwrap_or_default().as_bytes().to_vec();
+        let known = self.classes.entry(extension).or_insert((0, Compressibility::Unknown));
+        if known.0 < SAMPLES {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let mut sample = [0; 4096];
+            let file = rustix::fs::open(path, flags, Mode::empty()).map(File::from);
+            if let Ok(read) = file.map_err(Into::into).and_then(|it| it.read_at(&mut sample, 0)) {
+                *known = (known.0 + 1, Compressibility::of(&sample[..read]));
+            }
+        }
+        known.1
+    }
+}
+
+/// The extended attributes of a file with the sizes of their values.
+fn xattrs(path: &Path) -> Vec<Xattr> {
+    let mut names = [0u8; 4096];
+    let Ok(length) = rustix::fs::llistxattr(path, &mut names[..]) else { return Vec::new() };
+    let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let attribute = |name: &[u8]| {
+        let size = rustix::fs::lgetxattr(path, OsStr::from_bytes(name), &mut [0u8; 0][..]).ok()?;
+        Some(Xattr { name: name.into(), size: u32::try_from(size).ok()? })
+    };
+    names.take(128).filter_map(attribute).collect()
+}
+
+/// The attributes of an entry, of the link itself.
+pub fn attributes(dir: impl AsFd, name: &[u8]) -> rustix::io::Result<Stat> {
+    rustix::fs::statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
+}

@@ -1,0 +1,295 @@
+//! Recording of real programs.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard};
+
+use fsdyno_recorder::{Options, Recorded, record};
+use fsdyno_trace::{Call, CallKind, Checker, Event, Item, Reader};
+
+/// A recorder waits for all children of its process, so that one process has one at a time.
+static ONE: Mutex<()> = Mutex::new(());
+
+struct Bench {
+    _one: MutexGuard<'static, ()>,
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let one = ONE.lock().unwrap_or_else(|it| it.into_inner());
+        Bench { _one: one, dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn tree(&self) -> PathBuf {
+        let path = self.dir.path().join("tree");
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    /// Records a command with the tree as its root.
+    fn record(&self, words: &[&str]) -> (Recorded, Vec<Item>) {
+        let options = Options { trees: vec![self.tree()], anonymize: false };
+        self.record_with(&options, words)
+    }
+
+    fn record_with(&self, options: &Options, words: &[&str]) -> (Recorded, Vec<Item>) {
+        let path = self.dir.path().join("out.trace");
+        let words: Vec<String> = words.iter().map(|it| it.to_string()).collect();
+        let recorded = record(options, &words, File::create(&path).unwrap()).unwrap();
+        (recorded, items(&path))
+    }
+
+    /// Records a script of sh, which runs in the tree.
+    fn script(&self, script: &str) -> (Recorded, Vec<Item>) {
+        let script = format!("cd {} && {{ {script}\n}}", self.tree().display());
+        self.record(&["sh", "-c", &script])
+    }
+}
+
+fn items(path: &Path) -> Vec<Item> {
+    let reader = Reader::new(File::open(path).unwrap()).unwrap();
+    let items: Vec<Item> = reader.map(Result::unwrap).collect();
+    // The tree comes first for the check: entries may stand after earlier events.
+    let mut checker = Checker::new();
+    items.iter().for_each(|item| checker.check(item).unwrap());
+    items
+}
+
+fn events(items: &[Item]) -> Vec<&Event> {
+    items.iter().filter_map(|it| if let Item::Event(it) = it { Some(it) } else { None }).collect()
+}
+
+/// The events by kind and name, of the names that begin with `prefix`.
+fn named<'i>(items: &'i [Item], prefix: &str) -> Vec<(&'i Event, String)> {
+    let of = |it: &&'i Event| {
+        let name = it.call.uses().names[0].and_then(|at| at.name.clone())?;
+        let name = String::from_utf8_lossy(name.bytes()).into_owned();
+        name.starts_with(prefix).then_some((*it, name))
+    };
+    events(items).iter().filter_map(of).collect()
+}
+
+fn compiled(dir: &Path, source: &str) -> PathBuf {
+    let program = dir.join(source);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(format!("{source}.c"));
+    let built =
+        Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).status();
+    assert!(built.unwrap().success());
+    program
+}
+
+/// The events of the program's own files must be those that it counted.
+fn none_is_lost(rounds: u64, linked: &str) {
+    let bench = Bench::new();
+    let program = compiled(bench.dir.path(), "counted");
+    let tree = bench.tree();
+    let words = [program.to_str().unwrap(), tree.to_str().unwrap(), "8", &rounds.to_string()];
+    let (recorded, items) = bench.record(&words);
+    assert!(recorded.status.success(), "{linked}");
+    let mut counts: BTreeMap<CallKind, u64> = BTreeMap::new();
+    let mut own = std::collections::HashSet::new();
+    for event in events(&items) {
+        let uses = event.call.uses();
+        let of_tree = uses.names[0].and_then(|at| at.name.as_ref()).is_some_and(
+            |name| matches!(name.bytes(), [b't' | b'o', digit] if digit.is_ascii_digit()),
+        );
+        if of_tree && uses.opens.is_some() {
+            own.extend(uses.opens);
+        }
+        if of_tree || uses.files[0].is_some_and(|file| own.contains(&file)) {
+            *counts.entry(event.call.kind()).or_default() += 1;
+        }
+    }
+    let kinds = [
+        CallKind::Open,
+        CallKind::Write,
+        CallKind::Read,
+        CallKind::Stat,
+        CallKind::Close,
+        CallKind::Rename,
+        CallKind::Access,
+        CallKind::Unlink,
+    ];
+    let expected: BTreeMap<CallKind, u64> =
+        kinds.into_iter().map(|kind| (kind, 8 * rounds)).collect();
+    assert_eq!(counts, expected);
+}
+
+#[test]
+fn no_call_of_eight_threads_is_lost() {
+    // 8 threads of 8 calls: 102,400; in test-full 1,024,000.
+    let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
+    none_is_lost(if full { 16_000 } else { 1_600 }, "dynamic");
+}
+
+#[test]
+fn calls_have_their_objects_results_and_sizes() {
+    let bench = Bench::new();
+    fs::create_dir(bench.tree().join("a")).unwrap();
+    fs::write(bench.tree().join("a/old"), vec![0; 5000]).unwrap();
+    fs::hard_link(bench.tree().join("a/old"), bench.tree().join("a/second")).unwrap();
+    std::os::unix::fs::symlink("a/old", bench.tree().join("link")).unwrap();
+    let (recorded, items) =
+        bench.script("cat link >a/new; mv a/new a/moved; rm a/moved; ls gone/x; exit 7");
+    assert_eq!(recorded.status.code(), Some(7));
+    let entries: Vec<_> = items
+        .iter()
+        .filter_map(|it| if let Item::Entry(it) = it { Some(it) } else { None })
+        .collect();
+    let entry = |name: &[u8]| *entries.iter().find(|it| it.name.bytes() == name).unwrap();
+    assert_eq!(entry(b"old").node, entry(b"second").node);
+    assert_eq!((entry(b"old").size, entry(b"link").size), (5000, 5));
+    // The link was followed: the open names the file.
+    let old = named(&items, "old");
+    let open = old.iter().find(|(it, _)| it.call.kind() == CallKind::Open).unwrap();
+    let at = open.0.call.uses().names[0].unwrap();
+    assert_eq!((at.node, at.links), (Some(entry(b"old").node), 1));
+    // The shell creates a/new, cat writes it through its standard output.
+    let (new, _) = &named(&items, "new")[0];
+    let Call::Open { created: Some(node), file: Some(file), .. } = &new.call else {
+        panic!("{new:?}")
+    };
+    let written = |it: &&Event| {
+        matches!(it.call, Call::Write { file: of, .. } if of == *file)
+            || matches!(it.call, Call::Copy { to, .. } if to == Some(*file))
+    };
+    let written: i64 = events(&items).into_iter().filter(written).map(|it| it.result).sum();
+    assert_eq!(written, 5000);
+    let moved = named(&items, "moved");
+    let unlink = moved.iter().find(|(it, _)| it.call.kind() == CallKind::Unlink).unwrap();
+    assert_eq!(unlink.0.call.uses().names[0].unwrap().node, Some(*node));
+    let gone = named(&items, "gone");
+    assert!(
+        gone.iter().any(|(it, _)| it.result == -2 && it.call.uses().names[0].unwrap().beyond == 1),
+        "{gone:?}"
+    );
+    let Some(Item::End(end)) = items.last() else { panic!("no end") };
+    assert_eq!(end.status, Some(7 << 8));
+}
+
+#[test]
+fn many_children_are_followed() {
+    let bench = Bench::new();
+    let (recorded, items) = bench.script("for i in $(seq 200); do (: >c$i) & done; wait");
+    assert!(recorded.status.success());
+    let made = named(&items, "c")
+        .iter()
+        .filter(|(it, _)| matches!(it.call, Call::Open { created: Some(_), .. }))
+        .count();
+    assert_eq!(made, 200);
+    let spawned = events(&items).iter().filter(|it| it.call.kind() == CallKind::Spawn).count();
+    let ended = events(&items).iter().filter(|it| it.call.kind() == CallKind::Exit).count();
+    assert!(spawned >= 200, "{spawned}");
+    assert_eq!(ended, spawned + 1);
+}
+
+#[test]
+fn a_program_that_crashes_or_stops_leaves_a_whole_trace() {
+    let bench = Bench::new();
+    let (recorded, items) = bench.script(": >x; (kill -STOP $BASHPID 2>/dev/null; :) ; sh -c '(sleep 0.2; kill -CONT $$) & kill -STOP $$; : >continued'; kill -SEGV $$");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&recorded.status), Some(11));
+    assert_eq!(named(&items, "continued").len(), 1);
+    let Some(Item::End(end)) = items.last() else { panic!("no end") };
+    assert_eq!(end.status.unwrap() & 0x7f, 11);
+}
+
+#[test]
+fn names_are_hashed_everywhere_if_wanted() {
+    let bench = Bench::new();
+    fs::write(bench.tree().join("secret-plan.txt"), "x").unwrap();
+    let options = Options { trees: vec![bench.tree()], anonymize: true };
+    let file = bench.tree().join("secret-plan.txt");
+    bench.record_with(&options, &["cat", file.to_str().unwrap()]);
+    let path = bench.dir.path().join("out.trace");
+    let text = format!("{:?}", items(&path));
+    assert!(!text.contains("secret"), "{text}");
+    assert!(text.contains(".txt"));
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_an_error() {
+    let bench = Bench::new();
+    let out = File::create(bench.dir.path().join("t")).unwrap();
+    let error = record(&Options::default(), &["/no/such".into()], out).unwrap_err().to_string();
+    assert_eq!(error, "cannot run '/no/such': No such file or directory (os error 2)");
+}
+
+#[test]
+fn a_full_disk_ends_the_trace_and_not_the_command() {
+    let bench = Bench::new();
+    let script = "for i in 1 2 3; do : >f$i; done; exit 3";
+    let script = format!("cd {} && {{ {script}; }}", bench.tree().display());
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    // The header fails at once on such a disk.
+    let words = ["sh".to_string(), "-c".into(), script];
+    let options = Options { trees: vec![bench.tree()], anonymize: false };
+    assert!(record(&options, &words, full).is_err());
+    // A limit on the size of files (160 KiB) is reached in the middle; a signal comes with it, which is ignored.
+    let path = bench.dir.path().join("part.trace");
+    let out = File::create(&path).unwrap();
+    let many = format!(
+        "cd {} && for i in $(seq 4000); do : >a-name-of-some-length-$i; done; exit 3",
+        bench.tree().display()
+    );
+    let words = ["sh".to_string(), "-c".into(), many];
+    // SAFETY: both set limits of this process.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        let mut before = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut before);
+        let small = libc::rlimit { rlim_cur: 160 << 10, rlim_max: before.rlim_max };
+        libc::setrlimit(libc::RLIMIT_FSIZE, &raw const small);
+        let recorded = record(&options, &words, out);
+        libc::setrlimit(libc::RLIMIT_FSIZE, &raw const before);
+        let recorded = recorded.unwrap();
+        assert_eq!(recorded.status.code(), Some(3));
+        assert!(recorded.failed.is_some());
+    }
+    assert_eq!(fs::read_dir(bench.tree()).unwrap().count(), 4000);
+    let reader = Reader::new(File::open(&path).unwrap()).unwrap();
+    let valid = reader.filter(|it| matches!(it, Ok(Item::Event(_)))).count();
+    assert!(valid > 1000, "{valid} events in {} bytes", fs::metadata(&path).unwrap().len());
+}
+
+/// Runs in a process of its own, which the test below kills.
+#[test]
+#[ignore = "a helper of another test"]
+fn endless() {
+    let Ok(dir) = std::env::var("FSDYNO_ENDLESS") else { return };
+    let script = format!("cd {dir} && echo $$ >pid && while :; do : >f; done");
+    let out = File::create(format!("{dir}/out.trace")).unwrap();
+    let _ = record(&Options::default(), &["sh".into(), "-c".into(), script], out);
+}
+
+#[test]
+fn a_killed_recorder_takes_the_command_with_it_and_leaves_a_valid_beginning() {
+    let bench = Bench::new();
+    let mut recorder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "endless", "--ignored"])
+        .env("FSDYNO_ENDLESS", bench.dir.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let (path, pid) = (bench.dir.path().join("out.trace"), bench.dir.path().join("pid"));
+    // The header alone has less than 200 bytes: wait for events.
+    while fs::metadata(&path).map_or(0, |it| it.len()) < 1000 {
+        assert!(recorder.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    let pid = fs::read_to_string(pid).unwrap();
+    // A process that is killed is gone soon, or a zombie until init reaps it.
+    let stat = format!("/proc/{}/stat", pid.trim());
+    while fs::read_to_string(&stat).is_ok_and(|it| !it.contains(") Z ")) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let reader = Reader::new(File::open(&path).unwrap()).unwrap();
+    let (good, bad): (Vec<_>, Vec<_>) = reader.partition(Result::is_ok);
+    assert!(good.len() > 100, "{}", good.len());
+    assert!(bad[0].as_ref().unwrap_err().to_string().contains("truncated"), "{bad:?}");
+}
