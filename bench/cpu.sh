@@ -3,6 +3,7 @@
 # `fsdyno fit cpu --check`, and writes it to docs/processor-check.md. As root, on an idle machine; about 15 minutes.
 # Usage: bench/cpu.sh FSDYNO [PROFILE]
 set -eu
+export FSDYNO_MACHINE=classic
 here=$(dirname "$0")
 profile=${2:-epyc-2024}
 table=$(mktemp)

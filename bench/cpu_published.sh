@@ -3,6 +3,7 @@
 # with 1000 files and names of 24 bytes). Needs no root and no idle machine: the lab's times are virtual. About 3 minutes.
 # Usage: bench/cpu_published.sh FSDYNO [PROFILE]
 set -eu
+export FSDYNO_MACHINE=classic
 here=$(dirname "$0")
 profile=${2:-$here/epyc-published.toml}
 folder=$(mktemp -d)

@@ -3,6 +3,7 @@
 # from records. 200 messages synced as qmail does it, 50 cuts of each.
 # Usage: bench/crash_cost.sh [RESULT...]     with RESULTs it runs nothing and writes the two files from them
 set -eu -o pipefail
+export FSDYNO_MACHINE=classic
 here=$(cd "$(dirname "$0")/.." && pwd)
 program=${FSDYNO_PROGRAM:-fsdyno}
 if [ $# = 0 ]; then

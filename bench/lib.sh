@@ -1,5 +1,8 @@
 # What the benches share; each sources it. A line of a bench: number, what it is, what was promised.
 
+# The machine that the promises are for: a bench that names no other has this one.
+export FSDYNO_MACHINE=classic
+
 # report NAME NUMBER UNIT at-least|at-most PROMISED: prints the line, and keeps the verdict.
 report() {
     awk -v name="$1" -v number="$2" -v unit="$3" -v side="$4" -v promised="$5" 'BEGIN {

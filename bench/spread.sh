@@ -5,6 +5,7 @@
 # FOLDER keeps the trials; the same command again goes on where it was, so that it may be stopped.
 # One line for each phase and measure: `durable` in seconds, `rate` in calls a second until returned.
 set -eu
+export FSDYNO_MACHINE=classic
 fsdyno=$(realpath "$1")
 folder=$2
 seeds=${3:-20}

@@ -9,5 +9,5 @@ RESULTS=${RESULTS:-results}
 # distributions run the same lab.
 set -- dirops tarball \
     --fs ext4 --fs xfs --fs btrfs --fs 'small=ext4 -I 128' \
-    --disk hdd-7200 --repeat 20 \
+    --machine classic --repeat 20 \
     --set dirops.files=50000 --set tarball.files=20000

@@ -34,6 +34,8 @@ pub struct Axis {
     pub joined: bool,
     /// The targets that support it.
     pub targets: &'static [TargetKind],
+    /// True if a machine has a value of it, which is then the default.
+    pub of_machine: bool,
     /// The reason that other targets do not, after a semicolon, if it is not obvious.
     pub elsewhere: &'static str,
     /// The support by `fsdyno crash`.
@@ -117,6 +119,9 @@ pub struct Label {
     pub of: fn(&Subject<'_>) -> Option<String>,
     /// True if a difference counts only among rows of one label: between labels, the label expresses it.
     pub within_label: bool,
+    /// True if it expresses a part of a machine: a difference counts only between rows of one machine, and to rows
+    /// of none.
+    pub of_machine: bool,
     /// True if it may be the subject of a comparison of two results, rather than a condition.
     pub compared: bool,
 }
@@ -133,7 +138,8 @@ impl Axis {
     /// An invalid value.
     pub fn put(&self, request: &mut Request, value: &str) -> Result<(), String> {
         (self.set)(request, value)?;
-        if value != self.usual && !request.given.contains(&self.key) {
+        let is_choice = value != self.usual || self.of_machine;
+        if is_choice && !request.given.contains(&self.key) {
             request.given.push(self.key);
         }
         Ok(())
@@ -170,7 +176,9 @@ impl Axis {
         let subject = plan.into();
         let labels = self.labels.iter().filter_map(|label| (label.of)(&subject));
         let labels = labels.collect::<Vec<_>>().join(", ");
-        (self.setting && value != self.usual).then_some(labels)
+        // Next to the name of a machine, each of its parts is stated.
+        let of_machine = || self.of_machine && plan.lab().is_some_and(|lab| lab.machine.is_some());
+        (self.setting && (value != self.usual || of_machine())).then_some(labels)
     }
 }
 
@@ -182,7 +190,7 @@ mod tests {
     fn a_default_is_a_value_that_changes_nothing() {
         for axis in AXES {
             let mut request = Request::default();
-            if axis.usual.is_empty() || axis.many {
+            if axis.usual.is_empty() || axis.many || axis.of_machine {
                 continue;
             }
             axis.put(&mut request, axis.usual).unwrap();

@@ -45,12 +45,33 @@ fn labels() -> impl Iterator<Item = &'static Label> {
 }
 
 impl Label {
-    /// The key of the rows that this subject is compared with.
+    /// The key of the rows that this subject is compared with. The empty key of a part of a machine is that of rows
+    /// without a machine.
     fn peers(&self, subject: &Subject<'_>) -> String {
-        match self.within_label {
-            false => String::new(),
-            true => subject.plan.label.clone(),
+        match (self.within_label, self.of_machine) {
+            (true, _) => subject.plan.label.clone(),
+            (_, true) => subject.plan.lab().and_then(|lab| lab.machine.clone()).unwrap_or_default(),
+            (false, false) => String::new(),
         }
+    }
+}
+
+/// Values of labels, by the index of the label and the key of the peers.
+type Values = BTreeMap<(usize, String), BTreeSet<String>>;
+
+/// Adds the values of rows without a machine to those of each machine, and the reverse, for parts of machines that
+/// differ between the two.
+fn compare_with_no_machine(values: &mut Values) {
+    for (at, _) in labels().enumerate().filter(|(_, label)| label.of_machine) {
+        let none = (at, String::new());
+        let Some(without) = values.get(&none).cloned() else { continue };
+        let of_machines = values.range_mut((at, String::new())..(at + 1, String::new()));
+        let mut all = without.clone();
+        for (_, of_machine) in of_machines {
+            all.extend(of_machine.iter().cloned());
+            of_machine.extend(without.iter().cloned());
+        }
+        values.insert(none, all);
     }
 }
 
@@ -77,7 +98,7 @@ struct Differing {
 
 impl Differing {
     fn among(subjects: &[Subject<'_>]) -> Differing {
-        let mut axes: BTreeMap<(usize, String), BTreeSet<String>> = BTreeMap::new();
+        let mut axes = Values::new();
         for subject in subjects {
             for (at, label) in labels().enumerate() {
                 if let Some(value) = (label.of)(subject) {
@@ -85,6 +106,7 @@ impl Differing {
                 }
             }
         }
+        compare_with_no_machine(&mut axes);
         let plans = || subjects.iter().map(|subject| subject.plan);
         let sysctls = differing(plans().map(|plan| {
             let of = plan.sysctls.iter().map(|(key, value)| (key.as_str(), value.as_str()));

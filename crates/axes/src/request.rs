@@ -13,6 +13,8 @@ pub struct Request {
     pub filesystems: Vec<String>,
     /// Targets; the lab if empty.
     pub on: Vec<String>,
+    /// Machines, by name or by file.
+    pub machines: Vec<String>,
     /// Disks, by name or by file.
     pub disks: Vec<String>,
     /// An array of several disks or devices.
@@ -46,6 +48,7 @@ impl Default for Request {
         Request {
             filesystems: Vec::new(),
             on: Vec::new(),
+            machines: Vec::new(),
             disks: Vec::new(),
             raid: None,
             journal_disk: None,

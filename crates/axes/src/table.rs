@@ -30,6 +30,7 @@ const ROW: Axis = Axis {
     many: false,
     joined: false,
     targets: &[Lab],
+    of_machine: false,
     elsewhere: "",
     crash: Crash::One,
     set: |_, _| Ok(()),
@@ -83,19 +84,36 @@ pub const AXES: &[Axis] = &[
         ..ROW
     },
     Axis {
+        key: "machine",
+        value_name: "NAME|FILE",
+        help: "The lab's machine: its disk, CPU and RAM are the defaults of --disk, --cpu and --ram; a name from \
+               `fsdyno list machines`, or a file (FILE.toml); may be repeated [default: $FSDYNO_MACHINE, or server-2026; \
+               in study files classic]",
+        many: true,
+        set: |request, text| {
+            request.machines.push(text.into());
+            Ok(())
+        },
+        value: |plan| of_lab(plan, |lab| Value::or_usual(lab.machine.as_ref())),
+        labels: &[any(|it| it.plan.lab()?.machine.clone())],
+        setting: true,
+        ..ROW
+    },
+    Axis {
         key: "disk",
         value_name: "NAME|FILE",
         help: "The lab's disk: a name from `fsdyno list disks`, or a disk profile (FILE.toml); may be repeated \
-               [default: hdd-7200; with --on model: ide-2001]",
+               [default: that of --machine; with --on model: ide-2001]",
         many: true,
         joined: true,
         targets: &[Lab, Model],
+        of_machine: true,
         set: |request, text| {
             request.disks.push(text.into());
             Ok(())
         },
         value: |plan| Value::or_absent(plan.medium.disk().map(|disk| &disk.name)),
-        labels: &[any(|it| Some(it.plan.medium.disk()?.name.clone()))],
+        labels: &[of_machine(|it| Some(it.plan.medium.disk()?.name.clone()))],
         ..ROW
     },
     Axis {
@@ -260,27 +278,30 @@ pub const AXES: &[Axis] = &[
         key: "cpu",
         value_name: "CPU",
         help: "The lab's CPU: a processor profile by name (fsdyno list processors) or by file, or a plain speed in \
-               instructions per nanosecond, a power of two from 1/64 to 8: 1 is a CPU of about 2001 to 2006",
+               instructions per nanosecond, a power of two from 1/64 to 8: 1 is a CPU of about 2001 to 2006 [default: \
+               that of --machine]",
         usual: "1",
+        of_machine: true,
         set: |request, text| {
             request.guest.cpu = fsdyno_processor::parse(text).map_err(|error| error.to_string())?;
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| usual_or(lab.cpu.clone(), lab.cpu.is_default())),
-        labels: &[any(|it| Some(format!("CPU {}", it.plan.lab()?.cpu)))],
+        value: |plan| of_lab(plan, |lab| Value::Is(lab.cpu.to_string())),
+        labels: &[of_machine(|it| Some(format!("CPU {}", it.plan.lab()?.cpu)))],
         setting: true,
         ..ROW
     },
     Axis {
         key: "ram",
         value_name: "SIZE",
-        help: "Memory of the lab's guest [default: 1G]",
+        help: "Memory of the lab's guest [default: that of --machine]",
+        of_machine: true,
         set: |request, text| {
             request.guest.ram = parsed(text)?;
             Ok(())
         },
         value: |plan| of_lab(plan, |lab| Value::Is(bytes(lab.ram))),
-        labels: &[any(|it| Some(format!("RAM {}", it.plan.lab()?.ram)))],
+        labels: &[of_machine(|it| Some(format!("RAM {}", it.plan.lab()?.ram)))],
         setting: true,
         ..ROW
     },
@@ -418,11 +439,15 @@ pub const AXES: &[Axis] = &[
 ];
 
 const fn any(of: fn(&Subject<'_>) -> Option<String>) -> Label {
-    Label { of, within_label: false, compared: false }
+    Label { of, within_label: false, of_machine: false, compared: false }
 }
 
 const fn of_label(of: fn(&Subject<'_>) -> Option<String>) -> Label {
-    Label { of, within_label: true, compared: false }
+    Label { within_label: true, ..any(of) }
+}
+
+const fn of_machine(of: fn(&Subject<'_>) -> Option<String>) -> Label {
+    Label { of_machine: true, ..any(of) }
 }
 
 impl Label {

@@ -7,6 +7,7 @@ use fsdyno_disk::spec::{SCHEDULERS, WriteCache};
 use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_filesystem::period::{self, PeriodSettings};
 use fsdyno_filesystem::{Backing, Context, Filesystem, Spec, catalog, memory};
+use fsdyno_machine::LEAST_RAM;
 use fsdyno_record::plan::{
     DiskPlan, FilesystemPlan, KernelPlan, LabPlan, MediumPlan, ModelledPlan, RaidPlan, VenuePlan,
 };
@@ -293,9 +294,6 @@ fn in_memory(
     memory::set_size(&mut plan, spec, size);
     (plan, size)
 }
-
-/// Least RAM that holds the guest's initramfs next to its kernel.
-const LEAST_RAM: Bytes = Bytes(96 << 20);
 
 /// Least RAM used by kernel, initramfs and agent of a guest: measured 91 MiB of 256 MiB, and 120 MiB of 1 GiB
 /// (Linux 6.1, ext4).

@@ -15,6 +15,7 @@ pub mod input;
 pub mod lab_rows;
 pub mod leftovers;
 mod logs;
+mod machine;
 pub mod matrix;
 pub mod merge;
 mod model_rows;

@@ -57,6 +57,7 @@ pub const USUAL_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
 
 /// The target of an experiment.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "places are few")]
 pub enum Place {
     /// A directory of this host.
     Directory {

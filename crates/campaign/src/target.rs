@@ -18,11 +18,9 @@ use fsdyno_venue::{
 use crate::RunSpec;
 use crate::drive;
 use crate::failure::Failure;
+use crate::machine;
 use crate::notes::{detail, say};
 use crate::venues::Venues;
-
-/// The default disk of the lab.
-const DISK: &str = "hdd-7200";
 
 /// The default file system.
 const FILESYSTEM: &str = "ext4";
@@ -56,10 +54,14 @@ pub fn parse_targets(run: &RunSpec) -> Result<Vec<TargetRequest>, Failure> {
             on.join(" --on ")
         )));
     }
-    let request = |target: &Target| {
-        Ok(TargetRequest { place: resolve(run, target)?, question: question(run, target) })
-    };
-    targets.iter().map(request).collect()
+    let mut requests = Vec::new();
+    for target in &targets {
+        let question = question(run, target);
+        for place in resolve(run, target)? {
+            requests.push(TargetRequest { place, question: question.clone() });
+        }
+    }
+    Ok(requests)
 }
 
 /// Parses one value of `--on`.
@@ -157,28 +159,31 @@ fn model(run: &RunSpec) -> Result<Place, Failure> {
     Ok(Place::Model(ModelPlace { disks, size: run.axes.size }))
 }
 
-/// Resolves one target.
-fn resolve(run: &RunSpec, target: &Target) -> Result<Place, Failure> {
-    match target {
+/// Resolves one target: to a place for each machine of the lab, and to one elsewhere.
+fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
+    let place = match target {
         Target::Lab => {
-            check_ram(run.axes.guest.ram)?;
             let kernels = match run.axes.kernels.is_empty() {
                 true => vec![ANY_KERNEL.into()],
                 false => run.axes.kernels.iter().map(|kernel| kernel.as_str().into()).collect(),
             };
-            Ok(Place::Lab(lab_place(run, kernels, false)))
+            let places = machine::places(run, &kernels, false)?;
+            return Ok(places.into_iter().map(Place::Lab).collect());
         }
-        Target::Model => model(run),
-        Target::Ephemeral(made) => ephemeral_place(run, *made),
+        Target::Model => model(run)?,
+        Target::Ephemeral(made) => ephemeral_place(run, *made)?,
         Target::Path(on) if drive::is_named(target) => match run.author {
-            Author::File => Err(Failure::wrong(format!(
-                "--on {on} is a drive, and a study file cannot name one; give it on the command line: \
-                 fsdyno run --on {on}"
-            ))),
-            Author::User => drive::place(run, on),
+            Author::File => {
+                return Err(Failure::wrong(format!(
+                    "--on {on} is a drive, and a study file cannot name one; give it on the command line: \
+                     fsdyno run --on {on}"
+                )));
+            }
+            Author::User => drive::place(run, on)?,
         },
-        Target::Path(on) => directory(run, on),
-    }
+        Target::Path(on) => directory(run, on)?,
+    };
+    Ok(vec![place])
 }
 
 /// A device created on this host for each trial.
@@ -211,39 +216,6 @@ pub fn check_permission(requests: &[TargetRequest]) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Refuses a guest with more memory than this host has: a guest touches all of its memory sooner or later.
-fn check_ram(ram: Bytes) -> Result<(), Failure> {
-    let info = rustix::system::sysinfo();
-    let unit = u64::from(info.mem_unit);
-    let (memory, swap) = (info.totalram * unit, info.totalswap * unit);
-    if ram.0 > memory.saturating_add(swap) {
-        return Err(Failure::wrong(format!(
-            "--ram {ram} is more than this host has: {} and {} of swap",
-            Bytes(memory),
-            Bytes(swap)
-        )));
-    }
-    Ok(())
-}
-
-fn lab_place(run: &RunSpec, kernels: Vec<KernelPlan>, found: bool) -> LabPlace {
-    let axes = &run.axes;
-    let disks = match axes.disks.is_empty() {
-        true => vec![DISK.to_string()],
-        false => axes.disks.clone(),
-    };
-    LabPlace {
-        disks,
-        kernels,
-        found,
-        raid: axes.raid,
-        journal_disk: axes.journal_disk.clone(),
-        journal_size: axes.journal_size,
-        guest: axes.guest.clone(),
-        size: axes.size,
-    }
 }
 
 /// Refuses the first option that a target does not support.
@@ -363,6 +335,8 @@ pub fn venues(
     mode: Mode,
 ) -> Result<(Venues, Vec<TargetRequest>), Failure> {
     let (mut venues, mut known) = (Vec::new(), Vec::new());
+    // One for all machines.
+    let mut kernels: Option<Vec<KernelPlan>> = None;
     for TargetRequest { question, place } in requests {
         let inputs = question.inputs.clone();
         let host = || agent().map(|agent| HostVenue::new(agent).with_inputs(inputs.clone()));
@@ -379,18 +353,27 @@ pub fn venues(
                 }
                 (Some(Box::new(venue)), Place::Device(device))
             }
-            Place::Lab(_) => {
-                let (labs, names) = labs(run, mode)?;
-                let place = Place::Lab(lab_place(run, names, true));
-                let venue =
-                    labs.map(|labs| lab_of(run, labs, inputs, results, stop)).transpose()?;
-                (venue.map(|venue| Box::new(venue) as Box<dyn Venue>), place)
-            }
+            Place::Lab(place) => match &kernels {
+                Some(names) => (None, Place::Lab(found(place, names))),
+                None => {
+                    let (labs, names) = labs(run, mode)?;
+                    let place = Place::Lab(found(place, &names));
+                    let venue =
+                        labs.map(|labs| lab_of(run, labs, inputs, results, stop)).transpose()?;
+                    kernels = Some(names);
+                    (venue.map(|venue| Box::new(venue) as Box<dyn Venue>), place)
+                }
+            },
         };
         venues.push((place.clone(), venue));
         known.push(TargetRequest { question, place });
     }
     Ok((Venues::new(venues), known))
+}
+
+/// Completes a place with the kernels found.
+fn found(place: LabPlace, kernels: &[KernelPlan]) -> LabPlace {
+    LabPlace { kernels: kernels.to_vec(), found: true, ..place }
 }
 
 fn lab_of(
@@ -421,7 +404,9 @@ pub fn lab_venue(
 ) -> Result<(LabVenue, Place), Failure> {
     let (labs, names) = labs(run, Mode::Run)?;
     let venue = lab_of(run, labs.unwrap_or_default(), Inputs::default(), results, stop)?;
-    Ok((venue, Place::Lab(lab_place(run, names, true))))
+    let place = machine::places(run, &names, true)?.into_iter().next();
+    let place = place.ok_or_else(|| Failure::wrong("the command names no machine"))?;
+    Ok((venue, Place::Lab(place)))
 }
 
 /// Replaces requests for several series of kernels (`all`, `5.10..7.3`) by one for each series that is here or in Debian's

@@ -423,6 +423,7 @@ pub struct List {
 Examples:
   fsdyno show workload tarball
   fsdyno show filesystem ext4
+  fsdyno show machine desktop-2008
   fsdyno show disk hdd-7200
   fsdyno show period 2008
   fsdyno show disk ./my-disk.toml
@@ -435,7 +436,8 @@ pub struct Show {
     /// The kind of item to show
     #[arg(value_enum)]
     pub kind: Showable,
-    /// The item's name; for a disk or a study also the path of its file; for a log or a trace its file; for series a result folder
+    /// The item's name; for a machine, a disk or a study also the path of its file; for a log or a trace its file; for series
+    /// a result folder
     pub name: String,
     /// Output format; a log in JSON has one line per request
     #[arg(long, default_value = "text", value_parser = format(SHOWN))]

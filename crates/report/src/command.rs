@@ -240,6 +240,20 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_is_named_with_its_parts_and_each_is_a_command() {
+        let mut trials = [fixture::trials(), fixture::trials()].concat();
+        let (first, second) = trials.split_at_mut(fixture::trials().len());
+        first.iter_mut().for_each(|trial| fixture::set_machine(trial, "server-2004"));
+        second.iter_mut().for_each(|trial| fixture::set_machine(trial, "./mine.toml"));
+        let text = of(&trials, None);
+        assert_eq!(text.matches("fsdyno run").count(), 2, "{text}");
+        for part in ["--machine server-2004", "--machine ./mine.toml"] {
+            assert_eq!(text.matches(part).count(), 1, "{part} in {text}");
+        }
+        assert_eq!(text.matches("--cpu 1 ").count(), 2, "{text}");
+    }
+
+    #[test]
     fn ages_are_named_with_the_fresh_ones() {
         let trials = [fixture::trials(), vec![fixture::on_an_aged_one()]].concat();
         let text = of(&trials, None);

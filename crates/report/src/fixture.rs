@@ -166,6 +166,13 @@ pub fn set_disk(trial: &mut Trial, name: &str) {
     trial.trial_id = trial_id(&trial.plan, trial.seed);
 }
 
+/// Names the machine of a trial.
+pub fn set_machine(trial: &mut Trial, name: &str) {
+    if let Some(lab) = trial.plan.lab_mut() {
+        lab.machine = Some(name.into());
+    }
+}
+
 fn trial(workload: &str, seed: u64, filesystem: (&str, &str, &str, u64, u64)) -> Trial {
     let (label, kind, spec, create_us, unlink_us) = filesystem;
     let plan = plan(workload, label, kind, spec);

@@ -27,9 +27,10 @@ pub fn lines(trials: &[Trial]) -> Vec<String> {
 /// `lab: disk hdd-7200, file system of 8 GiB, kernel 6.1.0-44-amd64, RAM 1 GiB`.
 fn lab(trials: &[Trial]) -> Option<String> {
     let (mut disks, mut sizes, mut kernels) = (Vec::new(), Vec::new(), Vec::new());
-    let mut periods = Vec::new();
+    let (mut machines, mut periods) = (Vec::new(), Vec::new());
     for trial in trials {
         let Some(lab) = trial.plan.lab() else { continue };
+        lab.machine.iter().for_each(|machine| put(&mut machines, machine.clone()));
         put(&mut disks, disks_of(&trial.plan.medium));
         // The size found counts; a trial that failed early may have found none.
         let size = trial.conditions.device_size.or(trial.plan.medium.size());
@@ -38,11 +39,12 @@ fn lab(trials: &[Trial]) -> Option<String> {
         let period = trial.plan.filesystem.as_ref().and_then(|plan| plan.period.as_deref());
         put(&mut periods, period.unwrap_or("today").to_string());
     }
-    let mut parts = vec![
+    let mut parts = Vec::from_iter(named("machine", "machines", &machines));
+    parts.extend([
         named("disk", "disks", &disks)?,
         format!("file system of {}", sizes.join(", ")),
         named("kernel", "kernels", &kernels)?,
-    ];
+    ]);
     if periods != ["today"] {
         parts.push(format!("settings of {}", periods.join(", ")));
     }
@@ -197,7 +199,8 @@ fn ephemeral(medium: &MediumPlan) -> Option<String> {
 /// Settings other than the defaults: axes and sysctls.
 fn settings(trials: &[&Trial]) -> Vec<String> {
     let mut parts = Vec::new();
-    for axis in AXES {
+    // The machine stands before them.
+    for axis in AXES.iter().filter(|axis| axis.key != "machine") {
         trials.iter().filter_map(|it| axis.stated(&it.plan)).for_each(|it| put(&mut parts, it));
     }
     for (key, value) in trials.iter().flat_map(|trial| &trial.plan.sysctls) {
@@ -290,6 +293,16 @@ fn put<T: PartialEq>(list: &mut Vec<T>, item: T) {
 mod tests {
     use super::*;
     use crate::fixture;
+
+    #[test]
+    fn a_machine_stands_first_and_its_cpu_is_stated() {
+        let mut trials = fixture::trials();
+        trials.iter_mut().for_each(|trial| fixture::set_machine(trial, "server-2004"));
+        let line = &lines(&trials)[0];
+        let right = "lab (virtual time): machine server-2004; disk hdd-7200; file system of 8 GiB; kernel \
+                     6.1.0-44-amd64; CPU 1; RAM 1 GiB;";
+        assert!(line.starts_with(right), "{line}");
+    }
 
     #[test]
     fn the_lab_the_workloads_and_the_labels_are_listed_once() {

@@ -312,3 +312,36 @@ fn what_a_comparison_is_about_is_named_only_where_one_side_has_several() {
     let names = RowNames::of_comparison([&hdd], [&ssd]);
     assert_eq!([&hdd, &ssd].map(|plan| names.row(plan)), ["ext4, hdd", "ext4, ssd"]);
 }
+
+/// A plan on a machine with this disk and RAM.
+fn machine(name: Option<&str>, disk: &str, ram: u64) -> Plan {
+    let mut plan = modelled(|modelled| modelled.disk.name = disk.into());
+    let lab = plan.lab_mut().unwrap();
+    (lab.machine, lab.ram) = (name.map(String::from), Bytes(ram << 30));
+    plan
+}
+
+#[test]
+fn machines_are_named_and_their_parts_are_not() {
+    let plans = [machine(Some("server"), "nvme", 4), machine(Some("pc"), "hdd", 1)];
+    assert_eq!(rows(&plans), ["ext4, server", "ext4, pc"]);
+    let plans = [
+        machine(Some("server"), "nvme", 4),
+        machine(Some("server"), "ssd", 4),
+        machine(Some("pc"), "hdd", 1),
+    ];
+    assert_eq!(rows(&plans), ["ext4, server, nvme", "ext4, server, ssd", "ext4, pc"]);
+}
+
+#[test]
+fn a_machine_and_none_are_named_by_the_parts_that_differ() {
+    let plans = [machine(Some("server"), "nvme", 1), machine(None, "hdd", 1)];
+    assert_eq!(rows(&plans), ["ext4, nvme", "ext4, hdd"]);
+    // The same parts have the same name, so that results from before machines can be compared.
+    let (new, old) = (machine(Some("pc"), "hdd", 1).sealed(), machine(None, "hdd", 1).sealed());
+    let names = RowNames::of_comparison([&old], [&new]);
+    assert_eq!((names.row(&old), names.row(&new)), ("ext4".to_string(), "ext4".to_string()));
+    let new = machine(Some("pc"), "ssd", 1).sealed();
+    let names = RowNames::of_comparison([&old], [&new]);
+    assert_ne!(names.row(&old), names.row(&new));
+}

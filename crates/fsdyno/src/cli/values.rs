@@ -117,6 +117,9 @@ pub enum Listable {
     /// File systems, and whether each can run here
     #[value(aliases = ["fs", "filesystem"])]
     Filesystems,
+    /// Machines of the lab: a disk, a CPU and RAM under a name
+    #[value(alias = "machine")]
+    Machines,
     /// Modelled disks of the lab
     #[value(alias = "disk")]
     Disks,
@@ -143,6 +146,9 @@ pub enum Showable {
     /// A file system: options, tools and support here
     #[value(aliases = ["fs", "filesystems"])]
     Filesystem,
+    /// A machine: its disk, CPU and RAM, and its file, which can be copied and changed
+    #[value(alias = "machines")]
+    Machine,
     /// A disk: the parameters of its model, with sources
     #[value(alias = "disks")]
     Disk,

@@ -129,9 +129,20 @@ impl Work<'_> {
 
     fn in_lab(&self, counting: &Path) -> Result<Option<Vec<Trial>>, Failure> {
         let cpu = counting.display().to_string();
-        let mut args = ["--on", "lab", "--disk", "instant", "--cpu", &cpu, "--fs", MEMORY]
-            .map(String::from)
-            .to_vec();
+        let mut args = [
+            "--on",
+            "lab",
+            "--machine",
+            "classic",
+            "--disk",
+            "instant",
+            "--cpu",
+            &cpu,
+            "--fs",
+            MEMORY,
+        ]
+        .map(String::from)
+        .to_vec();
         if self.root {
             args.extend(FILESYSTEMS.iter().flat_map(|fs| ["--fs".to_string(), fs.to_string()]));
         }

@@ -19,6 +19,7 @@ pub fn run(list: &List) -> Result<Exit, Failure> {
     let listing = match list.what {
         Listable::Workloads => workloads(),
         Listable::Filesystems => filesystems(),
+        Listable::Machines => machines()?,
         Listable::Disks => disks()?,
         Listable::Processors => processors()?,
         Listable::Kernels if list.available => available_kernels()?,
@@ -184,6 +185,22 @@ fn releases(kind: &Filesystem) -> String {
         None => format!("{} on", kind.since),
     }
 }
+
+fn machines() -> Result<Listing, Failure> {
+    let mut rows = Vec::new();
+    for name in fsdyno_machine::names() {
+        let machine =
+            fsdyno_machine::find(name).map_err(|error| Failure::wrong(error.to_string()))?;
+        let (cpu, ram) = (machine.cpu.to_string(), machine.ram.to_string());
+        rows.push(vec![name.to_string(), machine.disk, cpu, ram, machine.about]);
+    }
+    let notes = vec![Block::Paragraph(MACHINES.into())];
+    let heads = &["name", "disk", "cpu", "ram", "about"];
+    Ok(Listing { heads, rows, notes, ..Listing::default() })
+}
+
+const MACHINES: &str =
+    "sources: fsdyno show machine NAME; cpu: a processor profile, or instructions per nanosecond";
 
 fn disks() -> Result<Listing, Failure> {
     let mut rows = Vec::new();

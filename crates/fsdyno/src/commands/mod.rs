@@ -13,6 +13,7 @@ mod report;
 mod run;
 mod show;
 mod show_log;
+mod show_machine;
 mod show_model;
 mod show_period;
 mod show_series;

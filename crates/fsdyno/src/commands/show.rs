@@ -9,7 +9,9 @@ use fsdyno_workload::{Setting, Threads, workloads};
 use serde_json::{Value, json};
 
 use crate::cli::{Show, Showable};
-use crate::commands::{show_log, show_model, show_period, show_series, show_study, show_trace};
+use crate::commands::{
+    show_log, show_machine, show_model, show_period, show_series, show_study, show_trace,
+};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -30,6 +32,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         Showable::Trace => return show_trace::run(show),
         Showable::Workload => workload(&show.name)?,
         Showable::Filesystem => filesystem(&show.name)?,
+        Showable::Machine => show_machine::machine(&show.name)?,
         Showable::Disk => disk(&show.name)?,
         Showable::Processor => processor(&show.name)?,
         Showable::Period => show_period::period(&show.name)?,

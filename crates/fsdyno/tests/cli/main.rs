@@ -7,6 +7,7 @@ mod bad_input;
 mod bad_results;
 mod bounds;
 mod docs;
+mod machines;
 mod model;
 mod record;
 mod repeats;

@@ -235,7 +235,8 @@ fn device(kind: EphemeralKind, plan: &EphemeralPlan) -> FlatMedium {
 
 fn lab(modelled: ModelledPlan, lab: LabPlan) -> FlatLab {
     let ModelledPlan { disk, raid, journal, journal_size, size } = modelled;
-    let LabPlan { kernel, ram, cacheable, scheduler, cpu, boot, accel } = lab;
+    // The machine is a name for values that the form has.
+    let LabPlan { kernel, ram, cacheable, scheduler, cpu, boot, accel, machine: _ } = lab;
     let kernel = kernel.to_string();
     FlatLab {
         disk,
@@ -301,5 +302,6 @@ fn split(lab: FlatLab) -> Result<(MediumPlan, LabPlan), String> {
         }
         None => kernel.as_str().into(),
     };
-    Ok((medium, LabPlan { kernel, ram, cacheable, scheduler, cpu, boot, accel }))
+    let machine = None;
+    Ok((medium, LabPlan { kernel, ram, cacheable, scheduler, cpu, boot, accel, machine }))
 }

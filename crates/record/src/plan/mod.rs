@@ -218,6 +218,22 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn the_hash_covers_the_parts_of_a_machine_and_not_its_name() {
+        let disk = DiskPlan { name: "hdd".into(), spec: "disk".into() };
+        let lab = |machine: Option<&str>, ram: u64| {
+            let machine = machine.map(String::from);
+            let lab = LabPlan { machine, ..LabPlan::new("6.1", Bytes(ram)) };
+            let medium = MediumPlan::Modelled(disk.clone().into());
+            Plan { medium, venue: VenuePlan::Lab(lab), ..plan() }.sealed()
+        };
+        let named = lab(Some("server"), 1 << 30);
+        assert_eq!(named.hash, lab(None, 1 << 30).hash);
+        assert_ne!(named.hash, lab(Some("server"), 2 << 30).hash);
+        let stored: Plan = serde_json::from_str(&serde_json::to_string(&named).unwrap()).unwrap();
+        assert_eq!(stored, named);
+    }
+
+    #[test]
     fn the_hash_of_an_input_is_of_its_bytes_and_not_of_its_path() {
         let with = |path: &str, sha256: &str| {
             let mut plan = plan();

@@ -46,6 +46,10 @@ pub struct LabPlan {
     /// Executor of the guest's instructions.
     #[serde(default, skip_serializing_if = "AccelPlan::is_exact")]
     pub accel: AccelPlan,
+    /// Name of the machine that disk, CPU and RAM come from, as far as the user named none of them; for tables. It is
+    /// no part of the plan's hash, which covers disk, CPU and RAM themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
 }
 
 impl LabPlan {
@@ -59,6 +63,7 @@ impl LabPlan {
             cpu: CpuPlan::default(),
             boot: BootPlan::default(),
             accel: AccelPlan::default(),
+            machine: None,
         }
     }
 }

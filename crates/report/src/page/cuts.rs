@@ -107,7 +107,7 @@ fn choices(row: &Row) -> (String, Vec<String>) {
     words.extend(set.map(|set| option("set", &set)));
     for axis in AXES.iter().filter(|axis| axis.crash == Crash::One) {
         if let Value::Is(value) = (axis.value)(plan)
-            && value != axis.usual
+            && (value != axis.usual || axis.of_machine)
         {
             words.push(option(axis.key, &value));
         }

@@ -75,7 +75,8 @@ pub fn run(fit: &Fit, profile: &str) -> Result<Exit, Failure> {
         let Some(host) = host else { return super::stopped() };
         let host = times(&host);
         refuse_noise(host.values(), REPEATS)?;
-        let mut lab = words(&["--on", "lab", "--disk", "instant", "--jobs", "2"]);
+        let mut lab =
+            words(&["--on", "lab", "--machine", "classic", "--disk", "instant", "--jobs", "2"]);
         let kernel = runner.kernel_words();
         lab.extend(["--cpu", profile]);
         lab.extend(kernel.iter().map(String::as_str));

@@ -1,0 +1,193 @@
+//! The machines of the lab: the defaults of its disk, CPU and RAM, under what the request says itself.
+
+use fsdyno_axes::Request;
+use fsdyno_filesystem::Author;
+use fsdyno_machine::{CLASSIC, Machine, USUAL};
+use fsdyno_record::Bytes;
+use fsdyno_record::plan::{KernelPlan, LabPlan};
+
+use crate::failure::Failure;
+use crate::{LabPlace, RunSpec};
+
+/// A place of the lab for each requested machine.
+///
+/// # Errors
+/// A machine that this host cannot have, or that is the same as another.
+pub fn places(
+    run: &RunSpec,
+    kernels: &[KernelPlan],
+    found: bool,
+) -> Result<Vec<LabPlace>, Failure> {
+    let axes = &run.axes;
+    let machines = match (axes.machines.is_empty(), run.author) {
+        (false, _) => axes.machines.iter().map(|name| named(name)).collect::<Result<_, _>>()?,
+        // What a study file measures depends on nothing but the file.
+        (true, Author::File) => vec![Named { name: None, machine: find(CLASSIC)? }],
+        (true, Author::User) => vec![named(&usual())?],
+    };
+    let mut places: Vec<LabPlace> = Vec::new();
+    for (at, named) in machines.iter().enumerate() {
+        let place = place(axes, named, kernels, found);
+        check_ram(axes, named, place.guest.ram)?;
+        if let Some(other) = places.iter().position(|other| is_same(other, &place)) {
+            return Err(Failure::wrong(same(&machines[other].machine, &machines[at].machine)));
+        }
+        places.push(place);
+    }
+    Ok(places)
+}
+
+/// A machine, and its name in tables; none for a default that earlier results did not name.
+struct Named {
+    name: Option<String>,
+    machine: Machine,
+}
+
+fn named(name: &str) -> Result<Named, Failure> {
+    Ok(Named { name: Some(name.to_string()), machine: find(name)? })
+}
+
+fn find(name: &str) -> Result<Machine, Failure> {
+    fsdyno_machine::find(name).map_err(|error| Failure::wrong(format!("--machine {error}")))
+}
+
+/// The environment variable with the machine of commands that name none.
+const VARIABLE: &str = "FSDYNO_MACHINE";
+
+/// The machine of a command that names none.
+fn usual() -> String {
+    let given = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
+    given.unwrap_or_else(|| USUAL.to_string())
+}
+
+/// The disks and the guest of a request on a machine, whose values are the defaults.
+fn parts(axes: &Request, machine: &Machine) -> (Vec<String>, LabPlan) {
+    let mut guest = axes.guest.clone();
+    if !axes.given.contains(&"ram") {
+        guest.ram = machine.ram;
+    }
+    // Under another accelerator the guest has the host's CPU.
+    if !axes.given.contains(&"cpu") && guest.accel.is_exact() {
+        guest.cpu = machine.cpu.clone();
+    }
+    let disks = match axes.disks.is_empty() {
+        true => vec![machine.disk.clone()],
+        false => axes.disks.clone(),
+    };
+    (disks, guest)
+}
+
+fn place(axes: &Request, named: &Named, kernels: &[KernelPlan], found: bool) -> LabPlace {
+    let (disks, guest) = parts(axes, &named.machine);
+    LabPlace {
+        disks,
+        kernels: kernels.to_vec(),
+        found,
+        raid: axes.raid,
+        journal_disk: axes.journal_disk.clone(),
+        journal_size: axes.journal_size,
+        guest: LabPlan { machine: named.name.clone(), ..guest },
+        size: axes.size,
+    }
+}
+
+/// Returns true if two machines are the same but for their names.
+fn is_same(a: &LabPlace, b: &LabPlace) -> bool {
+    let guest = |place: &LabPlace| LabPlan { machine: None, ..place.guest.clone() };
+    a.disks == b.disks && guest(a) == guest(b)
+}
+
+fn same(a: &Machine, b: &Machine) -> String {
+    match a.name == b.name {
+        true => format!("--machine {} is given twice; give it once", a.name),
+        false => format!(
+            "--machine {} and --machine {} are the same machine with the given --disk, --cpu and --ram; give one of \
+             the two, or leave an option out",
+            a.name, b.name
+        ),
+    }
+}
+
+/// Refuses a guest with more memory than this host has: a guest touches all of its memory sooner or later.
+fn check_ram(axes: &Request, named: &Named, ram: Bytes) -> Result<(), Failure> {
+    let info = rustix::system::sysinfo();
+    let unit = u64::from(info.mem_unit);
+    let (memory, swap) = (info.totalram * unit, info.totalswap * unit);
+    if ram.0 <= memory.saturating_add(swap) {
+        return Ok(());
+    }
+    let here = format!("{} and {} of swap", Bytes(memory), Bytes(swap));
+    Err(Failure::wrong(match &named.name {
+        Some(name) if !axes.given.contains(&"ram") => format!(
+            "machine '{name}' has {ram} of RAM, which is more than this host has: {here}; give less with --ram"
+        ),
+        _ => format!("--ram {ram} is more than this host has: {here}"),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_axes::Axis;
+
+    use super::*;
+
+    /// The places of a request with these options.
+    fn of(options: &str) -> Result<Vec<LabPlace>, String> {
+        let mut run = RunSpec::default();
+        let words: Vec<&str> = options.split_whitespace().collect();
+        for option in words.chunks(2) {
+            let axis = Axis::of(option[0].trim_start_matches("--")).unwrap();
+            axis.put(&mut run.axes, option[1]).unwrap();
+        }
+        places(&run, &["6.1".into()], true).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn a_file_that_names_no_machine_has_the_classic_one_without_its_name() {
+        let run = RunSpec { author: Author::File, ..RunSpec::default() };
+        let place = places(&run, &["6.1".into()], true).unwrap().remove(0);
+        assert_eq!((place.guest.machine, place.disks), (None, vec!["hdd-7200".to_string()]));
+    }
+
+    fn one(options: &str) -> (Option<String>, Vec<String>, String, Bytes) {
+        let place = of(options).unwrap().remove(0);
+        let LabPlan { machine, cpu, ram, .. } = place.guest;
+        (machine, place.disks, cpu.to_string(), ram)
+    }
+
+    #[test]
+    fn a_machine_sets_what_the_command_line_does_not() {
+        let (machine, disks, cpu, ram) = one("--machine pc-2001");
+        assert_eq!((machine.as_deref(), cpu.as_str()), (Some("pc-2001"), "pc-2001"));
+        assert_eq!((disks, ram), (vec!["ide-2001".to_string()], Bytes(256 << 20)));
+        let (machine, disks, cpu, ram) =
+            one("--machine pc-2001 --disk ssd-sata --disk ide-2008 --cpu 1/4 --ram 512M");
+        assert_eq!((machine.as_deref(), cpu.as_str()), (Some("pc-2001"), "1/4"));
+        assert_eq!((disks.join(" ").as_str(), ram), ("ssd-sata ide-2008", Bytes(512 << 20)));
+        // The options' order does not matter, and a value that is a default elsewhere is one of the user, too.
+        let (_, _, cpu, _) = one("--cpu 1 --machine desktop-2008");
+        assert_eq!(cpu, "1");
+        assert_eq!(one("--machine desktop-2008").2, "desktop-2008");
+    }
+
+    #[test]
+    fn a_host_s_cpu_is_not_a_machine_s() {
+        assert_eq!(one("--machine desktop-2008 --accel kvm").2, "1");
+    }
+
+    #[test]
+    fn several_machines_are_several_places() {
+        let places = of("--machine pc-2001 --machine server-2004").unwrap();
+        let names: Vec<_> = places.iter().filter_map(|place| place.guest.machine.clone()).collect();
+        assert_eq!(names, ["pc-2001", "server-2004"]);
+    }
+
+    #[test]
+    fn a_machine_that_is_named_twice_or_is_the_same_as_another_is_refused() {
+        let error = of("--machine pc-2001 --machine pc-2001").unwrap_err();
+        assert_eq!(error, "--machine pc-2001 is given twice; give it once");
+        let error = of("--machine pc-2001 --machine server-2004 --disk ssd-sata --cpu 1 --ram 1G")
+            .unwrap_err();
+        assert!(error.contains("are the same machine with the given --disk"), "{error}");
+    }
+}

@@ -1,0 +1,218 @@
+//! A machine as a file: the values of --disk, --cpu and --ram, each with its source.
+
+use std::ops::Range;
+use std::path::{Component, Path};
+
+use fsdyno_record::Bytes;
+use fsdyno_record::plan::CpuPlan;
+use serde::{Deserialize, Serialize};
+use toml::{Spanned, Value};
+
+use crate::catalog::is_path;
+
+/// Least RAM that holds the guest's initramfs next to its kernel.
+pub const LEAST_RAM: Bytes = Bytes(96 << 20);
+
+/// A machine: the defaults of the lab's disk, CPU and RAM.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// Name in the catalog, or the path of its file as given.
+    pub name: String,
+    /// The machine in a line.
+    pub about: String,
+    /// The disk, as `--disk` takes it.
+    pub disk: String,
+    /// The CPU.
+    pub cpu: CpuPlan,
+    /// RAM of the guest.
+    pub ram: Bytes,
+    /// The origin of each value.
+    pub source: Vec<Source>,
+}
+
+/// The origin of a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The key of the value.
+    pub what: String,
+    /// The thing that it stands for, and its source.
+    pub from: String,
+}
+
+/// The file of a machine.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    about: String,
+    disk: Spanned<Value>,
+    cpu: Spanned<Value>,
+    ram: Spanned<Value>,
+    #[serde(default)]
+    source: Vec<Source>,
+}
+
+/// A file of a machine that is invalid: where, what, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {problem}", .line.map(|line| format!(":{line}")).unwrap_or_default())]
+pub struct FileError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1, if the problem has one.
+    pub line: Option<usize>,
+    /// The problem, and what would be right.
+    pub problem: String,
+}
+
+impl Machine {
+    /// Parses the text of a file, and checks the values with the disk and the processor that they name.
+    ///
+    /// # Errors
+    /// [`FileError`] for the first invalid value.
+    pub fn from_toml(name: &str, file: &str, text: &str) -> Result<Machine, FileError> {
+        let line = |span: Range<usize>| {
+            text.get(..span.start).map(|before| before.matches('\n').count() + 1)
+        };
+        let read: File = toml::from_str(text).map_err(|error| FileError {
+            file: file.to_string(),
+            line: error.span().filter(|span| !span.is_empty()).and_then(line),
+            problem: format!("{}; a machine has {FORM}", error.message().replace('\n', ": ")),
+        })?;
+        let value = |key: &str, given: &Spanned<Value>, right: &str| match given.get_ref() {
+            Value::String(text) => Ok(text.clone()),
+            Value::Integer(number) => Ok(number.to_string()),
+            other => Err(FileError {
+                file: file.to_string(),
+                line: line(given.span()),
+                problem: format!("{key} = {other} is not valid; write {right}"),
+            }),
+        };
+        let wrong = |given: &Spanned<Value>, key: &str, problem: String| FileError {
+            file: file.to_string(),
+            line: line(given.span()),
+            problem: format!("{key}: {problem}"),
+        };
+        let disk = value("disk", &read.disk, "disk = \"ssd-sata\"")
+            .and_then(|disk| relative(file, &disk).map_err(|it| wrong(&read.disk, "disk", it)))?;
+        let _is_valid = fsdyno_disk::catalog::find(&disk)
+            .map_err(|error| wrong(&read.disk, "disk", format!("failed to {error}")))?;
+        let cpu = value("cpu", &read.cpu, "cpu = \"epyc-2024\", or a plain speed: cpu = \"1/2\"")
+            .and_then(|cpu| relative(file, &cpu).map_err(|it| wrong(&read.cpu, "cpu", it)))?;
+        let cpu = fsdyno_processor::parse(&cpu)
+            .map_err(|error| wrong(&read.cpu, "cpu", error.to_string()))?;
+        let ram = value("ram", &read.ram, "ram = \"2G\"")?;
+        let ram: Bytes =
+            ram.parse().map_err(|error| wrong(&read.ram, "ram", format!("{error}")))?;
+        if ram < LEAST_RAM || ram.0 % (1 << 20) != 0 {
+            let problem = format!("{ram} is not whole mebibytes, at least {LEAST_RAM}");
+            return Err(wrong(&read.ram, "ram", problem));
+        }
+        let (about, source) = (read.about, read.source);
+        Ok(Machine { name: name.to_string(), about, disk, cpu, ram, source })
+    }
+}
+
+/// The keys of a file.
+const FORM: &str = "about, disk, cpu, ram and, for each, a [[source]] with what and from (see fsdyno show machine \
+                    classic)";
+
+/// Resolves a value that is the path of a file: it is relative to the machine's file, and below its folder, so that a
+/// file from someone else names no file elsewhere.
+fn relative(file: &str, value: &str) -> Result<String, String> {
+    // 1/2 is a speed of the CPU.
+    let is_number = value.chars().all(|c| c.is_ascii_digit() || c == '/');
+    if !is_path(value) || is_number {
+        return Ok(value.to_string());
+    }
+    let stays = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !Path::new(value).components().all(stays) {
+        return Err(format!(
+            "'{value}' is outside of the folder of this file; name a file in the folder, or give it on the command \
+             line with --disk or --cpu"
+        ));
+    }
+    let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+    let plain = value.strip_prefix("./").unwrap_or(value);
+    Ok(folder.join(plain).display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "about = \"mine\"\ndisk = \"ssd-sata\"\ncpu = \"1/2\"\nram = \"512M\"\n";
+
+    fn error(from: &str, to: &str) -> String {
+        let text = TEXT.replace(from, to);
+        assert_ne!(text, TEXT, "{from}");
+        Machine::from_toml("m", "m.toml", &text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_file_has_the_values_of_the_options() {
+        let machine = Machine::from_toml("m", "m.toml", TEXT).unwrap();
+        assert_eq!((machine.name.as_str(), machine.about.as_str()), ("m", "mine"));
+        assert_eq!((machine.disk.as_str(), machine.ram), ("ssd-sata", Bytes(512 << 20)));
+        assert_eq!(machine.cpu.to_string(), "1/2");
+        let plain = TEXT.replace("\"1/2\"", "2").replace("\"512M\"", "1073741824");
+        let machine = Machine::from_toml("m", "m.toml", &plain).unwrap();
+        assert_eq!((machine.cpu.to_string().as_str(), machine.ram), ("2", Bytes(1 << 30)));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_line_and_what_would_be_right() {
+        for (from, to, right) in [
+            (
+                "ssd-sata",
+                "ssd-sato",
+                "m.toml:2: disk: failed to find a disk called 'ssd-sato': did you mean 'ssd-sata'?",
+            ),
+            (
+                "\"ssd-sata\"",
+                "true",
+                "m.toml:2: disk = true is not valid; write disk = \"ssd-sata\"",
+            ),
+            ("1/2", "1/3", "m.toml:3: cpu: '1/3' is not a speed of the lab's CPU"),
+            ("1/2", "epyc-2042", "did you mean 'epyc-2024'?"),
+            ("512M", "half", "m.toml:4: ram: 'half'"),
+            ("512M", "64M", "m.toml:4: ram: 64 MiB is not whole mebibytes, at least 96 MiB"),
+            ("512M", "1000000001", "m.toml:4: ram: "),
+            (
+                "ram",
+                "rum",
+                "m.toml:4: unknown field `rum`, expected one of `about`, `disk`, `cpu`, `ram`",
+            ),
+            (
+                "ram = \"512M\"\n",
+                "",
+                "m.toml: missing field `ram`; a machine has about, disk, cpu, ram",
+            ),
+            ("\"mine\"", "mine", "m.toml:1: "),
+        ] {
+            let error = error(from, to);
+            assert!(error.contains(right) && !error.contains('\n'), "{to}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_disk_in_a_file_is_below_the_folder_of_the_machine() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = fsdyno_disk::catalog::text("ide-2001").unwrap();
+        std::fs::write(folder.path().join("disk.toml"), disk).unwrap();
+        let file = folder.path().join("m.toml").display().to_string();
+        let text = TEXT.replace("ssd-sata", "./disk.toml");
+        let machine = Machine::from_toml(&file, &file, &text).unwrap();
+        assert_eq!(machine.disk, folder.path().join("disk.toml").display().to_string());
+        for outside in ["/etc/disk.toml", "../disk.toml", "a/../../disk.toml"] {
+            let error = error("ssd-sata", outside);
+            let right =
+                format!("m.toml:2: disk: '{outside}' is outside of the folder of this file");
+            assert!(error.starts_with(&right), "{error}");
+        }
+        let error = error("ssd-sata", "none.toml");
+        assert!(
+            error.starts_with("m.toml:2: disk: failed to read the disk in none.toml"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,7 @@
+//! Machines of the lab: a disk, a CPU and RAM under one name, in a file each.
+
+mod catalog;
+mod file;
+
+pub use catalog::{CLASSIC, MachineError, USUAL, find, names, text};
+pub use file::{FileError, LEAST_RAM, Machine, Source};
