@@ -3,12 +3,14 @@
 
 pub mod again;
 mod ages;
+pub mod charts;
 mod config;
 pub mod crash;
 mod device_rows;
 pub mod drive;
 pub mod dry_run;
 pub mod experiment;
+pub mod explain;
 pub mod failure;
 pub mod files;
 pub mod input;
@@ -30,7 +32,7 @@ pub mod schedule;
 pub mod settings;
 pub mod share;
 pub mod side_file;
-mod spec;
+pub mod spec;
 pub mod store;
 pub mod sysctl;
 pub mod target;

@@ -1,10 +1,24 @@
 //! The request of one experiment, as the user or a study file specifies it.
 
+use std::ops::RangeInclusive;
+
 use fsdyno_axes::Request;
 use fsdyno_filesystem::Author;
 use fsdyno_lab::Change;
 
 use crate::Shard;
+
+/// The allowed numbers of trials per configuration.
+pub const REPEATS: RangeInclusive<u64> = 1..=10_000;
+
+/// The allowed first seeds. The seed of the last repeat fits in 64 bits, too.
+pub const SEEDS: RangeInclusive<u64> = 0..=u64::MAX >> 1;
+
+/// The allowed numbers of trials that run at the same time.
+pub const JOBS: RangeInclusive<u64> = 1..=512;
+
+/// The allowed time limits of a trial in seconds: at most a year.
+pub const DEADLINES: RangeInclusive<u64> = 1..=31_536_000;
 
 /// The request of one experiment. Every value is valid by itself; whether they fit together, and to the targets, is
 /// checked when it is resolved.

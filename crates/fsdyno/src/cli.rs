@@ -4,11 +4,11 @@ mod axes;
 mod parse;
 mod values;
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
+use fsdyno_campaign::spec::DEADLINES;
 use fsdyno_campaign::{RunSpec, Shard};
 use fsdyno_filesystem::Author;
 use fsdyno_report::Format;
@@ -18,6 +18,7 @@ use fsdyno_report::compare::Metric;
 use crate::output::Verbosity;
 
 pub use fsdyno_axes::whole;
+pub use fsdyno_campaign::spec::{JOBS, REPEATS, SEEDS};
 
 pub use axes::{CrashAxes, RunAxes};
 pub use parse::{nearest_command, parse_args};
@@ -93,15 +94,6 @@ pub enum Command {
     Doctor(Doctor),
 }
 
-/// The allowed numbers of trials per configuration.
-pub(crate) const REPEATS: RangeInclusive<u64> = 1..=10_000;
-
-/// The allowed first seeds. The seed of the last repeat fits in 64 bits, too.
-pub(crate) const SEEDS: RangeInclusive<u64> = 0..=u64::MAX >> 1;
-
-/// The allowed numbers of trials that run at the same time.
-pub(crate) const JOBS: RangeInclusive<u64> = 1..=512;
-
 /// `fsdyno run`
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
@@ -164,7 +156,7 @@ pub struct Run {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(JOBS))]
     pub jobs: u16,
     /// Time limit of a trial in seconds; in the lab, of virtual time [default: two days]
-    #[arg(long, value_name = "SECONDS", value_parser = whole::<u64>(1..=31_536_000))]
+    #[arg(long, value_name = "SECONDS", value_parser = whole::<u64>(DEADLINES))]
     pub deadline: Option<u64>,
     /// Store a log of every request to the lab's disks with the results (see `fsdyno show --help`)
     #[arg(long)]

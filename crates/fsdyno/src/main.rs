@@ -5,7 +5,6 @@ mod commands;
 mod exit;
 mod output;
 mod progress;
-mod request;
 mod session;
 mod stop;
 mod version;

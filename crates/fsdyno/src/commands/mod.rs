@@ -1,6 +1,5 @@
 //! The commands, one file each.
 
-mod charts;
 mod compare;
 pub mod crash;
 mod doctor;

@@ -46,7 +46,7 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     if let Some(folder) = &report.charts {
         let series = drawn(&report.results, &trials)?;
         let charts = fsdyno_report::charts(&trials, &series, basis);
-        super::charts::write(folder, &charts)?;
+        fsdyno_campaign::charts::write(folder, &charts)?;
         say(&format!("charts: {} in {}", charts.len(), folder.display()));
     }
     if let Some(path) = &report.html {

@@ -11,6 +11,7 @@ mod error;
 mod figure;
 mod planned;
 mod read;
+mod request;
 mod run;
 mod scale;
 mod table;
@@ -23,6 +24,7 @@ pub use conditions::{Conditions, Row, RunOption, Setting, Word, options, refused
 pub use error::{FileError, FileName, Spot};
 pub use figure::{Dimension, Figure, Latency, Op, Unit};
 pub use planned::{Planned, check_planned};
+pub use request::InvalidValue;
 pub use run::{Run, Variant};
 pub use scale::{Scale, with_scale};
 pub use table::{Column, Doubt, Published, PublishedRow, Value};

@@ -112,7 +112,26 @@ pub struct Study {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+    use fsdyno_study::file::{options as of_studies, refused};
+
     use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_option_of_run_is_one_of_studies_or_is_refused_with_a_reason() {
+        let cli = Cli::command();
+        let run = cli.get_subcommands().find(|command| command.get_name() == "run").unwrap();
+        let options: Vec<&str> = run.get_arguments().filter_map(clap::Arg::get_long).collect();
+        for option in options.iter().filter(|option| **option != "help") {
+            let known = of_studies().any(|known| known == *option)
+                || ["fs", "set", "sysctl"].contains(option);
+            assert!(known != refused(option).is_some(), "--{option}: OPTIONS in study/src/file");
+        }
+        for option in of_studies() {
+            assert!(options.contains(&option), "fsdyno run has no --{option}");
+        }
+    }
 
     #[test]
     fn the_output_of_a_study_has_all_formats_of_a_report() {

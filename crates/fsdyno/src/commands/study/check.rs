@@ -12,11 +12,12 @@ use fsdyno_study::file::StudyFile;
 use fsdyno_study::repetition::{Repetition, TOLERANCE};
 use fsdyno_venue::{Identity, LabVenue, ModelVenue, Venue, Watch};
 
-use super::{Study, check_names, stored};
+use super::{Study, check_names};
 use crate::exit::{Exit, Failure};
 use crate::output::{data, say};
 use crate::{stop, version};
 use fsdyno_campaign::again;
+use fsdyno_study::stored;
 
 /// A trial, and its name in its study.
 struct Stored {

@@ -14,11 +14,12 @@ use fsdyno_study::judge::{RunResult, judge};
 
 use fsdyno_why::StoredExplanation;
 
-use super::{archive, stored};
 use crate::cli::Report;
-use crate::commands::{charts, crash, report};
+use crate::commands::{crash, report};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
+use fsdyno_campaign::charts;
+use fsdyno_study::{archive, stored};
 
 /// Returns the study's folder if the results are one.
 ///

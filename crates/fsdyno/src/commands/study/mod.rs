@@ -1,11 +1,9 @@
 //! `fsdyno study`: runs the study runs one after the other, and judges the claims.
 
-mod archive;
 mod args;
 mod check;
 mod end;
 mod seeds;
-mod stored;
 mod study_run;
 
 use std::path::Path;
@@ -16,6 +14,7 @@ use fsdyno_campaign::{Store, Summary};
 use fsdyno_record::suggest;
 use fsdyno_report::{Format, counted};
 use fsdyno_study::file::{StudyFile, catalog, read_text};
+use fsdyno_study::stored;
 use serde_json::json;
 
 pub use args::Study;

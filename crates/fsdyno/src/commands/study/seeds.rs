@@ -10,12 +10,12 @@ use fsdyno_study::file::StudyFile;
 use fsdyno_study::judge::{NEAR, SEEDS, near};
 
 use super::Study;
-use super::stored;
 use super::study_run::StudyRun;
 use crate::exit::Failure;
 use crate::output::say;
 use fsdyno_campaign::experiment::open;
 use fsdyno_campaign::{Session, Venues};
+use fsdyno_study::stored;
 
 /// Tests whether a run may get more seeds: neither the command line nor the file sets their number.
 fn may_grow(study: &Study, run: &StudyRun) -> bool {

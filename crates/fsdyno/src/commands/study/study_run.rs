@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use fsdyno_campaign::Experiment;
-use fsdyno_filesystem::Author;
+use fsdyno_campaign::{Experiment, RunSpec};
 use fsdyno_record::suggest;
-use fsdyno_study::file::{self, FileName, Planned, Spot, StudyFile, Variant, Word};
+use fsdyno_study::file::{self, FileName, InvalidValue, Planned, Spot, StudyFile, Variant, Word};
 
 use super::Study;
 use crate::exit::Failure;
-use crate::request::parse_run;
 
 /// One run in one variant.
 pub struct StudyRun {
@@ -136,7 +134,7 @@ fn resolve_run(
     (run, variant): (&file::Run, Variant),
     folder: &Path,
 ) -> Result<StudyRun, Failure> {
-    let conditions = run.conditions(variant).unwrap_or_default();
+    let mut conditions = run.conditions(variant).unwrap_or_default();
     let on = conditions.option("on").and_then(|on| on.value.clone());
     let outside = on.filter(|on| on != "lab");
     if let Some(own) = conditions.option("kernel").filter(|_| !study.kernels.is_empty()) {
@@ -148,36 +146,26 @@ fn resolve_run(
             variant.words()
         )));
     }
-    let mut words = conditions.words();
-    let mut replace = |option: &str, values: Vec<String>| {
-        if values.is_empty() {
-            return;
-        }
-        let option = format!("--{option}=");
-        words.retain(|word| !word.text.starts_with(&option));
-        let word = |value: String| Word { text: format!("{option}{value}"), spot: run.spot };
-        words.extend(values.into_iter().map(word));
-    };
     // Options of the command override those of the file.
-    replace("repeat", study.repeat.iter().map(ToString::to_string).collect());
-    replace("seed", study.seed.iter().map(ToString::to_string).collect());
-    replace("jobs", vec![study.jobs.to_string()]);
+    let number = |number: Option<u64>| number.iter().map(ToString::to_string).collect::<Vec<_>>();
+    conditions.replace("repeat", &number(study.repeat.map(u64::from)), run.spot);
+    conditions.replace("seed", &number(study.seed), run.spot);
     if outside.is_none() {
-        replace("kernel", study.kernels.clone());
-        replace("cpu", study.cpu.iter().cloned().collect());
+        conditions.replace("kernel", &study.kernels, run.spot);
+        conditions.replace("cpu", study.cpu.as_slice(), run.spot);
     }
     let origin = Origin {
         file: file.file.clone(),
         run: run.spot,
         workload: run.workload_spot,
-        words: words.clone(),
+        words: conditions.words(),
     };
     let title = format!("{} {}", run.name, variant.words());
     let locate = |failure: Failure| origin.locate(&title, failure);
-    let all = words.into_iter().map(|word| word.text);
-    // The workload of the file is never parsed as an option.
-    let workload = ["--".to_string(), run.workload.clone()];
-    let request = parse_run(all.chain(workload), Author::File).map_err(locate)?;
+    let request = conditions.request(&run.workload).map_err(|InvalidValue { spot, message }| {
+        Failure::wrong(format!("{}: run {title}: {message}", file.file.at(spot)))
+    })?;
+    let request = RunSpec { jobs: study.jobs, ..request };
     let experiment = Experiment::resolve(request).map_err(locate)?;
     let folder = folder.join(variant.name()).join(&run.name);
     let (name, rows) = (run.name.clone(), Vec::new());

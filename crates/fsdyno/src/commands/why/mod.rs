@@ -1,8 +1,6 @@
 //! `fsdyno why`: repeats stored trials under observation and explains where their time went.
 
-mod explainer;
 mod keep;
-mod select;
 mod show;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,9 +12,8 @@ use fsdyno_why::{Explained, StoredExplanation};
 use crate::cli::Why;
 use crate::exit::{Exit, Failure};
 use crate::stop;
-use explainer::Explainer;
+use fsdyno_campaign::explain::{Explainer, check_phase, pairs, select};
 use keep::Sidecar;
-use select::{check_phase, pairs, select};
 
 /// Explains a result, or compares it with another one.
 pub fn run(why: &Why) -> Result<Exit, Failure> {

@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::file::{Run, StudyFile, Variant, with_scale};
+use crate::judge::RunResult;
 use fsdyno_record::Trial;
 use fsdyno_record::bounded::{self, WRITTEN};
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_report::compressed;
-use fsdyno_study::file::{Run, StudyFile, Variant, with_scale};
-use fsdyno_study::judge::RunResult;
 
-use crate::exit::Failure;
-use crate::output::say;
+use fsdyno_campaign::Failure;
+use fsdyno_campaign::notes::say;
 use fsdyno_campaign::{files, results};
 
 /// The name of the study file in the folder.

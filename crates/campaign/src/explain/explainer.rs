@@ -14,9 +14,9 @@ use fsdyno_why::account::Dot;
 use fsdyno_why::kernel::{self, Counted, Names};
 use fsdyno_why::{Account, Explained, FsDevices, Grid, Log, Map, MapError, Phase, StageMap, time};
 
-use crate::exit::{Exit, Failure};
-use crate::output::say;
-use fsdyno_campaign::again;
+use crate::again;
+use crate::failure::{Exit, Failure};
+use crate::notes::say;
 
 /// Runs trials a second time under observation.
 pub struct Explainer {

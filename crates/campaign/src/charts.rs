@@ -7,8 +7,8 @@ use std::path::Path;
 use fsdyno_record::bounded;
 use fsdyno_report::{ChartFile, is_chart};
 
-use crate::exit::Failure;
-use fsdyno_campaign::files::{make_folder, write_file};
+use crate::failure::Failure;
+use crate::files::{make_folder, write_file};
 
 /// Writes charts to a folder. Replaces charts of an earlier report; if a file that is not a chart of fsdyno has the
 /// name of one, nothing is written.

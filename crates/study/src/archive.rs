@@ -4,19 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::file::{Run, StudyFile, Variant};
 use fsdyno_record::bounded::{self, Limit, RECORDS, RESULTS};
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_record::shell::quote;
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Bytes, Trial};
 use fsdyno_report::{compressed, counted};
-use fsdyno_study::file::{Run, StudyFile, Variant};
 
-use super::stored;
-use crate::exit::Failure;
-use crate::output::say;
+use crate::stored;
+use fsdyno_campaign::Failure;
 use fsdyno_campaign::crash::folder::findings_in;
 use fsdyno_campaign::files;
+use fsdyno_campaign::notes::say;
 
 /// The report and the README of an archive.
 const PAGE: &str = fsdyno_campaign::store::PAGE;

@@ -8,9 +8,9 @@ use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
 use fsdyno_report::compare::{conditions, without_spec};
 
-use crate::exit::Failure;
-use crate::output::say;
-use fsdyno_campaign::results;
+use crate::failure::Failure;
+use crate::notes::say;
+use crate::results;
 
 /// Selects the successful trial with the lowest seed of each cell of a result.
 pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<Trial>, Failure> {
@@ -18,7 +18,7 @@ pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
     if let Some(torn) = &loaded.torn {
         say(&format!("fsdyno: {torn}"));
     }
-    let trials = fsdyno_campaign::without_superseded(&loaded.trials);
+    let trials = crate::without_superseded(&loaded.trials);
     let labels: BTreeSet<&str> = trials.iter().map(|trial| trial.plan.label.as_str()).collect();
     if let Some(name) = rows.iter().find(|name| !labels.contains(name.as_str())) {
         let hint = fsdyno_record::suggest::hint(name, labels);
@@ -133,6 +133,10 @@ pub fn pairs(
     Ok(pairs)
 }
 
+/// Refuses the name of a phase that no trial has.
+///
+/// # Errors
+/// An unknown phase; the error names the nearest.
 pub fn check_phase(phase: Option<&str>, trials: &[Trial]) -> Result<(), Failure> {
     let Some(name) = phase else { return Ok(()) };
     let names: BTreeSet<&str> = trials
