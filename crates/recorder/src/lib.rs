@@ -6,6 +6,7 @@
 mod anonymize;
 mod calibrate;
 mod decode;
+mod decode_attributes;
 mod error;
 mod filter;
 mod finish;

@@ -1,6 +1,7 @@
 //! Traces made by hand, for tests.
 
-use crate::call::{At, Call};
+use crate::args::At;
+use crate::call::Call;
 use crate::class::Compressibility;
 use crate::error::TraceError;
 use crate::event::{End, Event, Item};

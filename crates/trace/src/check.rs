@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::call::{At, Call, Target};
+use crate::args::{At, Target};
+use crate::call::Call;
 use crate::error::Problem;
 use crate::event::{Event, Item};
 use crate::ids::{FileId, NodeId, ThreadId};

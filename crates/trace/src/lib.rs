@@ -4,6 +4,7 @@
 //! the end. Nothing here makes system calls. A [`Writer`] and a [`Reader`] hold one frame at a time, so that a trace
 //! of any length streams in bounded memory.
 
+mod args;
 mod build;
 mod call;
 mod check;
@@ -19,10 +20,9 @@ mod tree;
 mod wire;
 mod writer;
 
+pub use args::{At, Base, CopyKind, LockOp, Object, StatKind, SyncKind, Target, UtimeChange};
 pub use build::Builder;
-pub use call::{
-    At, Base, Call, CallKind, CopyKind, LockOp, Object, StatKind, SyncKind, Target, UtimeChange,
-};
+pub use call::{Call, CallKind};
 pub use check::{Checker, Uses};
 pub use class::Compressibility;
 pub use error::{Problem, TraceError};

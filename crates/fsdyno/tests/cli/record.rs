@@ -1,4 +1,5 @@
 //! Recording, through the command line.
+
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 use std::path::Path;
