@@ -79,7 +79,7 @@ bench: build ## measure the numbers that the project guarantees, with a summary;
 	@bench/all.sh "$(FSDYNO)" $(foreach bench,against_bare against_read false_differences,\
 		"$$(ls -t $(PROFILE_DIR)/deps/$(bench)-* | grep -v '\.d$$' | head -n 1)")
 
-docs: ## write docs/cli.md from the program's help, and the verdicts in docs/studies.md from results/
+docs: ## write docs/cli.md and docs/schema from the program, and the verdicts in docs/studies.md from results/
 	@FSDYNO_WRITE_DOCS=1 $(REPRODUCIBLE) $(CARGO) test --release --locked -p fsdyno --test cli docs::
 
 # Six minutes for each target. The address sanitizer needs a nightly compiler; RUSTC_BOOTSTRAP makes

@@ -83,7 +83,7 @@ pub enum Command {
     Record(crate::commands::record::Record),
     /// Name a phase in the recording that this command runs in; does nothing outside of one
     Mark(crate::commands::record::Mark),
-    /// List the available workloads, file systems, disks, kernels, periods and studies
+    /// List the available workloads, file systems, disks, kernels, machines, periods, studies and JSON Schemas
     List(List),
     /// Show one workload, file system, disk, period or study with all its parameters; or a request log, a trace, or the
     /// phases of a result over time
@@ -420,6 +420,7 @@ Examples:
   fsdyno show period 2008
   fsdyno show disk ./my-disk.toml
   fsdyno show study ./my-study.toml
+  fsdyno show schema trial
   fsdyno show series fsdyno-results/demo
   fsdyno show series fsdyno-results/demo --format csv > series.csv
   fsdyno show trace build.trace

@@ -10,7 +10,9 @@ use crate::units::{Bytes, Count};
 
 /// The parameters of ageing: `fill=80%,churn=1,files=lognormal:64K:1.5,seed=1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
+#[cfg_attr(feature = "schema", schemars(extend("pattern" = "^fill=[0-9]+%,churn=[0-9]+,files=[^,]+(,seed=[0-9]+)?$")))]
 pub struct AgePlan {
     /// Blocks in use afterwards, in percent of the file system's blocks.
     pub fill: u32,
@@ -104,6 +106,7 @@ impl From<AgePlan> for String {
 
 /// The result of ageing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Aged {
     /// Files that stay in addition to the trial's own tree.
     pub files: u64,

@@ -16,6 +16,7 @@ pub const STAMP_LENGTH: usize = 72;
 
 /// A build of fsdyno: the commit of its source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Build {
     /// The hash of the commit, in full.
     pub commit: String,

@@ -20,6 +20,8 @@ pub mod plan;
 pub mod processor;
 pub mod quote;
 pub mod repeats;
+#[cfg(feature = "schema")]
+mod schema;
 pub mod seed;
 pub mod series;
 pub mod shared;

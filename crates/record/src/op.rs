@@ -29,6 +29,7 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $moved:expr, $device:expr;)+) => {
         /// The kind of an op; one kind is one system call.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "snake_case")]
         #[repr(u8)]
         pub enum OpKind { $($(#[$doc])* $name),+ }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The CPU of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum CpuPlan {
     /// Every instruction takes the same time.
@@ -19,7 +20,9 @@ pub enum CpuPlan {
 
 /// The speed of a CPU in instructions per nanosecond, a power of two: `1/4`, `1`, `2`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
+#[cfg_attr(feature = "schema", schemars(extend("pattern" = "^(1/)?[0-9]+$")))]
 pub struct Speed {
     /// Binary logarithm of the speed: 0 is one instruction per nanosecond.
     pub log2: i32,
@@ -33,13 +36,15 @@ pub const EVENTS: [&str; 5] = ["system_call", "locked", "miss", "streamed", "fet
 
 /// A processor profile, as a plan records it: the costs of a processor, and how well they were found to agree with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Processor {
     /// Name in the catalog, or the file's.
     pub name: String,
     /// Instructions in a microsecond without any event.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub instructions_per_us: u64,
-    /// Cost of each event ([`EVENTS`]) in picoseconds; an event that is absent costs nothing.
+    /// Cost of each event in picoseconds, by the names in `EVENTS`; an event that is absent costs nothing.
     pub costs_ps: BTreeMap<String, u64>,
     /// The caches.
     pub caches: Caches,
@@ -56,13 +61,17 @@ pub struct Processor {
 
 /// The caches of a processor. Lines have 64 bytes, and the first caches have 64 sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Caches {
     /// Ways of the first data cache.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub first_ways: u64,
     /// Sets of the second cache, a power of two.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub second_sets: u64,
     /// Ways of the second cache.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub second_ways: u64,
     /// Ways of the instruction cache.
     #[serde(default = "usual_fetch_ways", skip_serializing_if = "is_usual")]
@@ -83,6 +92,7 @@ fn is_usual(ways: &u64) -> bool {
 /// The error of a profile against the processor that it stands for, in percent, over operations that it was
 /// not fitted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorError {
     /// Median error of the CPU time of an operation.
@@ -95,10 +105,11 @@ pub struct ProcessorError {
 
 /// The counts of the processor model in a phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessorCounts {
     /// Instructions' worth of time that the events cost, in the instructions that the base speed executes in it.
     pub charged: u64,
-    /// Events by name ([`EVENTS`]); while counting for a fit also `instructions`.
+    /// Events by the names in `EVENTS`; while counting for a fit also `instructions`.
     pub events: BTreeMap<String, u64>,
 }
 

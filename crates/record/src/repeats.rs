@@ -4,18 +4,23 @@ use serde::{Deserialize, Serialize};
 
 /// The rule: a pilot, then as many repeats in total as the requested width takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Repeats {
     /// Requested half-width of the 95 % interval, in millionths of the mean: 20,000 is 2 %.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub width_ppm: u32,
     /// Number of repeats of the pilot.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub pilot: u32,
     /// Maximum number of repeats in total.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub at_most: u32,
     /// Seed of the first repeat; the rest of the pilot follows.
     pub first_seed: u64,
     /// Total number of repeats that the pilot requires, before the limit of `at_most`; none in a trial of
     /// the pilot, when it was unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub wanted: Option<u32>,
 }
 

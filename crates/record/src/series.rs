@@ -27,43 +27,53 @@ pub const SHORTEST_SAMPLED: Nanos = Nanos(40_000_000);
 
 /// The series of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Series {
     /// Version of the schema of records.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = crate::SCHEMA)))]
     pub schema: u32,
-    /// Identity of the trial: [`crate::trial::Trial::trial_id`].
+    /// Identity of the trial: `trial_id` of its record.
     pub trial_id: String,
     /// Label of the trial's row, which the identity leaves out.
     pub label: String,
     /// Identity of the lab; none on a host. Two labs may run trials of one identity.
     pub lab_id: Option<String>,
-    /// Start of the trial, if each run of it is a separate trial ([`Trial::identity`]); else empty, as in
+    /// Start of the trial, if each run of it is a separate trial (on a host, under KVM); else empty, as in
     /// older files.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub started: String,
     /// The timed phases, in order, except those too short for two intervals.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub phases: Vec<PhaseSeries>,
 }
 
 /// One phase, from its first op until durable (or its last stamp), in intervals of equal length.
 /// Each list that is not empty has one entry per interval; the last interval may be shorter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PhaseSeries {
     /// Name of the phase in the workload.
     pub name: String,
     /// Length of an interval.
+    #[cfg_attr(feature = "schema", schemars(extend("minimum" = 1)))]
     pub interval_ns: Nanos,
     /// Length of the phase; the last interval ends here.
+    #[cfg_attr(feature = "schema", schemars(extend("minimum" = 1)))]
     pub length_ns: Nanos,
     /// Ops of all threads that returned in each interval.
+    #[cfg_attr(feature = "schema", schemars(length(min = 2, max = MAX_INTERVALS)))]
     pub ops: Vec<u64>,
     /// Dirty page cache at the end of each interval, bytes; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(min = 2, max = MAX_INTERVALS)))]
     pub dirty_bytes: Vec<u64>,
     /// Pages under write-back at the end of each interval, bytes; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(min = 2, max = MAX_INTERVALS)))]
     pub writeback_bytes: Vec<u64>,
     /// Bytes that the device completed writing in each interval; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(min = 2, max = MAX_INTERVALS)))]
     pub device_written_bytes: Vec<u64>,
 }
 

@@ -20,9 +20,12 @@ use crate::units::{Bytes, Nanos};
 
 /// One run of one workload on one fresh file system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::venue_since_schema_2))]
 pub struct Trial {
     /// Version of the schema in which it was read; a record is always written in the latest.
     #[serde(serialize_with = "latest")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = SCHEMA)))]
     pub schema: u32,
     /// Identity of the trial: the first 16 digits of the plan's hash, a dash, the seed.
     pub trial_id: String,
@@ -44,6 +47,7 @@ pub struct Trial {
     pub version: String,
     /// Deadline, in virtual time in the lab, if not the default: part of what its guest reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("minimum" = 1)))]
     pub deadline_ns: Option<Nanos>,
     /// Outcome of the trial.
     pub outcome: Outcome,
@@ -65,6 +69,7 @@ fn latest<S: Serializer>(_: &u32, serializer: S) -> Result<S::Ok, S::Error> {
 
 /// The outcome of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Completed, verified, and its file system checked clean.
@@ -94,6 +99,7 @@ pub struct AgentReport {
 
 /// Conditions needed to repeat a trial, read back from the system, not taken from the request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Conditions {
     /// `lab`, `host` or `model`.
     pub venue: String,
@@ -163,6 +169,7 @@ pub struct Conditions {
 
 /// One of several modelled disks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiskConditions {
     /// Name in the catalog, or name of the file.
     pub disk: String,
@@ -178,6 +185,7 @@ pub struct DiskConditions {
 
 /// The role of a modelled disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DiskRole {
     /// The file system lies on it.
@@ -190,6 +198,7 @@ pub enum DiskRole {
 
 /// All measured values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
     /// Times of the setup before the first gap; none on an existing directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -212,6 +221,7 @@ pub struct Measured {
 /// Times of the setup, by the clock of the system where the ops ran. In the lab the CPU is hardly idle
 /// meanwhile, so these times also count its instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Setup {
     /// From the start of the guest's clock, which follows its firmware, to the start of its agent.
     pub boot_ns: Nanos,
@@ -228,6 +238,7 @@ pub struct Setup {
 
 /// A timed phase. All times start at its first op.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Phase {
     /// Name in the workload.
     pub name: String,
@@ -262,6 +273,7 @@ pub struct Phase {
     #[serde(default, skip_serializing_if = "Nanos::is_zero")]
     pub think_ns: Nanos,
     /// Counts and latencies by kind of op.
+    #[cfg_attr(feature = "schema", schemars(extend("propertyNames" = crate::schema::op_names())))]
     pub ops: BTreeMap<OpKind, OpStats>,
     /// Counts in the workload's own units.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -286,6 +298,7 @@ pub struct Phase {
 
 /// The accuracy of the split of CPU time into user and system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
     /// Accounted at each mode switch.
@@ -297,6 +310,7 @@ pub enum Split {
 
 /// Count and latencies of one kind of op.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OpStats {
     /// Number of ops.
     pub count: u64,
@@ -318,6 +332,7 @@ pub struct OpStats {
 
 /// The step between two phases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gap {
     /// The phase that follows; empty after the last one.
     pub before: String,
@@ -331,6 +346,7 @@ pub struct Gap {
 
 /// Requests and bytes of a block device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Device {
     /// Read requests.
     pub reads: u64,
@@ -356,6 +372,7 @@ pub struct Device {
 
 /// Instrument overhead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Instrument {
     /// CPU time of the modelled disks' servers (excluded from every other figure).
     pub server_cpu_ns: Nanos,
@@ -373,6 +390,7 @@ pub struct Instrument {
 
 /// The comparison of the files read back with the workload's expectation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerifyReport {
     /// The extent of verification.
     pub mode: VerifyMode,
@@ -393,6 +411,7 @@ pub struct VerifyReport {
 /// The capacity of a file system when full. Free space is f_bfree of statfs(2), after
 /// syncfs(2); blocks reserved for root count as free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Capacity {
     /// Size of the device; none if unknown.
     pub device: Option<Bytes>,
@@ -416,6 +435,7 @@ pub struct Capacity {
 
 /// The file system's own check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckReport {
     /// The argv.
     pub argv: Vec<String>,
@@ -429,6 +449,7 @@ pub struct CheckReport {
 
 /// Values that depend on the speed of the host, and the build of fsdyno that ran there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Host {
     /// Start of the trial, RFC 3339, UTC.
     pub started: String,

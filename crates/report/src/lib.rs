@@ -38,8 +38,7 @@ mod records;
 mod repeatability;
 mod repeats;
 mod run;
-#[cfg(test)]
-mod schema;
+pub mod schemas;
 pub mod seconds;
 mod series;
 mod statistics;

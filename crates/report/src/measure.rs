@@ -5,9 +5,27 @@ use crate::seconds;
 use fsdyno_record::trial::Phase;
 use fsdyno_record::{Bytes, OpKind, Trial};
 use fsdyno_stats::compare::Verdict;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::number;
 use crate::run::Run;
+
+/// A value under the name of its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Amount {
+    /// A time.
+    Seconds {
+        /// Value in seconds; null if it is unknown.
+        seconds: Option<f64>,
+    },
+    /// Device space per file.
+    Bytes {
+        /// Value in bytes; null if it is unknown.
+        bytes: Option<f64>,
+    },
+}
 
 /// A measure; less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +83,14 @@ impl Measure {
         }
     }
 
+    /// The names of all measures in exports.
+    pub const NAMES: [&str; 6] = ["durable", "returned", "operation", "room", "cpu", "p99"];
+
+    /// The units of all measures in exports.
+    pub const UNITS: [&str; 2] = ["seconds", "bytes"];
+
     /// Its name in exports.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Measure::Durable => "durable",
             Measure::Returned => "returned",
@@ -80,6 +104,14 @@ impl Measure {
     /// The unit of its values, as exports name it.
     pub fn unit(self) -> &'static str {
         if self == Measure::Space { "bytes" } else { "seconds" }
+    }
+
+    /// A value in exports, under the name of its unit.
+    pub fn amount(self, value: Option<f64>) -> Amount {
+        match self {
+            Measure::Space => Amount::Bytes { bytes: value },
+            _ => Amount::Seconds { seconds: value },
+        }
     }
 
     /// Its name in a table's caption.

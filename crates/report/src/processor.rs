@@ -110,7 +110,8 @@ mod tests {
             let text = answer::sentences(&sections, Some("ext4")).join(" ");
             let words = "xfs is inside the processor model's error in dirops create";
             assert_eq!(text.contains(words), inside, "{text}");
-            let json = statistics::json(&[crate::part::Part::whole(&trials)], Some("ext4"));
+            let json =
+                statistics::json(&[crate::part::Part::whole(&trials)], Some("ext4")).unwrap();
             let word = "\"verdict\": \"inside the processor model's error\"";
             assert_eq!(json.contains(word), inside, "{json}");
         }

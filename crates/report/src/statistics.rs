@@ -2,52 +2,33 @@
 //!
 //! The records are `--format json`; this is computed from them (docs/statistics.md).
 
+mod json;
+
 use fsdyno_stats::compare::{Comparison, Method, Verdict};
 use fsdyno_stats::describe;
 use fsdyno_stats::growth::Growth;
-use fsdyno_stats::interval::LEVEL;
-use serde_json::{Value, json};
 
 use crate::against::Basis;
 use crate::curve::{self, Curve};
 use crate::described::Described;
-use crate::measure::Measure;
+use crate::error::ReportError;
 use crate::model::{Row, Section};
 use crate::number::clean;
-use crate::pairing::Matching;
 use crate::part::Part;
+use crate::schemas::pretty;
 use crate::table::{self, Column};
 use crate::view;
 use crate::{against, answer, repeats};
 
-/// Version of the JSON form.
-const SCHEMA: u32 = 1;
+pub use json::Statistics;
 
 /// One object, pretty-printed: docs/schema/statistics.schema.json. Values are in the unit that their row names,
 /// ratios are those of the row over its base, which is of the same part.
-pub fn json<'b>(parts: &[Part<'_>], basis: impl Into<Basis<'b>>) -> String {
-    let basis = basis.into();
-    let (mut answer, mut rows, mut exponents) = (Vec::new(), Vec::new(), Vec::new());
-    for part in parts {
-        let prefix = part.name().map(|name| format!("{name}: ")).unwrap_or_default();
-        let found = PartStatistics::of(part, basis);
-        answer.extend(found.answer(basis).into_iter().map(|text| format!("{prefix}{text}")));
-        for section in &found.sections {
-            rows.extend(section.rows.iter().map(|row| with_part(self::row(row, section), part)));
-        }
-        exponents.extend(found.lines().map(|line| with_part(line.json(), part)));
-    }
-    let all = json!({"schema": SCHEMA, "answer": answer, "rows": rows, "exponents": exponents});
-    format!("{all:#}\n")
-}
-
-/// Adds the part of a study to an object; null if there is no study.
-fn with_part(mut value: Value, part: &Part<'_>) -> Value {
-    let word = |word: &str| Some(clean(word)).filter(|word| !word.is_empty());
-    value["run"] = json!(word(part.run));
-    value["as"] = json!(word(part.variant));
-    value["kernel"] = json!(part.kernel.map(clean));
-    value
+///
+/// # Errors
+/// Only [`ReportError::Json`].
+pub fn json<'b>(parts: &[Part<'_>], basis: impl Into<Basis<'b>>) -> Result<String, ReportError> {
+    Ok(pretty(&Statistics::of(parts, basis.into()))?)
 }
 
 /// The statistics of a part.
@@ -106,75 +87,14 @@ struct Exponent<'a> {
     growth: Growth,
 }
 
-impl Exponent<'_> {
-    fn json(&self) -> Value {
-        let interval = self.growth.interval;
-        json!({
-            "workload": self.workload, "phase": self.phase, "row": self.name, "label": self.label,
-            "measure": Measure::Returned.name(), "points": self.points, "n": self.growth.n,
-            "exponent": self.growth.exponent,
-            "low": interval.map(|i| i.0), "high": interval.map(|i| i.1),
-        })
-    }
-}
-
-fn row(row: &Row<'_>, section: &Section<'_>) -> Value {
-    let described = Described::of(row, section);
-    let numbers = described.numbers();
-    let (summary, unit) = (row.measured, section.measure.unit());
-    let median = describe::median_interval(&numbers, LEVEL);
-    let seed_of = |at: usize| described.values[at].0;
-    let outliers: Vec<Value> = described
-        .outliers
-        .iter()
-        .map(|o| json!({"seed": seed_of(o.at), unit: o.value, "far": o.far}))
-        .collect();
-    let values: Vec<Value> =
-        described.values.iter().map(|(seed, value)| json!({"seed": seed, unit: value})).collect();
-    let number = |value: f64| value.is_finite().then_some(value);
-    json!({
-        "workload": section.workload, "phase": section.phase, "row": row.name,
-        "label": clean(row.label()), "measure": described.measure.name(), "unit": unit,
-        "n": summary.n, "mean": number(summary.mean),
-        "low": summary.interval().map(|i| i.0), "high": summary.interval().map(|i| i.1),
-        "sd_sample": describe::sample_sd(&numbers),
-        "sd_population": describe::population_sd(&numbers),
-        "cv": describe::coefficient_of_variation(&numbers),
-        "median": describe::median(&numbers),
-        "median_low": median.map(|m| m.low), "median_high": median.map(|m| m.high),
-        "values": values, "outliers": outliers,
-        "drift": described.drift.map(|d| json!({"p": d.p, "change": d.change, "slope": d.slope})),
-        "warmup": described.warmup.map(|w| json!({"p": w.p, "share": w.share})),
-        "levels": described.levels.map(|l| json!({
-            "between_seeds": l.between, "within_seeds": l.within, "share_between": l.share, "p": l.p,
-        })),
-        "repeats": repeats::rule(row).zip(repeats::required_total(row)).map(|(rule, total)| json!({
-            "width": rule.width(), "pilot": rule.pilot, "at_most": rule.at_most,
-            "wanted_by_this_row": total.wanted, "reached": total.reached,
-        })),
-        "versus": section.versus, "least_difference": section.least,
-        "ratio": row.ratio.map(|ratio| ratio.value),
-        "comparison": row.comparison.map(|c| comparison(&c, row.how)),
-        "flags": row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>(),
-        "unsafe": row.risks,
-    })
-}
-
-fn comparison(c: &Comparison, how: Option<Matching>) -> Value {
-    let left_out = how.map_or(0, Matching::left_out);
-    json!({
-        "method": method(c), "n": c.n, "left_out": left_out, "ratio": c.ratio,
-        "low": c.interval.map(|i| i.0), "high": c.interval.map(|i| i.1),
-        "p": c.p, "p_in_table": c.p_in_table, "exact": c.exact,
-        "relabelled": c.relabelled.map(|r| json!({"p": r.p, "least": r.least, "counted": r.exact})),
-        "n_that_would_decide": c.n_that_would_decide(),
-        "withheld": c.withheld, "model_error": c.systematic, "verdict": verdict(c.verdict), "note": c.note(),
-    })
-}
-
 /// `paired` or `welch`.
 pub fn method(comparison: &Comparison) -> &'static str {
-    match comparison.method {
+    method_name(comparison.method)
+}
+
+/// The name of a method in exports.
+pub fn method_name(method: Method) -> &'static str {
+    match method {
         Method::Paired => "paired",
         Method::Welch => "welch",
     }
@@ -310,12 +230,13 @@ fn described<'p, 's: 'p, 'a: 's>(
 #[cfg(test)]
 mod tests {
     use fsdyno_record::Trial;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::fixture;
 
     fn json(trials: &[Trial], baseline: Option<&str>) -> String {
-        super::json(&[Part::whole(trials)], baseline)
+        super::json(&[Part::whole(trials)], baseline).unwrap()
     }
 
     fn csv(trials: &[Trial], baseline: Option<&str>) -> String {
@@ -375,7 +296,7 @@ mod tests {
         today.retain(|trial| trial.plan.workload.name == "dirops");
         let part = |run, variant, trials| Part { run, variant, kernel: None, trials };
         let parts = [part("names", "then", &then[..]), part("names", "today", &today)];
-        let all: Value = serde_json::from_str(&super::json(&parts, None)).unwrap();
+        let all: Value = serde_json::from_str(&super::json(&parts, None).unwrap()).unwrap();
         let rows = all["rows"].as_array().unwrap();
         let of: Vec<(&str, &str)> = rows
             .iter()

@@ -2,6 +2,8 @@
 
 use crate::validity::Flag;
 use fsdyno_record::Trial;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::against::Basis;
 use crate::curve::{self, Curve};
@@ -58,7 +60,7 @@ impl Output for Trials<'_> {
 
     fn own(&self, format: Own) -> Option<Result<String, ReportError>> {
         match format {
-            Own::Statistics => Some(Ok(statistics::json(self.parts, self.basis))),
+            Own::Statistics => Some(statistics::json(self.parts, self.basis)),
             Own::StatisticsCsv => Some(Ok(statistics::csv(self.parts, self.basis))),
             Own::Original => Some(original(self.trials)),
             Own::Junit => None,
@@ -66,17 +68,23 @@ impl Output for Trials<'_> {
     }
 }
 
-/// The records, each with the options that give up durability, which are derived and not stored.
+/// A record, with the options that give up durability, which are derived and not stored.
+#[derive(Serialize, JsonSchema)]
+struct Reported<'a> {
+    #[serde(flatten)]
+    trial: &'a Trial,
+    /// Options that give up durability, each with the reason.
+    #[serde(rename = "unsafe", skip_serializing_if = "Vec::is_empty")]
+    risks: Vec<String>,
+}
+
+/// The records of the results that were named, including failed and skipped ones, in the order of the table.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "records are written one in a line; this is the schema of the whole")]
+pub struct ReportedTrials<'a>(Vec<Reported<'a>>);
+
 fn json(trials: &[Trial]) -> Result<String, ReportError> {
-    let line = |trial: &Trial| {
-        let mut line = serde_json::to_string(trial)?;
-        let risks = device::risks(trial);
-        if !risks.is_empty() {
-            line.pop();
-            line.push_str(&format!(",\"unsafe\":{}}}", serde_json::to_string(&risks)?));
-        }
-        Ok::<_, ReportError>(line)
-    };
+    let line = |trial| serde_json::to_string(&Reported { trial, risks: device::risks(trial) });
     let lines: Vec<String> = trials.iter().map(line).collect::<Result<_, _>>()?;
     Ok(format!("[{}]\n", lines.join(",\n")))
 }

@@ -40,9 +40,16 @@ fn check(value: &Value, at: &str) -> Plan {
     plan
 }
 
+/// A check against the published schema of this name.
+fn validator(name: &str) -> jsonschema::Validator {
+    let published = fsdyno_report::schemas::ALL.iter().find(|it| it.name == name).unwrap();
+    jsonschema::draft202012::new(&published.schema()).unwrap()
+}
+
 #[test]
 fn published_trials_keep_their_identity_in_the_latest_schema() {
     let files = results("trials.ndjson.zst");
+    let schema = validator("trial");
     let (mut trials, mut kinds) = (0, std::collections::BTreeSet::new());
     for file in &files {
         let text = zstd::Decoder::new(File::open(file).unwrap()).unwrap();
@@ -50,6 +57,7 @@ fn published_trials_keep_their_identity_in_the_latest_schema() {
             let at = format!("{}:{}", file.display(), line + 1);
             let value: Value = serde_json::from_str(&text.unwrap()).unwrap();
             assert_eq!(value["schema"], 1, "{at}");
+            schema.validate(&value).unwrap_or_else(|error| panic!("{at}: {error}"));
             let plan = check(&value["plan"], &at);
             kinds.insert(value["plan"]["medium"]["kind"].as_str().unwrap().to_string());
             let trial: Trial = serde_json::from_value(value.clone()).unwrap();
@@ -57,6 +65,7 @@ fn published_trials_keep_their_identity_in_the_latest_schema() {
             assert_eq!(trial_id(&plan, trial.seed), trial.trial_id, "{at}");
             let written = serde_json::to_value(&trial).unwrap();
             assert_eq!(written["schema"], SCHEMA, "{at}");
+            schema.validate(&written).unwrap_or_else(|error| panic!("{at}: {error}"));
             assert_eq!(written["measured"], value["measured"], "{at}");
             let again: Trial = serde_json::from_value(written).unwrap();
             assert_eq!(Trial { schema: 1, ..again }, trial, "{at}");

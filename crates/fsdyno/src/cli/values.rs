@@ -135,6 +135,9 @@ pub enum Listable {
     /// Studies that come with fsdyno
     #[value(alias = "study")]
     Studies,
+    /// JSON Schemas of records and outputs
+    #[value(alias = "schema")]
+    Schemas,
 }
 
 /// The kinds of items that `show` shows.
@@ -164,6 +167,9 @@ pub enum Showable {
     /// A study or a study file: its runs, published values and claims
     #[value(alias = "studies")]
     Study,
+    /// A JSON Schema of records or of an output
+    #[value(alias = "schemas")]
+    Schema,
     /// A request log, by its file (`run --keep-log` writes them to logs/)
     #[value(alias = "logs")]
     Log,

@@ -8,6 +8,7 @@ use fsdyno_venue::here::{self, CanRun, Here};
 use serde_json::{Value, json};
 
 use crate::cli::{List, Listable};
+use crate::commands::show_schema;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -26,6 +27,7 @@ pub fn run(list: &List) -> Result<Exit, Failure> {
         Listable::Kernels => kernels()?,
         Listable::Periods => periods(),
         Listable::Studies => studies()?,
+        Listable::Schemas => schemas(),
     };
     let style = output::style();
     output::data(&list.format.write(&listing, Style { width: style.width.min(100), ..style })?)?;
@@ -264,6 +266,11 @@ fn available_kernels() -> Result<Listing, Failure> {
 }
 
 const DOWNLOAD: &str = "download: the size of the packages that --kernel downloads once; '-' for a kernel that is here. --kernel accepts a series, a release, and a range of series (5.10..7.3, all)";
+
+fn schemas() -> Listing {
+    let rows = show_schema::all().map(|it| vec![it.name.to_string(), it.about.to_string()]);
+    Listing { heads: &["name", "about"], rows: rows.collect(), ..Listing::default() }
+}
 
 fn kernels() -> Result<Listing, Failure> {
     let rows = fsdyno_lab::kernels_here(&fsdyno_lab::Cache::of_user()?)

@@ -15,6 +15,7 @@ mod show_log;
 mod show_machine;
 mod show_model;
 mod show_period;
+mod show_schema;
 mod show_series;
 mod show_study;
 mod show_trace;

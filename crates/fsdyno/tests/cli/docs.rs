@@ -35,6 +35,35 @@ fn the_reference_is_the_programs_own_help() {
 }
 
 #[test]
+fn the_published_schemas_are_those_of_the_program() {
+    let nowhere = tempfile::tempdir().unwrap();
+    let list = stdout(&run(nowhere.path(), "list schemas --format json"));
+    let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+    let names: Vec<&str> = list.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
+    let path = |name: &str| folder.join(format!("{name}.schema.json"));
+    for name in &names {
+        let output = run(nowhere.path(), &format!("show schema {name}"));
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        if std::env::var_os("FSDYNO_WRITE_DOCS").is_some() {
+            std::fs::write(path(name), stdout(&output)).unwrap();
+        }
+        let there = std::fs::read_to_string(path(name)).unwrap_or_default();
+        assert!(
+            there == stdout(&output),
+            "{} is not current; run: make docs",
+            path(name).display()
+        );
+    }
+    for entry in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+        // Study files have a schema by hand, which the tests of their reader check.
+        let by_hand = entry == path("study");
+        let known = by_hand || names.iter().any(|name| path(name) == entry);
+        assert!(known, "{} has no type", entry.display());
+    }
+}
+
+#[test]
 fn the_limits_of_files_are_stated() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/safety.md");
     let text = std::fs::read_to_string(path).unwrap();

@@ -11,6 +11,7 @@ use crate::age::AgePlan;
 /// In every argv the agent replaces `{device}`, `{journal}`, `{uuid}`, `{hash_seed}`, `{volume_id}` and
 /// `{uuid:NAME}`; identifiers come from the seed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FilesystemPlan {
     /// Name in the catalog.
     pub kind: String,
@@ -81,6 +82,7 @@ impl FilesystemPlan {
 
 /// A lower file system, made and mounted below another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BelowPlan {
     /// Name in the catalog.
     pub kind: String,
@@ -92,6 +94,7 @@ pub struct BelowPlan {
 
 /// A number at a fixed offset of a file system's device, little-endian.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FeatureWord {
     /// Name of the feature.
@@ -99,12 +102,14 @@ pub struct FeatureWord {
     /// Offset in bytes.
     pub at: u64,
     /// Number of bits, counted from the lowest; 32 at most.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 32)))]
     pub bits: u32,
 }
 
 /// The commands for a journal or log on a second disk; `{journal}` is that disk, here and
 /// in the other commands of the file system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OuterJournalPlan {
     /// The command that makes it, before mkfs; empty if mkfs makes it.
     pub make: Vec<String>,

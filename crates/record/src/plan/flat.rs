@@ -37,6 +37,7 @@ pub struct FlatPlan {
 
 /// Medium and venue of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[allow(clippy::large_enum_variant, reason = "plans are few")]
 pub enum FlatMedium {
@@ -55,6 +56,8 @@ pub enum FlatMedium {
 
 /// Devices of this host that are formatted anew for every trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(inline))]
 pub struct FlatDevice {
     /// The device in the syntax of `--on`: `loop:8G`, `ram:512M`, or the path of a disk.
     pub on: String,
@@ -66,41 +69,55 @@ pub struct FlatDevice {
     pub journal_size: Option<Bytes>,
 }
 
-/// A guest on modelled disks; the fields are those of [`ModelledPlan`] and [`LabPlan`].
+/// A guest on modelled disks; the fields are those of `ModelledPlan` and `LabPlan`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are those of ModelledPlan and LabPlan")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(inline))]
 pub struct FlatLab {
-    /// The disk; named [`MEMORY`] if the file system lies in memory.
+    /// The disk; named `memory` if the file system lies in memory.
     pub disk: DiskPlan,
+    /// The array over several such disks, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<RaidPlan>,
+    /// The second disk, for an external journal or log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<DiskPlan>,
+    /// Size of the partition for the journal or log on the second disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal_size: Option<Bytes>,
+    /// Size of the file system; none takes the whole disk or array.
     pub size: Option<Bytes>,
+    /// RAM of the guest.
     pub ram: Bytes,
+    /// Memory that can cache files at the start of the first phase, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cacheable: Option<Bytes>,
+    /// The block scheduler of each disk; none takes the disk profile's.
     pub scheduler: Option<String>,
     /// The release, as `uname -r` prints it; for several builds of one release `RELEASE@REQUEST`.
     pub kernel: String,
+    /// The guest's CPU.
     #[serde(default, skip_serializing_if = "CpuPlan::is_default")]
     pub cpu: CpuPlan,
+    /// Boot mode of the guest.
     #[serde(default, skip_serializing_if = "BootPlan::is_cold")]
     pub boot: BootPlan,
+    /// Executor of the guest's instructions.
     #[serde(default, skip_serializing_if = "AccelPlan::is_exact")]
     pub accel: AccelPlan,
 }
 
 /// A modelled disk below a model of a file system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(inline))]
 pub struct FlatModel {
     /// The disk.
     pub disk: DiskPlan,
     /// Size of the file system on it.
     pub size: Bytes,
     /// Block size in bytes.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = [1024, 2048, 4096])))]
     pub block_size: u32,
 }
 

@@ -11,6 +11,7 @@ use crate::units::Bytes;
 
 /// What the file system of a plan lies on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum MediumPlan {
     /// An existing directory; only a fresh subdirectory of it is used.
@@ -38,6 +39,8 @@ pub enum MediumPlan {
 
 /// Devices that exist for one trial only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(inline))]
 pub struct EphemeralPlan {
     /// Size of the device, or of the array of several.
     pub size: Bytes,
@@ -51,6 +54,8 @@ pub struct EphemeralPlan {
 
 /// Modelled disks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(inline))]
 pub struct ModelledPlan {
     /// The disk; with a RAID, each of its disks.
     pub disk: DiskPlan,
@@ -77,6 +82,7 @@ impl From<DiskPlan> for ModelledPlan {
 /// A disk of the catalog or of a user's file, with the whole profile, so that the
 /// plan records what was modelled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiskPlan {
     /// Name in the catalog, or name of the file.
     pub name: String,

@@ -30,7 +30,9 @@ pub use workload::{InputPlan, WorkloadPlan};
 
 /// One cell of a study: a workload on a file system on a medium, at a venue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "StoredPlan")]
+#[cfg_attr(feature = "schema", schemars(!try_from))]
 pub struct Plan {
     /// The row's label in tables; the only field besides `hash` that the hash leaves out.
     pub label: String,
@@ -39,18 +41,21 @@ pub struct Plan {
     /// The file system to make and mount; none if the medium is an existing directory.
     pub filesystem: Option<FilesystemPlan>,
     /// The medium that the file system lies on.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StoredMedium"))]
     pub medium: MediumPlan,
     /// The venue at which its calls are issued.
+    #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "absent"))]
     pub venue: VenuePlan,
     /// Number of threads that issue ops, if the workload does not fix it.
     pub threads: u32,
     /// The way to issue ops.
+    #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "absent"))]
     pub issuer: IssuerPlan,
     /// The extent of verification.
     pub verify: VerifyMode,
     /// Sysctls set before the first phase, as `vm.dirty_ratio` → `10`.
     pub sysctls: BTreeMap<String, String>,
-    /// SHA-256 of the flat form of all fields above but the label, in hex; see [`Plan::sealed`].
+    /// SHA-256 of the flat form of all fields above but the label, in hex.
     pub hash: String,
 }
 

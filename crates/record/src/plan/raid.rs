@@ -9,7 +9,9 @@ use crate::units::Bytes;
 
 /// An md RAID over equal disks: `5x3` is level 5 over three, `5x3:64K` one with chunks of 64 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
+#[cfg_attr(feature = "schema", schemars(extend("pattern" = "^(0|1|5|10)x[2-8](:[1-9][0-9]*K)?$")))]
 pub struct RaidPlan {
     /// The level: 0, 1, 5 or 10.
     pub level: u32,

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 /// The way to issue ops: `sync`, `io_uring:DEPTH` or `null`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
+#[cfg_attr(feature = "schema", schemars(extend("pattern" = "^(sync|null|io_uring:[1-9][0-9]*)$")))]
 pub enum IssuerPlan {
     /// Blocking system calls, one after the other.
     #[default]
@@ -81,6 +83,7 @@ impl From<IssuerPlan> for String {
 
 /// The extent of verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum VerifyMode {
     /// Every name, size and byte.

@@ -9,6 +9,7 @@ use crate::units::Bytes;
 
 /// Where the calls of a plan are issued.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum VenuePlan {
     /// On this host.
@@ -19,12 +20,15 @@ pub enum VenuePlan {
     /// In a model of a file system, in this program, without a kernel.
     Model {
         /// Block size of that file system in bytes.
+        #[cfg_attr(feature = "schema", schemars(extend("enum" = [1024, 2048, 4096])))]
         block_size: u32,
     },
 }
 
 /// A guest: its kernel, its memory and its CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(inline))]
 pub struct LabPlan {
     /// The kernel.
     pub kernel: KernelPlan,
@@ -70,6 +74,7 @@ impl LabPlan {
 
 /// A kernel: its release, and for several builds of one release the request that tells them apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct KernelPlan {
     /// The release, as `uname -r` prints it.
@@ -104,6 +109,7 @@ impl fmt::Display for KernelPlan {
 
 /// The boot mode of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BootPlan {
     /// A cold boot of the kernel.
@@ -138,6 +144,7 @@ impl BootPlan {
 
 /// The executor of a guest's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AccelPlan {
     /// QEMU, instruction by instruction in virtual time.

@@ -8,6 +8,7 @@ use crate::units::Bytes;
 
 /// A workload by name with every parameter, defaults included.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkloadPlan {
     /// Its name in `fsdyno list workloads`.
     pub name: String,
@@ -21,11 +22,13 @@ pub struct WorkloadPlan {
 /// A user's file that a workload works on (an archive, real mail), as the uncompressed tar
 /// archive that the agent receives; the parameter that names it keeps the path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InputPlan {
     /// The parameter that names it. The plan's hash omits its value, the path: equal
     /// bytes are equal work at any path.
     pub parameter: String,
     /// SHA-256 of the archive, in hex.
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[0-9a-f]{64}$")))]
     pub sha256: String,
     /// Its size.
     pub bytes: Bytes,

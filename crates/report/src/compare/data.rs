@@ -1,73 +1,206 @@
 //! A comparison for programs: JSON and CSV, nothing rounded.
 
 use fsdyno_stats::compare::Comparison;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Compared, Row, words};
+use super::{Compared, Difference, Metric, Row, Side, Unfinished, Unmatched, words};
+use crate::error::ReportError;
+use crate::measure::{Amount, Measure};
 use crate::number::clean;
+use crate::schemas::{self, pretty};
 use crate::statistics::{method, verdict};
 use crate::table::{Column, Rows};
+use crate::validity::Flag;
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
-/// One object, pretty-printed: docs/schema/compare.schema.json. Values are in the unit of their key (`seconds`, `bytes`), ratios new over base.
-pub fn json(compared: &Compared) -> String {
-    let rows: Vec<Value> = compared.rows.iter().map(row).collect();
-    let differences: Vec<Value> = compared
-        .differences
-        .iter()
-        .map(|d| json!({"what": d.what, "base": d.base, "new": d.new, "cells": d.cells}))
-        .collect();
-    let alone: Vec<Value> = compared
-        .alone
-        .iter()
-        .map(|alone| json!({"side": side(alone.side.name()), "what": alone.what}))
-        .collect();
-    let unfinished: Vec<Value> = compared
-        .unfinished
-        .iter()
-        .map(|trial| {
-            json!({
-                "side": side(trial.side.name()), "cell": trial.cell, "seed": trial.seed,
-                "outcome": if trial.failed { "failed" } else { "skipped" },
-                "reason": clean(&trial.reason),
-            })
-        })
-        .collect();
-    let all = json!({
-        "schema": SCHEMA, "metric": compared.metric.name(), "threshold": compared.threshold,
-        "summary": words::summary(compared), "rows": rows, "differences": differences,
-        "without_partner": alone, "unfinished": unfinished,
-    });
-    format!("{all:#}\n")
+/// Two results compared. Ratios are new over base; nothing is rounded.
+#[derive(Serialize, JsonSchema)]
+pub struct ComparedJson {
+    /// Version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: u32,
+    /// The requested metric.
+    #[schemars(extend("enum" = Metric::ALL.iter().map(|(name, ..)| *name).collect::<Vec<_>>()))]
+    metric: &'static str,
+    /// The least difference that matters, relative.
+    threshold: f64,
+    /// The result in a sentence.
+    summary: String,
+    /// A row for each phase of each pair of cells, in the order of the base.
+    rows: Vec<RowJson>,
+    /// Differences other than the measured values.
+    differences: Vec<Difference>,
+    /// Cells and phases that only one side has.
+    without_partner: Vec<AloneJson>,
+    /// Failed and skipped trials.
+    unfinished: Vec<UnfinishedJson>,
 }
 
-fn side(name: &str) -> String {
-    name.to_lowercase()
+/// A phase of a pair of cells.
+#[derive(Serialize, JsonSchema)]
+struct RowJson {
+    /// Workload and file system, with whatever distinguishes them from others of that name.
+    cell: String,
+    /// Phase of the workload.
+    phase: String,
+    /// The measure that was compared: `operation` if a phase ended by time, `room` (device space per file) if file systems
+    /// were filled.
+    #[schemars(extend("enum" = Measure::NAMES))]
+    metric: &'static str,
+    /// Values of the base.
+    base: SideJson,
+    /// Values of the new result.
+    new: SideJson,
+    /// The t interval of the logarithms: of pairs by seed, or Welch's; null if there is no ratio.
+    #[schemars(schema_with = "schemas::methods_or_null")]
+    method: Option<&'static str>,
+    /// Ratio, new over base.
+    ratio: Option<f64>,
+    /// Lower end of the 95 % interval of the ratio.
+    low: Option<f64>,
+    /// Upper end of the 95 % interval of the ratio.
+    high: Option<f64>,
+    /// p-value of the t test.
+    p: Option<f64>,
+    /// p-value adjusted by Holm's method for all rows.
+    p_in_table: Option<f64>,
+    /// p-value of the permutation test; only for a host's trials.
+    relabelled_p: Option<f64>,
+    /// True if no two repeats differed.
+    exact: bool,
+    /// Number of repeats that would find a difference of the threshold or show that there is none.
+    n_that_would_decide: Option<u32>,
+    /// Verdict on the new result.
+    #[schemars(schema_with = "schemas::verdicts")]
+    verdict: &'static str,
+    /// Note on how little was observed.
+    note: Option<&'static str>,
+    /// Flags of the trials.
+    flags: Vec<Flag>,
+    /// Options of either side that give up durability, each with the reason.
+    #[serde(rename = "unsafe")]
+    risks: Vec<String>,
+    /// Notes of the table.
+    notes: Vec<String>,
 }
 
-fn row(row: &Row) -> Value {
-    let (c, unit) = (row.comparison, row.measure.unit());
-    json!({
-        "cell": row.cell, "phase": row.phase, "metric": row.measure.name(),
-        "base": {"n": row.base.0, unit: row.base.1},
-        "new": {"n": row.new.0, unit: row.new.1},
-        "method": c.map(|c| method(&c)),
-        "ratio": c.map(|c| c.ratio),
-        "low": c.and_then(|c| c.interval).map(|interval| interval.0),
-        "high": c.and_then(|c| c.interval).map(|interval| interval.1),
-        "p": c.and_then(|c| c.p),
-        "p_in_table": c.and_then(|c| c.p_in_table),
-        "relabelled_p": c.and_then(|c| c.relabelled).map(|test| test.p),
-        "exact": c.is_some_and(|c| c.exact),
-        "n_that_would_decide": c.and_then(|c| c.n_that_would_decide()),
-        "verdict": verdict(row.verdict()),
-        "note": c.and_then(|c| c.note()),
-        "flags": row.flags().map(|flag| flag.name()).collect::<Vec<_>>(),
-        "unsafe": row.risks,
-        "notes": words::marks_of(row),
-    })
+/// The values of one side: their geometric mean (arithmetic if one is zero), in the unit of its key.
+#[derive(Serialize, JsonSchema)]
+struct SideJson {
+    /// Number of trials.
+    n: usize,
+    #[serde(flatten)]
+    value: Amount,
+}
+
+/// A side without a match.
+#[derive(Serialize, JsonSchema)]
+struct AloneJson {
+    /// The side that has it.
+    side: SideName,
+    /// Cell or phase.
+    what: String,
+}
+
+/// A failed or skipped trial.
+#[derive(Serialize, JsonSchema)]
+struct UnfinishedJson {
+    /// The side that it belongs to.
+    side: SideName,
+    /// Its cell.
+    cell: String,
+    /// Its seed.
+    seed: u64,
+    /// Its outcome.
+    outcome: UnfinishedOutcome,
+    /// Reason for the failure or skip.
+    reason: String,
+}
+
+/// One of the two results.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum SideName {
+    /// The base.
+    Base,
+    /// The new result.
+    New,
+}
+
+/// The outcome of a trial without measured values.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum UnfinishedOutcome {
+    /// It failed.
+    Failed,
+    /// It could not run.
+    Skipped,
+}
+
+impl From<Side> for SideName {
+    fn from(side: Side) -> SideName {
+        match side {
+            Side::Base => SideName::Base,
+            Side::New => SideName::New,
+        }
+    }
+}
+
+/// One object, pretty-printed: docs/schema/compare.schema.json.
+///
+/// # Errors
+/// Only [`ReportError::Json`].
+pub fn json(compared: &Compared) -> Result<String, ReportError> {
+    let alone = |alone: &Unmatched| AloneJson { side: alone.side.into(), what: alone.what.clone() };
+    let unfinished = |trial: &Unfinished| UnfinishedJson {
+        side: trial.side.into(),
+        cell: trial.cell.clone(),
+        seed: trial.seed,
+        outcome: match trial.failed {
+            true => UnfinishedOutcome::Failed,
+            false => UnfinishedOutcome::Skipped,
+        },
+        reason: clean(&trial.reason),
+    };
+    Ok(pretty(&ComparedJson {
+        schema: SCHEMA,
+        metric: compared.metric.name(),
+        threshold: compared.threshold,
+        summary: words::summary(compared),
+        rows: compared.rows.iter().map(row).collect(),
+        differences: compared.differences.clone(),
+        without_partner: compared.alone.iter().map(alone).collect(),
+        unfinished: compared.unfinished.iter().map(unfinished).collect(),
+    })?)
+}
+
+fn row(row: &Row) -> RowJson {
+    let c = row.comparison;
+    let side = |(n, value): (usize, Option<f64>)| SideJson { n, value: row.measure.amount(value) };
+    RowJson {
+        cell: row.cell.clone(),
+        phase: row.phase.clone(),
+        metric: row.measure.name(),
+        base: side(row.base),
+        new: side(row.new),
+        method: c.map(|c| method(&c)),
+        ratio: c.map(|c| c.ratio),
+        low: c.and_then(|c| c.interval).map(|interval| interval.0),
+        high: c.and_then(|c| c.interval).map(|interval| interval.1),
+        p: c.and_then(|c| c.p),
+        p_in_table: c.and_then(|c| c.p_in_table),
+        relabelled_p: c.and_then(|c| c.relabelled).map(|test| test.p),
+        exact: c.is_some_and(|c| c.exact),
+        n_that_would_decide: c.and_then(|c| c.n_that_would_decide()),
+        verdict: verdict(row.verdict()),
+        note: c.and_then(|c| c.note()),
+        flags: row.flags().collect(),
+        risks: row.risks.clone(),
+        notes: words::marks_of(row),
+    }
 }
 
 /// A row for each cell and phase; unknown values are empty.

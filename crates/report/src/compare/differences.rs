@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::{Plan, Trial};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::cells::{Cell, Pair};
 use crate::number::clean;
 
 /// One difference.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference {
     /// Its name: `kernel`, `tool mkfs`, `lab identity`.
     pub what: String,

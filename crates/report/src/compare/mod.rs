@@ -15,6 +15,8 @@ use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
 use fsdyno_stats::compare::Verdict;
 
+pub(crate) use data::ComparedJson;
+
 pub use cells::{conditions, without_spec};
 pub use differences::Difference;
 pub use rows::{Mark, Metric, Row};
@@ -225,7 +227,7 @@ impl Output for Compared {
     }
 
     fn json(&self) -> Result<String, ReportError> {
-        Ok(data::json(self))
+        data::json(self)
     }
 
     fn own(&self, format: Own) -> Option<Result<String, ReportError>> {

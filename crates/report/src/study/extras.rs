@@ -3,6 +3,7 @@
 use fsdyno_crash::Row;
 use fsdyno_record::series::Series;
 use fsdyno_why::{StoredExplanation, say};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::number::clean;
@@ -25,7 +26,7 @@ pub struct Extras<'a> {
 }
 
 /// Conditions of a study without a trial.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NotRun {
     /// `as then`.
     pub conditions: String,

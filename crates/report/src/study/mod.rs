@@ -8,6 +8,7 @@ mod extras;
 mod lines;
 mod timeline;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ReportError;
@@ -20,7 +21,7 @@ pub use lines::{counts, digits};
 pub(crate) use timeline::{CHANGES_MEAN, Timeline, changes, timelines};
 
 /// The results of a study.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Judged {
     /// The study's title.
     pub title: String,
@@ -33,7 +34,7 @@ pub struct Judged {
 }
 
 /// A study under one set of conditions.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Variant {
     /// `as then`, `as today`, with whatever distinguishes it from others: `as today, kernel 5.10`.
     pub name: String,
@@ -53,7 +54,9 @@ pub struct Variant {
 }
 
 /// The verdict on a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum Verdict {
     /// It holds, on a kernel of the publication's time.
     #[serde(rename = "reproduced")]
@@ -145,7 +148,7 @@ impl Verdict {
 }
 
 /// A claim and its verdict.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Claim {
     /// Its short identifier: `C1`.
     pub id: String,
@@ -197,7 +200,7 @@ impl Claim {
 }
 
 /// The verdict on a claim in the full study.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FullScale {
     /// The folder below `results/` of fsdyno's source that has the records.
     pub result: String,
@@ -212,18 +215,18 @@ pub struct FullScale {
 }
 
 /// A measured number, in the unit of its cell or claim.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Number {
     /// The mean, ratio or exponent.
     pub value: f64,
     /// Number of trials, pairs or (for an exponent) points.
     pub n: usize,
-    /// The 95 % interval; none for a single trial.
+    /// The 95 % interval, its lower and its upper end; none for a single trial.
     pub interval: Option<(f64, f64)>,
 }
 
 /// A published table and the numbers measured for it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Table {
     /// Its short name.
     pub name: String,
@@ -238,7 +241,7 @@ pub struct Table {
 }
 
 /// A column.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Column {
     /// Its name.
     pub name: String,
@@ -247,7 +250,7 @@ pub struct Column {
 }
 
 /// A row.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// Its label.
     pub label: String,
@@ -256,7 +259,7 @@ pub struct Row {
 }
 
 /// A published number and the measured one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cell {
     /// The number as printed, `28.40±1.28`; none if none was published.
     pub published: Option<String>,
@@ -272,6 +275,18 @@ pub struct Cell {
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
+
+/// The results of a study: claims with their verdicts, published tables with measured numbers. Nothing is rounded.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct JudgedJson<'a> {
+    /// Version of this form.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: u32,
+    #[serde(flatten)]
+    judged: &'a Judged,
+    /// Conditions of the study without a trial.
+    not_run: &'a [NotRun],
+}
 
 /// The results of a study to print, with the records that they come from.
 #[derive(Clone, Copy, Debug)]
@@ -322,14 +337,7 @@ impl Output for Results<'_> {
 /// # Errors
 /// Only [`crate::ReportError::Json`].
 fn json(judged: &Judged, extras: Extras<'_>) -> Result<String, ReportError> {
-    #[derive(Serialize)]
-    struct Versioned<'a> {
-        schema: u32,
-        #[serde(flatten)]
-        judged: &'a Judged,
-        not_run: &'a [NotRun],
-    }
-    let whole = Versioned { schema: SCHEMA, judged, not_run: extras.not_run };
+    let whole = JudgedJson { schema: SCHEMA, judged, not_run: extras.not_run };
     Ok(serde_json::to_string_pretty(&whole)? + "\n")
 }
 

@@ -70,22 +70,25 @@ fn json_has_the_verdicts_as_words_and_nothing_rounded() {
 }
 
 #[test]
-fn json_fits_its_published_schema_which_knows_every_verdict() {
-    let schema: serde_json::Value =
-        serde_json::from_str(include_str!("../../../../docs/schema/judged.schema.json")).unwrap();
+fn json_fits_its_published_schema_which_knows_every_verdict_and_no_other() {
+    let schema = crate::schemas::ALL.iter().find(|it| it.name == "judged").unwrap().schema();
     assert!(jsonschema::meta::is_valid(&schema));
-    let verdicts: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.word()).collect();
-    assert_eq!(
-        schema["$defs"]["claim"]["properties"]["verdict"]["enum"],
-        serde_json::json!(verdicts)
-    );
     let validator = jsonschema::draft202012::new(&schema).unwrap();
-    let mut json: serde_json::Value =
+    let good: serde_json::Value =
         serde_json::from_str(&json(&sample::judged(), extras()).unwrap()).unwrap();
-    let problems: Vec<String> = validator.iter_errors(&json).map(|e| e.to_string()).collect();
+    let problems: Vec<String> = validator.iter_errors(&good).map(|e| e.to_string()).collect();
     assert_eq!(problems, Vec::<String>::new());
-    json["variants"][0]["claims"][0]["verdict"] = "unknown verdict".into();
-    assert!(!validator.is_valid(&json));
+    let with = |verdict: &str| {
+        let mut json = good.clone();
+        json["variants"][0]["claims"][0]["verdict"] = verdict.into();
+        validator.is_valid(&json)
+    };
+    assert!(Verdict::ALL.iter().all(|verdict| with(verdict.word())) && !with("unknown verdict"));
+    let mut unknown = good.clone();
+    unknown["surprise"] = 1.into();
+    let mut missing = good.clone();
+    missing["variants"][0]["claims"][0].as_object_mut().unwrap().remove("p");
+    assert!(!validator.is_valid(&unknown) && !validator.is_valid(&missing));
 }
 
 #[test]

@@ -1,5 +1,10 @@
 //! The flags of a result: the meaning of each, and its effect on verdicts.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
+
+use crate::schemas;
+
 /// A condition that limits what a number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Flag {
@@ -28,6 +33,26 @@ pub enum Flag {
     /// The repeats scatter by more than [`crate::validity::NOISE_LIMIT`] of their mean, or their interval is wider than
     /// [`crate::validity::INTERVAL_LIMIT`], and the ratio to another row is no better known.
     Noisy,
+}
+
+/// A flag is written as its words in tables.
+impl Serialize for Flag {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl JsonSchema for Flag {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Flag".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let mut schema = schemas::words(Flag::ALL.iter().map(|flag| (flag.name(), flag.meaning())));
+        let about = "A condition that limits what a number means.";
+        schema.insert("description".into(), about.into());
+        schema
+    }
 }
 
 impl Flag {

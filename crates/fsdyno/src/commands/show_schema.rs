@@ -1,0 +1,22 @@
+//! `fsdyno show schema`: prints a JSON Schema of what the program stores or prints for other programs.
+
+use fsdyno_record::suggest;
+use fsdyno_report::schemas::{self, Published};
+use serde_json::Value;
+
+use crate::exit::Failure;
+
+/// All published schemas.
+pub fn all() -> impl Iterator<Item = &'static Published> + Clone {
+    schemas::ALL.iter()
+}
+
+/// The schema of this name, as text and as JSON.
+pub fn schema(name: &str) -> Result<(String, Value), Failure> {
+    let schema = all().find(|it| it.name == name).ok_or_else(|| {
+        let hint = suggest::hint(name, all().map(|it| it.name));
+        Failure::wrong(format!("'{name}' is not a schema; {hint}"))
+    })?;
+    let schema = schema.schema();
+    Ok((format!("{schema:#}\n"), schema))
+}

@@ -1,0 +1,176 @@
+//! The JSON Schemas of everything that is stored or printed for programs, generated from the types that are written.
+//!
+//! They are published in docs/schema (`make docs`) and printed by `fsdyno show schema`.
+
+use fsdyno_record::Trial;
+use fsdyno_record::series::Series;
+use fsdyno_stats::compare::{Method, Verdict};
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::compare::ComparedJson;
+use crate::statistics::{self, Statistics};
+use crate::study::JudgedJson;
+use crate::trials::ReportedTrials;
+
+/// A published schema.
+#[derive(Clone, Copy, Debug)]
+pub struct Published {
+    /// Name: `trial` is docs/schema/trial.schema.json.
+    pub name: &'static str,
+    /// What has this form, in a few words.
+    pub about: &'static str,
+    generate: fn() -> Schema,
+}
+
+/// All of them, in the order of a list.
+pub const ALL: &[Published] = &[
+    Published { name: "trial", about: "A line of trials.ndjson", generate: of::<Trial> },
+    Published { name: "series", about: "A line of series.ndjson", generate: of::<Series> },
+    Published {
+        name: "report",
+        about: "Output of fsdyno report --format json",
+        generate: of::<ReportedTrials<'static>>,
+    },
+    Published {
+        name: "statistics",
+        about: "Output of fsdyno report --format statistics",
+        generate: of::<Statistics>,
+    },
+    Published {
+        name: "compare",
+        about: "Output of fsdyno compare --format json",
+        generate: of::<ComparedJson>,
+    },
+    Published {
+        name: "judged",
+        about: "Output of fsdyno study --format json",
+        generate: of::<JudgedJson<'static>>,
+    },
+];
+
+impl Published {
+    /// The schema (JSON Schema, draft 2020-12).
+    pub fn schema(&self) -> Value {
+        let mut schema = (self.generate)();
+        schema.insert("title".into(), json!(format!("fsdyno: {}", self.about)));
+        schema.to_value()
+    }
+}
+
+/// The schema of a type as it is written.
+fn of<T: JsonSchema>() -> Schema {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(Exact);
+    settings.into_generator().into_root_schema_for::<T>()
+}
+
+/// Narrows a schema to what the program writes: no unknown fields, and no null where a field is absent instead.
+#[derive(Clone)]
+struct Exact;
+
+impl Transform for Exact {
+    fn transform(&mut self, schema: &mut Schema) {
+        let is_composed = ["anyOf", "oneOf", "allOf"].iter().any(|key| schema.get(*key).is_some());
+        // A condition (`if`) has fields, but no type.
+        let is_object = schema.get("type").is_some_and(|it| *it == "object");
+        let has_fields = is_object && schema.get("properties").is_some();
+        if is_composed && has_fields {
+            // The fields of its alternatives are known, too.
+            schema.insert("unevaluatedProperties".into(), false.into());
+        } else if has_fields && schema.get("additionalProperties").is_none() {
+            schema.insert("additionalProperties".into(), false.into());
+        }
+        remove_null_of_optional(schema);
+        if let Some(Value::String(text)) = schema.get_mut("description") {
+            *text = text.replace('\n', " ");
+        }
+        transform_subschemas(self, schema);
+        if is_composed && has_fields {
+            reopen(schema);
+        }
+    }
+}
+
+/// Removes the limit to known fields from the alternatives of an object, which has fields in addition to theirs.
+fn reopen(schema: &mut Schema) {
+    for key in ["anyOf", "oneOf", "allOf"] {
+        let Some(Value::Array(alternatives)) = schema.get_mut(key) else { continue };
+        for alternative in alternatives.iter_mut().filter_map(Value::as_object_mut) {
+            alternative.remove("additionalProperties");
+        }
+    }
+}
+
+/// Removes null from the fields that are not required: they are omitted instead.
+fn remove_null_of_optional(schema: &mut Schema) {
+    let required: Vec<String> = match schema.get("required") {
+        Some(Value::Array(names)) => {
+            names.iter().filter_map(|name| name.as_str().map(String::from)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let Some(Value::Object(fields)) = schema.get_mut("properties") else { return };
+    for (_, field) in fields.iter_mut().filter(|(name, _)| !required.contains(name)) {
+        if let Some(Value::Array(types)) = field.get_mut("type") {
+            types.retain(|name| name != "null");
+            if let [only] = types.as_slice() {
+                field["type"] = only.clone();
+            }
+        }
+        let Some(Value::Array(alternatives)) = field.get_mut("anyOf") else { continue };
+        alternatives.retain(|it| *it != json!({"type": "null"}));
+        if let [Value::Object(only)] = alternatives.as_slice()
+            && let only = only.clone()
+            && let Some(field) = field.as_object_mut()
+        {
+            field.remove("anyOf");
+            only.into_iter().for_each(|(key, value)| {
+                field.entry(key).or_insert(value);
+            });
+        }
+    }
+}
+
+/// The schema of words, each with its meaning.
+pub(crate) fn words<'w>(words: impl IntoIterator<Item = (&'w str, &'w str)>) -> Schema {
+    let word = |(word, meaning): (&str, &str)| json!({"const": word, "description": meaning});
+    json_schema!({"type": "string", "oneOf": words.into_iter().map(word).collect::<Vec<_>>()})
+}
+
+/// The schema of the methods of a comparison.
+pub(crate) fn methods(_: &mut SchemaGenerator) -> Schema {
+    let names = [Method::Paired, Method::Welch].map(statistics::method_name);
+    json_schema!({"type": "string", "enum": names})
+}
+
+/// The schema of a comparison's method, or of none.
+pub(crate) fn methods_or_null(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [methods(generator), {"type": "null"}]})
+}
+
+/// The schema of the verdicts of a comparison.
+pub(crate) fn verdicts(_: &mut SchemaGenerator) -> Schema {
+    words([
+        (Verdict::Faster, "It took less."),
+        (Verdict::Slower, "It took more."),
+        (Verdict::Same, "The difference is smaller than the least one that matters."),
+        (Verdict::Unknown, "The trials do not decide."),
+        (
+            Verdict::Inside,
+            "The trials decide, but the ratio is that of two file systems in the lab, and no larger than the error of its \
+             processor profile.",
+        ),
+    ].map(|(verdict, meaning)| (statistics::verdict(verdict), meaning)))
+}
+
+/// A value as indented JSON with a newline at the end.
+pub(crate) fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
+    // By way of a map, whose keys are sorted.
+    Ok(format!("{:#}\n", serde_json::to_value(value)?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+//! Tests of the published schemas against real records and exports.
+
+use super::ALL;
+use fsdyno_record::plan::IssuerPlan;
+use fsdyno_record::series::{PhaseSeries, Series};
+use fsdyno_record::{Nanos, OpKind, Repeats, Trial};
+use serde_json::{Value, json};
+
+use crate::compare::{self, CompareOptions, Metric};
+use crate::part::Part;
+use crate::table::{Format, Style};
+use crate::trials::table;
+use crate::{fixture, statistics};
+
+/// The published schema of this name.
+fn published(name: &str) -> Value {
+    ALL.iter().find(|it| it.name == name).unwrap().schema()
+}
+
+fn misfits(schema: &str, document: &Value) -> Vec<String> {
+    let validator = jsonschema::draft202012::new(&published(schema)).unwrap();
+    validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect()
+}
+
+fn problems(record: &Value) -> Vec<String> {
+    misfits("trial", record)
+}
+
+fn record(trial: &Trial) -> Value {
+    serde_json::to_value(trial).unwrap()
+}
+
+#[test]
+fn every_schema_is_a_schema_with_descriptions_in_words() {
+    assert!(ALL.len() > 5);
+    for it in ALL {
+        let schema = it.schema();
+        assert!(jsonschema::meta::is_valid(&schema), "{}", it.name);
+        let text = schema.to_string();
+        for markup in ["[`", "\\n"] {
+            assert!(!text.contains(markup), "{}: {markup}", it.name);
+        }
+        for field in ["properties", "$defs"] {
+            all_described(&schema, field, it.name);
+        }
+    }
+}
+
+/// Checks that every field and every type has a description.
+fn all_described(schema: &Value, key: &str, at: &str) {
+    match schema {
+        Value::Object(keys) => {
+            if let Some(Value::Object(named)) = keys.get(key) {
+                for (name, it) in named {
+                    let constant = it.get("const").is_some();
+                    assert!(constant || it.get("description").is_some(), "{at}.{name}: {it}");
+                }
+            }
+            let fields = keys.iter().filter(|(name, _)| !["if", "then"].contains(&name.as_str()));
+            fields.for_each(|(name, it)| all_described(it, key, &format!("{at}.{name}")));
+        }
+        Value::Array(items) => items.iter().for_each(|it| all_described(it, key, at)),
+        _ => {}
+    }
+}
+
+#[test]
+fn records_of_lab_and_host_and_failed_ones_fit_the_schema() {
+    let several = vec![
+        fixture::on_several_disks(),
+        fixture::over_another_in_user_space(),
+        fixture::in_a_model(),
+        fixture::on_an_aged_one(),
+    ];
+    let all = [
+        fixture::trials(),
+        fixture::with_failures(),
+        fixture::on_a_host(),
+        fixture::on_a_loop(),
+        several,
+    ]
+    .concat();
+    for trial in &all {
+        assert_eq!(problems(&record(trial)), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_schema_knows_every_kind_of_op_and_no_other() {
+    let good = record(&fixture::trials()[0]);
+    let op = good["measured"]["phases"][0]["ops"].as_object().unwrap().values().next().unwrap();
+    let with = |name: &str| {
+        let mut trial = good.clone();
+        trial["measured"]["phases"][0]["ops"][name] = op.clone();
+        problems(&trial)
+    };
+    for kind in OpKind::ALL {
+        assert_eq!(with(kind.name()), Vec::<String>::new());
+    }
+    assert_eq!(with("ioctl").len(), 1);
+}
+
+#[test]
+fn a_field_that_is_unknown_or_missing_or_of_the_wrong_type_does_not_fit() {
+    let good = record(&fixture::trials()[0]);
+    let mut unknown = good.clone();
+    unknown["measured"]["phases"][0]["surprise"] = json!(1);
+    let mut missing = good.clone();
+    missing["measured"].as_object_mut().unwrap().remove("gaps");
+    let mut wrong = good.clone();
+    wrong["seed"] = json!("one");
+    let mut without_venue = good.clone();
+    without_venue["plan"].as_object_mut().unwrap().remove("venue");
+    assert_eq!(problems(&good), Vec::<String>::new());
+    for bad in [unknown, missing, wrong, without_venue] {
+        assert_eq!(problems(&bad).len(), 1);
+    }
+}
+
+/// Trials of all kinds: lab, host, failures, single trials, a rule, and calls that were never made.
+fn of_all_kinds() -> Vec<Vec<Trial>> {
+    let mut ruled = fixture::trials();
+    for trial in &mut ruled {
+        let (width_ppm, pilot, at_most, first_seed) = (10_000, 2, 3, 1);
+        let wanted = Some(9);
+        trial.repeats = Some(Repeats { width_ppm, pilot, at_most, first_seed, wanted });
+        trial.deadline_ns = Some(Nanos(60_000_000_000));
+        assert_eq!(problems(&record(trial)), Vec::<String>::new());
+    }
+    let mut null = fixture::trials();
+    null.iter_mut().for_each(|trial| trial.plan.issuer = IssuerPlan::Null);
+    let host = fixture::on_a_host();
+    let (single, full) = (fixture::single(), fixture::filled());
+    vec![fixture::trials(), fixture::with_failures(), host, single, ruled, null, full]
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn statistics_of_all_kinds_fit_their_schema_and_others_do_not() {
+    for trials in of_all_kinds() {
+        let text = statistics::json(&[Part::whole(&trials)], Some("ext4")).unwrap();
+        assert_eq!(misfits("statistics", &parsed(&text)), Vec::<String>::new());
+    }
+    let trials = [fixture::trials(), fixture::curve()].concat();
+    let kernel = Some("6.1.0-44-amd64");
+    let part = Part { run: "names", variant: "then", kernel, trials: &trials };
+    let text = statistics::json(&[part, Part { run: "again", ..part }], None).unwrap();
+    let good = parsed(&text);
+    assert_eq!(misfits("statistics", &good), Vec::<String>::new());
+    let empty = json!({"schema": 1, "answer": [], "rows": [{}], "exponents": [{}]});
+    assert_eq!(misfits("statistics", &empty).len(), 31 + 13);
+    for (at, value) in [
+        ("/rows/0/surprise", json!(1)),
+        ("/rows/0/values/0/surprise", json!(1)),
+        ("/rows/0/measure", json!("speed")),
+        ("/rows/0/flags", json!(["FAST"])),
+        ("/rows/1/comparison/verdict", json!("better")),
+        ("/rows/0/values/0/seed", json!(-1)),
+        ("/exponents/0/points", json!(0)),
+        ("/schema", json!(2)),
+    ] {
+        assert!(!misfits("statistics", &changed(&good, at, value)).is_empty(), "{at}");
+    }
+}
+
+/// A document with another value at a place; its last name may be new.
+fn changed(good: &Value, at: &str, value: Value) -> Value {
+    let mut bad = good.clone();
+    let (parent, name) = at.rsplit_once('/').unwrap();
+    bad.pointer_mut(parent).unwrap()[name] = value;
+    bad
+}
+
+#[test]
+fn comparisons_of_all_kinds_fit_their_schema_and_others_do_not() {
+    let (mut rows, mut unfinished) = (0, 0);
+    for new in of_all_kinds() {
+        for metric in [Metric::Durable, Metric::P99] {
+            let options = CompareOptions { metric, threshold: 0.03 };
+            let compared = compare::compare(&fixture::with_failures(), &new, options);
+            let Ok(compared) = compared else { continue };
+            let good = parsed(&Format::Json.write(&compared, Style::default()).unwrap());
+            assert_eq!(misfits("compare", &good), Vec::<String>::new());
+            rows += compared.rows.len();
+            unfinished += compared.unfinished.len();
+            for (at, value) in [
+                ("/rows/0/surprise", json!(1)),
+                ("/rows/0/base/surprise", json!(1)),
+                ("/rows/0/method", json!("guess")),
+                ("/unfinished/0/outcome", json!("ok")),
+                ("/unfinished/0/side", json!("BASE")),
+                ("/metric", json!("room")),
+            ] {
+                assert!(!misfits("compare", &changed(&good, at, value)).is_empty(), "{at}");
+            }
+        }
+    }
+    assert!(rows > 0 && unfinished > 0);
+    assert!(!misfits("compare", &json!({})).is_empty());
+}
+
+#[test]
+fn what_the_report_prints_as_json_fits_its_schema_which_is_an_array_of_records() {
+    let trials = [fixture::trials(), fixture::with_failures()].concat();
+    let mut printed = parsed(&table(&trials, None, Format::Json, Style::default()).unwrap());
+    assert_eq!(misfits("report", &printed), Vec::<String>::new());
+    // Derived, and in no record.
+    printed[0]["unsafe"] = json!(["barrier=0: ..."]);
+    assert_eq!(misfits("report", &printed), Vec::<String>::new());
+    assert_eq!(problems(&printed[0]).len(), 1);
+    for (name, value) in [("seed", json!("one")), ("surprise", json!(1)), ("unsafe", json!("x"))] {
+        assert!(!misfits("report", &changed(&printed, &format!("/0/{name}"), value)).is_empty());
+    }
+}
+
+#[test]
+fn phases_over_time_fit_their_schema_and_others_do_not() {
+    let phase = PhaseSeries {
+        name: "create".into(),
+        interval_ns: Nanos(40_000_000),
+        length_ns: Nanos(100_000_000),
+        ops: vec![5, 6, 0],
+        dirty_bytes: vec![4096, 8192, 0],
+        ..PhaseSeries::default()
+    };
+    let of = |trial: &Trial| {
+        serde_json::to_value(Series::of(trial, vec![phase.clone()]).unwrap()).unwrap()
+    };
+    let (lab, host) = (of(&fixture::trials()[0]), of(&fixture::on_a_host()[0]));
+    assert!(lab["lab_id"].is_string() && host["lab_id"].is_null());
+    for good in [&lab, &host] {
+        assert_eq!(misfits("series", good), Vec::<String>::new());
+    }
+    for (key, value) in [
+        ("surprise", json!(1)),
+        ("ops", json!([1])),
+        ("interval_ns", json!(0)),
+        ("ops", json!([-1, 2])),
+    ] {
+        assert_eq!(misfits("series", &changed(&lab, &format!("/phases/0/{key}"), value)).len(), 1);
+    }
+}
+
+/// The schema at a path of names, through its references.
+fn resolve<'a>(root: &'a Value, mut at: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    for name in path {
+        while let Some(reference) = at.get("$ref").and_then(Value::as_str) {
+            at = root.pointer(reference.strip_prefix('#')?)?;
+        }
+        // A nullable value is one of two.
+        at = at.get("oneOf").or_else(|| at.get("anyOf")).and_then(|all| all.get(0)).unwrap_or(at);
+        while let Some(reference) = at.get("$ref").and_then(Value::as_str) {
+            at = root.pointer(reference.strip_prefix('#')?)?;
+        }
+        at = at.get("properties")?.get(name)?;
+    }
+    Some(at)
+}
+
+#[test]
+fn the_examples_of_analysis_use_existing_fields_and_columns() {
+    let schema = published("trial");
+    let sql = include_str!("../../../../examples/analysis/phases.sql");
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    let words = sql.lines().filter(|line| !line.starts_with("--"));
+    let words = words.flat_map(|line| line.split(|c| !is_name(c)));
+    let mut named = 0;
+    for word in words {
+        let mut path = word.split('.');
+        let root = match path.next() {
+            Some("trial") => &schema,
+            Some("phase") => &schema["$defs"]["Phase"],
+            _ => continue,
+        };
+        let path: Vec<&str> = path.collect();
+        assert!(resolve(&schema, root, &path).is_some(), "{word} is no field of a record");
+        named += usize::from(!path.is_empty());
+    }
+    assert!(named >= 6, "{named}");
+    let scripts = [
+        (include_str!("../../../../examples/analysis/latency.py"), crate::records::heads()),
+        (include_str!("../../../../examples/analysis/over_time.py"), crate::series::heads()),
+    ];
+    for (script, known) in scripts {
+        let list = script.lines().find_map(|line| line.strip_prefix("COLUMNS = "));
+        let columns: Vec<String> = serde_json::from_str(list.unwrap()).unwrap();
+        assert!(columns.len() > 5);
+        assert!(columns.iter().all(|column| known.contains(column)), "{columns:?}");
+    }
+}
