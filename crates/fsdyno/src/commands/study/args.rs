@@ -39,7 +39,7 @@ Examples:
   fsdyno study guenter-2008 --scale 1/10 --jobs 2 --out guenter
   fsdyno study guenter-2008 --kernel 5.10 --kernel 6.1   # compare kernels
   fsdyno study guenter-2008 --fs ext3-256 --fs ext4-256 --repeat 5 --out guenter
-  fsdyno study guenter-2008 --cpu desktop-2008           # a processor of its time
+  fsdyno study guenter-2008 --cpu desktop-2008  # a processor of its time
   fsdyno study ./my-study.toml
   fsdyno report guenter                                  # the verdicts again
   fsdyno report guenter --archive results/guenter-2008   # to commit or share
