@@ -106,7 +106,7 @@ impl Compiler {
         one(call, name, touches)
     }
 
-    /// How a call touches an open file and its data.
+    /// The way in which a call touches an open file and its data.
     fn touch(open: Opened, moves: bool, data: Way) -> Vec<Touch> {
         let slot = if moves { Way::Change } else { Way::Read };
         vec![(Thing::slot(open.slot.0), slot), (Thing::data(open.inode), data)]

@@ -26,14 +26,14 @@ const MOST_OPEN: u16 = 60_000;
 pub struct Opened {
     /// Its slot.
     pub slot: FileSlot,
-    /// What it is open on.
+    /// The node that it is open on.
     pub inode: Inode,
 }
 
-/// What a call touches, and how.
+/// The things that a call touches, and the way of each.
 pub type Touch = (Thing, Way);
 
-/// What a call is in the replay.
+/// A call as the replay makes it.
 pub struct Plan {
     /// The call.
     pub call: OpCall,
@@ -41,16 +41,16 @@ pub struct Plan {
     pub name: Vec<u8>,
     /// Its second name.
     pub other: Vec<u8>,
-    /// What it touches.
+    /// The things that it touches.
     pub touches: Vec<Touch>,
-    /// How its result is compared if it succeeds.
+    /// The comparison of its result if it succeeds.
     pub compare: Compare,
 }
 
-/// How the result of a call that succeeds is compared.
+/// The comparison of the result of a call that succeeds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Compare {
-    /// That it succeeds.
+    /// Only success.
     Success,
     /// The number that it returns.
     Number,
@@ -58,13 +58,13 @@ pub enum Compare {
     Nothing,
 }
 
-/// Why a call is not replayed, as a fact's name.
+/// The reason that a call is not replayed, as the name of a fact.
 pub type Skip = &'static str;
 
 /// The state of a thread.
 #[derive(Default)]
 struct Thread {
-    /// What its next op waits for, of calls that made no op.
+    /// The ops that its next op waits for, of calls that made no op.
     carry: Vec<Point>,
     /// Processor time since its last op, in nanoseconds.
     think: u64,
@@ -77,7 +77,7 @@ pub struct Compiler {
     pub(crate) fs: MemoryFs,
     pub(crate) nodes: HashMap<NodeId, Inode>,
     pub(crate) files: HashMap<FileId, Opened>,
-    /// How often places of a file were written over.
+    /// The number of times that places of a file were written over.
     pub(crate) versions: HashMap<Inode, u64>,
     out: Out,
     op: Op,

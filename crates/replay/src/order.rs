@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// A point: a rank, and a number of its ops that have returned.
 pub type Point = (u16, u32);
 
-/// How a call touches a thing.
+/// The way in which a call touches a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// It reads it; free among each other.
@@ -78,7 +78,7 @@ struct Touched {
     before: Vec<Point>,
 }
 
-/// What was touched so far, and by whom last.
+/// The things touched so far, each with the op that touched it last.
 #[derive(Debug, Default)]
 pub struct Touches(HashMap<Thing, Touched>);
 

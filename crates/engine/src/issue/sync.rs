@@ -207,7 +207,7 @@ impl Sync {
         })
     }
 
-    /// Reads into the buffer; more than 1 MiB takes several calls, until one returns less than is asked for.
+    /// Reads into the buffer; more than 1 MiB takes several calls, until one returns less than requested.
     #[inline]
     fn read_parts(
         &mut self,

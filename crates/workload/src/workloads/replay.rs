@@ -87,7 +87,7 @@ const PARAMS: &[Param] = &[
         name: "copies",
         default: "1",
         domain: Domain::Whole { min: 1, max: 256 },
-        about: "Number of replays side by side, each in a directory and with threads of its own.",
+        about: "Number of replays at the same time, each in a directory and with threads of its own.",
         source: "[OWN]",
     },
 ];

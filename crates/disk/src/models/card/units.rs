@@ -1,6 +1,6 @@
 //! Allocation units: which are open, and what a write costs the card in copies and erasures.
 //!
-//! A card writes to an allocation unit by opening a fresh one beside it. As long as the unit is written
+//! A card writes to an allocation unit by opening a fresh one in addition. As long as the unit is written
 //! from its start on, the fresh one replaces it when it is full. Otherwise what was not written has to be copied
 //! from the old unit before that can be erased: when all open units are in use, or when the fresh unit is full.
 

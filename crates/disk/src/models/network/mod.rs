@@ -5,7 +5,7 @@
 //! link and a latency, during which others are served. A write is acknowledged when it is replicated, so nothing
 //! is volatile. The draws come from the trial's seed, one for each read or write in order of admission.
 //!
-//! Not modelled: neighbours on the same hardware, limits of the instance beside its bandwidth, latency that grows
+//! Not modelled: neighbours on the same hardware, limits of the instance other than its bandwidth, latency that grows
 //! with load below the limits, volumes made from a snapshot (their first read is slower), failover.
 
 mod bucket;

@@ -150,7 +150,7 @@ impl Map {
                     before = index;
                 } else {
                     self.unlink(bucket, before, index);
-                    // What is left of it comes to the head of the list, where it is not visited again.
+                    // The rest of it moves to the head of the list, where it is not visited again.
                     let mut added = NONE;
                     let rests = [entry.part(entry.first, first), entry.part(end, entry.end())];
                     for rest in rests.into_iter().flatten() {
