@@ -16,7 +16,7 @@ rm -f "$out/trials.ndjson" "$out/report.html"
 here=""
 left_out=""
 table=$("$fsdyno" list filesystems)
-for kind in ext4 xfs btrfs f2fs; do
+for kind in ext2 ext4 xfs btrfs reiserfs jfs; do
     case $(printf '%s\n' "$table" | awk -v kind="$kind" '$1 == kind { print $2 }') in
     yes*) here="$here --fs $kind" ;;
     *) left_out="$left_out $kind" ;;
@@ -27,11 +27,11 @@ if [ -n "$here" ] && "$fsdyno" doctor >/dev/null 2>&1; then
     if [ -n "$left_out" ]; then
         say "left out, because it cannot run in the lab here ($fsdyno doctor says why):$left_out"
     fi
-    # The sizes are chosen for the time on two idle cores. $here is words for run, hence unquoted.
+    # The sizes are chosen for five minutes on two cores. $here is words for run, hence unquoted.
     # shellcheck disable=SC2086
     exec "$fsdyno" run dirops tarball \
-        --set dirops.files=20000 --set dirops.stat=yes --set tarball.files=8000 \
-        $here --machine server-2026 --size 8G --repeat 3 --jobs "$(nproc)" --out "$out" "$@"
+        --set dirops.files=10000 --set dirops.stat=yes --set tarball.files=4000 \
+        $here --machine classic --size 8G --repeat 3 --jobs "$(nproc)" --out "$out" "$@"
 fi
 
 say "the lab cannot run here, so this is the host alone: no modelled disk, no repeatable digits,"

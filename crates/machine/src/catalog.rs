@@ -12,6 +12,8 @@ const MACHINES: &[(&str, &str)] = &[
     ("server-2026", include_str!("../../../catalog/machines/server-2026.toml")),
     ("laptop-2026", include_str!("../../../catalog/machines/laptop-2026.toml")),
     ("cloud-2026", include_str!("../../../catalog/machines/cloud-2026.toml")),
+    ("nas-2024", include_str!("../../../catalog/machines/nas-2024.toml")),
+    ("pi-2024", include_str!("../../../catalog/machines/pi-2024.toml")),
     ("desktop-2008", include_str!("../../../catalog/machines/desktop-2008.toml")),
     ("server-2004", include_str!("../../../catalog/machines/server-2004.toml")),
     ("pc-2001", include_str!("../../../catalog/machines/pc-2001.toml")),
