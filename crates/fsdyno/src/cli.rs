@@ -21,7 +21,7 @@ pub use fsdyno_axes::whole;
 pub use fsdyno_campaign::spec::{JOBS, REPEATS, SEEDS};
 
 pub use axes::{CrashAxes, RunAxes};
-pub use parse::{nearest_command, parse_args};
+pub use parse::{parse_args, suggest_nearest_command};
 use values::width;
 pub use values::{Least, Listable, OwnFormat, Percent, Showable, TRIALS, folder, format, named};
 

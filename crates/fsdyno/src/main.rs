@@ -19,13 +19,11 @@ fn main() -> ExitCode {
             let _ = error.print();
             return exit::Exit::Undecided.into();
         }
-        Err(error) => {
+        Err(mut error) => {
+            cli::suggest_nearest_command(&mut error);
             match cli::option_missing_from_crash(&error) {
                 Some(why) => output::say(&format!("fsdyno: {why}")),
                 None => drop(error.print()),
-            }
-            if let Some(command) = cli::nearest_command(&error) {
-                output::complain(&format!("fsdyno: did you mean 'fsdyno {command}'?"));
             }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

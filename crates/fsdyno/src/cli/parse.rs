@@ -70,19 +70,22 @@ Examples:
 
 See 'fsdyno COMMAND --help' for the options and examples of a command.";
 
-/// The command name nearest to an unknown one, if clap itself has no suggestion.
-pub fn nearest_command(error: &clap::Error) -> Option<String> {
+/// Suggests the one command whose name is nearest to an unknown one, in place of all that are alike.
+pub fn suggest_nearest_command(error: &mut clap::Error) {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
-    if error.kind() != ErrorKind::InvalidSubcommand || error.to_string().contains("tip:") {
-        return None;
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return;
     }
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
-        return None;
+        return;
     };
     let command = Cli::command();
     let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
     let names: Vec<&str> = shown.map(|it| it.get_name()).collect();
-    fsdyno_record::suggest::nearest(given, names).map(String::from)
+    if let Some(name) = fsdyno_record::suggest::nearest(given, names) {
+        let names = ContextValue::Strings(vec![name.to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, names);
+    }
 }
 
 #[cfg(test)]
@@ -104,10 +107,15 @@ mod tests {
             );
         }
         let suggested = |given: &str| {
-            let error = Cli::try_parse_from(["fsdyno", given]).unwrap_err();
-            let text = error.to_string();
-            let tip = text.contains("tip:").then(|| text.split('\'').nth(3).map(String::from));
-            nearest_command(&error).or(tip.flatten())
+            use clap::error::{ContextKind, ContextValue};
+            let mut error = Cli::try_parse_from(["fsdyno", given]).unwrap_err();
+            suggest_nearest_command(&mut error);
+            let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand)
+            else {
+                return None;
+            };
+            assert!(error.to_string().contains(&names[0]), "{error}");
+            names.first().cloned()
         };
         for (given, right) in
             [("rnu", "run"), ("runn", "run"), ("lst", "list"), ("repot", "report")]
