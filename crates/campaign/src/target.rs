@@ -415,8 +415,7 @@ pub fn lab_venue(
 /// # Errors
 /// A wrong or empty range; package lists that are neither cached nor can be downloaded.
 pub fn expand_kernels(requested: &[String]) -> Result<Option<Vec<String>>, Failure> {
-    let cache = Cache::of_user()?;
-    let expand = |kernel: &String| fsdyno_lab::expand_kernels(kernel, &cache, &say_line);
+    let expand = |kernel: &String| fsdyno_lab::expand_kernels(kernel, Cache::of_user, &say_line);
     let expanded: Vec<Vec<String>> = requested.iter().map(expand).collect::<Result<_, _>>()?;
     let expanded: Vec<String> = expanded.into_iter().flatten().collect();
     Ok((expanded != requested).then_some(expanded))

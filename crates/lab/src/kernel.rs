@@ -112,12 +112,17 @@ pub fn available(cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<Available>, La
 /// oldest first; another request stays as it is.
 ///
 /// # Errors
-/// [`LabError::WrongKernel`] for a range that is none, or that no kernel is in; those of [`available`].
-pub fn expand(wish: &str, cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<String>, LabError> {
+/// [`LabError::WrongKernel`] for a range that is none, or that no kernel is in; those of [`available`] and of `cache`,
+/// which is opened only for several series.
+pub fn expand(
+    wish: &str,
+    cache: impl FnOnce() -> Result<Cache, LabError>,
+    say: &dyn Fn(&str),
+) -> Result<Vec<String>, LabError> {
     let wrong = |reason| LabError::WrongKernel { what: wish.to_string(), reason };
     match SeriesRange::parse(wish).map_err(wrong)? {
         None => Ok(vec![wish.to_string()]),
-        Some(range) => in_range(range, &available(cache, say)?).map_err(wrong),
+        Some(range) => in_range(range, &available(&cache()?, say)?).map_err(wrong),
     }
 }
 
@@ -329,7 +334,7 @@ mod tests {
         assert!(error.ends_with("available are 6.1, 6.12, 7.3"), "{error}");
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        assert_eq!(expand("6.1.0-9", &cache, &silent).unwrap(), ["6.1.0-9"]);
+        assert_eq!(expand("6.1.0-9", || panic!("the cache is opened"), &silent).unwrap(), ["6.1.0-9"]);
     }
 
     #[test]
