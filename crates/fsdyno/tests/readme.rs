@@ -41,6 +41,12 @@ const SMALL: &[(&str, Needs, &[&str])] = &[
     ("run dirops --fs ext4 --fs xfs --fs btrfs", Lab, &["run dirops --fs ext4 --fs xfs --dry-run"]),
     ("run tarball --fs 'ext4 -I 128'", Lab, &["run tarball --fs ext4 --set files=200 --dry-run"]),
     ("run dirops --fs ext4 --fs 'linear=", Lab, &["run dirops --fs ext4 --disk instant --dry-run"]),
+    (
+        "run dirops --fs ext4,xfs --machine server-2026",
+        Lab,
+        &["run dirops --fs ext4,xfs --machine server-2026 --machine desktop-2008 --dry-run"],
+    ),
+    ("list machines", Nothing, &["list machines"]),
     ("list workloads", Nothing, &["list workloads"]),
     ("show workload tarball", Nothing, &["show workload tarball"]),
     ("doctor", Lab, &["doctor"]),

@@ -173,7 +173,7 @@ pub enum Showable {
     /// A request log, by its file (`run --keep-log` writes them to logs/)
     #[value(alias = "logs")]
     Log,
-    /// A trace of `fsdyno record` or `fsdyno import`, by its file: calls, bytes, files, threads, what cannot be replayed
+    /// A trace of `fsdyno record`, by its file: calls, bytes, files, threads, what cannot be replayed
     #[value(alias = "traces")]
     Trace,
     /// The phases of a result over time: operations, dirty memory, bytes written

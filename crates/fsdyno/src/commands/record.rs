@@ -1,8 +1,9 @@
 //! `fsdyno record` and `fsdyno mark`.
 
 use std::fs::File;
+use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use fsdyno_recorder::{MARK, Options, RecordError};
@@ -30,7 +31,7 @@ pub struct Record {
     /// only what the command touches]
     #[arg(long = "tree", value_name = "DIR")]
     pub trees: Vec<PathBuf>,
-    /// The file of the trace; an existing one is replaced
+    /// The file of the trace; an older trace is replaced
     #[arg(short, long, value_name = "FILE", default_value = "fsdyno.trace")]
     pub out: PathBuf,
     /// Replace each component of a name by a hash; its extension and roughly its length stay
@@ -63,8 +64,10 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
             return Err(Failure::wrong(message));
         }
     }
-    let out = File::create(&record.out)
-        .map_err(|error| Failure::io("write the trace", &record.out, &error))?;
+    if let Some(program) = record.command.first() {
+        check_program(program)?;
+    }
+    let out = create(&record.out)?;
     let options = Options { trees: record.trees.clone(), anonymize: record.anonymize };
     let recorded = fsdyno_recorder::record(&options, &record.command, out).map_err(|error| {
         let exit = match error {
@@ -87,6 +90,43 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     let status = recorded.status;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     std::process::exit(code)
+}
+
+/// Refuses a program that does not exist, before a file is written.
+fn check_program(program: &str) -> Result<(), Failure> {
+    let exists = |file: &Path| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
+    let found = if program.contains('/') {
+        exists(Path::new(program))
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| exists(&folder.join(program)))
+    };
+    if found {
+        return Ok(());
+    }
+    Err(Failure::wrong(format!("there is no program '{program}' to record")))
+}
+
+/// Creates the file of the trace; an older trace is replaced, and nothing else.
+fn create(path: &Path) -> Result<File, Failure> {
+    let failed = |error: std::io::Error| Failure::io("write the trace", path, &error);
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return File::create(path).map_err(failed);
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    if metadata.is_file() && metadata.len() > 0 {
+        let mut begin = Vec::new();
+        let file = File::open(path).map_err(failed)?;
+        file.take(fsdyno_trace::MAGIC.len() as u64).read_to_end(&mut begin).map_err(failed)?;
+        if begin != fsdyno_trace::MAGIC {
+            let message = format!("'{}' exists and is no trace; it is not replaced", path.display());
+            return Err(Failure::wrong(message));
+        }
+    }
+    File::create(path).map_err(failed)
 }
 
 /// `fsdyno mark`

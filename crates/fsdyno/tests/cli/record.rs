@@ -45,9 +45,11 @@ fn marks_name_phases_of_a_recording() {
 #[test]
 fn what_cannot_be_recorded_or_shown_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("text"), "this is a text of some length").unwrap();
+    let text = "this is a text of some length";
+    std::fs::write(folder.path().join("text"), text).unwrap();
     for (line, message) in [
-        ("record -- /no/such/program", "cannot run '/no/such/program': No such file"),
+        ("record -- /no/such/program", "there is no program '/no/such/program' to record"),
+        ("record -o text -- true", "'text' exists and is no trace; it is not replaced"),
         ("record --tree nowhere -- true", "--tree 'nowhere' is not a directory"),
         ("show trace text", "at byte 0: this is not a trace of fsdyno"),
         ("show trace nothing", "failed to read 'nothing'"),
@@ -55,5 +57,6 @@ fn what_cannot_be_recorded_or_shown_is_an_error() {
         let output = run(folder.path(), line);
         assert_eq!(code(&output), 2, "{line}");
         assert!(stderr(&output).contains(message), "{line}: {}", stderr(&output));
-    }
+    }    assert_eq!(std::fs::read_to_string(folder.path().join("text")).unwrap(), text);
+    assert!(!folder.path().join("fsdyno.trace").exists());
 }
