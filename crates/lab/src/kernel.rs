@@ -334,7 +334,10 @@ mod tests {
         assert!(error.ends_with("available are 6.1, 6.12, 7.3"), "{error}");
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        assert_eq!(expand("6.1.0-9", || panic!("the cache is opened"), &silent).unwrap(), ["6.1.0-9"]);
+        assert_eq!(
+            expand("6.1.0-9", || panic!("the cache is opened"), &silent).unwrap(),
+            ["6.1.0-9"]
+        );
     }
 
     #[test]

@@ -122,7 +122,8 @@ fn create(path: &Path) -> Result<File, Failure> {
         let file = File::open(path).map_err(failed)?;
         file.take(fsdyno_trace::MAGIC.len() as u64).read_to_end(&mut begin).map_err(failed)?;
         if begin != fsdyno_trace::MAGIC {
-            let message = format!("'{}' exists and is no trace; it is not replaced", path.display());
+            let message =
+                format!("'{}' exists and is no trace; it is not replaced", path.display());
             return Err(Failure::wrong(message));
         }
     }

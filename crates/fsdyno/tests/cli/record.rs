@@ -57,6 +57,7 @@ fn what_cannot_be_recorded_or_shown_is_an_error() {
         let output = run(folder.path(), line);
         assert_eq!(code(&output), 2, "{line}");
         assert!(stderr(&output).contains(message), "{line}: {}", stderr(&output));
-    }    assert_eq!(std::fs::read_to_string(folder.path().join("text")).unwrap(), text);
+    }
+    assert_eq!(std::fs::read_to_string(folder.path().join("text")).unwrap(), text);
     assert!(!folder.path().join("fsdyno.trace").exists());
 }
