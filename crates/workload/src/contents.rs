@@ -94,10 +94,11 @@ impl Contents {
             return &ZEROS[..length];
         }
         if payload.id < Payload::INPUT {
+            // Generators draw ids from the whole range and have no classes.
             let class = (payload.id >> Payload::CLASS_SHIFT) as usize - 1;
+            let pool = self.classes.get(class).filter(|pool| !pool.is_empty());
             let start = Contents::start(payload);
-            let pool = self.classes.get(class).map_or(&[][..], Vec::as_slice);
-            return pool.get(start..start + length).unwrap_or_default();
+            return pool.unwrap_or(&self.pool).get(start..start + length).unwrap_or_default();
         }
         let bytes = self.input.as_ref().map_or(&[][..], Input::bytes);
         let from = usize::try_from(payload.offset).unwrap_or(usize::MAX).min(bytes.len());
@@ -170,6 +171,19 @@ mod tests {
             let parts = [payload(id, 0, 100_001), payload(id, 100_001, 199_999)];
             assert_eq!(parts.map(|part| contents.slice(part)).concat(), whole);
         }
+    }
+
+    #[test]
+    fn every_id_has_a_content_with_and_without_classes() {
+        let plain = Contents::new(1);
+        let classed = Contents::new(1).with_classes();
+        for bit in 0..64 {
+            let one = payload(1 << bit, 5, 100);
+            assert_eq!(plain.slice(one).len(), 100, "bit {bit}");
+            assert_eq!(classed.slice(one).len(), 100, "bit {bit}");
+        }
+        let one = Payload::classed(9, 1, 0, 4096);
+        assert_ne!(plain.slice(one), classed.slice(one));
     }
 
     #[test]
