@@ -36,6 +36,7 @@ pub mod spec;
 pub mod store;
 pub mod sysctl;
 pub mod target;
+mod tool_sets;
 pub mod two_stage;
 mod venues;
 

@@ -20,6 +20,7 @@ use crate::drive;
 use crate::failure::Failure;
 use crate::machine;
 use crate::notes::{detail, say};
+use crate::tool_sets;
 use crate::venues::Venues;
 
 /// The default file system.
@@ -135,7 +136,7 @@ fn question(run: &RunSpec, on: &Target) -> Question {
 }
 
 /// Splits one `--fs` into specs: `ext4,xfs` is two, because each part is a plain name of a file system.
-fn several(fs: &str) -> Vec<String> {
+pub fn several(fs: &str) -> Vec<String> {
     let is_kind = |name: &str| {
         let model = fsdyno_ext2dir::trial::variant(name).is_some();
         model || fsdyno_filesystem::catalog::get(name).is_ok()
@@ -460,6 +461,9 @@ fn labs(run: &RunSpec, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<KernelPlan>)
                 lab.kernel_release()
             )));
         }
+    }
+    if mode == Mode::Run {
+        tool_sets::bring(run, &releases)?;
     }
     let names = names(&releases.iter().map(String::as_str).collect::<Vec<_>>(), &run.axes.kernels);
     let all = labs.len() == releases.len();

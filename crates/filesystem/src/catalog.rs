@@ -19,12 +19,14 @@ const FILES: &[(&str, &str)] = &[
     ("ext4", include_str!("../../../catalog/filesystems/ext4.toml")),
     ("xfs", include_str!("../../../catalog/filesystems/xfs.toml")),
     ("btrfs", include_str!("../../../catalog/filesystems/btrfs.toml")),
+    ("bcachefs", include_str!("../../../catalog/filesystems/bcachefs.toml")),
     ("reiserfs", include_str!("../../../catalog/filesystems/reiserfs.toml")),
     ("jfs", include_str!("../../../catalog/filesystems/jfs.toml")),
     ("f2fs", include_str!("../../../catalog/filesystems/f2fs.toml")),
     ("nilfs2", include_str!("../../../catalog/filesystems/nilfs2.toml")),
     ("vfat", include_str!("../../../catalog/filesystems/vfat.toml")),
     ("exfat", include_str!("../../../catalog/filesystems/exfat.toml")),
+    ("ntfs3", include_str!("../../../catalog/filesystems/ntfs3.toml")),
     ("reiser4", include_str!("../../../catalog/filesystems/reiser4.toml")),
     ("tmpfs", include_str!("../../../catalog/filesystems/tmpfs.toml")),
     ("overlayfs", include_str!("../../../catalog/filesystems/overlayfs.toml")),
@@ -45,6 +47,8 @@ pub struct Filesystem {
     pub since: String,
     /// The last Linux release that has it; none if current releases do.
     pub until: Option<String>,
+    /// A series of Debian's kernels that has it, if the default one does not: `6.12`.
+    pub kernel: Option<String>,
     /// A hint for getting a kernel that has it, if no distribution's does.
     pub kernel_hint: Option<String>,
     /// Its backing.
@@ -58,6 +62,10 @@ pub struct Filesystem {
     /// All programs that a venue must have: those of mkfs, mount, check and features.
     #[serde(default)]
     pub tools: Vec<String>,
+    /// Packages of any Debian suite that provide `tools` and all their libraries. A host without these tools gets them
+    /// in the lab's cache.
+    #[serde(default)]
+    pub brought: Vec<String>,
     /// Files that the tools read. If the host has them, they are copied into the lab's guest and are
     /// part of the lab's identity.
     #[serde(default)]
@@ -348,15 +356,28 @@ impl Filesystem {
         let name = &self.name;
         if !version::at_least(release, &self.since) {
             let problem = format!("Linux {release} has no {name} yet");
-            return Err(SpecError::new(problem, format!("use {} or later", self.since)));
+            let hint = self.kernels().unwrap_or_else(|| format!("use {} or later", self.since));
+            return Err(SpecError::new(problem, hint));
         }
         match &self.until {
             Some(last) if version::later_series(release, last) => {
                 let problem = format!("Linux {release} no longer has {name}");
-                Err(SpecError::new(problem, format!("use {last} or earlier with --kernel")))
+                let hint = format!("use {last} or earlier with --kernel");
+                Err(SpecError::new(problem, self.kernels().unwrap_or(hint)))
             }
             _ => Ok(()),
         }
+    }
+
+    /// Returns the kernels that have it, with one of Debian's to request, if its default one does not:
+    /// `it is in kernels 6.7 to 6.17; --kernel 6.16`.
+    pub fn kernels(&self) -> Option<String> {
+        let (kernel, since) = (self.kernel.as_deref()?, &self.since);
+        let range = match &self.until {
+            Some(last) => format!("kernels {since} to {last}"),
+            None => format!("kernels since {since}, if configured"),
+        };
+        Some(format!("it is in {range}; --kernel {kernel}"))
     }
 }
 
@@ -371,129 +392,4 @@ pub(crate) fn some_size<'de, D: Deserializer<'de>>(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn every_file_is_valid_and_named_as_its_file_system() {
-        for (name, text) in FILES {
-            let filesystem: Filesystem =
-                toml::from_str(text).unwrap_or_else(|error| panic!("{name}.toml: {error}"));
-            assert_eq!(filesystem.name, *name);
-        }
-        assert_eq!(all().len(), FILES.len());
-    }
-
-    #[test]
-    fn no_file_in_the_catalog_folder_is_forgotten() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/filesystems");
-        let files: BTreeSet<String> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        let listed = names().into_iter().map(|name| format!("{name}.toml")).collect();
-        assert_eq!(files, listed, "left: catalog/filesystems, right: FILES in catalog.rs");
-    }
-
-    #[test]
-    fn the_program_of_every_command_is_a_listed_tool() {
-        for filesystem in all() {
-            let commands =
-                [&filesystem.mkfs.argv, &filesystem.check.argv, &filesystem.features.argv];
-            let journal = filesystem.journal.as_ref();
-            let outer = journal.iter().flat_map(|journal| {
-                [journal.make.first(), journal.features.as_ref().and_then(|f| f.argv.first())]
-            });
-            let own = commands.iter().map(|argv| argv.first());
-            let own = own.chain([filesystem.mount.command.first()]);
-            for program in own.chain(outer).flatten() {
-                assert!(filesystem.tools.contains(program), "{}: {program}", filesystem.name);
-            }
-            let clean = &filesystem.check.clean;
-            assert!(
-                clean.iter().all(|code| filesystem.check.codes.contains_key(&code.to_string()))
-            );
-        }
-    }
-
-    #[test]
-    fn feature_words_fit_their_field_and_the_journal_size_is_a_product_of_known_features() {
-        for filesystem in all() {
-            let Features { keys, words, journal_bytes, .. } = &filesystem.features;
-            assert!(words.iter().all(|word| (1..=32).contains(&word.bits)), "{}", filesystem.name);
-            for key in journal_bytes {
-                let known = keys.contains(key) || words.iter().any(|word| word.key == *key);
-                assert!(known, "{}: nothing reads '{key}'", filesystem.name);
-            }
-        }
-    }
-
-    #[test]
-    fn an_unknown_name_gets_the_nearest_valid_one() {
-        assert_eq!(get("xfs").unwrap().name, "xfs");
-        assert!(source("xfs").unwrap().contains("name = \"xfs\""));
-        let error = get("riserfs").unwrap_err().to_string();
-        assert_eq!(error, "there is no file system 'riserfs'; did you mean 'reiserfs'?");
-        assert!(get("postgresql").unwrap_err().hint.contains("ext2, ext3, ext4, xfs"));
-    }
-
-    #[test]
-    fn missing_capabilities_name_existing_ops_and_workloads() {
-        use fsdyno_record::OpKind;
-        for filesystem in all() {
-            for (what, why) in &filesystem.lacks {
-                let known = match what.split_once(' ') {
-                    Some(("op", op)) => OpKind::ALL.iter().any(|kind| kind.name() == op),
-                    Some(("workload", name)) => !name.is_empty(),
-                    _ => what == "overlayfs",
-                };
-                assert!(known && !why.is_empty(), "{}: {what}", filesystem.name);
-            }
-        }
-    }
-
-    #[test]
-    fn only_file_systems_on_a_device_have_an_mkfs() {
-        for filesystem in all() {
-            let device = filesystem.lies_on == Backing::Device;
-            // Raw is the device itself and has no mkfs.
-            let made = device && !filesystem.mount.kind.is_empty();
-            assert_eq!(made, !filesystem.mkfs.argv.is_empty(), "{}", filesystem.name);
-            assert_eq!(device, filesystem.minimum_size > Bytes(0), "{}", filesystem.name);
-            assert_eq!(filesystem.package.is_empty(), filesystem.tools.is_empty());
-        }
-        assert!(get("fuse2fs").unwrap().in_user_space() && !get("ext4").unwrap().in_user_space());
-    }
-
-    #[test]
-    fn facts_that_no_command_needs_are_no_part_of_a_plan() {
-        use crate::{Context, Spec};
-        let spec = Spec::parse("ext4 -I 128 @ noatime").unwrap();
-        let plan = |kind: &Filesystem| {
-            serde_json::to_string(&kind.plan(&spec, Context::Lab, None).unwrap()).unwrap()
-        };
-        let text = source("ext4").unwrap();
-        let mut bare: Filesystem = toml::from_str(text).unwrap();
-        (bare.magic, bare.colour, bare.map, bare.guarantee) = Default::default();
-        (bare.about, bare.package, bare.notes, bare.more_tools) = Default::default();
-        assert_eq!(plan(&bare), plan(get("ext4").unwrap()));
-    }
-
-    #[test]
-    fn every_format_has_limits() {
-        let without = all().iter().filter(|filesystem| filesystem.limits.is_none());
-        let without: Vec<&str> = without.map(|filesystem| filesystem.name.as_str()).collect();
-        // Those of a command depend on what it mounts; that of a device is its size.
-        assert_eq!(without, ["fuse", "raw"]);
-    }
-
-    #[test]
-    fn reiserfs_ends_with_linux_6_12() {
-        let reiserfs = get("reiserfs").unwrap();
-        assert_eq!(reiserfs.check_kernel("6.12.38+deb12-amd64"), Ok(()));
-        assert!(reiserfs.check_kernel("6.13.0").unwrap_err().problem.contains("no longer"));
-        assert!(get("ext4").unwrap().check_kernel("2.4.18").is_err());
-    }
-}
+mod tests;

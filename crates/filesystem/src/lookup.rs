@@ -41,8 +41,17 @@ pub fn package_of(tool: &str) -> Option<&'static str> {
 
 /// Returns a hint for getting a kernel with a module that no distribution has.
 pub fn kernel_hint_of(module: &str) -> Option<&'static str> {
+    with_module(module)?.kernel_hint.as_deref()
+}
+
+/// Returns the kernels with a module that only some of Debian's have, and one to request.
+pub fn kernels_of(module: &str) -> Option<String> {
+    with_module(module)?.kernels()
+}
+
+fn with_module(module: &str) -> Option<&'static catalog::Filesystem> {
     let uses = |modules: &[String]| modules.iter().any(|name| name == module);
-    catalog::all().iter().find(|kind| uses(&kind.modules))?.kernel_hint.as_deref()
+    catalog::all().iter().find(|kind| uses(&kind.modules))
 }
 
 /// Returns a hint for a file system that exists but is not in the catalog.
@@ -69,6 +78,8 @@ mod tests {
         assert!(foreign_hint("zfs").unwrap().contains("cannot make zfs"));
         assert_eq!(foreign_hint("ext4"), None);
         assert!(kernel_hint_of("reiser4").is_some() && kernel_hint_of("xfs").is_none());
+        assert!(kernels_of("ntfs3").unwrap().ends_with("--kernel 6.12"));
+        assert_eq!(kernels_of("xfs"), None);
     }
 
     #[test]

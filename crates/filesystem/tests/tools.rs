@@ -178,6 +178,8 @@ fn damaged_metadata_is_found_with_an_exit_code_of_the_catalog() {
         ("vfat", 16384, 20480),
         ("exfat", 0, 4096),
         ("exfat", 2 * MIB, 3 * MIB),
+        ("ntfs3", 0, 4096),
+        ("ntfs3", 16384, 32768),
         ("reiser4", 65536, 69632),
         ("reiser4", 73728, 90112),
     ] {
@@ -208,6 +210,7 @@ fn features_in_effect_are_read_back() {
         ("f2fs -s 2", "Info: Segments per section", "2"),
         ("vfat -s 16", "filesystem has", "2 32-bit FATs and 16 sectors per cluster."),
         ("exfat -c 64K", "Cluster size", "65536"),
+        ("ntfs3 -c 8192", "Cluster Size", "8192"),
         ("reiser4", "blksize", "4096"),
         ("fuse2fs -I 128", "Inode size", "128"),
     ] {
@@ -251,6 +254,7 @@ fn the_tools_accept_the_options_of_the_catalog() {
         "nilfs2 -b 2048 -B 1024 -m 10 -L label",
         "vfat -F 16 -s 128 -n STICK",
         "exfat -c 128K -b 4M -L STICK --pack-bitmap",
+        "ntfs3 -c 65536 -s 512 -L STICK -C --no-indexing",
         "reiser4 -L label -o hash=tea_hash",
     ] {
         if let Some(image) = make(spec, Context::Lab, 2048 * MIB) {

@@ -57,6 +57,14 @@ pub enum LabError {
     /// A program that the guest needs is not installed.
     #[error("find the program '{0}'{place}", place = searched(.0))]
     NoTool(String),
+    /// The tools of a file system could not be brought from Debian's suites.
+    #[error("bring the tools of {kind}: {why}")]
+    NoToolSet {
+        /// The file system.
+        kind: String,
+        /// The reason.
+        why: String,
+    },
     /// A shared library that a program needs is not installed.
     #[error("find the library '{library}' that {needed_by} needs")]
     NoLibrary {
@@ -106,6 +114,7 @@ impl LabError {
             | NoKernel(_)
             | NoKvm(_)
             | NoTool(_)
+            | NoToolSet { .. }
             | NoLibrary { .. } => true,
             NoModule { .. } => true,
             UnsafeCache { .. } | WrongKernel { .. } | BadFile { .. } | Io { .. } => false,
@@ -140,14 +149,17 @@ impl LabError {
             }
             NoModule { module, .. } => match lookup::kernel_hint_of(module) {
                 Some(hint) => hint.into(),
-                None => format!(
+                None => lookup::kernels_of(module).unwrap_or_else(|| format!(
                     "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs \
                      left Linux with 6.13)"
-                ),
+                )),
             },
             NoTool(path) if path.contains('/') => {
                 "it must be an executable file, given by its absolute path".into()
             }
+            NoToolSet { .. } => "they are downloaded with apt from Debian's archive; check the network, \
+                                 or install them"
+                .into(),
             NoTool(tool) => match lookup::package_of(tool) {
                 Some(package) => format!("apt-get install {package}"),
                 None => format!("install the package that provides {tool}"),

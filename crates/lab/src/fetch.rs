@@ -12,7 +12,7 @@ use crate::cache::Cache;
 use crate::error::LabError;
 use crate::kernel;
 use crate::lists::{Lists, SUITES};
-use crate::packages::{KernelPackages, META_PACKAGES};
+use crate::packages::{KernelPackages, META_PACKAGES, Package};
 
 /// Downloads the kernel whose release begins with `wish`, or the distribution's default, and returns its
 /// release and the folder below `cache` into which it was unpacked.
@@ -92,6 +92,64 @@ pub fn available(cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<KernelPackages
     recent(Lists::cached(cache)?, &|| Lists::fetch(cache, say), say).map(|it| it.packages.whole())
 }
 
+/// Downloads packages of Debian's suites by name, and returns the folder below `cache` into which they were unpacked, and
+/// a line of comment for each with its version and hash.
+///
+/// # Errors
+/// [`LabError::NoKernel`] with the names that no list has, or with the message of apt.
+pub fn packages(
+    names: &[String],
+    cache: &Cache,
+    say: &dyn Fn(&str),
+) -> Result<(TempDir, String), LabError> {
+    let mut lists = recent(Lists::cached(cache)?, &|| Lists::fetch(cache, say), say)?;
+    let mut unpacked = Err(LabError::NoKernel(String::new()));
+    // Cached lists may name packages that a mirror has removed since, or may lack new ones.
+    for fetch in [false, true] {
+        if fetch {
+            lists = Lists::fetch(cache, say)?;
+        }
+        unpacked = match lists.packages.named(names) {
+            Ok(packages) => unpack(&lists.apt, &packages, cache, say).map(|it| (it, packages)),
+            Err(missing) => Err(LabError::NoKernel(format!(
+                "{} left Debian's archive: it is in none of {}",
+                missing.join(", "),
+                SUITES.join(", ")
+            ))),
+        };
+        if unpacked.is_ok() {
+            break;
+        }
+    }
+    let (folder, packages) = unpacked?;
+    let line = |it: &Package| format!("# {} {} {}\n", it.name, it.version, it.sha256);
+    Ok((folder, packages.iter().map(line).collect()))
+}
+
+/// Downloads packages and unpacks them into one folder below the cache.
+fn unpack(
+    apt: &Apt,
+    packages: &[Package],
+    cache: &Cache,
+    say: &dyn Fn(&str),
+) -> Result<TempDir, LabError> {
+    let [folder, root] = [temporary_in(cache)?, temporary_in(cache)?];
+    let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    let size = Bytes(packages.iter().map(|package| package.size).sum());
+    say(&format!("downloading {} ({size})", names.join(", ")));
+    let files = apt.download(packages, folder.path()).map_err(LabError::NoKernel)?;
+    for file in files {
+        let mut unpack = Command::new("dpkg-deb");
+        unpack.args(["-x", "/proc/self/fd/0"]).arg(root.path()).env("LC_ALL", "C").stdin(file);
+        let failed = |why: String| LabError::NoKernel(format!("dpkg-deb -x: {why}"));
+        let output = unpack.output().map_err(|error| failed(error.to_string()))?;
+        if !output.status.success() {
+            return Err(failed(apt::last_line(&output.stderr)));
+        }
+    }
+    Ok(root)
+}
+
 /// Returns cached lists of the last day, else fetched ones, else older cached ones.
 fn recent(
     cached: Option<Lists>,
@@ -152,21 +210,8 @@ impl Found {
 
     /// Downloads and unpacks the packages.
     fn unpack(&self, cache: &Cache, say: &dyn Fn(&str)) -> Result<TempDir, LabError> {
-        let [folder, root] = [temporary_in(cache)?, temporary_in(cache)?];
         let KernelPackages { release, packages, missing } = &self.kernel;
-        let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
-        let size = Bytes(packages.iter().map(|package| package.size).sum());
-        say(&format!("downloading {} ({size})", names.join(", ")));
-        let files = self.apt.download(packages, folder.path()).map_err(LabError::NoKernel)?;
-        for file in files {
-            let mut unpack = Command::new("dpkg-deb");
-            unpack.args(["-x", "/proc/self/fd/0"]).arg(root.path()).env("LC_ALL", "C").stdin(file);
-            let failed = |why: String| LabError::NoKernel(format!("dpkg-deb -x: {why}"));
-            let output = unpack.output().map_err(|error| failed(error.to_string()))?;
-            if !output.status.success() {
-                return Err(failed(apt::last_line(&output.stderr)));
-            }
-        }
+        let root = unpack(&self.apt, packages, cache, say)?;
         if kernel::of_release(root.path(), release).is_some() {
             return Ok(root);
         }

@@ -33,6 +33,7 @@ mod qmp;
 mod run;
 mod series;
 mod snapshot;
+mod tool_set;
 mod tools;
 mod vmlinux;
 mod vmstate;
@@ -69,6 +70,7 @@ pub use qemu::{Attach, DiskRegion, KERNEL_WORDS, MACHINE_TYPE, Machine};
 pub use run::{Cut, Finished, OnBegun, Watch};
 pub use series::Series;
 pub use snapshot::Snapshot;
+pub use tool_set::{bring as bring_tools, can_bring as can_bring_tools};
 pub use tools::find as find_program;
 
 use identity::Components;
@@ -210,10 +212,14 @@ impl Lab {
         };
         add("agent", "/init", read(&parts.agent)?);
         let mut libraries = tools::Files::new();
-        tools::add_libraries(&parts.agent, &mut libraries)?;
-        for tool in &parts.tools {
-            let program = tools::find(tool)?;
-            tools::add_libraries(&program, &mut libraries)?;
+        let found = parts.tools.iter().map(|tool| tools::find(tool));
+        let found: Vec<PathBuf> = found.collect::<Result<_, _>>()?;
+        // All programs of a guest have the same loader and C library.
+        let root = found.iter().find_map(|program| Some(tool_set::brought(program)?.root));
+        tools::add_libraries(&parts.agent, root.as_deref(), &mut libraries)?;
+        for (tool, program) in parts.tools.iter().zip(found) {
+            let program = tool_set::brought(&program).map_or(program, |it| it.program);
+            tools::add_libraries(&program, root.as_deref(), &mut libraries)?;
             add(&format!("tool {tool}"), &tools::in_guest(tool), read(&program)?);
         }
         for (path, file) in &libraries {

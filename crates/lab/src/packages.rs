@@ -11,6 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsdyno_filesystem::catalog;
+
 use crate::kernel::{begins, by_version};
 use crate::series::Series;
 
@@ -43,16 +45,22 @@ pub struct KernelPackages {
     pub missing: Vec<String>,
 }
 
-/// The packages of a list whose names begin with `linux-`, by name.
+/// The packages of a list that a lab may need, by name: those whose names begin with `linux-`, and those of tools that
+/// the catalog brings from other suites.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packages(BTreeMap<String, Package>);
+
+/// Reports whether a lab may need a package.
+fn is_wanted(name: &str) -> bool {
+    let brought = || catalog::all().iter().flat_map(|kind| &kind.brought);
+    name.starts_with("linux-") || brought().any(|package| package == name)
+}
 
 impl Packages {
     /// Parses a list; a package without a SHA-256 cannot be verified, and is skipped.
     pub fn read(list: &str) -> Packages {
         let packages = list.split("\n\n").map(package);
-        let usable =
-            |package: &Package| package.name.starts_with("linux-") && !package.sha256.is_empty();
+        let usable = |package: &Package| is_wanted(&package.name) && !package.sha256.is_empty();
         let usable = packages.filter(usable);
         Packages(usable.map(|package| (package.name.clone(), package)).collect())
     }
@@ -65,6 +73,16 @@ impl Packages {
             )
         };
         self.0.values().map(stanza).collect()
+    }
+
+    /// Returns the packages of these names, or the names that are not in the list.
+    pub fn named(&self, names: &[String]) -> Result<Vec<Package>, Vec<String>> {
+        let missing = names.iter().filter(|name| !self.0.contains_key(*name)).cloned();
+        let missing: Vec<String> = missing.collect();
+        match missing.is_empty() {
+            true => Ok(names.iter().filter_map(|name| self.0.get(name)).cloned().collect()),
+            false => Err(missing),
+        }
     }
 
     /// Returns the kernel that the distribution's meta package depends on.

@@ -11,11 +11,13 @@ use fsdyno_record::guest::TOOL_FOLDER;
 
 use crate::elf::{Dynamic, Elf};
 use crate::error::LabError;
+use crate::tool_set;
 
 /// Guest path → file on the host.
 pub type Files = BTreeMap<String, PathBuf>;
 
-/// Finds a program: by its absolute path, or in the folders of PATH and then the sbin folders.
+/// Finds a program: by its absolute path, or in the folders of PATH, then the sbin folders, then the tool sets in the
+/// cache.
 ///
 /// # Errors
 /// [`LabError::NoTool`].
@@ -32,6 +34,7 @@ pub fn find(name: &str) -> Result<PathBuf, LabError> {
         .chain(administrator)
         .map(|folder| folder.join(name))
         .find(|path| is_program(path))
+        .or_else(|| tool_set::launcher_of(name))
         .ok_or_else(|| LabError::NoTool(name.to_string()))
 }
 
@@ -48,21 +51,32 @@ fn is_program(path: &Path) -> bool {
 /// The library that glibc loads when a thread is cancelled, as libfuse does at an unmount; no ELF header names it.
 const LOADED_BY_LIBC: &str = "libgcc_s.so.1";
 
-/// Adds to `files` the loader and the libraries of `program`, recursively.
+/// Adds to `files` the loader and the libraries of `program`, recursively: those of a tool set's root first, if one is
+/// given, then the host's.
 ///
 /// All libraries go into the folder of the C library, which the loader searches without a cache.
 ///
 /// # Errors
 /// [`LabError::NoLibrary`] for one that is not installed; an unreadable or damaged file.
-pub fn add_libraries(program: &Path, files: &mut Files) -> Result<(), LabError> {
-    let libraries = Libraries::of_host();
+pub fn add_libraries(
+    program: &Path,
+    root: Option<&Path>,
+    files: &mut Files,
+) -> Result<(), LabError> {
+    let libraries = Libraries::of(root);
     let home = libraries.find("libc.so.6", &[], program).ok();
-    let home = home.as_deref().and_then(Path::parent).unwrap_or(Path::new("/lib")).to_path_buf();
+    let home = home.as_deref().and_then(Path::parent).unwrap_or(Path::new("/lib"));
+    let home = match root.and_then(|root| home.strip_prefix(root).ok()) {
+        Some(below) => Path::new("/").join(below),
+        None => home.to_path_buf(),
+    };
     let mut waiting = vec![program.to_path_buf()];
     while let Some(file) = waiting.pop() {
         let (interpreter, dynamic) = headers(&file)?;
         if let Some(loader) = interpreter {
-            files.insert(loader.clone(), PathBuf::from(loader));
+            let own = root.map(|root| root.join("usr").join(loader.trim_start_matches('/')));
+            let own = own.filter(|own| own.is_file());
+            files.insert(loader.clone(), own.unwrap_or(PathBuf::from(loader)));
         }
         if dynamic.needed.iter().any(|soname| soname == "libc.so.6")
             && let Ok(found) = libraries.find(LOADED_BY_LIBC, &[], &file)
@@ -90,8 +104,9 @@ fn headers(file: &Path) -> Result<(Option<String>, Dynamic), LabError> {
     read().map_err(LabError::damaged(file))
 }
 
-/// The libraries of this host.
+/// The libraries of this host, after those of a root folder.
 struct Libraries {
+    root: Option<PathBuf>,
     cached: BTreeMap<String, PathBuf>,
 }
 
@@ -106,13 +121,13 @@ const STANDARD_FOLDERS: &[&str] = &[
 ];
 
 impl Libraries {
-    fn of_host() -> Libraries {
+    fn of(root: Option<&Path>) -> Libraries {
         let cache = fs::read("/etc/ld.so.cache").unwrap_or_default();
-        Libraries { cached: parse_cache(&cache) }
+        Libraries { root: root.map(Path::to_path_buf), cached: parse_cache(&cache) }
     }
 
-    /// Finds a library in the order of ld.so(8): the program's own folders, the cache, the standard
-    /// folders.
+    /// Finds a library: in the root, then in the order of ld.so(8): the program's own folders, the cache, the
+    /// standard folders.
     fn find(&self, soname: &str, own: &[String], user: &Path) -> Result<PathBuf, LabError> {
         let real = user.canonicalize().unwrap_or_else(|_| user.to_path_buf());
         let origin = real.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
@@ -121,7 +136,11 @@ impl Libraries {
         });
         let cached = self.cached.get(soname).cloned();
         let standard = STANDARD_FOLDERS.iter().map(|folder| Path::new(folder).join(soname));
-        own.map(|folder| folder.join(soname))
+        let root = self.root.iter().flat_map(|root| {
+            STANDARD_FOLDERS.iter().map(|folder| root.join(folder.trim_start_matches('/')))
+        });
+        root.chain(own)
+            .map(|folder| folder.join(soname))
             .chain(cached)
             .chain(standard)
             .find(|path| path.is_file())
@@ -173,7 +192,7 @@ mod tests {
     #[test]
     fn a_dynamic_program_needs_its_loader_and_the_c_library() {
         let mut files = Files::new();
-        add_libraries(&find("true").unwrap(), &mut files).unwrap();
+        add_libraries(&find("true").unwrap(), None, &mut files).unwrap();
         assert!(files.keys().any(|path| path.contains("ld-linux")), "{files:?}");
         assert!(files.keys().any(|path| path.ends_with("/libc.so.6")), "{files:?}");
         assert!(files.values().all(|file| file.is_file()));
@@ -186,7 +205,7 @@ mod tests {
             return;
         };
         let mut files = Files::new();
-        add_libraries(&mke2fs, &mut files).unwrap();
+        add_libraries(&mke2fs, None, &mut files).unwrap();
         // mke2fs itself needs libext2fs, and that needs libcom_err.
         for library in ["libext2fs.so.2", "libcom_err.so.2"] {
             assert!(files.keys().any(|path| path.ends_with(library)), "{library}: {files:?}");
@@ -216,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_error_of_a_missing_library_names_its_user() {
-        let error = Libraries::of_host().find("libnone.so.9", &[], Path::new("/bin/true"));
+        let error = Libraries::of(None).find("libnone.so.9", &[], Path::new("/bin/true"));
         let text = error.unwrap_err().to_string();
         assert_eq!(text, "find the library 'libnone.so.9' that /bin/true needs");
     }

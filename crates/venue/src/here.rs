@@ -86,7 +86,8 @@ impl Here {
         if let Some((why, cure)) = &self.no_lab {
             return CanRun::no(why, cure);
         }
-        without_tools(kind).unwrap_or_else(|| self.by_lab_kernel(kind))
+        let without = without_tools(kind).filter(|_| !fsdyno_lab::can_bring_tools(kind));
+        without.unwrap_or_else(|| self.by_lab_kernel(kind))
     }
 
     fn by_lab_kernel(&self, kind: &Filesystem) -> CanRun {
@@ -101,6 +102,7 @@ impl Here {
             let other = self.kernels.iter().find(|other| kind.check_kernel(other).is_ok());
             let cure = match (other, &kind.until) {
                 (Some(other), _) => format!("--kernel {other}"),
+                (None, _) if kind.kernel.is_some() => error.hint,
                 (None, Some(until)) => format!("--kernel {until}"),
                 (None, None) => error.hint,
             };
@@ -109,8 +111,8 @@ impl Here {
         match kind.modules.iter().find(|module| !modules.takes(module)) {
             None => CanRun::yes(),
             Some(module) => {
-                let cure =
-                    kind.kernel_hint.clone().unwrap_or("--kernel with one that has it".into());
+                let cure = kind.kernel_hint.clone().or(kind.kernels());
+                let cure = cure.unwrap_or("--kernel with one that has it".into());
                 CanRun::no(format!("kernel {release} has no module {module}"), cure)
             }
         }

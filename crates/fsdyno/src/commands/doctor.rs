@@ -143,6 +143,10 @@ fn tools(kind: &fsdyno_filesystem::Filesystem) -> Finding {
         let version = tools::version(kind).unwrap_or_else(|| "installed".into());
         return finding(&kind.name, State::Ok, version);
     }
+    if fsdyno_lab::can_bring_tools(kind) {
+        let detail = "no tools yet; the first run in the lab brings them into the cache";
+        return finding(&kind.name, State::Note, detail);
+    }
     Finding {
         cure: Some(format!("apt-get install {}", kind.package)),
         ..finding(&kind.name, State::Missing, format!("no {}", missing.join(", ")))

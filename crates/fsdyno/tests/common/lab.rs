@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use fsdyno_lab::Cache;
 use serde_json::Value;
 
+use super::full;
 use super::specs::Row;
 
 /// Words as a shell would split them: at spaces, but for what stands in single quotes.
@@ -71,12 +72,31 @@ pub fn runnable(rows: impl Iterator<Item = &'static Row>) -> Vec<&'static Row> {
         let row = listed.iter().find(|row| row["name"] == name.as_str()).unwrap();
         (row["lab"]["can"] != true).then(|| row["lab"]["cure"].to_string())
     };
+    let kernels = fsdyno(ours(), Path::new("/"), "list kernels --format json").output().unwrap();
+    let kernels: Vec<Value> = serde_json::from_slice(&kernels.stdout).unwrap();
+    let is_here = |kernel: &str| {
+        kernels.iter().any(|it| it["release"].as_str().unwrap().starts_with(&format!("{kernel}.")))
+    };
     let can = |row: &&Row| {
-        let missing = row.parts().iter().find_map(missing);
+        let missing = match row.kernel {
+            Some(kernel) if full() || is_here(kernel) => no_tools(row),
+            Some(kernel) => Some(format!("a download of the kernel {kernel} (make test-full)")),
+            None => row.parts().iter().find_map(missing),
+        };
         missing.iter().for_each(|cure| skipped(&format!("'{}' needs {cure}", row.spec)));
         missing.is_none()
     };
     rows.filter(can).collect()
+}
+
+/// The package of a tool that a row needs and the host does not have.
+fn no_tools(row: &Row) -> Option<String> {
+    let kind = fsdyno_filesystem::catalog::get(row.kind()).unwrap();
+    let missing = kind.tools.iter().any(|tool| fsdyno_lab::find_program(tool).is_err());
+    match kind.brought.is_empty() {
+        true => missing.then(|| format!("apt-get install {}", kind.package)),
+        false => (missing && !full()).then(|| "a download of its tools (make test-full)".into()),
+    }
 }
 
 /// Says so past the harness, which keeps to itself what a test that passed has printed.

@@ -14,6 +14,8 @@ pub struct Row {
     pub effects: &'static [Effect],
     /// True if CI runs it, too, not only the long tests.
     pub ci: bool,
+    /// The kernel it needs, if the default one does not have it.
+    pub kernel: Option<&'static str>,
 }
 
 /// An effect in a line that was read back.
@@ -64,12 +66,17 @@ const EXT: &str = "Filesystem features";
 const JOURNAL: &str = "journal bytes";
 
 const fn row(spec: &'static str, effects: &'static [Effect]) -> Row {
-    Row { spec, effects, ci: false }
+    Row { spec, effects, ci: false, kernel: None }
 }
 
 /// The same, in CI too.
 const fn ci(spec: &'static str, effects: &'static [Effect]) -> Row {
-    Row { spec, effects, ci: true }
+    Row { spec, effects, ci: true, kernel: None }
+}
+
+/// A row of a file system that the default kernel does not have.
+const fn on(kernel: &'static str, spec: &'static str, effects: &'static [Effect]) -> Row {
+    Row { spec, effects, ci: false, kernel: Some(kernel) }
 }
 
 /// In the order of the catalog, so that rows of one kind lie together.
@@ -170,6 +177,16 @@ pub const ROWS: &[Row] = &[
     row("btrfs @ compress=zlib", &[Mounted("compress=zlib:3")]),
     row("btrfs @ compress-force=zstd:1", &[Mounted("compress-force=zstd:1")]),
     row("btrfs @ nodatacow", &[Mounted("nodatacow nodatasum")]),
+    on(
+        "6.16",
+        "bcachefs",
+        &[Has("metadata_checksum", "[crc32c]"), Has("block_size", "4.00"), Mounted("bcachefs")],
+    ),
+    on(
+        "6.16",
+        "bcachefs --str_hash=crc32c @ compression=zstd,journal_flush_delay=500",
+        &[Has("str_hash", "[crc32c]"), Mounted("compression=zstd journal_flush_delay=500")],
+    ),
     row("reiserfs", &[Has(JOURNAL, "33558528"), Has("Hash function used to sort names", "\"r5\"")]),
     ci(
         "reiserfs -s 1024 -t 256 -h tea @ notail",
@@ -204,6 +221,12 @@ pub const ROWS: &[Row] = &[
     row(
         "exfat -c 4K @ errors=continue",
         &[Has("Cluster size", "4096"), Mounted("errors=continue")],
+    ),
+    on("6.12", "ntfs3", &[Has("Cluster Size", "4096"), Mounted("ntfs3")]),
+    on(
+        "6.12",
+        "ntfs3 -c 16384 -I @ prealloc,windows_names",
+        &[Has("Cluster Size", "16384"), Mounted("prealloc windows_names")],
     ),
     row("tmpfs", &[Mounted("tmpfs")]),
     row("tmpfs @ size=256m,nr_inodes=20000", &[Mounted("size=262144k nr_inodes=20000")]),

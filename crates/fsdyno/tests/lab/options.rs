@@ -66,7 +66,8 @@ fn wrong(row: &Row, trial: &Value) -> Vec<String> {
 /// Runs workloads on the rows of one kind; the trials.
 fn ran(folder: &Path, rows: &[&Row], words: &str, out: &str) -> Vec<Value> {
     let specs: Vec<String> = rows.iter().map(|row| format!("--fs '{}'", row.spec)).collect();
-    let words = format!("{words} {SIZE} {} --jobs 2 --out {out}", specs.join(" "));
+    let kernel = rows[0].kernel.map(|kernel| format!("--kernel {kernel}")).unwrap_or_default();
+    let words = format!("{words} {SIZE} {kernel} {} --jobs 2 --out {out}", specs.join(" "));
     let output = run(folder, &words);
     assert!([0, 4].contains(&code(&output)), "{}", stderr(&output));
     trials(&folder.join(out))

@@ -1,0 +1,26 @@
+//! Tools of file systems that the host's distribution may not have.
+
+use fsdyno_filesystem::{Spec, catalog};
+use fsdyno_lab::Cache;
+
+use crate::failure::Failure;
+use crate::notes::say;
+use crate::spec::RunSpec;
+use crate::target::several;
+
+/// Brings the tools of the requested file systems that one of the kernels has.
+///
+/// # Errors
+/// Tools that are neither here nor can be downloaded.
+pub fn bring(run: &RunSpec, releases: &[String]) -> Result<(), Failure> {
+    let specs = run.axes.filesystems.iter().flat_map(|text| several(text));
+    for spec in specs.filter_map(|text| Spec::parse(&text).ok()) {
+        let Ok(kind) = catalog::get(&spec.base().kind) else { continue };
+        let has = |release: &String| kind.check_kernel(release).is_ok();
+        if fsdyno_lab::can_bring_tools(kind) && releases.iter().any(has) {
+            let said = |line: &str| say(&format!("fsdyno: {line}"));
+            fsdyno_lab::bring_tools(kind, &Cache::of_user()?, &said)?;
+        }
+    }
+    Ok(())
+}
