@@ -102,26 +102,18 @@ pub fn packages(
     cache: &Cache,
     say: &dyn Fn(&str),
 ) -> Result<(TempDir, String), LabError> {
-    let mut lists = recent(Lists::cached(cache)?, &|| Lists::fetch(cache, say), say)?;
-    let mut unpacked = Err(LabError::NoKernel(String::new()));
+    let attempt = |lists: &Lists| match lists.packages.named(names) {
+        Ok(packages) => unpack(&lists.apt, &packages, cache, say).map(|it| (it, packages)),
+        Err(missing) => Err(LabError::NoKernel(format!(
+            "{} left Debian's archive: it is in none of {}",
+            missing.join(", "),
+            SUITES.join(", ")
+        ))),
+    };
+    let lists = recent(Lists::cached(cache)?, &|| Lists::fetch(cache, say), say)?;
     // Cached lists may name packages that a mirror has removed since, or may lack new ones.
-    for fetch in [false, true] {
-        if fetch {
-            lists = Lists::fetch(cache, say)?;
-        }
-        unpacked = match lists.packages.named(names) {
-            Ok(packages) => unpack(&lists.apt, &packages, cache, say).map(|it| (it, packages)),
-            Err(missing) => Err(LabError::NoKernel(format!(
-                "{} left Debian's archive: it is in none of {}",
-                missing.join(", "),
-                SUITES.join(", ")
-            ))),
-        };
-        if unpacked.is_ok() {
-            break;
-        }
-    }
-    let (folder, packages) = unpacked?;
+    let found = attempt(&lists).or_else(|_| attempt(&Lists::fetch(cache, say)?));
+    let (folder, packages) = found?;
     let line = |it: &Package| format!("# {} {} {}\n", it.name, it.version, it.sha256);
     Ok((folder, packages.iter().map(line).collect()))
 }

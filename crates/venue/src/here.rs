@@ -101,8 +101,9 @@ impl Here {
         if let Err(error) = kind.check_kernel(release) {
             let other = self.kernels.iter().find(|other| kind.check_kernel(other).is_ok());
             let cure = match (other, &kind.until) {
+                // The series may have it, and a distribution's kernel of it not.
+                _ if kind.kernel.is_some() => error.hint,
                 (Some(other), _) => format!("--kernel {other}"),
-                (None, _) if kind.kernel.is_some() => error.hint,
                 (None, Some(until)) => format!("--kernel {until}"),
                 (None, None) => error.hint,
             };
