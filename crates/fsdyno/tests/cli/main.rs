@@ -11,6 +11,7 @@ mod machines;
 mod model;
 mod record;
 mod repeats;
+mod replay;
 mod study;
 mod terminal;
 mod words;

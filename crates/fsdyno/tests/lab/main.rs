@@ -18,6 +18,7 @@ mod issuers;
 mod kernels;
 mod options;
 mod processor;
+mod replay;
 mod resumed;
 mod trials;
 mod why;

@@ -1,0 +1,209 @@
+//! Replays in a directory, through the command line.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use std::path::Path;
+use std::process::Output;
+
+use fsdyno_trace::{At, Builder, Call, Item, Kind, Name, StatKind, Target, XattrName};
+use serde_json::Value;
+
+use crate::common::lab::trials;
+use crate::common::{code, fsdyno, run, stderr};
+
+/// O_WRONLY and O_CREAT.
+const CREATE: u32 = 0o101;
+
+/// A folder with the trace it.trace and an empty folder `on`.
+fn folder(trace: &[u8]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("on")).unwrap();
+    std::fs::write(folder.path().join("it.trace"), trace).unwrap();
+    folder
+}
+
+fn replay(folder: &Path) -> Output {
+    run(folder, "run replay --set trace=it.trace --on on --out out")
+}
+
+/// All notes of the one trial.
+fn notes(folder: &Path) -> String {
+    trials(&folder.join("out")).remove(0)["conditions"]["notes"].to_string()
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+/// Every path below a folder.
+fn below(folder: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        all.push(entry.path().display().to_string());
+        if entry.file_type().unwrap().is_dir() {
+            all.extend(below(&entry.path()));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_recorded_script_is_replayed_in_a_directory_with_every_result_compared() {
+    let folder = folder(b"");
+    std::fs::remove_file(folder.path().join("it.trace")).unwrap();
+    let script = "mkdir d; (echo one >d/a; cat d/a >d/b) & (echo two >d/c; mv d/c d/e) & wait; \
+                  ln d/a d/hard; ls d; rm d/b";
+    let words = ["record", "-o", "../it.trace", "--", "sh", "-c", script];
+    let recorded = fsdyno(&folder.path().join("on")).args(words).output().unwrap();
+    assert_eq!(code(&recorded), 0, "{}", stderr(&recorded));
+    std::fs::remove_dir_all(folder.path().join("on/d")).unwrap();
+    let output = replay(folder.path());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let trial: Value = trials(&folder.path().join("out")).remove(0);
+    let ops = &trial["measured"]["phases"][0]["ops"];
+    assert_eq!((&ops["mkdir"]["count"], &ops["link"]["count"]), (&1.into(), &1.into()), "{ops}");
+    let notes = notes(folder.path());
+    assert!(notes.contains("every replayed call had the recorded result"), "{notes}");
+    assert_eq!(below(&folder.path().join("on")), [""; 0]);
+}
+
+#[test]
+fn what_is_no_whole_trace_is_refused_with_its_offset_before_anything_is_made() {
+    let mut trace = Builder::new();
+    let main = Builder::MAIN;
+    for at in 0..200 {
+        let (_, file) = trace.create(main, Builder::ROOT, &format!("file{at}"), CREATE);
+        trace.write(main, file, 1000 + at);
+        trace.close(main, file);
+    }
+    let whole = trace.finish().unwrap();
+    let (mut version, mut damaged) = (whole.clone(), whole.clone());
+    version[8] = 77;
+    damaged[whole.len() / 2] ^= 0x10;
+    for (bytes, message) in [
+        (&b"this is some text"[..], "at byte 0: this is not a trace of fsdyno"),
+        (b"", "at byte 0: this is not a trace of fsdyno"),
+        (&version, "at byte 0: the trace has version 77 of the format"),
+        (&whole[..whole.len() - 10], ": the trace is truncated; the "),
+        (&damaged, ": the checksum does not match: the trace is damaged"),
+    ] {
+        let folder = folder(bytes);
+        let output = replay(folder.path());
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "{said}");
+        assert!(
+            said.contains("--set trace=it.trace: at byte ") && said.contains(message),
+            "{said}"
+        );
+        assert_eq!(below(&folder.path().join("on")), [""; 0]);
+        assert!(!folder.path().join("out").exists());
+    }
+}
+
+#[test]
+fn no_path_of_a_trace_leads_out_of_the_directory_of_the_trial() {
+    // A name of two bytes that cannot stand twice in so short a trace, so that nothing is compressed.
+    let mut trace = Builder::new();
+    let (_, file) = trace.create(Builder::MAIN, Builder::ROOT, "Qz", CREATE);
+    trace.close(Builder::MAIN, file);
+    for outside in ["..", "./", "/e"] {
+        let bytes = with_name(&trace.finish().unwrap(), b"Qz", outside.as_bytes());
+        let folder = folder(&bytes);
+        let output = replay(folder.path());
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "{outside}: {said}");
+        assert!(said.contains("at byte ") && said.contains("invalid name"), "{said}");
+    }
+}
+
+/// The trace with one name replaced by another of its length in its frame, and the checksum of that corrected
+/// (docs/trace-format.md).
+fn with_name(trace: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let mut bytes = trace.to_vec();
+    let mut at = 12;
+    let mut changed = 0;
+    while at < bytes.len() {
+        let stored = u32::from_le_bytes(bytes[at + 1..at + 5].try_into().unwrap()) as usize;
+        let (head, body) = (at, at + 13..at + 13 + stored);
+        let found = bytes[body.clone()].windows(old.len()).position(|it| it == old);
+        if let Some(found) = found {
+            bytes[body.start + found..][..new.len()].copy_from_slice(new);
+            let summed = [&bytes[head..head + 9], &bytes[body.clone()]].concat();
+            bytes[head + 9..head + 13].copy_from_slice(&crc32(&summed).to_le_bytes());
+            changed += 1;
+        }
+        at = body.end;
+    }
+    assert_eq!(changed, 1);
+    bytes
+}
+
+/// CRC-32 of ISO-HDLC, bit by bit.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
+            if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 }
+        })
+    })
+}
+
+#[test]
+fn a_symbolic_link_of_a_trace_leads_nowhere_and_is_no_directory() {
+    let (root, main) = (Builder::ROOT, Builder::MAIN);
+    let with_link = || {
+        let mut trace = Builder::new();
+        let link = trace.entry(root, "link", Kind::Symlink, 40);
+        (trace, link)
+    };
+    let (mut through, link) = with_link();
+    through.create(main, link, "file", CREATE);
+    let refused = folder(&through.finish().unwrap());
+    let said = stderr(&replay(refused.path()));
+    assert!(
+        said.contains("at byte ") && said.contains("used as a directory and is none"),
+        "{said}"
+    );
+
+    // Whatever its target was, the link that is made leads to a name that does not exist.
+    let (mut followed, link) = with_link();
+    let at = At::new(root, name("link"), Some(link));
+    let stat = Call::Stat { target: Target::At(at), stat: StatKind::Stat };
+    followed.call(main, stat, -2);
+    let folder = folder(&followed.finish().unwrap());
+    let output = replay(folder.path());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let notes = notes(folder.path());
+    assert!(notes.contains("1 of 1 recorded calls are replayed"), "{notes}");
+    assert!(notes.contains("every replayed call had the recorded result"), "{notes}");
+}
+
+#[test]
+fn on_the_file_system_of_the_recording_another_result_fails_the_trial_and_elsewhere_it_is_listed() {
+    let made = |file_system: &str| {
+        let mut trace = Builder::new();
+        if let Some(Item::Root(root)) = trace.items().first_mut() {
+            root.file_system = file_system.into();
+        }
+        let node = trace.file(Builder::ROOT, "old", 100);
+        let target = || Target::At(At::new(Builder::ROOT, name("old"), Some(node)));
+        // The attribute is set, but the recorded program did not find it.
+        let text: XattrName = b"user.a"[..].into();
+        let set = Call::Setxattr { target: target(), name: text.clone(), size: 4, flags: 0 };
+        trace.call(Builder::MAIN, set, 0);
+        trace.call(Builder::MAIN, Call::Getxattr { target: target(), name: text, size: 0 }, -61);
+        folder(&trace.finish().unwrap())
+    };
+    let elsewhere = made("no-such-fs");
+    let output = replay(elsewhere.path());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let trial = trials(&elsewhere.path().join("out")).remove(0);
+    let listed = trial["conditions"]["notes"].to_string();
+    assert!(listed.contains("another file system may"), "{listed}");
+    let mount = trial["conditions"]["mount"].as_str().unwrap();
+    let same = made(mount.split(' ').next().unwrap());
+    let output = replay(same.path());
+    assert_eq!(code(&output), 4, "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("had another result than recorded; 1 calls of getxattr"), "{said}");
+}
