@@ -68,6 +68,13 @@ impl Account {
         Account { cpu: own.cpu, user: own.user, system: own.system, ..others }.since(opened)
     }
 
+    /// Adds the time of a command and of its children.
+    pub fn add(&mut self, user: Nanos, system: Nanos) {
+        self.cpu += user + system;
+        self.user += user;
+        self.system += system;
+    }
+
     fn read_own(&mut self) {
         self.cpu = own_cpu();
         (self.user, self.system) = usage();

@@ -27,8 +27,10 @@ mod recover;
 mod replayed;
 mod sampler;
 mod serve_disk;
+mod shell;
 mod stuck;
 mod target;
+mod tree_hash;
 mod trial;
 
 pub use guest::guest;

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn recording() -> Recording {
-        Recording { file_system: "ext4".into(), strict: true, notes: Vec::new() }
+        Recording { file_system: "ext4".into(), strict: true, ..Recording::default() }
     }
 
     fn differing(call: Call, result: i64) -> Differences {

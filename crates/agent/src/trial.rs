@@ -31,6 +31,7 @@ use crate::{acks, age};
 use crate::{cacheable, calls, machine};
 
 mod beforehand;
+mod command;
 mod end;
 mod replay;
 
@@ -63,7 +64,7 @@ pub fn run(
     sampler: Option<Sampler>,
 ) -> AgentReport {
     // Modes are what the workload says, whatever the caller's shell takes off new files.
-    rustix::process::umask(rustix::fs::Mode::empty());
+    let umask = rustix::process::umask(rustix::fs::Mode::empty());
     let mut trial = Trial {
         job,
         target,
@@ -79,6 +80,7 @@ pub fn run(
         sampler,
         series: Vec::new(),
         slots: None,
+        umask,
     };
     let mut ended = trial.run();
     if let Some(error) = trial.target.device_error() {
@@ -154,6 +156,8 @@ struct Trial<'a> {
     series: Vec<PhaseSeries>,
     /// The open files that all threads share, if the workload's do.
     slots: Option<Arc<Slots>>,
+    /// The umask of the caller, for commands of the user's.
+    umask: rustix::fs::Mode,
 }
 
 impl Trial<'_> {
@@ -457,7 +461,7 @@ impl Trial<'_> {
         let counting = self.processor();
         let (mut counts_before, mut account_before) = (None, None);
         self.add_event(PhaseEventKind::Begin, index);
-        let done = run_with_acks(
+        let mut done = run_with_acks(
             &phase_run,
             self.acks.as_ref(),
             &mut || {
@@ -470,6 +474,7 @@ impl Trial<'_> {
             &|done| mailbox.set(Word::OpsDone, ops_before + done),
         )
         .map_err(|error| failure(spec.name, &error))?;
+        let command = self.run_command(workload, &mut done.outcome)?;
         self.add_event(PhaseEventKind::Returned, index);
         let (outcome, account_before) = (done.outcome, account_before.unwrap_or_default());
         // Asking for the dirty pages takes time of its own, which is taken off what follows.
@@ -486,7 +491,8 @@ impl Trial<'_> {
             self.add_event(PhaseEventKind::Synced, index);
         }
         let counts_settled = counting.map(processor::counts);
-        let spent = Account::close(&instruments, &account_before);
+        let mut spent = Account::close(&instruments, &account_before);
+        spent.add(command.user, command.system);
         let (device, devices) = (self.target.device(), self.target.devices());
         let device = device.zip(device_before).map(|(now, then)| device_since(&now, &then));
         let seen = match (&mut self.sampler, written_at) {
@@ -499,7 +505,7 @@ impl Trial<'_> {
         };
         self.ops_before += outcome.ops;
         let shares = done.done.clone();
-        self.close_replay(workload, &done.differences)?;
+        self.close_replay(workload, index, &done.differences)?;
         let recorder = done.into_recorder();
         let timeline = recorder.timeline();
         let end = durable.or(synced).unwrap_or(outcome.returned);

@@ -10,6 +10,7 @@ use fsdyno_record::job::Task;
 use fsdyno_record::plan::KernelPlan;
 use fsdyno_record::trial::differing;
 use fsdyno_record::{Job, Trial};
+use fsdyno_venue::commands::no_command;
 use fsdyno_venue::{Commands, Identity, LabVenue, SetupHooks};
 
 use crate::failure::Failure;
@@ -31,6 +32,7 @@ pub fn venue<'a>(
     for trial in trials {
         // The record may come from someone else: its commands are checked before anything in it is used.
         Commands::of(&trial.plan)?;
+        no_command(&trial.plan)?;
         kernels.extend(trial.plan.lab().map(|lab| lab.kernel.clone()));
         let workload = &trial.plan.workload;
         if let Some(input) = &workload.input {

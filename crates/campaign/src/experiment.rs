@@ -243,9 +243,11 @@ fn refuse_commands(workloads: &[String]) -> Result<(), Failure> {
     };
     let Some(command) = workloads.iter().find(is_command) else { return Ok(()) };
     Err(Failure::wrong(format!(
-        "'{}' is a command; fsdyno runs its own workloads (fsdyno list workloads). For your own data there are \
+        "'{}' is a command; fsdyno runs its own workloads (fsdyno list workloads). To time a command: fsdyno run command \
+         --set 'command={}'. For your own data there are \
          'tarball --set archive=FOLDER', which unpacks and removes the files of a folder or archive, and \
          'postmark --set config=FILE', which runs a PostMark configuration",
+        short(command),
         short(command)
     )))
 }

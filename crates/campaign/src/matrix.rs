@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_axes::MOST_THREADS;
-use fsdyno_filesystem::catalog;
+use fsdyno_filesystem::{Author, catalog};
 use fsdyno_record::plan::{FilesystemPlan, IssuerPlan, MediumPlan, VenuePlan, WorkloadPlan};
 use fsdyno_record::{Bytes, OpKind, Plan};
 use fsdyno_venue::InputFile;
@@ -26,6 +26,7 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
     let works = works(question)?;
     let rows = rows(question, place)?;
     issuers(question, place, &works)?;
+    works.iter().try_for_each(|work| command(question, place, work))?;
     if let Place::Model(_) = place {
         model_rows::can_run(question, works.iter().map(|work| (&work.plan, work.built.as_ref())))?;
     }
@@ -99,6 +100,27 @@ fn issuers(question: &Question, place: &Place, works: &[Work]) -> Result<(), Mat
         ));
     }
     Ok(())
+}
+
+/// Refuses a command that a file names, and one where no program can run.
+fn command(question: &Question, place: &Place, work: &Work) -> Result<(), MatrixError> {
+    let Some(shell) = work.built.command() else { return Ok(()) };
+    let name = &work.plan.name;
+    let wrong = |text: String| Err(MatrixError::Wrong(format!("workload '{name}': {text}")));
+    if question.author == Author::File {
+        return wrong(workloads::command::refusal(&shell.command));
+    }
+    if question.issuer != IssuerPlan::Sync {
+        return wrong(format!("--issuer {} is for ops, and a command has none", question.issuer));
+    }
+    match place {
+        Place::Directory { .. } | Place::Device(_) => Ok(()),
+        Place::Lab(_) | Place::Model(_) => wrong(
+            "a command runs on this host: add --on loop:8G, --on ram:2G or --on DIR; in the lab 'fsdyno run command' \
+             replays a recording of it"
+                .to_string(),
+        ),
+    }
 }
 
 /// A workload with its parameters bound.

@@ -11,6 +11,7 @@ use fsdyno_record::trial::{Host, Outcome, Trial, trial_id};
 use fsdyno_record::{Build, Job, Plan, SCHEMA};
 use fsdyno_venue::venue::Identity;
 use fsdyno_venue::{FinishedTrial, Venue, VenueError, Watch, clock};
+use fsdyno_workload::workloads;
 
 use crate::question::{Cell, USUAL_DEADLINE};
 use crate::refused::Refused;
@@ -190,7 +191,10 @@ pub fn todo(schedule: &[Slot], cells: &[Cell], store: &Store) -> Vec<(Job, Slot)
 fn job(cell: &Cell, seed: u64) -> Job {
     let plan = cell.plan.clone();
     let (trial_id, deadline) = (trial_id(&plan, seed), cell.deadline);
-    Job { trial_id, seed, plan, deadline, task: Task::Whole }
+    // The plan is that of a request, and a request of a file has no command (see the matrix).
+    let is_command = plan.workload.name == workloads::command::NAME;
+    let task = if is_command { Task::Command } else { Task::Whole };
+    Job { trial_id, seed, plan, deadline, task }
 }
 
 /// The next item of a worker, in the order of the schedule, so that a single worker stores the trials in that order.

@@ -15,6 +15,12 @@ pub fn refusal(work: &dyn Workload, threads: u32) -> Option<String> {
     if work.fills() {
         return Some("it goes on until its file system is full".into());
     }
+    if work.command().is_some() {
+        return Some(
+            "it is a program, whose calls are not known; record it, and take workload 'replay'"
+                .into(),
+        );
+    }
     if work.prefill().is_some() {
         return Some("its first phase works on files that no logged op created".into());
     }

@@ -42,6 +42,9 @@ pub enum Task {
     /// No phases: the file system of this plan is recovered repeatedly from the states that a
     /// logged trial left at its crash points.
     Recover,
+    /// The whole trial of a command that the user gave on the command line, now: nothing else makes an agent
+    /// run one, so a plan that someone else wrote cannot.
+    Command,
 }
 
 impl Task {
@@ -52,7 +55,7 @@ impl Task {
 
     /// Returns true if it begins with an empty disk and runs to the end.
     pub fn is_all(&self) -> bool {
-        matches!(self, Task::Whole | Task::Logged)
+        matches!(self, Task::Whole | Task::Logged | Task::Command)
     }
 }
 

@@ -153,6 +153,9 @@ pub struct Conditions {
     /// Size of the device the file system lies on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_size: Option<Bytes>,
+    /// Fidelity of a replay; none for other workloads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayReport>,
     /// Memory that can cache files at the start of the first phase: free, plus page cache.
     pub cacheable_memory: Bytes,
     /// True if a process served the file system (FUSE), not the kernel: no claim about a kernel
@@ -212,6 +215,9 @@ pub struct Measured {
     /// Capacity of the file system when full; none if the workload does not fill it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Capacity>,
+    /// The tree that a command of the user's left; none for other workloads, whose trees are verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeReport>,
     /// Result of verification.
     pub verify: VerifyReport,
     /// The file system's own check; none on an existing directory, or if there is none.
@@ -406,6 +412,54 @@ pub struct VerifyReport {
     pub examples: Vec<String>,
     /// Duration.
     pub elapsed_ns: Nanos,
+}
+
+/// Fidelity of a replay: the part of the recording that it makes, and its results.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReplayReport {
+    /// Recorded calls on files.
+    pub calls: u64,
+    /// Those that are replayed.
+    pub replayed: u64,
+    /// Those that are not, by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<String, u64>,
+    /// Recorded threads that ran at once.
+    pub threads: u32,
+    /// The order of the calls of different threads: `resource`, `total` or `none`.
+    pub order: String,
+    /// Calls that wait for calls of other threads.
+    pub waiting: u64,
+    /// Bytes of files that the program mapped into memory.
+    pub mapped: Bytes,
+    /// Bytes written in place of stores to such mappings, of those in `written`.
+    pub stored: Bytes,
+    /// Bytes that the calls write.
+    pub written: Bytes,
+    /// Replayed calls with another result than recorded.
+    #[serde(default)]
+    pub differing: u64,
+}
+
+/// A tree as hashes, to compare it with those of other trials. Times and inode numbers are not part of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TreeReport {
+    /// Entries that are no directories; each hard link counts.
+    pub files: u64,
+    /// Directories, without the root.
+    pub directories: u64,
+    /// Bytes of all files; each file counts once.
+    pub bytes: Bytes,
+    /// SHA-256 of names, types, permission bits, sizes, links and targets.
+    pub shape: String,
+    /// SHA-256 of that and of all contents.
+    pub whole: String,
+    /// The beginning of such a hash for each entry of the first level, and of the second one in the smallest directories:
+    /// 256 at most.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts: BTreeMap<String, String>,
 }
 
 /// The capacity of a file system when full. Free space is f_bfree of statfs(2), after

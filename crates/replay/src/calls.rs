@@ -15,13 +15,13 @@ use crate::order::{Thing, Way};
 /// Modification time that a call sets, whatever the recorded one was, in seconds since 1970.
 const MTIME: i64 = 1_000_000_000;
 
-type Plans = Result<Vec<Plan>, Skip>;
+pub(crate) type Plans = Result<Vec<Plan>, Skip>;
 
 /// The path of a target, if it has one, its inode, and the entries that lead to it.
 type Place = (Option<Vec<u8>>, Option<Inode>, Vec<Touch>);
 
 /// A call without names or touches.
-fn plan(call: OpCall, touches: Vec<Touch>, compare: Compare) -> Plan {
+pub(crate) fn plan(call: OpCall, touches: Vec<Touch>, compare: Compare) -> Plan {
     Plan { call, name: Vec::new(), other: Vec::new(), touches, compare }
 }
 
@@ -62,9 +62,11 @@ impl Compiler {
             | Call::Getxattr { .. }
             | Call::Listxattr { .. }
             | Call::Removexattr { .. } => self.attribute(event),
-            Call::Map { .. } | Call::Unmap { .. } | Call::Msync { .. } => {
+            Call::Map { file, shared, writable, .. } => {
+                self.map(*file, *shared && *writable);
                 Err("calls-on-memory-mapped-files")
             }
+            Call::Unmap { .. } | Call::Msync { .. } => self.stores(event),
             Call::Chdir { .. } => Err("changes-of-the-working-directory"),
             Call::SetFlags { .. } => Err("changes-of-flags-of-open-files"),
             Call::Mknod { node: Kind::File, .. } | Call::Mknod { .. } => Err("mknods"),
@@ -131,21 +133,30 @@ impl Compiler {
     ) -> Result<Plan, Skip> {
         let open = self.opened(file)?;
         let (slot, length) = (open.slot, short(length));
-        let size = self.fs.node(open.inode).and_then(|node| node.size()).unwrap_or(0);
         let state = self.fs.open_file(0, slot).ok_or("calls-on-files-that-are-not-open")?;
         let at = match offset {
-            _ if state.append => size,
+            _ if state.append => self.size(open.inode),
             Some(offset) => offset,
             None => state.position,
         };
-        let times = self.versions.entry(open.inode).or_default();
-        *times += u64::from(at < size);
-        let payload: Payload = payload(open.inode as u32, class_byte(class, *times), at, length);
+        let payload = self.payload(open.inode, class, at, length);
         let call = match offset {
             Some(offset) => OpCall::WriteAt { file: slot, offset, payload },
             None => OpCall::Write { file: slot, payload },
         };
         Ok(plan(call, Self::touch(open, offset.is_none(), Way::Change), Compare::Number))
+    }
+
+    fn size(&self, inode: Inode) -> u64 {
+        self.fs.node(inode).and_then(|node| node.size()).unwrap_or(0)
+    }
+
+    /// Contents that were not at this place of the file before.
+    pub(crate) fn payload(&mut self, inode: Inode, class: u8, at: u64, length: u32) -> Payload {
+        let size = self.size(inode);
+        let times = self.versions.entry(inode).or_default();
+        *times += u64::from(at < size);
+        payload(inode as u32, class_byte(class, *times), at, length)
     }
 
     /// Calls that move bytes, or the position.

@@ -1,10 +1,10 @@
 //! The second pass: an op of each call, in the order of the recording.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use fsdyno_record::OpKind;
-use fsdyno_trace::{At, Call, Event, FileId, NodeId, ThreadId};
-use fsdyno_workload::memory_fs::{Inode, Outcome, ROOT as ROOT_INODE};
+use fsdyno_trace::{Call, Event, FileId, NodeId, ThreadId};
+use fsdyno_workload::memory_fs::{Inode, Outcome};
 use fsdyno_workload::replay::Section;
 use fsdyno_workload::replay::code::encode;
 use fsdyno_workload::replay::format::{Record, time};
@@ -12,8 +12,10 @@ use fsdyno_workload::{Call as OpCall, FileSlot, MemoryFs, Op};
 
 use crate::ReplayError;
 use crate::initial::Start;
+use crate::mapped;
 use crate::order::{Point, Thing, Touches, Way, add};
 use crate::out::Out;
+use crate::phases::Phases;
 
 /// Slots that are used once before any is used again, so that an open rarely waits for an old close.
 const FRESH: u16 = 8192;
@@ -76,6 +78,7 @@ struct Thread {
 pub struct Compiler {
     pub(crate) fs: MemoryFs,
     pub(crate) nodes: HashMap<NodeId, Inode>,
+    pub(crate) roots: HashSet<NodeId>,
     pub(crate) files: HashMap<FileId, Opened>,
     /// The number of times that places of a file were written over.
     pub(crate) versions: HashMap<Inode, u64>,
@@ -84,7 +87,7 @@ pub struct Compiler {
     start_of: HashMap<ThreadId, u16>,
     threads: HashMap<ThreadId, Thread>,
     /// Ops of each rank, and what each rank is known to have waited for.
-    counts: Vec<u32>,
+    pub(crate) counts: Vec<u32>,
     known: Vec<HashMap<u16, u32>>,
     touches: Touches,
     /// The last op of all: its rank, and the number of its ops until then.
@@ -94,12 +97,21 @@ pub struct Compiler {
     skipped: BTreeMap<Skip, u64>,
     kinds: BTreeMap<OpKind, u64>,
     calls: u64,
+    ops: u64,
+    /// Calls with an op.
     replayed: u64,
     waiting: u64,
-    mapped: u64,
+    phases: Phases,
+    mapped_bytes: u64,
+    /// Bytes that are written in place of stores to mappings.
+    pub(crate) stored: u64,
+    /// The names of open files, and those of mapped ones.
+    pub(crate) places: HashMap<FileId, mapped::Place>,
+    pub(crate) mapped: HashMap<Inode, mapped::Place>,
+    written: u64,
     bytes: (u64, u64),
     inodes: u64,
-    longest_name: usize,
+    pub(crate) longest_name: usize,
     has_times: bool,
 }
 
@@ -117,6 +129,7 @@ impl Compiler {
             inodes: start.fs.totals().names,
             fs: start.fs,
             nodes: start.nodes,
+            roots: start.roots,
             files: HashMap::new(),
             versions: HashMap::new(),
             out,
@@ -132,9 +145,15 @@ impl Compiler {
             skipped: BTreeMap::new(),
             kinds: BTreeMap::new(),
             calls: 0,
+            ops: 0,
             replayed: 0,
             waiting: 0,
-            mapped: 0,
+            phases: Phases::default(),
+            mapped_bytes: 0,
+            stored: 0,
+            places: HashMap::new(),
+            mapped: HashMap::new(),
+            written: 0,
             longest_name: start.longest_name,
             has_times: start.has_times,
         })
@@ -143,6 +162,9 @@ impl Compiler {
     /// Takes the next event.
     pub fn event(&mut self, event: &Event) -> Result<(), ReplayError> {
         self.threads.entry(event.thread).or_default().think += event.think;
+        if let Some(place) = self.phases.event(event) {
+            self.out.boundary(place.is_mark, &place.name, &self.counts, &self.kinds)?;
+        }
         match &event.call {
             Call::Mark { .. } | Call::Exit { .. } | Call::Exec { .. } => return Ok(()),
             Call::Spawn { child, .. } => {
@@ -169,15 +191,19 @@ impl Compiler {
                 self.skip("locks-which-only-order-threads");
                 return Ok(());
             }
-            Call::Map { length, .. } => self.mapped = self.mapped.saturating_add(*length),
+            Call::Map { length, .. } => {
+                self.mapped_bytes = self.mapped_bytes.saturating_add(*length)
+            }
             _ => {}
         }
         self.calls += 1;
         match self.plans(event) {
             Ok(plans) => {
+                let before = self.ops;
                 for plan in plans {
                     self.plan(event, plan)?;
                 }
+                self.replayed += u64::from(self.ops > before);
                 Ok(())
             }
             Err(reason) => {
@@ -309,6 +335,7 @@ impl Compiler {
         }
         if let OpCall::Write { payload, .. } | OpCall::WriteAt { payload, .. } = plan.call {
             self.bytes.1 = self.bytes.1.saturating_add(u64::from(payload.length));
+            self.written = self.written.saturating_add(u64::from(payload.length));
         }
         if let OpCall::Rare(fsdyno_workload::RareCall::Allocate { length, .. }) = plan.call {
             self.bytes.1 = self.bytes.1.saturating_add(length);
@@ -326,10 +353,16 @@ impl Compiler {
             && let Some(open) = self.fs.open_file(0, file)
         {
             self.files.insert(*id, Opened { slot: file, inode: open.inode });
+            if let Call::Open { at, .. } = &event.call {
+                self.opened_as(*id, at);
+            }
         }
-        if let (Call::Close { file: id, .. }, OpCall::Close { file }) = (&event.call, plan.call) {
-            self.files.remove(id);
+        if let OpCall::Close { file } = plan.call {
             self.free.push_back(file.0);
+            if let Call::Close { file: id, .. } = &event.call {
+                self.files.remove(id);
+                self.places.remove(id);
+            }
         }
     }
 
@@ -362,7 +395,7 @@ impl Compiler {
         }
         let waits = self.reduce(rank, &needs);
         if !waits.is_empty() {
-            record.waits = u8::try_from(waits.len()).unwrap_or(u8::MAX);
+            record.waits = 1;
             record.first_wait = self.out.waits(&waits)?;
             self.waiting += 1;
         }
@@ -371,11 +404,11 @@ impl Compiler {
         if let Some(kind) = plan.call.kind() {
             *self.kinds.entry(kind).or_default() += 1;
         }
-        self.replayed += 1;
+        self.ops += 1;
         self.out.op(rank, &record)
     }
 
-    /// The points of other ranks that a rank has not waited for yet, the latest of each; at most 255.
+    /// The points of other ranks that a rank has not waited for yet, the latest of each.
     fn reduce(&mut self, rank: u16, needs: &[Point]) -> Vec<Point> {
         let known = &mut self.known[usize::from(rank)];
         let mut waits = Vec::new();
@@ -385,43 +418,10 @@ impl Compiler {
             }
         }
         waits.sort_unstable();
-        waits.truncate(usize::from(u8::MAX));
         for (other, ops) in &waits {
             known.insert(*other, *ops);
         }
         waits
-    }
-
-    /// The path of a name, and the entries that lead to it.
-    pub(crate) fn path(&mut self, at: &At, last: Way) -> Result<(Vec<u8>, Vec<Touch>), Skip> {
-        const UNKNOWN: Skip = "calls-below-what-the-tree-does-not-have";
-        let dir = *self.nodes.get(&at.dir).ok_or(UNKNOWN)?;
-        let mut path = self.fs.path(dir).ok_or("calls-below-a-removed-directory")?;
-        let mut touches = Vec::new();
-        if self.counts.len() > 1 {
-            let mut inode = dir;
-            while let Some((parent, name)) = self.fs.place(inode) {
-                touches.push((Thing::entry(parent, name), Way::Read));
-                inode = parent;
-            }
-        }
-        match &at.name {
-            Some(name) => {
-                self.longest_name = self.longest_name.max(name.bytes().len());
-                touches.push((Thing::entry(dir, name.bytes()), last));
-                if last == Way::Change {
-                    touches.push((Thing::names(dir), Way::Member));
-                }
-                path.push(b'/');
-                path.extend_from_slice(name.bytes());
-            }
-            None if dir == ROOT_INODE => path.push(b'.'),
-            None => {}
-        }
-        for _ in 0..at.beyond {
-            path.extend_from_slice(b"/x");
-        }
-        Ok((path, touches))
     }
 
     /// Ends the pass; returns the length of the compiled form.
@@ -438,7 +438,9 @@ impl Compiler {
         fact("calls".into(), self.calls);
         fact("replayed".into(), self.replayed);
         fact("waiting".into(), self.waiting);
-        fact("mapped-bytes".into(), self.mapped);
+        fact("mapped-bytes".into(), self.mapped_bytes);
+        fact("stored-bytes".into(), self.stored);
+        fact("written-bytes".into(), self.written);
         fact("bytes".into(), self.bytes.0.min(self.bytes.1));
         fact("inodes".into(), self.inodes);
         fact("longest-name".into(), self.longest_name as u64);

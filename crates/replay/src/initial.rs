@@ -1,9 +1,9 @@
 //! The first pass: the initial tree, and the threads.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 
-use fsdyno_trace::{Call, Entry, Header, Item, Kind, NodeId, Root};
+use fsdyno_trace::{Call, Entry, Header, Item, Kind, NodeId, Root, Target};
 use fsdyno_workload::memory_fs::Inode;
 use fsdyno_workload::replay::Section;
 use fsdyno_workload::replay::code::{encode, payload};
@@ -21,6 +21,9 @@ pub const ROOT: DirSlot = DirSlot::ROOT;
 /// The slot of files while the tree is made.
 const FILE: FileSlot = FileSlot(1);
 
+/// Bytes above which a file that no call opens is made without its bytes: it has only a name and a size.
+const LARGE: u64 = 1 << 20;
+
 /// Bytes of an initial file in one op.
 const PART: u64 = 1 << 30;
 
@@ -33,6 +36,8 @@ pub struct Start {
     pub fs: MemoryFs,
     /// The inodes of nodes.
     pub nodes: HashMap<NodeId, Inode>,
+    /// The nodes that are roots.
+    pub roots: HashSet<NodeId>,
     /// The ranks of threads.
     pub ranks: Ranks,
     /// Bytes that the initial tree takes.
@@ -43,12 +48,26 @@ pub struct Start {
     pub has_times: bool,
 }
 
+/// The node whose bytes a call can use.
+pub fn used(call: &Call) -> Option<NodeId> {
+    match call {
+        Call::Open { at, file: Some(_), .. } | Call::Truncate { target: Target::At(at), .. } => {
+            at.node
+        }
+        Call::Inherit { node, .. } => Some(*node),
+        _ => None,
+    }
+}
+
 /// The first pass.
 pub struct Initial {
+    /// The files whose bytes are used.
+    opened: HashSet<NodeId>,
     out: Out,
     op: Op,
     fs: MemoryFs,
     nodes: HashMap<NodeId, Inode>,
+    roots: HashSet<NodeId>,
     /// Paths of files, for further links.
     paths: HashMap<NodeId, Vec<u8>>,
     threads: Threads,
@@ -62,12 +81,14 @@ pub struct Initial {
 
 impl Initial {
     /// Begins in an empty file.
-    pub fn new(out: &File) -> Result<Initial, ReplayError> {
+    pub fn new(out: &File, opened: HashSet<NodeId>) -> Result<Initial, ReplayError> {
         Ok(Initial {
+            opened,
             out: Out::new(out)?,
             op: Op::default(),
             fs: MemoryFs::new(),
             nodes: HashMap::new(),
+            roots: HashSet::new(),
             paths: HashMap::new(),
             threads: Threads::default(),
             modes: Vec::new(),
@@ -130,6 +151,7 @@ impl Initial {
         let inode = self.fs.next_inode();
         self.make(OpCall::Mkdir { dir: ROOT, mode: 0o755 }, &name, b"")?;
         self.nodes.insert(root.node, inode);
+        self.roots.insert(root.node);
         Ok(())
     }
 
@@ -177,8 +199,13 @@ impl Initial {
             return Ok(false);
         }
         // A sparse file has its bytes at its beginning: where its holes are is not recorded.
-        let is_sparse = entry.allocated.saturating_add(4096) < entry.size;
-        let data = if is_sparse { entry.allocated } else { entry.size };
+        let is_unused = entry.size > LARGE && !self.opened.contains(&entry.node);
+        let is_sparse = is_unused || entry.allocated.saturating_add(4096) < entry.size;
+        let data = match (is_unused, is_sparse) {
+            (true, _) => 0,
+            (false, true) => entry.allocated,
+            (false, false) => entry.size,
+        };
         let class = flags::class(entry.class);
         let mut at = 0;
         while at < data {
@@ -215,6 +242,7 @@ impl Initial {
         let start = Start {
             fs: self.fs,
             nodes: self.nodes,
+            roots: self.roots,
             ranks,
             bytes: self.bytes,
             longest_name: self.longest_name,

@@ -1,7 +1,7 @@
 //! From a trace of file system calls to the form that the workload `replay` reads
 //! (`fsdyno_workload::replay::format`).
 //!
-//! A trace is read twice. The first pass makes the initial tree and finds which threads ran at the same time: each
+//! A trace is read three times: once for the files that are opened at all, then in two passes. The first one makes the initial tree and finds which threads ran at the same time: each
 //! rank of the replay has threads of the recording that did not. The second pass makes an op of each call, with the
 //! points of other ranks that it has to wait for ([`order`]), and applies it to a file system in memory
 //! (`fsdyno_workload::MemoryFs`), whose end is the final tree that the trial is verified against. A call whose
@@ -14,10 +14,14 @@ mod calls;
 mod compile;
 mod flags;
 mod initial;
+mod mapped;
 pub mod order;
 mod out;
+mod paths;
+mod phases;
 mod threads;
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufReader, Seek};
 
@@ -42,7 +46,14 @@ pub enum ReplayError {
 /// # Errors
 /// A trace that is damaged, or needs more threads, open files or bytes than a replay can give.
 pub fn compile(trace: &mut File, out: &mut File) -> Result<u64, ReplayError> {
-    let mut first = initial::Initial::new(out)?;
+    let mut opened = HashSet::new();
+    each(trace, |item, _| {
+        if let Item::Event(event) = &item {
+            opened.extend(initial::used(&event.call));
+        }
+        Ok(())
+    })?;
+    let mut first = initial::Initial::new(out, opened)?;
     each(trace, |item, header| first.item(item, header))?;
     let (start, out) = first.finish()?;
     let mut second = compile::Compiler::new(start, out)?;

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 
+use fsdyno_record::OpKind;
 use fsdyno_workload::MemoryFs;
 use fsdyno_workload::memory_fs::{NodeKind, ROOT};
-use fsdyno_workload::replay::Section;
 use fsdyno_workload::replay::format::{HEAD, LONGEST_PATH, MAGIC, OP, Record, SECTIONS, TreeNode};
+use fsdyno_workload::replay::{Boundary, Section};
 
 use crate::ReplayError;
 use crate::order::Point;
@@ -27,6 +28,7 @@ pub struct Out {
     waits: BufWriter<File>,
     wait_count: u32,
     pieces: Vec<u8>,
+    boundaries: Vec<u8>,
     /// The facts, by name.
     pub facts: BTreeMap<String, String>,
 }
@@ -58,6 +60,7 @@ impl Out {
             waits: BufWriter::new(tempfile::tempfile()?),
             wait_count: 0,
             pieces: Vec::new(),
+            boundaries: Vec::new(),
             facts: BTreeMap::new(),
         };
         out.put(&[0; HEAD])?;
@@ -122,15 +125,29 @@ impl Out {
     /// Adds points to wait for; returns the index of the first.
     pub fn waits(&mut self, points: &[Point]) -> Result<u32, ReplayError> {
         let first = self.wait_count;
-        for (rank, ops) in points {
+        for (at, (rank, ops)) in points.iter().enumerate() {
             let mut bytes = [0; 8];
             bytes[..2].copy_from_slice(&rank.to_le_bytes());
+            bytes[2] = u8::from(at + 1 == points.len());
             bytes[4..].copy_from_slice(&ops.to_le_bytes());
             self.waits.write_all(&bytes)?;
         }
         let count = first.checked_add(points.len() as u32);
         self.wait_count = count.ok_or_else(|| limit("has more than 2^32 points to wait for"))?;
         Ok(first)
+    }
+
+    /// Adds a place at which a phase can begin: the ops of each rank, and of each kind, until there.
+    pub fn boundary(
+        &mut self,
+        is_mark: bool,
+        name: &[u8],
+        ops: &[u32],
+        counts: &BTreeMap<OpKind, u64>,
+    ) -> Result<(), ReplayError> {
+        let name = self.string(name)?;
+        self.boundaries.extend_from_slice(&Boundary::bytes(is_mark, name, ops, counts));
+        Ok(())
     }
 
     /// Writes the next op of a rank.
@@ -221,6 +238,8 @@ impl Out {
         self.section(Section::Ranks, &ranks)?;
         self.section(Section::Strings, &strings)?;
         self.section(Section::Pieces, &pieces)?;
+        let boundaries = std::mem::take(&mut self.boundaries);
+        self.section(Section::Boundaries, &boundaries)?;
         self.section(Section::Facts, facts.as_bytes())?;
         self.put_waits()?;
         let mut head = MAGIC.to_vec();

@@ -26,9 +26,13 @@ impl Threads {
         let number = self.events;
         self.events += 1;
         let span = self.spans.entry(event.thread).or_insert((number, number, 0));
-        // A copy can take a further op for the position of each of its files, and an inherited file another.
-        let ops =
-            if matches!(event.call, Call::Copy { .. } | Call::Inherit { .. }) { 3 } else { 1 };
+        // A copy can take a further op for the position of each of its files, and an inherited file another; stores to
+        // a mapping are an open, a write, a sync and a close.
+        let ops = match event.call {
+            Call::Unmap { .. } | Call::Msync { .. } => 4,
+            Call::Copy { .. } | Call::Inherit { .. } => 3,
+            _ => 1,
+        };
         (span.1, span.2) = (number, span.2 + ops);
     }
 

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use fsdyno_engine::issue::shared::Slots;
 use fsdyno_engine::issue::sync::Sync;
 use fsdyno_engine::{PhaseRun, Recorder, run_phase, run_threads, verify};
+use fsdyno_record::OpKind;
 use fsdyno_record::plan::{IssuerPlan, VerifyMode};
 use fsdyno_trace::{At, Builder, Call, FileId, Kind, Name, NodeId, StatKind, Target, ThreadId};
 use fsdyno_workload::workloads::replay::KIND;
-use fsdyno_workload::{Contents, Differences, Input, Setting, Tree, Workload};
+use fsdyno_workload::{Contents, Differences, Input, Op, Setting, Tree, Workload};
 use proptest::prelude::*;
 
 const RDWR: u32 = 2;
@@ -53,22 +54,26 @@ fn replayed(work: &dyn Workload) -> (Differences, Vec<String>) {
         assert_eq!(problems(&root, prefill.tree.as_ref(), &contents), [""; 0]);
     }
     let slots = Arc::new(Slots::new(work.shared_slots().unwrap()));
-    let phase_run = PhaseRun {
-        work,
-        phase: 0,
-        threads: work.phases()[0].threads,
-        requested: 1,
-        issuer: IssuerPlan::Sync,
-        root: root.as_fd(),
-        device: None,
-        contents: &contents,
-        slots: Some(&slots),
-    };
-    let mut result = run_threads(&phase_run, &mut || {}, &|_| {}).unwrap();
-    let differences = std::mem::take(&mut result.differences);
-    assert_eq!(result.into_recorder().counts(), work.counts(0, 1));
+    let mut differences = Differences::default();
+    for (phase, spec) in work.phases().iter().enumerate() {
+        let phase_run = PhaseRun {
+            work,
+            phase,
+            threads: spec.threads,
+            requested: 1,
+            issuer: IssuerPlan::Sync,
+            root: root.as_fd(),
+            device: None,
+            contents: &contents,
+            slots: Some(&slots),
+        };
+        let mut result = run_threads(&phase_run, &mut || {}, &|_| {}).unwrap();
+        differences.merge(std::mem::take(&mut result.differences));
+        assert_eq!(result.into_recorder().counts(), work.counts(phase, 1));
+    }
     slots.close_all();
-    (differences, problems(&root, work.tree(0).as_ref(), &contents))
+    let last = work.phases().len() - 1;
+    (differences, problems(&root, work.tree(last).as_ref(), &contents))
 }
 
 fn rustix_umask() {
@@ -157,11 +162,114 @@ fn a_result_that_the_tree_does_not_explain_is_left_out_and_counted() {
 #[test]
 fn a_trace_needs_what_its_tree_and_calls_take_and_says_so_before_any_work() {
     let mut trace = Builder::new();
-    trace.file(Builder::ROOT, "huge", 1 << 50);
+    let huge = trace.file(Builder::ROOT, "huge", 1 << 50);
+    trace.open(Builder::MAIN, Builder::ROOT, "huge", huge, 0);
     let needs = workload(&trace, &[]).needs();
     assert_eq!((needs.bytes.0, needs.longest_name), (1 << 50, 4));
     let two = workload(&trace, &[("copies", "2")]).needs();
     assert_eq!((two.bytes.0, two.inodes), (2 << 50, 2 * needs.inodes));
+    // A large file that no call opens has a name and a size, and no bytes.
+    let mut unused = Builder::new();
+    unused.file(Builder::ROOT, "huge", 1 << 50);
+    assert_eq!(workload(&unused, &[]).needs().bytes.0, 0);
+}
+
+#[test]
+fn a_mark_or_a_command_begins_a_phase_and_every_phase_has_its_own_counts() {
+    let (root, main) = (Builder::ROOT, Builder::MAIN);
+    let mut trace = Builder::new();
+    let child = trace.spawn(main, true);
+    let (_, file) = trace.create(main, root, "first", CREATE);
+    trace.call(main, Call::Mark { name: name("a b") }, -2);
+    trace.write(main, file, 100);
+    trace.call(child, Call::Exec { program: name("tool"), at: None }, 0);
+    let (_, other) = trace.create(child, root, "second", CREATE);
+    trace.write(child, other, 200);
+    trace.close(child, other);
+    trace.call(main, Call::Mark { name: name("a b") }, -2);
+    trace.close(main, file);
+    let of = |split: &str| {
+        let work = workload(&trace, &[("phases", split)]);
+        let phases: Vec<(&str, u64)> = work
+            .phases()
+            .iter()
+            .enumerate()
+            .map(|(at, phase)| (phase.name, work.counts(at, 1).into_values().sum()))
+            .collect();
+        phases
+    };
+    assert_eq!(of("whole"), [("replay", 6)]);
+    assert_eq!(of("marks"), [("begin", 1), ("a_b", 4), ("a_b-2", 1)]);
+    assert_eq!(of("commands"), [("begin", 2), ("tool", 4)]);
+    for split in ["whole", "marks", "commands"] {
+        for order in ["resource", "total"] {
+            let set = [("phases", split), ("order", order)];
+            let work = workload(&trace, &set);
+            let (differences, problems) = replayed(work.as_ref());
+            assert_eq!((differences.count(), problems), (0, vec![]), "{set:?}");
+        }
+    }
+}
+
+#[test]
+fn stores_to_a_shared_mapping_are_a_write_of_it_where_it_ends() {
+    let (root, main) = (Builder::ROOT, Builder::MAIN);
+    let mut trace = Builder::new();
+    let node = trace.file(root, "data", 10_000);
+    let file = trace.open(main, root, "data", node, RDWR);
+    let map = |writable| Call::Map { file, offset: 4096, length: 8192, shared: true, writable };
+    trace.call(main, map(true), 0);
+    trace.close(main, file);
+    let (offset, length) = (4096, 8192);
+    let sync = Call::Msync { node, offset, length, stores: true, synchronous: true };
+    trace.call(main, sync, 0);
+    let end = |stores| Call::Unmap { node, offset, length, stores, implicit: true };
+    trace.call(main, end(true), 0);
+    // What ends without stores is no call.
+    trace.call(main, end(false), 0);
+    let work = workload(&trace, &[]);
+    let report = work.recording().unwrap().report;
+    // The file reaches to 10,000: twice 5,904 bytes.
+    assert_eq!((report.calls, report.replayed), (6, 4));
+    assert_eq!((report.stored.0, report.written.0, report.mapped.0), (11_808, 11_808, 8192));
+    let (differences, problems) = replayed(work.as_ref());
+    assert_eq!((differences.count(), problems), (0, vec![]));
+    let count = |kind| work.counts(0, 1)[&kind];
+    assert_eq!((count(OpKind::Write), count(OpKind::Fdatasync)), (2, 1));
+}
+
+#[test]
+fn a_call_waits_for_any_number_of_threads() {
+    let (root, main) = (Builder::ROOT, Builder::MAIN);
+    let mut trace = Builder::new();
+    let node = trace.file(root, "data", 1000);
+    let threads: Vec<ThreadId> = (0..300).map(|_| trace.spawn(main, false)).collect();
+    let at = || At::new(root, name("data"), Some(node));
+    let stat = || Call::Stat { target: Target::At(at()), stat: StatKind::Stat };
+    // All threads read the name at the same time, as it were; then it is removed.
+    for thread in &threads {
+        trace.call(*thread, stat(), 0);
+    }
+    trace.call(main, Call::Unlink { at: at() }, 0);
+    for thread in &threads {
+        trace.call(*thread, stat_of(root, "data"), -2);
+    }
+    let work = workload(&trace, &[]);
+    let (mut source, mut op) =
+        (work.ops(0, fsdyno_workload::Share { rank: 0, ranks: 301 }), Op::default());
+    let mut most = 0;
+    while source.next(&mut op) {
+        most = most.max(1 + op.also_after.len());
+    }
+    assert_eq!(most, 300);
+    drop(source);
+    let (differences, problems) = replayed(work.as_ref());
+    assert_eq!((differences.count(), problems), (0, vec![]));
+}
+
+fn stat_of(dir: NodeId, text: &str) -> Call {
+    let at = At::new(dir, name(text), None);
+    Call::Stat { target: Target::At(at), stat: StatKind::Stat }
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn columns<'s, 'a>(
         })),
         everywhere(
             Column::number(section.rate_head(), move |row: &Row<'_>| {
-                dash(row.rate.map(|rate| number::short(rate.mean)))
+                dash(row.rate.filter(|rate| rate.mean > 0.0).map(|rate| number::short(rate.mean)))
             })
             .priority(3)
             .term("/s")

@@ -427,6 +427,7 @@ fn measured(phases: Vec<Phase>) -> Measured {
         }),
         gaps,
         capacity: None,
+        tree: None,
         instrument: Instrument {
             server_cpu_ns: Nanos(21_000_000),
             driver_cpu_ns: Nanos(9_000_000),

@@ -20,6 +20,7 @@ mod described;
 mod device;
 mod disks;
 mod error;
+mod fidelity;
 #[cfg(test)]
 mod fixture;
 mod instrument;
@@ -46,6 +47,7 @@ pub mod study;
 mod subject;
 pub mod table;
 mod trace;
+mod trees;
 mod trials;
 mod unfinished;
 #[cfg(test)]

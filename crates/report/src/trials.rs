@@ -16,8 +16,8 @@ use crate::part::Part;
 use crate::table::{Block, Document, Format, Lab, Legend, Output, Own, Rows, Style, Term};
 use crate::view;
 use crate::{
-    answer, calls, columns, described, device, disks, instrument, processor, records,
-    repeatability, statistics, subject, unfinished, work_units,
+    answer, calls, columns, described, device, disks, fidelity, instrument, processor, records,
+    repeatability, statistics, subject, trees, unfinished, work_units,
 };
 
 /// Trials to print, with ratios to the label of the baseline or to the best.
@@ -118,6 +118,8 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
     } else if curves.is_empty() {
         out.0.push(Block::Paragraph("No trial succeeded.".into()));
     }
+    out.0.extend(fidelity::sentences(trials).into_iter().map(Block::Paragraph));
+    out.0.extend(trees::sentences(trials).into_iter().map(Block::Paragraph));
     out.0.push(Block::Legend(legend(&sections, &curves)));
     let failures = unfinished::unfinished(trials);
     if !failures.is_empty() {

@@ -6,8 +6,10 @@
 use std::ops::Deref;
 
 use fsdyno_filesystem::rederive;
+use fsdyno_record::job::Task;
 use fsdyno_record::plan::FilesystemPlan;
 use fsdyno_record::{Job, Plan};
+use fsdyno_workload::workloads::command;
 
 use crate::error::VenueError;
 
@@ -45,11 +47,31 @@ impl Deref for Commands {
     }
 }
 
+/// Refuses a plan of a command of the user's, which only the command line that named it runs.
+///
+/// # Errors
+/// A plan of the workload `command`.
+pub fn no_command(plan: &Plan) -> Result<(), VenueError> {
+    let workload = &plan.workload;
+    if workload.name != command::NAME {
+        return Ok(());
+    }
+    let line = workload.params.get("command").map_or("", String::as_str);
+    let label = &plan.label;
+    Err(VenueError::Refused(format!(
+        "the plan of '{label}' cannot be run: {}",
+        command::refusal(line)
+    )))
+}
+
 /// Serializes a job for its agent, in the flat form.
 ///
 /// # Errors
-/// As [`Commands::of`].
+/// As [`Commands::of`] and, but for a job of the command line, [`no_command`].
 pub fn text_of(mut job: Job) -> Result<Vec<u8>, VenueError> {
+    if job.task != Task::Command {
+        no_command(&job.plan)?;
+    }
     job.plan.filesystem = Commands::of(&job.plan)?.map(|commands| commands.0);
     let job = job.flat().map_err(VenueError::Died)?;
     serde_json::to_vec(&job).map_err(|error| VenueError::Died(error.to_string()))

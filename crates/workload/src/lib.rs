@@ -46,5 +46,5 @@ pub use tar::archive::{Archive, ArchiveError, Headers};
 pub use widths::Widths;
 pub use workload::{
     Expected, ExpectedKind, GapKind, Links, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Prefill,
-    Recording, Share, Threads, Tree, WorkUnits, Workload,
+    Recording, Share, ShellCommand, Threads, Tree, WorkUnits, Workload,
 };

@@ -56,6 +56,8 @@ pub enum Domain {
     File,
     /// The path of a recording.
     Trace,
+    /// A line for sh(1).
+    Command,
     /// The points of a curve: the workload runs once for each, with parameter `files` set to it.
     Curve {
         /// The least of a point.
@@ -113,6 +115,9 @@ pub enum ParamError {
 /// PATH_MAX of Linux, in bytes with the NUL at its end.
 const LONGEST_PATH: usize = 4096;
 
+/// The longest line for sh(1), in bytes: it is stored in each record.
+const LONGEST_COMMAND: usize = 8192;
+
 /// A whole number, as every option accepts it.
 fn count(text: &str) -> Option<u64> {
     text.parse().ok().map(|Count(count)| count)
@@ -142,6 +147,11 @@ impl Domain {
                 // The kernel takes no longer path, nor one with a NUL; a line end breaks records.
                 let fits = (1..LONGEST_PATH).contains(&text.len()) && !text.contains(['\0', '\n']);
                 fits.then(|| text.to_string())
+            }
+            Domain::Command => {
+                let fits = text.len() <= LONGEST_COMMAND && !text.trim().is_empty();
+                let plain = !text.chars().any(|it| it.is_control() && it != '\t');
+                (fits && plain).then(|| text.to_string())
             }
             Domain::Curve { min, max } => {
                 let curve: Option<Curve> = text.parse().ok();
@@ -181,6 +191,9 @@ impl Domain {
             }
             Domain::File => "the path of a file or folder".to_string(),
             Domain::Trace => "the path of a recording".to_string(),
+            Domain::Command => format!(
+                "a line for sh(1) of at most {LONGEST_COMMAND} bytes; a longer one goes into a script"
+            ),
             Domain::Curve { min, max } => format!(
                 "points from {} to {} as FROM..TO/STEP, FROM..TOxFACTOR or A,B,C, such as \
                  10k..100k/10k or 100..100000x10",

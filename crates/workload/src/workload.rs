@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_record::trial::ReplayReport;
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
 use crate::differences::Differences;
@@ -293,6 +294,17 @@ pub struct Recording {
     pub strict: bool,
     /// How far the replay is the recording, in sentences.
     pub notes: Vec<String>,
+    /// The same in numbers.
+    pub report: ReplayReport,
+}
+
+/// A command of the user's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShellCommand {
+    /// A line for sh(1) before it, in no figure.
+    pub setup: Option<String>,
+    /// The line for sh(1) that is timed.
+    pub command: String,
 }
 
 /// A workload with its parameters bound.
@@ -359,6 +371,11 @@ pub trait Workload: Send + Sync {
 
     /// Facts of the recording that it replays, if it does.
     fn recording(&self) -> Option<Recording> {
+        None
+    }
+
+    /// The command that its one phase runs, which then has no ops; the agent runs it only for the command line.
+    fn command(&self) -> Option<&ShellCommand> {
         None
     }
 

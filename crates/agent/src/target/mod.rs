@@ -22,6 +22,7 @@ use crate::account::Instruments;
 pub use directory::Directory;
 pub use disk::{Medium, ModelledDisk};
 pub use formatted::Formatted;
+pub use userspace::{Child, children};
 
 /// The counters of bytes written to a target's devices, in addition to those of the disks' servers in the mailbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

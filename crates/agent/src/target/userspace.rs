@@ -219,8 +219,9 @@ impl Workers {
 
 /// A child of this process that lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Child {
-    pid: Pid,
+pub struct Child {
+    /// Its number.
+    pub pid: Pid,
     /// True while it waits for a device, or in any wait that a signal does not end.
     waits: bool,
 }
@@ -254,7 +255,7 @@ impl Work {
 /// On a host this process is the first of a namespace of process numbers and /proc is still that of the
 /// namespace outside, where kernel threads are seen: there we and our children have other numbers than
 /// those that waitpid(2) takes, which are the last of `NSpid` (proc(5)).
-fn children() -> io::Result<Vec<Child>> {
+pub fn children() -> io::Result<Vec<Child>> {
     let own = fs::read_link("/proc/self")?;
     let own = own.to_str().unwrap_or_default();
     let mut found = Vec::new();

@@ -12,6 +12,7 @@ use super::{Trial, failed, failure};
 impl Trial<'_> {
     /// Makes what the first phase finds, untimed, and reads back that it is there.
     pub(super) fn beforehand(&mut self, workload: &dyn Workload) -> Result<(), String> {
+        self.set_up_command(workload)?;
         let Some(Prefill { mut ops, tree }) = workload.prefill().filter(|_| self.calls()) else {
             return Ok(());
         };

@@ -71,6 +71,7 @@ impl Trial<'_> {
             let done = verified?.to_string();
             self.measured.gaps.push(Gap { before, wanted, done, elapsed_ns });
         }
+        self.hash_tree(workload)?;
         self.count_aged()?;
         self.stage(Stage::Checking);
         self.target.finish().map_err(failed("unmount"))?;

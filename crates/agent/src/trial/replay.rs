@@ -26,6 +26,7 @@ impl Trial<'_> {
         }
         if let Some(recording) = workload.recording() {
             self.conditions.notes.extend(recording.notes);
+            self.conditions.replay = Some(recording.report);
         }
         Ok(())
     }
@@ -34,15 +35,26 @@ impl Trial<'_> {
     pub(super) fn close_replay(
         &mut self,
         workload: &dyn Workload,
+        phase: usize,
         differences: &Differences,
     ) -> Result<(), String> {
-        if let Some(slots) = &self.slots {
+        let is_last = phase + 1 == workload.phases().len();
+        if let Some(slots) = self.slots.as_ref().filter(|_| is_last) {
             slots.close_all();
         }
         let Some(recording) = workload.recording().filter(|_| self.calls()) else { return Ok(()) };
+        if let Some(report) = &mut self.conditions.replay {
+            report.differing += differences.count();
+        }
         let mounted = self.conditions.mount.split_whitespace().next().unwrap_or_default();
         let (notes, failed) = replayed::judge(differences, &recording, mounted);
-        self.conditions.notes.extend(notes);
+        let several = workload.phases();
+        let name = several.get(phase).filter(|_| several.len() > 1).map(|phase| phase.name);
+        let named = |note: String| match name {
+            Some(name) => format!("phase {name}: {note}"),
+            None => note,
+        };
+        self.conditions.notes.extend(notes.into_iter().map(named));
         failed.map_or(Ok(()), Err)
     }
 }

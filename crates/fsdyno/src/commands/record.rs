@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use fsdyno_recorder::{MARK, Options, RecordError};
 use fsdyno_trace::Name;
 
+use crate::commands::record_calibrate;
 use crate::exit::{Exit, Failure};
 use crate::output::say;
 
@@ -37,6 +38,10 @@ pub struct Record {
     /// Replace each component of a name by a hash; its extension and roughly its length stay
     #[arg(long)]
     pub anonymize: bool,
+    /// Afterwards replay the recording three times in the working directory, or in the first --tree, and print the time
+    /// of the replayed calls over that of the recorded ones
+    #[arg(long)]
+    pub calibrate: bool,
     /// The command to run, with its arguments
     #[arg(
         required = true,
@@ -86,6 +91,10 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     }
     for (note, count) in &recorded.end.notes {
         say(&format!("fsdyno: {note}: {count}"));
+    }
+    if record.calibrate {
+        let directory = record.trees.first().map_or(Path::new("."), PathBuf::as_path);
+        record_calibrate::run(&record.out, directory)?;
     }
     let status = recorded.status;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));

@@ -10,20 +10,27 @@ use fsdyno_campaign::{Experiment, Session, Store, crash, dry_run, results};
 use fsdyno_report::{Format, counted};
 
 use crate::cli::Run;
-use crate::commands::report;
+use crate::commands::{report, run_recorded};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, detail, say};
 use crate::{session, stop, version};
 
 /// Runs the command.
 pub fn run(run: &Run) -> Result<Exit, Failure> {
-    let mut experiment = Experiment::resolve(run.spec())?;
+    let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
+    crash::folder::refuse(&folder)?;
+    let mut spec = run.spec();
+    if run_recorded::is_wanted(&spec) {
+        match run_recorded::replayed(spec, &folder, run.dry_run)? {
+            Some(replayed) => spec = replayed,
+            None => return Ok(Exit::Good),
+        }
+    }
+    let mut experiment = Experiment::resolve(spec)?;
     if let Some(kernels) = target::expand_kernels(&experiment.spec.axes.kernels)? {
         experiment.spec.axes.kernels = kernels;
         experiment = Experiment::resolve(experiment.spec)?;
     }
-    let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
-    crash::folder::refuse(&folder)?;
     let command = session::command();
     if run.dry_run {
         return dry(run, experiment, &folder, &command);

@@ -89,13 +89,16 @@ fn workload(name: &str) -> Result<(String, Value), Failure> {
     }
     text.push_str(&parameter_lines(&rows));
     let values = kind.resolve(&[]).map_err(|error| Failure::wrong(error.to_string()))?;
-    let bound = kind
-        .build(&values, &Setting::default())
-        .map_err(|error| Failure::wrong(error.to_string()))?;
+    // Some need a file or a command first.
+    let bound = kind.build(&values, &Setting::default());
     text.push_str(MARKS);
-    text.push_str("\nphases with these defaults (random counts are those of seed 0):\n");
+    text.push_str(&match &bound {
+        Ok(_) => "\nphases with these defaults (random counts are those of seed 0):\n".to_string(),
+        Err(error) => output::wrapped(&format!("\nphases: not known yet; {error}")),
+    });
     let mut phases = Vec::new();
-    for (at, phase) in bound.phases().iter().enumerate() {
+    let all = bound.iter().flat_map(|bound| bound.phases().into_iter().map(move |it| (bound, it)));
+    for (at, (bound, phase)) in all.enumerate() {
         let counts = bound.counts(at, phase.threads.of(1));
         let threads = match phase.threads {
             Threads::One => "one".to_string(),

@@ -6,6 +6,7 @@ mod common;
 mod bad_input;
 mod bad_results;
 mod bounds;
+mod command;
 mod docs;
 mod machines;
 mod model;

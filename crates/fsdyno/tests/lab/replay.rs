@@ -26,6 +26,24 @@ fn record(folder: &Path) {
 }
 
 #[test]
+fn a_command_in_the_lab_is_recorded_once_on_this_host_and_replayed() {
+    let Some(folder) = lab() else { return };
+    let words = "command --set 'setup=echo old >old' --set 'command=cp old new; mkdir d; ls' --fs ext4 --out out";
+    let output = run(folder.path(), words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("is recorded once on this host"), "{}", stderr(&output));
+    let trial = trials(&folder.path().join("out")).remove(0);
+    assert_eq!(trial["plan"]["workload"]["name"], "replay");
+    assert_eq!(trial["measured"]["verify"]["problems"], 0);
+    // The same command goes on with the same recording, another one does not.
+    let again = run(folder.path(), words);
+    assert_eq!(code(&again), 0, "{}", stderr(&again));
+    assert!(stderr(&again).contains("was recorded before"), "{}", stderr(&again));
+    let other = run(folder.path(), "command --set command=ls --fs ext4 --out out");
+    assert_eq!(code(&other), 2, "{}", stderr(&other));
+}
+
+#[test]
 fn a_recording_of_several_processes_is_replayed_bit_identically() {
     let Some(folder) = lab() else { return };
     record(folder.path());

@@ -5,7 +5,7 @@ use fsdyno_record::Nanos;
 use crate::differences::Differences;
 use crate::op::{After, Expect, Op};
 use crate::replay::code::decode;
-use crate::replay::format::{Compiled, OP, Record, nanoseconds};
+use crate::replay::format::{Boundary, Compiled, OP, Record, nanoseconds};
 use crate::workload::OpSource;
 
 /// The order of the calls of different threads.
@@ -17,6 +17,17 @@ pub enum Order {
     Total,
     /// No order between threads.
     None,
+}
+
+impl Order {
+    /// Its name in `--set` and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Order::Resource => "resource",
+            Order::Total => "total",
+            Order::None => "none",
+        }
+    }
 }
 
 /// What is spent between calls.
@@ -59,6 +70,8 @@ pub struct Source<'a> {
     /// The directory of its copy, with a slash; empty for the only copy.
     directory: Vec<u8>,
     at: usize,
+    /// The ops of each rank before this phase.
+    before: Option<Boundary<'a>>,
     differences: Differences,
 }
 
@@ -84,8 +97,19 @@ impl<'a> Source<'a> {
             base: slots.wrapping_mul(copy as u16),
             directory,
             at: 0,
+            before: None,
             differences: Differences::default(),
         }
+    }
+
+    /// The ops from a boundary on, up to another; none for the begin and the end.
+    #[must_use]
+    pub fn between(mut self, from: Option<Boundary<'a>>, to: Option<Boundary<'a>>) -> Source<'a> {
+        let at = |it: Boundary<'_>| it.ops(self.rank) as usize * OP;
+        let (from_at, to_at) = (from.map_or(0, at), to.map_or(self.bytes.len(), at));
+        self.bytes = self.bytes.get(from_at..to_at).unwrap_or_default();
+        self.before = from;
+        self
     }
 
     /// Sets what the op waits for.
@@ -93,21 +117,31 @@ impl<'a> Source<'a> {
     fn wait(&self, record: &Record, op: &mut Op) {
         op.also_after.clear();
         op.after = After::default();
-        let point = |rank: u16, ops: u32| After {
-            thread: self.first_rank + u32::from(rank),
-            ops: u64::from(ops),
+        // What was done in an earlier phase needs no wait.
+        let point = |rank: u16, ops: u32| {
+            let before = self.before.map_or(0, |before| before.ops(u32::from(rank)));
+            let ops = ops.checked_sub(before).filter(|ops| *ops > 0)?;
+            Some(After { thread: self.first_rank + u32::from(rank), ops: u64::from(ops) })
         };
         match self.options.order {
             Order::Resource if record.waits > 0 => {
-                let first = self.compiled.wait(record.first_wait);
-                op.after = point(first.0, first.1);
-                for more in 1..u32::from(record.waits) {
-                    let (rank, ops) = self.compiled.wait(record.first_wait + more);
-                    op.also_after.push(point(rank, ops));
+                let mut index = record.first_wait;
+                let mut has_first = false;
+                loop {
+                    let (rank, ops, is_last) = self.compiled.wait(index);
+                    match point(rank, ops) {
+                        Some(point) if has_first => op.also_after.push(point),
+                        Some(point) => (op.after, has_first) = (point, true),
+                        None => {}
+                    }
+                    if is_last {
+                        break;
+                    }
+                    index += 1;
                 }
             }
             Order::Total if u32::from(record.before_rank) != self.rank => {
-                op.after = point(record.before_rank, record.before_ops);
+                op.after = point(record.before_rank, record.before_ops).unwrap_or_default();
             }
             Order::Resource | Order::Total | Order::None => {}
         }

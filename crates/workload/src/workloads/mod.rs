@@ -14,6 +14,7 @@ pub mod bonnie;
 pub mod calls;
 pub mod capacity;
 pub mod churn;
+pub mod command;
 pub mod dirops;
 pub mod everyday;
 pub mod fdtree;
@@ -44,6 +45,7 @@ pub const ALL: &[Kind] = &[
     capacity::KIND,
     calls::KIND,
     replay::KIND,
+    command::KIND,
 ];
 
 /// A row of the table: a workload before its parameters are bound.

@@ -1,11 +1,16 @@
 //! replay: the calls of a recorded program, on the tree that it found.
 
+use std::collections::BTreeMap;
+
+use fsdyno_record::trial::ReplayReport;
 use fsdyno_record::{Bytes, quote};
 
 use crate::input::Setting;
 use crate::op::{Call, DirSlot, Op};
 use crate::params::{Domain, Param, ParamError, Values};
-use crate::replay::{Compiled, FlatTree, Options, Order, Section, Source, Think};
+use crate::replay::{
+    Compiled, FlatTree, Options, Order, Part, Section, Source, Split, Think, parts,
+};
 use crate::workload::{
     GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Prefill, Recording, Share, Threads, Tree,
     Workload,
@@ -36,6 +41,13 @@ Each result is compared with the recorded one: success or the error number, byte
 compared: inode numbers, times, blocks, the order of directories, values of attributes. On the file system of the \
 recording a difference fails the trial; on another one, a call that file system does not support is only listed [OWN]. \
 The final tree must be that of the initial tree and the calls: names, types, sizes, modes, links, and contents.
+
+A phase is the whole, or what follows a mark of the program (`fsdyno mark NAME` in a script), or, with \
+phases=commands, what follows the start of a command by the first process. Nothing happens between two phases, so \
+only the last one is synced.
+
+Stores to files that are mapped shared and writable are not seen by a recorder. Where such a mapping is synced or ends, \
+the whole of it is written [OWN], which is the most that the program can have stored; the trial says how much that is.
 
 Contents are not recorded: files have bytes of the same compressibility. Symbolic links have a target of the recorded \
 length that leads nowhere, since the recording has resolved them. The bits set-user-ID and set-group-ID are left out. \
@@ -84,6 +96,14 @@ const PARAMS: &[Param] = &[
         source: "[OWN]",
     },
     Param {
+        name: "phases",
+        default: "marks",
+        domain: Domain::Choice(&["marks", "commands", "whole"]),
+        about: "What begins a phase: a mark of the program (fsdyno mark), a command that its first \
+                process starts, or nothing.",
+        source: "[OWN]",
+    },
+    Param {
         name: "copies",
         default: "1",
         domain: Domain::Whole { min: 1, max: 256 },
@@ -98,6 +118,7 @@ const MOST_THREADS: u64 = 1024;
 /// A replay with its parameters bound.
 struct Replay {
     compiled: Compiled,
+    parts: Vec<Part>,
     options: Options,
     gap: GapKind,
     copies: u32,
@@ -144,8 +165,15 @@ impl Replay {
             "wall" => Think::Wall,
             _ => Think::Cpu,
         };
+        let split = match values.text("phases") {
+            "whole" => Split::Whole,
+            "commands" => Split::Commands,
+            _ => Split::Marks,
+        };
+        let parts = parts(&compiled, split);
         Ok(Replay {
             compiled,
+            parts,
             options: Options { order, think, speed: values.whole("speed") },
             gap: if values.text("cache") == "warm" { GapKind::None } else { GapKind::Remount },
             copies: copies as u32,
@@ -157,10 +185,17 @@ impl Workload for Replay {
     fn phases(&self) -> Vec<PhaseSpec> {
         let threads = Threads::Exactly(self.copies * self.compiled.ranks());
         let verify = self.options.order != Order::None;
-        vec![PhaseSpec { name: "replay", gap: self.gap, verify, threads }]
+        // Between two phases nothing happens, as in the program: only the last one is synced and verified.
+        let phase = |(at, part): (usize, &Part)| PhaseSpec {
+            name: part.name,
+            gap: if at == 0 { self.gap } else { GapKind::BackToBack },
+            verify: verify && at + 1 == self.parts.len(),
+            threads,
+        };
+        self.parts.iter().enumerate().map(phase).collect()
     }
 
-    fn ops(&self, _: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         let ranks = self.compiled.ranks().max(1);
         let (copy, rank) = (share.rank / ranks, share.rank % ranks);
         if copy >= self.copies {
@@ -168,12 +203,16 @@ impl Workload for Replay {
         }
         let bytes = self.compiled.ops(rank);
         let place = (rank, copy, self.copies);
-        Box::new(Source::new(&self.compiled, bytes, place, self.options))
+        let source = Source::new(&self.compiled, bytes, place, self.options);
+        let Some(part) = self.parts.get(phase) else { return Box::new(NoOps) };
+        let boundary = |index: Option<usize>| self.compiled.boundaries().nth(index?);
+        Box::new(source.between(boundary(part.from), boundary(part.to)))
     }
 
     /// Omits nothing: a getdents64(2) that ended a directory is one op, however many calls that takes.
-    fn counts(&self, _: usize, _: u32) -> OpCounts {
-        let counts = self.compiled.counts().into_iter();
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
+        let counts = self.parts.get(phase).map(|part| part.counts.clone()).unwrap_or_default();
+        let counts = counts.into_iter();
         counts.map(|(kind, count)| (kind, count * u64::from(self.copies))).collect()
     }
 
@@ -219,25 +258,50 @@ impl Workload for Replay {
             self.compiled.number("waiting"),
             self.compiled.ranks(),
         )];
-        let facts = self.compiled.facts().iter();
-        let skipped: Vec<String> = facts
-            .filter_map(|(fact, count)| {
-                let reason = fact.strip_prefix("skipped-")?.replace('-', " ");
-                Some(format!("{count} {reason}"))
-            })
+        let skipped: Vec<String> = facts_of(&self.compiled)
+            .into_iter()
+            .map(|(reason, count)| format!("{count} {reason}"))
             .collect();
         if !skipped.is_empty() {
             notes.push(format!("not replayed: {}", skipped.join("; ")));
         }
-        if self.compiled.number("mapped-bytes") > 0 {
+        let bytes = |fact| Bytes(self.compiled.number(fact));
+        let (mapped, stored, written) =
+            (bytes("mapped-bytes"), bytes("stored-bytes"), bytes("written-bytes"));
+        if mapped.0 > 0 {
             notes.push(format!(
-                "{} of files were mapped into memory, whose reads and stores are not replayed",
-                Bytes(self.compiled.number("mapped-bytes"))
+                "{mapped} of files were mapped into memory: reads and stores there are not replayed{}",
+                match stored.0 {
+                    0 => String::new(),
+                    _ => format!(", but mappings with stores are written as a whole: {stored} of {written}"),
+                }
             ));
         }
+        let report = ReplayReport {
+            calls: self.compiled.number("calls"),
+            replayed: self.compiled.number("replayed"),
+            left_out: facts_of(&self.compiled),
+            threads: self.compiled.ranks(),
+            order: self.options.order.name().to_string(),
+            waiting: self.compiled.number("waiting"),
+            mapped,
+            stored,
+            written,
+            differing: 0,
+        };
         let strict = self.options.order != Order::None;
-        Some(Recording { file_system, strict, notes })
+        Some(Recording { file_system, strict, notes, report })
     }
+}
+
+/// The calls that are left out, by reason.
+fn facts_of(compiled: &Compiled) -> BTreeMap<String, u64> {
+    let facts = compiled.facts().iter();
+    let left_out = facts.filter_map(|(fact, count)| {
+        let reason = fact.strip_prefix("skipped-")?.replace('-', " ");
+        Some((reason, count.parse().unwrap_or(0)))
+    });
+    left_out.collect()
 }
 
 /// The initial trees of all copies, one after the other.

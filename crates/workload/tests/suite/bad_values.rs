@@ -93,6 +93,7 @@ const LONG: &[(&str, &[&str])] = &[
 /// The parameters that make a workload small while one of its parameters is tested.
 const SMALL: &[(&str, &[(&str, &str)])] = &[
     ("replay", &[]),
+    ("command", &[("command", "true")]),
     ("calls", &[("files", "20")]),
     ("dirops", &[("files", "20")]),
     ("tarball", &[("files", "20")]),
@@ -147,6 +148,7 @@ fn extremes(domain: &Domain) -> Vec<String> {
         Domain::Sizes => ["0", "1G", "0-1G", "lognormal:1:0.1", "mix"].map(Into::into).to_vec(),
         Domain::Weights(words) => words.iter().map(|word| format!("{word}:1000")).collect(),
         Domain::Or(word, other) => [vec![(*word).to_string()], extremes(other)].concat(),
+        Domain::Command => vec!["x".into(), "x".repeat(8192)],
         Domain::File | Domain::Trace | Domain::Curve { .. } => Vec::new(),
         other => bounds(other).0,
     }

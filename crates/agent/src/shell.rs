@@ -1,0 +1,148 @@
+//! A command of the user's, run by sh(1) in the root of a trial.
+
+use std::ffi::c_uint;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Stdio};
+
+use fsdyno_engine::clock;
+use fsdyno_record::Nanos;
+use rustix::fs::Mode;
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid,
+};
+
+use crate::output::OutputTail;
+use crate::target::{Child, children};
+
+/// Lines of its output in an error.
+const LINES: usize = 3;
+
+/// Rounds of ending what a command left running: each finds the children of what the round before has ended.
+const ROUNDS: usize = 100;
+
+/// A command that has ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// The moment before it was started.
+    pub started: Nanos,
+    /// The moment after it had ended.
+    pub returned: Nanos,
+    /// CPU time in user mode, of it and of the children that it waited for.
+    pub user: Nanos,
+    /// The same in the kernel.
+    pub system: Nanos,
+    /// Number of processes that it had left running, which were ended.
+    pub left: usize,
+    /// The failure with its last lines; none if its exit code was 0.
+    pub failure: Option<String>,
+}
+
+/// Runs a line in the directory `root` under this umask, in this process's own environment, and ends every process
+/// that it leaves running.
+///
+/// # Errors
+/// A shell that cannot be started.
+pub fn run(line: &str, root: BorrowedFd<'_>, umask: Mode) -> io::Result<Ran> {
+    // What loses its parent becomes a child of this process.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let (writer, tail) = OutputTail::start()?;
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(line).env_remove("PWD").env_remove("OLDPWD");
+    command.stdin(Stdio::null()).stdout(Stdio::from(writer.try_clone()?)).stderr(writer);
+    let (parent, root) = (rustix::process::getpid(), root.as_raw_fd());
+    // SAFETY: between fork and exec the closure makes system calls only and allocates nothing.
+    unsafe { command.pre_exec(move || before_exec(parent, root, umask)) };
+    let before = children()?;
+    let started = clock::now();
+    let child = command.spawn()?;
+    let ended = wait(Pid::from_child(&child));
+    let returned = clock::now();
+    let left = end_others(&before)?;
+    let (status, user, system) = ended?;
+    let failure = (!status.success()).then(|| {
+        let how = match (status.code(), status.signal()) {
+            (Some(code), _) => format!("ended with exit code {code}"),
+            (None, signal) => format!("was killed by signal {}", signal.unwrap_or(0)),
+        };
+        format!("{how}; {}", last_lines(&tail.text()))
+    });
+    Ok(Ran { started, returned, user, system, left, failure })
+}
+
+/// Runs in the child. Nothing of this process's stays open in the command but the standard streams.
+fn before_exec(parent: Pid, root: i32, umask: Mode) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if rustix::process::getppid() != Some(parent) {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    rustix::process::umask(umask);
+    // SAFETY: takes numbers; the directory is open until this process has been started.
+    check(unsafe { libc::fchdir(root) }.into())?;
+    let (first, last): (c_uint, c_uint) = (3, c_uint::MAX);
+    // SAFETY: takes numbers, and closes nothing before exec.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC) })
+}
+
+fn check(result: libc::c_long) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Waits for a child; returns how it ended and its CPU time in user mode and in the kernel.
+fn wait(pid: Pid) -> io::Result<(std::process::ExitStatus, Nanos, Nanos)> {
+    let nanos = |t: libc::timeval| Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000);
+    let mut status = 0;
+    // SAFETY: rusage is plain numbers, for which all zeroes are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to live variables of the right type.
+        let got = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &mut status, 0, &mut usage) };
+        if got > 0 {
+            let status = std::process::ExitStatus::from_raw(status);
+            return Ok((status, nanos(usage.ru_utime), nanos(usage.ru_stime)));
+        }
+        match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => {}
+            error => return Err(error),
+        }
+    }
+}
+
+/// Ends all children of this process but those of before; returns their number.
+fn end_others(before: &[Child]) -> io::Result<usize> {
+    let mut count = 0;
+    for _ in 0..ROUNDS {
+        let all = children()?;
+        let others: Vec<Pid> = all
+            .iter()
+            .map(|child| child.pid)
+            .filter(|pid| before.iter().all(|child| child.pid != *pid))
+            .collect();
+        if others.is_empty() {
+            return Ok(count);
+        }
+        for pid in &others {
+            // One that has ended meanwhile is only waited for.
+            let _ = kill_process(*pid, Signal::KILL);
+            while matches!(waitpid(Some(*pid), WaitOptions::empty()), Err(rustix::io::Errno::INTR))
+            {
+            }
+        }
+        count += others.len();
+    }
+    Err(io::Error::other("the command left processes running that start new ones again and again"))
+}
+
+/// The last lines of an output, without control characters.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| line.chars().filter(|it| !it.is_control()).collect::<String>())
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    match lines.len() {
+        0 => "it printed nothing".to_string(),
+        count => format!("its last lines: {}", lines[count.saturating_sub(LINES)..].join(" / ")),
+    }
+}

@@ -1,0 +1,255 @@
+//! The hash of a tree of which nothing is known, for comparison with other trees.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use fsdyno_record::Bytes;
+use fsdyno_record::canonical::Hash;
+use fsdyno_record::trial::TreeReport;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
+
+/// The deepest tree, in directories: each level has an open file.
+const DEEPEST: usize = 400;
+
+/// The most entries with a hash of their own.
+const MOST_PARTS: usize = 256;
+
+/// The most entries of a level that are kept to choose from.
+const MOST_KNOWN: usize = 20_000;
+
+/// Hex digits of the hash of a part.
+const DIGITS: usize = 16;
+
+/// The walk of a tree.
+struct Walk<'a> {
+    beat: &'a mut dyn FnMut(),
+    /// The number of each inode with several links, in the order of their first names.
+    links: HashMap<(u64, u64), u64>,
+    /// Hashes of the entries of the first level and of the second.
+    parts: [BTreeMap<String, String>; 2],
+    report: TreeReport,
+}
+
+/// The hash of an entry without the contents of files, and with them.
+struct Hashes {
+    shape: String,
+    whole: String,
+}
+
+/// The hash of the tree below `root`, without `root` itself. `beat` is called for each entry.
+///
+/// # Errors
+/// An entry that cannot be read.
+pub fn hash(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<TreeReport> {
+    let (links, parts) = (HashMap::new(), [BTreeMap::new(), BTreeMap::new()]);
+    let mut walk = Walk { beat, links, parts, report: TreeReport::default() };
+    let found = walk.directory(root, b"")?;
+    let Walk { parts: [first, second], report, .. } = walk;
+    let parts = chosen(first, second);
+    Ok(TreeReport { shape: found.shape, whole: found.whole, parts, ..report })
+}
+
+/// The entries of the first level, and of the second those of the smallest directories: large ones have files that differ
+/// together, small ones those that a program keeps for itself.
+fn chosen(
+    mut first: BTreeMap<String, String>,
+    second: BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    if first.len() > MOST_PARTS {
+        return BTreeMap::new();
+    }
+    let mut by_directory: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for (path, hash) in second {
+        let directory = path.split('/').next().unwrap_or_default().to_string();
+        by_directory.entry(directory).or_default().push((path, hash));
+    }
+    let mut directories: Vec<Vec<(String, String)>> = by_directory.into_values().collect();
+    directories.sort_by_key(Vec::len);
+    for entries in directories {
+        if first.len() + entries.len() > MOST_PARTS {
+            break;
+        }
+        first.extend(entries);
+    }
+    first
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, dir: BorrowedFd<'_>, path: &[u8]) -> io::Result<Hashes> {
+        let depth = path.iter().filter(|byte| **byte == b'/').count();
+        if depth > DEEPEST {
+            return Err(io::Error::other(format!("the tree is deeper than {DEEPEST} directories")));
+        }
+        let entries = Dir::read_from(dir)?.collect::<rustix::io::Result<Vec<_>>>()?;
+        let mut names: Vec<_> = entries.iter().map(|entry| entry.file_name()).collect();
+        names.retain(|name| !matches!(name.to_bytes(), b"." | b".."));
+        names.sort_unstable();
+        let (mut shape, mut whole) = (Hash::default(), Hash::default());
+        for name in names {
+            (self.beat)();
+            let mut below = path.to_vec();
+            below.extend_from_slice(name.to_bytes());
+            let found = self.entry(dir, name, &below)?;
+            for (hash, of) in [(&mut shape, &found.shape), (&mut whole, &found.whole)] {
+                hash.update(name.to_bytes_with_nul());
+                hash.update(of.as_bytes());
+            }
+            if let Some(parts) = self.parts.get_mut(depth).filter(|it| it.len() < MOST_KNOWN) {
+                let text = String::from_utf8_lossy(&below).escape_debug().to_string();
+                parts.insert(text, found.whole[..DIGITS].to_string());
+            }
+        }
+        Ok(Hashes { shape: shape.hex(), whole: whole.hex() })
+    }
+
+    fn entry(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &std::ffi::CStr,
+        path: &[u8],
+    ) -> io::Result<Hashes> {
+        let named = |error: rustix::io::Errno| {
+            let error = io::Error::from(error);
+            io::Error::new(error.kind(), format!("{}: {error}", String::from_utf8_lossy(path)))
+        };
+        let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(named)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let (mut shape, mut whole) = (Hash::default(), Hash::default());
+        let mut both = |bytes: &[u8]| {
+            shape.update(bytes);
+            whole.update(bytes);
+        };
+        both(&stat.st_mode.to_le_bytes());
+        let open = |flags: OFlags| {
+            let flags = flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            openat(dir, name, flags, Mode::empty()).map_err(named)
+        };
+        if kind == FileType::Directory {
+            self.report.directories += 1;
+            let opened = open(OFlags::DIRECTORY)?;
+            let inner = self.directory(opened.as_fd(), &[path, b"/".as_slice()].concat())?;
+            shape.update(inner.shape.as_bytes());
+            whole.update(inner.whole.as_bytes());
+            return Ok(Hashes { shape: shape.hex(), whole: whole.hex() });
+        }
+        self.report.files += 1;
+        let first = self.link(&stat, &mut both);
+        match kind {
+            FileType::Symlink => both(readlinkat(dir, name, Vec::new()).map_err(named)?.to_bytes()),
+            FileType::RegularFile => {
+                both(&stat.st_size.to_le_bytes());
+                let bytes = if first { stat.st_size as u64 } else { 0 };
+                self.report.bytes = self.report.bytes + Bytes(bytes);
+                self.contents(open(OFlags::empty())?, &mut whole)?;
+            }
+            _ => both(&stat.st_rdev.to_le_bytes()),
+        }
+        Ok(Hashes { shape: shape.hex(), whole: whole.hex() })
+    }
+
+    /// Adds the number of links and the group of a file with several; returns true for its first name.
+    fn link(&mut self, stat: &Stat, both: &mut dyn FnMut(&[u8])) -> bool {
+        both(&stat.st_nlink.to_le_bytes());
+        if stat.st_nlink < 2 {
+            return true;
+        }
+        let next = self.links.len() as u64;
+        let group = *self.links.entry((stat.st_dev, stat.st_ino)).or_insert(next);
+        both(&group.to_le_bytes());
+        group == next
+    }
+
+    fn contents(&mut self, file: OwnedFd, hash: &mut Hash) -> io::Result<()> {
+        let (mut file, mut buffer) = (File::from(file), vec![0; 256 << 10]);
+        loop {
+            match file.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(more) => hash.update(&buffer[..more]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            (self.beat)();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::Path;
+
+    use super::*;
+
+    fn tree(change: impl FnOnce(&Path)) -> TreeReport {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("d/e")).unwrap();
+        fs::write(at("d/file"), b"content").unwrap();
+        fs::write(at("d/e/deep"), b"deep").unwrap();
+        fs::hard_link(at("d/file"), at("link")).unwrap();
+        symlink("nowhere", at("soft")).unwrap();
+        change(folder.path());
+        hash(File::open(folder.path()).unwrap().as_fd(), &mut || {}).unwrap()
+    }
+
+    #[test]
+    fn equal_trees_have_equal_hashes_whatever_their_times_and_inodes() {
+        let one = tree(|_| {});
+        let other = tree(|folder| {
+            // The directory gets another inode and another time.
+            fs::rename(folder.join("d/e"), folder.join("x")).unwrap();
+            fs::create_dir(folder.join("d/e")).unwrap();
+            fs::rename(folder.join("x/deep"), folder.join("d/e/deep")).unwrap();
+            fs::remove_dir(folder.join("x")).unwrap();
+        });
+        assert_eq!(one, other);
+        assert_eq!((one.files, one.directories, one.bytes), (4, 2, Bytes(11)));
+        let parts: Vec<&str> = one.parts.keys().map(String::as_str).collect();
+        assert_eq!(parts, ["d", "d/e", "d/file", "link", "soft"]);
+    }
+
+    #[test]
+    fn other_contents_change_the_whole_hash_and_that_of_their_part_alone() {
+        let one = tree(|_| {});
+        let other = tree(|folder| fs::write(folder.join("d/e/deep"), b"peed").unwrap());
+        assert_eq!(one.shape, other.shape);
+        assert_ne!(one.whole, other.whole);
+        let differ: Vec<&str> = one
+            .parts
+            .iter()
+            .filter(|(path, hash)| other.parts[*path] != **hash)
+            .map(|(path, _)| path.as_str())
+            .collect();
+        assert_eq!(differ, ["d", "d/e"]);
+    }
+
+    #[test]
+    fn names_modes_sizes_targets_and_links_change_the_shape() {
+        type Change = fn(&Path);
+        let changes: [Change; 5] = [
+            |folder| fs::rename(folder.join("d/file"), folder.join("d/life")).unwrap(),
+            |folder| {
+                let mode = fs::Permissions::from_mode(0o600);
+                fs::set_permissions(folder.join("d/e/deep"), mode).unwrap();
+            },
+            |folder| fs::write(folder.join("d/e/deep"), b"deeper").unwrap(),
+            |folder| {
+                fs::remove_file(folder.join("soft")).unwrap();
+                symlink("elsewhere", folder.join("soft")).unwrap();
+            },
+            |folder| {
+                fs::remove_file(folder.join("link")).unwrap();
+                fs::write(folder.join("link"), b"content").unwrap();
+            },
+        ];
+        let one = tree(|_| {}).shape;
+        let mut all: Vec<String> = changes.map(|change| tree(change).shape).to_vec();
+        all.push(one);
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), changes.len() + 1);
+    }
+}

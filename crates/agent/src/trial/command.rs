@@ -1,0 +1,80 @@
+//! Commands of the user's as the work of a trial.
+
+use fsdyno_engine::{Outcome, clock};
+use fsdyno_record::Nanos;
+use fsdyno_record::job::Task;
+use fsdyno_record::mailbox::Word;
+use fsdyno_workload::workloads::command;
+use fsdyno_workload::{GapKind, Workload};
+
+use super::{Trial, failed};
+use crate::{shell, tree_hash};
+
+/// The CPU time of a command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    /// In user mode.
+    pub user: Nanos,
+    /// In the kernel.
+    pub system: Nanos,
+}
+
+impl Trial<'_> {
+    /// Runs the setup of a command, if there is one, in no figure.
+    pub(super) fn set_up_command(&mut self, workload: &dyn Workload) -> Result<(), String> {
+        let Some(shell) = workload.command() else { return Ok(()) };
+        if self.job.task != Task::Command {
+            return Err(command::refusal(&shell.command));
+        }
+        let Some(setup) = &shell.setup else { return Ok(()) };
+        self.target.set_timed(false);
+        let ran = self.shell(setup, "setup");
+        self.target.set_timed(true);
+        ran?;
+        self.conditions.notes.push(format!("before the phase, in no figure: {setup}"));
+        Ok(())
+    }
+
+    /// Runs the command of a phase, if it is one, and puts its times into the outcome.
+    pub(super) fn run_command(
+        &mut self,
+        workload: &dyn Workload,
+        outcome: &mut Outcome,
+    ) -> Result<Spent, String> {
+        let Some(shell) = workload.command() else { return Ok(Spent::default()) };
+        if self.job.task != Task::Command {
+            return Err(command::refusal(&shell.command));
+        }
+        let ran = self.shell(&shell.command, "command")?;
+        (outcome.started, outcome.returned) = (ran.started, ran.returned);
+        Ok(Spent { user: ran.user, system: ran.system })
+    }
+
+    fn shell(&mut self, line: &str, what: &str) -> Result<shell::Ran, String> {
+        self.mailbox.set(Word::Now, clock::now().0);
+        let ran = shell::run(line, self.target.root(), self.umask).map_err(failed(what))?;
+        if let Some(failure) = &ran.failure {
+            return Err(format!("the {what} '{line}' {failure}"));
+        }
+        if ran.left > 0 {
+            self.conditions.notes.push(format!(
+                "the {what} left {} processes running, which were ended before the sync",
+                ran.left
+            ));
+        }
+        Ok(ran)
+    }
+
+    /// Hashes the tree that a command left, read back cold.
+    pub(super) fn hash_tree(&mut self, workload: &dyn Workload) -> Result<(), String> {
+        if workload.command().is_none() {
+            return Ok(());
+        }
+        self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("last remount"))?;
+        let mailbox = self.mailbox;
+        let mut beat = || mailbox.set(Word::Now, clock::now().0);
+        let tree = self.untimed(|target| tree_hash::hash(target.root(), &mut beat));
+        self.measured.tree = Some(tree.map_err(failed("read the tree back"))?);
+        Ok(())
+    }
+}

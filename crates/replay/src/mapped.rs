@@ -1,0 +1,93 @@
+//! Stores to mapped files, which no recorder sees, as writes where the mapping is synced or ends.
+
+use fsdyno_trace::{At, Call, Event, FileId, NodeId};
+use fsdyno_workload::memory_fs::Inode;
+use fsdyno_workload::{Call as OpCall, OpenFlags, RareCall};
+
+use crate::calls::{Plans, plan};
+use crate::compile::{Compare, Compiler, Opened, Plan};
+use crate::initial::ROOT;
+use crate::order::{Thing, Way};
+
+/// The directory and the name by which a file was opened.
+pub type Place = (Inode, Vec<u8>);
+
+impl Compiler {
+    /// Remembers the name of an open file, for a mapping that outlives it.
+    pub(crate) fn opened_as(&mut self, file: FileId, at: &At) {
+        let (Some(dir), Some(name)) = (self.nodes.get(&at.dir), &at.name) else { return };
+        self.places.insert(file, (*dir, name.bytes().to_vec()));
+    }
+
+    /// Takes the begin of a mapping.
+    pub(crate) fn map(&mut self, file: FileId, stores: bool) {
+        if let (true, Some(open), Some(place)) =
+            (stores, self.files.get(&file), self.places.get(&file))
+        {
+            self.mapped.insert(open.inode, place.clone());
+        }
+    }
+
+    /// The writes of a mapping that is synced or ends: the whole of it, as far as the file reaches, since which bytes
+    /// were stored is not known.
+    pub(crate) fn stores(&mut self, event: &Event) -> Plans {
+        const NONE: &str = "calls-on-memory-mapped-files";
+        let (node, offset, length, sync) = match event.call {
+            Call::Unmap { node, offset, length, stores: true, .. } => (node, offset, length, false),
+            Call::Msync { node, offset, length, stores: true, synchronous } => {
+                (node, offset, length, synchronous)
+            }
+            _ => return Err(NONE),
+        };
+        let inode = self.inode_of(node).ok_or("mappings-of-files-that-the-tree-does-not-have")?;
+        let size = self.fs.node(inode).and_then(|node| node.size()).unwrap_or(0);
+        let length = length.min(size.saturating_sub(offset)).min(0x7fff_f000);
+        if length == 0 {
+            return Err(NONE);
+        }
+        // The lowest number, so that it is the same one in every compilation.
+        let writer = |(id, open): (&FileId, &Opened)| {
+            let is_writer = self.fs.open_file(0, open.slot).is_some_and(|state| state.write);
+            (open.inode == inode && is_writer).then_some((id.0, *open))
+        };
+        let writer = self.files.iter().filter_map(writer).min_by_key(|(id, _)| *id);
+        let (open, name) = match writer {
+            Some((_, open)) => (open, None),
+            None => {
+                let name = self.name_of(inode).ok_or("stores-to-mapped-files-without-a-name")?;
+                (Opened { slot: self.slot()?, inode }, Some(name))
+            }
+        };
+        let class = 0;
+        let payload = self.payload(inode, class, offset, length as u32);
+        let touches =
+            || vec![(Thing::slot(open.slot.0), Way::Read), (Thing::data(inode), Way::Change)];
+        let write = OpCall::WriteAt { file: open.slot, offset, payload };
+        let mut plans = vec![plan(write, touches(), Compare::Success)];
+        if sync {
+            let call = RareCall::Fdatasync { file: open.slot };
+            plans.push(plan(OpCall::Rare(call), touches(), Compare::Success));
+        }
+        if let Some((name, mut to_open)) = name {
+            let flags = OpenFlags { write: true, nofollow: true, ..OpenFlags::NONE };
+            to_open.push((Thing::slot(open.slot.0), Way::Change));
+            let call = OpCall::Open { dir: ROOT, file: open.slot, flags };
+            plans.insert(0, Plan { name, ..plan(call, to_open, Compare::Success) });
+            let touches = vec![(Thing::slot(open.slot.0), Way::Change)];
+            plans.push(plan(OpCall::Close { file: open.slot }, touches, Compare::Success));
+        }
+        self.stored = self.stored.saturating_add(length);
+        Ok(plans)
+    }
+
+    fn inode_of(&self, node: NodeId) -> Option<Inode> {
+        self.nodes.get(&node).copied()
+    }
+
+    /// The path by which a mapped file was opened, if it is still that file, and the entries that lead to it.
+    fn name_of(&mut self, inode: Inode) -> Option<(Vec<u8>, Vec<crate::compile::Touch>)> {
+        let (dir, name) = self.mapped.get(&inode)?.clone();
+        let (path, touches) = self.path_in(dir, Some(&name), Way::Read).ok()?;
+        (self.fs.find(&path) == Some(inode)).then_some((path, touches))
+    }
+}

@@ -1,0 +1,138 @@
+//! The trees that a command left, compared between trials.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fsdyno_record::Trial;
+use fsdyno_record::trial::{Outcome, TreeReport};
+
+use crate::number::{clean, count, counted};
+
+/// The most places that are named.
+const PLACES: usize = 8;
+
+/// A sentence for each command and target whose trials left trees: all one, or how they differ.
+pub fn sentences(trials: &[Trial]) -> Vec<String> {
+    let mut groups: BTreeMap<&BTreeMap<String, String>, Vec<(&Trial, &TreeReport)>> =
+        BTreeMap::new();
+    for trial in trials.iter().filter(|trial| trial.outcome == Outcome::Ok) {
+        if let Some(tree) = &trial.measured.tree {
+            groups.entry(&trial.plan.workload.params).or_default().push((trial, tree));
+        }
+    }
+    groups.values().map(|group| sentence(group)).collect()
+}
+
+fn sentence(group: &[(&Trial, &TreeReport)]) -> String {
+    let Some((_, first)) = group.first() else { return String::new() };
+    let all = counted(group.len(), "trial");
+    let distinct = |hash: fn(&TreeReport) -> &str| {
+        group.iter().map(|(_, tree)| hash(tree)).collect::<BTreeSet<_>>().len()
+    };
+    if distinct(|tree| &tree.whole) == 1 {
+        return format!(
+            "The command left one tree in {} of {all}: {} files and {} directories with {}, equal in names, types, \
+             modes, sizes, links and contents.",
+            if group.len() == 1 { "the one" } else { "each" },
+            count(first.files),
+            count(first.directories),
+            first.bytes
+        );
+    }
+    let shapes = distinct(|tree| &tree.shape);
+    let what = match shapes {
+        1 => "in contents alone; names, types, modes, sizes and links are equal".to_string(),
+        _ => format!("in names, types, modes, sizes or links ({shapes} different ones)"),
+    };
+    let mut labels: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (trial, tree) in group {
+        labels.entry(trial.plan.label.as_str()).or_default().insert(&tree.whole);
+    }
+    let by_row: Vec<String> = labels
+        .iter()
+        .map(|(label, trees)| format!("{} {}", clean(label), counted(trees.len(), "tree")))
+        .collect();
+    format!(
+        "TREES DIFFER: the command left {} in {all}, which differ {what} ({}){}. So the times are of work that was \
+         not entirely the same.",
+        counted(distinct(|tree| &tree.whole), "tree"),
+        by_row.join(", "),
+        places(group)
+    )
+}
+
+/// The entries in which the trees differ, those of the second level in place of their directory.
+fn places(group: &[(&Trial, &TreeReport)]) -> String {
+    let paths: BTreeSet<&String> = group.iter().flat_map(|(_, tree)| tree.parts.keys()).collect();
+    let differs = |path: &&&String| {
+        let mut hashes = group.iter().map(|(_, tree)| tree.parts.get(**path));
+        let first = hashes.next().flatten();
+        hashes.any(|hash| hash != first)
+    };
+    let differing: Vec<&String> = paths.iter().filter(differs).copied().collect();
+    let is_above = |path: &str| {
+        differing.iter().any(|it| it.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
+    };
+    let named: Vec<String> =
+        differing.iter().filter(|path| !is_above(path)).map(|path| clean(path)).collect();
+    match named.len() {
+        0 => String::new(),
+        some => {
+            let more = some.saturating_sub(PLACES);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let shown = named.iter().take(PLACES).cloned().collect::<Vec<_>>();
+            format!(", in {}{more}", shown.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::Bytes;
+
+    use super::*;
+    use crate::fixture;
+
+    /// Three trials whose trees have these hashes of shape, whole and `d/log`.
+    fn said(hashes: [[&str; 3]; 3]) -> String {
+        let mut trials = fixture::trials();
+        trials.truncate(3);
+        for (trial, [shape, whole, log]) in trials.iter_mut().zip(hashes) {
+            trial.outcome = Outcome::Ok;
+            let parts = [("d", whole), ("d/log", log), ("d/same", "7")];
+            trial.measured.tree = Some(TreeReport {
+                files: 2,
+                directories: 1,
+                bytes: Bytes(4096),
+                shape: shape.into(),
+                whole: whole.into(),
+                parts: parts.map(|(path, hash)| (path.to_string(), hash.to_string())).into(),
+            });
+        }
+        let sentences = sentences(&trials);
+        assert_eq!(sentences.len(), 1);
+        sentences.concat()
+    }
+
+    #[test]
+    fn one_tree_is_said_to_be_one() {
+        let text = said([["s", "w", "l"]; 3]);
+        assert!(
+            text.starts_with("The command left one tree in each of 3 trials: 2 files"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn trees_that_differ_are_named_with_the_places_that_differ() {
+        let text = said([["s", "w", "l"], ["s", "w", "l"], ["s", "x", "m"]]);
+        assert!(text.starts_with("TREES DIFFER: the command left 2 trees in 3 trials"), "{text}");
+        assert!(text.contains("in contents alone") && text.contains(", in d/log."), "{text}");
+        let text = said([["s", "w", "l"], ["s", "w", "l"], ["t", "x", "m"]]);
+        assert!(text.contains("in names, types, modes, sizes or links"), "{text}");
+    }
+
+    #[test]
+    fn other_workloads_have_no_sentence() {
+        assert_eq!(sentences(&fixture::trials()), [""; 0]);
+    }
+}
