@@ -145,6 +145,7 @@ mod tests {
         // Similar names that refer to the file system itself only.
         let harmless = [
             "root_owner",
+            "root_reserve_percent",
             "root_perms",
             "root_selinux",
             "data_err",

@@ -178,12 +178,12 @@ pub const ROWS: &[Row] = &[
     row("btrfs @ compress-force=zstd:1", &[Mounted("compress-force=zstd:1")]),
     row("btrfs @ nodatacow", &[Mounted("nodatacow nodatasum")]),
     on(
-        "6.16",
+        "6.12",
         "bcachefs",
         &[Has("metadata_checksum", "[crc32c]"), Has("block_size", "4.00"), Mounted("bcachefs")],
     ),
     on(
-        "6.16",
+        "6.12",
         "bcachefs --str_hash=crc32c @ compression=zstd,journal_flush_delay=500",
         &[Has("str_hash", "[crc32c]"), Mounted("compression=zstd journal_flush_delay=500")],
     ),
