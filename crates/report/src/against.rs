@@ -7,22 +7,27 @@ use crate::measure::Measure;
 use crate::model::{Pair, Ratio, Row, Section, Standing};
 use crate::pairing::{Matching, Pairing, Values};
 use crate::processor;
+use crate::sort::Sort;
 
 /// The default of the least difference that matters: 1 %.
 pub const LEAST: f64 = 0.01;
 
-/// The base of ratios, and the least difference that matters.
+/// The base of ratios, the least difference that matters, and what tables show.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Basis<'b> {
     /// The label of the baseline; none for the best row of each section.
     pub baseline: Option<&'b str>,
     /// The least difference that matters, relative.
     pub least: f64,
+    /// The order of rows in tables; none for the order of the trials.
+    pub sort: Option<Sort>,
+    /// The columns of tables ([`crate::columns::CHOICES`]); the usual ones if empty.
+    pub columns: &'b [&'b str],
 }
 
 impl<'b> From<Option<&'b str>> for Basis<'b> {
     fn from(baseline: Option<&'b str>) -> Basis<'b> {
-        Basis { baseline, least: LEAST }
+        Basis { baseline, least: LEAST, sort: None, columns: &[] }
     }
 }
 

@@ -21,6 +21,7 @@ pub fn sentences(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String
 fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
     let contested: Vec<&Section<'_>> =
         sections.iter().filter(|section| ranked(section).count() > 1).collect();
+    let (contested, minor) = main_phases(contested);
     if contested.is_empty() {
         return vec![
             "Only one file system was measured.".into(),
@@ -41,7 +42,37 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
         None => vec![winners(&contested)],
     };
     sentences.extend(widest(&contested));
+    if !minor.is_empty() {
+        let titles: Vec<String> = minor.iter().map(|section| section.title()).collect();
+        let share = number::difference(MAIN);
+        sentences.push(format!("Not ranked, under {share} of the time: {}.", join_list(&titles)));
+    }
     sentences
+}
+
+/// The share of its workload's time above which a phase is a main one.
+const MAIN: f64 = 0.1;
+
+/// The phases that took at least [`MAIN`] of the time of their workload in some row, and the others, such as the making
+/// of directories before the work.
+fn main_phases<'s, 'a>(all: Vec<&'s Section<'a>>) -> (Vec<&'s Section<'a>>, Vec<&'s Section<'a>>) {
+    let time = |section: &Section<'_>, name: &str| -> f64 {
+        let rows = section.rows.iter().filter(|row| row.name == name);
+        rows.map(|row| row.returned.mean.max(row.durable.as_ref().map_or(0.0, |it| it.mean))).sum()
+    };
+    let whole = |workload: &str, name: &str| -> f64 {
+        let phases = all.iter().filter(|section| section.workload == workload);
+        phases.map(|section| time(section, name)).sum()
+    };
+    let is_main = |section: &&Section<'_>| {
+        section
+            .rows
+            .iter()
+            .any(|row| time(section, &row.name) >= MAIN * whole(&section.workload, &row.name))
+    };
+    let (main, minor): (Vec<_>, Vec<_>) = all.iter().copied().partition(is_main);
+    // A workload of many phases may have none that takes so large a part.
+    if main.is_empty() { (all, Vec::new()) } else { (main, minor) }
 }
 
 /// The rows that sentences are about: unsafe ones only if all are, or if one of them is the baseline.
@@ -214,9 +245,13 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
             .filter_map(|word| verdicts.iter().find(|(at, _)| at == word))
             .map(|(word, places)| format!("{word} {}", join_list(places)))
             .collect();
-        format!("Against {}, {name} is {}.", number::clean(label), parts.join("; "))
+        format!("{name} is {}.", parts.join("; "))
     };
-    names.into_iter().map(sentence).collect()
+    let mut sentences: Vec<String> = names.into_iter().map(sentence).collect();
+    if let Some(first) = sentences.first_mut() {
+        *first = format!("Against {}, {first}", number::clean(label));
+    }
+    sentences
 }
 
 /// Items under headings, both in the order of their first use.
@@ -249,8 +284,13 @@ fn widest(sections: &[&Section<'_>]) -> Option<String> {
             let Some(base) = row.base.and_then(|at| section.rows.get(at)) else { continue };
             let Some(gap) = row.comparison else { continue };
             if matches!(relation(row, section.least), Relation::Better | Relation::Worse) {
-                let start = format!("in {}, {} took", section.title(), row.in_sentence());
-                let base = base.in_sentence();
+                // The slower one comes first, which with a baseline may be the baseline.
+                let (gap, slow, fast) = match gap.ratio < 1.0 {
+                    true => (inverse(gap), base, row),
+                    false => (gap, row, base),
+                };
+                let start = format!("in {}, {} took", section.title(), slow.in_sentence());
+                let base = fast.in_sentence();
                 let end = match section.measure {
                     Measure::Space => format!("times as much device space per file as {base}"),
                     Measure::Operation => format!("times as long as {base} per operation"),
@@ -279,6 +319,12 @@ fn widest(sections: &[&Section<'_>]) -> Option<String> {
         format!(" (95 % interval {} to {}, n = {})", two(low), two(high), gap.n)
     });
     Some(format!("Largest difference: {start} {} {end}{interval}.", two(gap.ratio)))
+}
+
+/// The comparison with its sides exchanged.
+fn inverse(gap: Comparison) -> Comparison {
+    let interval = gap.interval.map(|(low, high)| (1.0 / high, 1.0 / low));
+    Comparison { ratio: 1.0 / gap.ratio, interval, ..gap }
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -346,7 +392,7 @@ mod tests {
         let against = sentences(&view::sections(&trials, Some("ext4")), Some("ext4")).join(" ");
         assert!(against.contains("xfs is the same in dirops create"), "{against}");
         // Without a least difference it is significant.
-        let basis = crate::Basis { baseline: None, least: 0.0 };
+        let basis = crate::Basis { least: 0.0, ..None.into() };
         let text = sentences(&view::sections(&trials, basis), None).join(" ");
         assert!(text.starts_with("ext4 is fastest in dirops create"), "{text}");
     }
@@ -367,7 +413,7 @@ mod tests {
             sentences[0].starts_with("Against ext4, xfs is faster in dirops create"),
             "{sentences:?}"
         );
-        assert!(sentences[1].starts_with("Against ext4, far is "), "{sentences:?}");
+        assert!(sentences[1].starts_with("far is "), "{sentences:?}");
         assert!(sentences[2].contains(" times as long as ext4 "), "{sentences:?}");
     }
 

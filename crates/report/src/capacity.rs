@@ -124,7 +124,7 @@ mod tests {
             text.starts_with("Against ext4, xfs is more space-efficient in dirops create."),
             "{text}"
         );
-        let table = crate::columns::table(&sections[0], &sections);
+        let table = crate::columns::table(&sections[0], &sections, &[]);
         let files = table.heads.iter().position(|head| head.text == "files").unwrap();
         let cells: Vec<&str> = table.rows.iter().map(|row| row.cells[files].as_str()).collect();
         assert_eq!(cells, ["40,002", "50,002"]);

@@ -16,10 +16,58 @@ use crate::table::{Column, Kind, Row as Cells, Table, Term, Tone, legend};
 /// The work unit for a workload's bytes.
 pub const BYTES: &str = "bytes";
 
-/// The table of a section among all sections of a report.
-pub fn table(section: &Section<'_>, all: &[Section<'_>]) -> Table {
-    let columns = columns(section, all).into_iter().filter(|(_, on)| *on != On::Page);
-    let mut table = of(columns.map(|(column, _)| column).collect(), section);
+/// The columns that can be chosen, by the names that they are chosen by.
+pub const CHOICES: &[&str] = &[
+    "n",
+    "files",
+    "returned",
+    "synced",
+    "durable",
+    "cpu",
+    "kernel-threads",
+    "rate",
+    "p50",
+    "p99",
+    "mib",
+    "ratio",
+];
+
+/// The choice of each column; the name and the flags are always there.
+const CHOSEN_BY: [&str; 16] = [
+    "",
+    "n",
+    "files",
+    "returned",
+    "returned",
+    "synced",
+    "durable",
+    "durable",
+    "cpu",
+    "kernel-threads",
+    "rate",
+    "p50",
+    "p99",
+    "mib",
+    "ratio",
+    "",
+];
+
+/// The table of a section among all sections of a report, with the columns of [`CHOICES`], or the usual ones if none
+/// is chosen.
+pub fn table(section: &Section<'_>, all: &[Section<'_>], chosen: &[&str]) -> Table {
+    let columns = columns(section, all).into_iter().zip(CHOSEN_BY);
+    let columns = columns.filter(|((_, on), choice)| match chosen.is_empty() {
+        true => *on != On::Page,
+        false => choice.is_empty() || chosen.contains(choice),
+    });
+    let columns = columns.map(|((mut column, _), _)| {
+        // A requested column is not omitted.
+        if !chosen.is_empty() {
+            column.head.priority = 0;
+        }
+        column
+    });
+    let mut table = of(columns.collect(), section);
     table.title = section.title();
     table
 }
@@ -264,7 +312,7 @@ mod tests {
     use crate::{fixture, view};
 
     fn meanings_of(sections: &[Section<'_>], heads: &[&str]) -> Vec<(String, String)> {
-        let table = table(&sections[0], sections);
+        let table = table(&sections[0], sections, &[]);
         let shown = table.heads.iter().enumerate().filter(|(_, head)| heads.contains(&&*head.text));
         legend(shown)
     }
@@ -278,7 +326,7 @@ mod tests {
         phase.books = [(BYTES.to_string(), 64 << 20)].into();
         let sections = view::sections(&trials[..1], None);
         assert_eq!(throughput(&sections[0].rows[0]).as_deref(), Some("32"));
-        let lines = crate::work_units::lines(&sections[0]).concat();
+        let lines = crate::work_units::lines(&sections[0]).1.concat();
         assert!(lines.contains("ext4 32 MiB/s"), "{lines}");
     }
 
@@ -286,7 +334,7 @@ mod tests {
     fn every_column_but_name_and_n_is_explained() {
         let trials = fixture::trials();
         let sections = view::sections(&trials, None);
-        let table = table(&sections[0], &sections);
+        let table = table(&sections[0], &sections, &[]);
         let names: Vec<String> = legend(table.shown().map(|at| (at, &table.heads[at])))
             .into_iter()
             .map(|e| e.0)
@@ -304,7 +352,7 @@ mod tests {
     fn a_page_has_the_columns_of_a_table_except_latencies_and_more() {
         let trials = fixture::trials();
         let sections = view::sections(&trials, None);
-        let (page, table) = (page_table(&sections[0]), table(&sections[0], &sections));
+        let (page, table) = (page_table(&sections[0]), table(&sections[0], &sections, &[]));
         let heads = |table: &Table| -> Vec<String> {
             let heads =
                 table.heads.iter().filter(|head| head.kind != Kind::Notes && head.of.is_none());

@@ -303,7 +303,7 @@ mod tests {
     use crate::table::{Format, MAIL_WIDTH, Own, Style};
 
     fn shown(rows: &[Row], format: Format, width: usize) -> String {
-        format.write(&Crashed(rows), Style { width, color: false }).unwrap()
+        format.write(&Crashed(rows), Style { width, ..Style::default() }).unwrap()
     }
 
     #[test]

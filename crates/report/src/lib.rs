@@ -42,6 +42,8 @@ mod run;
 pub mod schemas;
 pub mod seconds;
 mod series;
+mod sort;
+mod spreadsheet;
 mod statistics;
 pub mod study;
 mod subject;
@@ -59,10 +61,11 @@ mod work_units;
 mod wrap;
 
 pub use against::{Basis, LEAST};
+pub use columns::CHOICES;
 pub use crash::Crashed;
 pub use device::flags;
 pub use error::ReportError;
-pub use load::{LoadError, Loaded, Torn, load};
+pub use load::{LoadError, Loaded, Torn, load, results_below};
 pub use number::{clean, counted, percent};
 pub use page::{
     ChartFile, charts, crash_html, drawn_trials, html, html_with, is_chart, study_page, why_charts,
@@ -72,6 +75,7 @@ pub use part::Part;
 pub use processor::of_figure as processor_error;
 pub use run::Run;
 pub use series::{OverTime, load_series};
+pub use sort::Sort;
 pub use table::{Format, Output, Own, Style};
 pub use trace::Summary as TraceSummary;
 pub use trials::{Trials, table};

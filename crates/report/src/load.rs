@@ -129,7 +129,11 @@ fn list_paths(paths: &[PathBuf]) -> String {
 }
 
 /// The results below a folder, by name: of `fsdyno run`, of a study, of `fsdyno crash`.
-fn results_below(folder: &Path, depth: usize) -> Vec<PathBuf> {
+pub fn results_below(folder: &Path) -> Vec<PathBuf> {
+    results_within(folder, DEPTH)
+}
+
+fn results_within(folder: &Path, depth: usize) -> Vec<PathBuf> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = entries
         .filter(|it| it.file_type().is_ok_and(|it| it.is_dir()))
@@ -143,7 +147,7 @@ fn results_below(folder: &Path, depth: usize) -> Vec<PathBuf> {
     let results = folders.into_iter().flat_map(|folder| match (is_result(&folder), depth) {
         (true, _) => vec![folder],
         (false, 1) => Vec::new(),
-        (false, _) => results_below(&folder, depth - 1),
+        (false, _) => results_within(&folder, depth - 1),
     });
     results.collect()
 }
@@ -163,7 +167,7 @@ pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded
         let path = path.as_ref();
         let file = if path.is_dir() { path.join(RECORDS) } else { path.to_path_buf() };
         if path.is_dir() && compressed::find(&file).is_none() {
-            let below = results_below(path, DEPTH);
+            let below = results_below(path);
             if !below.is_empty() {
                 return Err(LoadError::Above { folder: path.into(), below });
             }

@@ -325,7 +325,7 @@ mod tests {
         let trials = &fixture::trials()[..1];
         let series = series(trials);
         for width in [40, 80] {
-            let text = series_text(&series, trials, Style { width, color: false });
+            let text = series_text(&series, trials, Style { width, ..Style::default() });
             assert!(text.lines().all(|line| line.width() <= width), "{text}");
             assert!(text.contains("ops/s   ▁▂▄█____  80.0k"), "{text}");
             assert!(text.contains("w-back  ____███_  4 KiB"), "{text}");

@@ -348,8 +348,7 @@ mod tests {
     fn a_truncated_trace_says_so() {
         let bytes = sample();
         let it = Summary::read(Reader::new(&bytes[..bytes.len() - 3]).unwrap()).unwrap();
-        let text =
-            crate::Format::Markdown.write(&it, crate::Style { color: false, width: 100 }).unwrap();
+        let text = crate::Format::Markdown.write(&it, crate::Style::default()).unwrap();
         assert!(text.contains("the trace is truncated"), "{text}");
         assert!(text.contains("| open | 2 |"), "{text}");
     }

@@ -13,11 +13,12 @@ use crate::model::{Section, Standing};
 use crate::number::{clean, difference};
 use crate::original::original;
 use crate::part::Part;
+use crate::sort::sort;
 use crate::table::{Block, Document, Format, Lab, Legend, Output, Own, Rows, Style, Term};
 use crate::view;
 use crate::{
     answer, calls, columns, described, device, disks, fidelity, instrument, processor, records,
-    repeatability, statistics, subject, trees, unfinished, work_units,
+    repeatability, spreadsheet, statistics, subject, trees, unfinished, work_units,
 };
 
 /// Trials to print, with ratios to the label of the baseline or to the best.
@@ -62,6 +63,7 @@ impl Output for Trials<'_> {
         match format {
             Own::Statistics => Some(statistics::json(self.parts, self.basis)),
             Own::StatisticsCsv => Some(Ok(statistics::csv(self.parts, self.basis))),
+            Own::Spreadsheet => Some(Ok(spreadsheet::csv(self.parts, self.basis))),
             Own::Original => Some(original(self.trials)),
             Own::Junit => None,
         }
@@ -94,17 +96,21 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
     let mut out = Document::default();
     out.0.extend(repeatability::differences(trials).into_iter().map(Block::Strong));
     out.items(subject::lines(trials));
-    let sections = view::sections(trials, basis);
+    let mut sections = view::sections(trials, basis);
+    if let Some(by) = basis.sort {
+        sections.iter_mut().for_each(|section| sort(section, by));
+    }
     let mut alike = 0;
     for (at, section) in sections.iter().enumerate() {
         // Columns of a workload's sections line up; those that only another workload has do not count.
         let same = at > 0 && sections[at - 1].workload == section.workload;
         alike += usize::from(!same);
-        let mut table = columns::table(section, &sections);
-        let counts = work_units::lines(section).into_iter().chain(calls::lines(section));
+        let mut table = columns::table(section, &sections, basis.columns);
         table.alike = alike;
-        table.details =
-            counts.chain(disks::lines(section)).chain(described::lines(section)).collect();
+        let (details, units) = work_units::lines(section);
+        table.details = details.into_iter().chain(described::lines(section)).collect();
+        let calls = calls::lines(section).into_iter().chain(disks::lines(section));
+        table.more = units.into_iter().chain(calls).collect();
         out.0.push(Block::Table(table));
     }
     let curves = curve::curves(trials);
@@ -146,7 +152,24 @@ fn legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Legend {
             .chain(processor::sentence(sections))
             .collect(),
         flags: flags(sections, curves).iter().map(flag).collect(),
+        brief: brief(sections, curves),
     }
+}
+
+/// The marks in one line, then each flag with its meaning in few words.
+fn brief(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
+    let same = sections.first().map(|it| format!("= within {}", difference(it.least)));
+    let marks = [
+        Some("~ undecided".to_string()).filter(|_| has(sections, Standing::Open)),
+        same.filter(|_| has(sections, Standing::Same)),
+        Some("? within the processor model's error".to_string())
+            .filter(|_| has(sections, Standing::Inside)),
+    ];
+    let marks: Vec<String> = marks.into_iter().flatten().collect();
+    let marks = (!marks.is_empty()).then(|| marks.join("; "));
+    let flags = flags(sections, curves);
+    let flags = flags.iter().map(|flag| format!("{flag}: {}", flag.brief()));
+    marks.into_iter().chain(flags).collect()
 }
 
 /// The meaning of `~`, `=` and `?` before a ratio, if some ratio has them.

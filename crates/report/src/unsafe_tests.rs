@@ -116,7 +116,8 @@ fn power_cuts_mark_unsafe_rows_even_without_a_loss() {
         let (safe, other) = (text.find("ext4").unwrap(), text.find("off").unwrap());
         assert!(safe < other, "{text}");
     }
-    let text = Format::Text.write(&Crashed(&rows), Style { width: 300, color: false }).unwrap();
+    let text =
+        Format::Text.write(&Crashed(&rows), Style { width: 300, ..Style::default() }).unwrap();
     assert!(text.contains("\nUNSAFE off "), "{text}");
     assert!(text.contains("lost in 3 cuts of ext4:"), "{text}");
     assert!(text.contains("nothing acknowledged does not make it safe"), "{text}");

@@ -4,10 +4,10 @@ use crate::capacity;
 use crate::model::{Row, Section};
 use crate::number;
 
-/// A line for each unit: `transactions: 10,000; ext4 98.3/s, xfs 110/s`. A unit whose name ends in
+/// The lines that are the result of a phase, and those that say more of it: a line for each unit: `transactions: 10,000; ext4 98.3/s, xfs 110/s`. A unit whose name ends in
 /// `bytes` is shown in MiB; one that begins with `live` is a level and has no rate; a count of zero has
 /// no line. Rates are means over the trials, to the time of the last return.
-pub fn lines(section: &Section<'_>) -> Vec<String> {
+pub fn lines(section: &Section<'_>) -> (Vec<String>, Vec<String>) {
     let phases = || section.rows.iter().flat_map(|row| &row.trials).map(|(_, phase)| *phase);
     let mut units: Vec<&String> = phases().flat_map(|phase| phase.books.keys()).collect();
     // The unit that stands for the phase comes first.
@@ -34,7 +34,7 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
         let line = format!("{name}: {count}; {rates}");
         Some(number::clean(line.trim_end_matches("; ")))
     };
-    units.into_iter().filter_map(line).chain(capacity::lines(section)).collect()
+    (capacity::lines(section), units.into_iter().filter_map(line).collect())
 }
 
 /// Returns true if a unit is bytes.
@@ -69,12 +69,12 @@ mod tests {
         }
         let sections = view::sections(&trials, None);
         assert_eq!(
-            lines(&sections[0]),
+            lines(&sections[0]).1,
             [
                 "transactions: 10,000; ext4 5.00k/s, xfs 5.00k/s, far 5.00k/s",
                 "written: 3 MiB; ext4 1.50 MiB/s, xfs 1.50 MiB/s, far 1.50 MiB/s",
             ]
         );
-        assert!(lines(&sections[1]).is_empty());
+        assert_eq!(lines(&sections[1]), (Vec::new(), Vec::new()));
     }
 }

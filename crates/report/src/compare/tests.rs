@@ -293,11 +293,14 @@ fn hostile_names_are_escaped_for_terminal_and_markup() {
 
 #[test]
 fn a_narrow_terminal_loses_p_before_anything_else_and_wraps_the_rest() {
-    let text = print(&mixed(), Format::Text, Style { color: false, width: 58 });
+    let text = print(&mixed(), Format::Text, Style { width: 58, ..Style::default() });
     assert!(text.lines().all(|line| line.chars().count() <= 58), "{text}");
     assert!(text.contains("slower") && !text.lines().nth(1).unwrap().contains(" p "), "{text}");
     // No width makes it hang or panic.
     for width in 0..40 {
-        assert!(!print(&mixed(), Format::Text, Style { color: true, width }).is_empty());
+        assert!(
+            !print(&mixed(), Format::Text, Style { color: true, width, ..Style::default() })
+                .is_empty()
+        );
     }
 }

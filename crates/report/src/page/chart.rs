@@ -164,7 +164,7 @@ impl Chart {
         )
     }
 
-    /// The drawing as a separate file, with its title and its style, on white.
+    /// The drawing as a separate file, with its title and its style.
     pub fn alone(&self) -> String {
         let (title, description) = (escape(&self.title), escape(&self.description));
         let style = colour::alone(include_str!("chart.css"));
@@ -172,7 +172,7 @@ impl Chart {
         let (wide, high) = (WIDTH + 40, self.height + 72.0);
         format!(
             r##"{MARK}
-<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" aria-labelledby="t d" width="{wide}" height="{high:.0}" viewBox="0 0 {wide} {high:.0}" font-family="system-ui, 'DejaVu Sans', sans-serif"><title id="t">{title}</title><desc id="d">{description}</desc><style>{style}</style>{patterns}<rect width="100%" height="100%" fill="#fff"/><text class="name" x="20" y="32">{title}</text><svg x="20" y="52" width="{WIDTH}" height="{:.0}" overflow="visible">{body}</svg></svg>
+<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" aria-labelledby="t d" width="{wide}" height="{high:.0}" viewBox="0 0 {wide} {high:.0}" font-family="system-ui, 'DejaVu Sans', sans-serif"><title id="t">{title}</title><desc id="d">{description}</desc><style>{style}</style>{patterns}<rect class="back" width="100%" height="100%" fill="#fff"/><text class="name" x="20" y="32">{title}</text><svg x="20" y="52" width="{WIDTH}" height="{:.0}" overflow="visible">{body}</svg></svg>
 "##,
             self.height
         )

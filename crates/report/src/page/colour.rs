@@ -178,17 +178,21 @@ fn rules() -> String {
     colours.chain(neutrals).collect()
 }
 
-/// The style of a separate chart, on white; every colour is spelled out, because programs that draw
-/// SVG may not support variables.
+/// The style of a separate chart, dark if the reader prefers it; every colour is spelled out, because programs that
+/// draw SVG may not support variables.
 pub fn alone(chart: &str) -> String {
-    let mut style = format!("{chart}\n{}", rules());
-    for (index, [light, _]) in COLOURS.iter().enumerate() {
-        style = style.replace(&format!("var(--c{index})"), light);
-    }
-    for [name, light, _] in OTHERS {
-        style = style.replace(&format!("var({name})"), light);
-    }
-    style
+    let style = format!("{chart}\n{}", rules());
+    let spelled = |dark: usize| {
+        let mut style = style.clone();
+        for (index, of) in COLOURS.iter().enumerate() {
+            style = style.replace(&format!("var(--c{index})"), of[dark]);
+        }
+        for of in OTHERS {
+            style = style.replace(&format!("var({})", of[0]), of[1 + dark]);
+        }
+        style
+    };
+    format!("{}\n@media (prefers-color-scheme: dark) {{\n{}\n}}", spelled(0), spelled(1))
 }
 
 #[cfg(test)]

@@ -201,7 +201,8 @@ fn parts(
         let mut figures = figures(section, looks, series).into_iter();
         let first = figures.next().and_then(|figure| figure_view(figure, &id, budget));
         let figures = figures.filter_map(|figure| figure_view(figure, &id, budget)).collect();
-        let counts = work_units::lines(section).into_iter().chain(disks::lines(section));
+        let (results, units) = work_units::lines(section);
+        let counts = results.into_iter().chain(units).chain(disks::lines(section));
         let lines = counts.chain(described::lines(section)).collect();
         let calls = calls_of(section, looks, budget);
         let lines = budget::lines(lines);

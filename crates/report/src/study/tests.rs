@@ -44,7 +44,7 @@ fn a_table_too_wide_is_printed_in_blocks_and_nothing_is_lost() {
     let (column, cell) = (table.columns[0].clone(), table.rows[0].cells[0].clone());
     table.columns.extend(std::iter::repeat_n(column, 12));
     table.rows.iter_mut().for_each(|row| row.cells.extend(std::iter::repeat_n(cell.clone(), 12)));
-    let text = text(&judged, Style { color: false, width: 80 });
+    let text = text(&judged, Style { width: 80, ..Style::default() });
     assert!(text.lines().all(|line| line.width() <= 80), "{text}");
     // Thirteen in the wide table of both rows, and one in the other variant's.
     assert_eq!(text.matches("618.991").count(), 13 + 12 + 1);
@@ -96,7 +96,7 @@ fn words_of_a_verdict_agree_with_their_number_and_colour_only_repeats_them() {
     assert_eq!(Verdict::StillHolds.words(1), "still holds");
     assert_eq!(Verdict::NoLongerHolds.words(0), "no longer hold");
     assert_eq!(Verdict::Undecided.words(7), "undecided");
-    let painted = text(&sample::judged(), Style { color: true, width: 100 });
+    let painted = text(&sample::judged(), Style { color: true, ..Style::default() });
     assert!(painted.contains("\x1b[31mreversed\x1b[0m: ext4 removes slower"));
     let mut bare = painted;
     for code in ["1", "32", "31", "33", "2", "0"] {

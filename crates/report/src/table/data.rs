@@ -187,6 +187,8 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// Lines directly below it.
     pub details: Vec<String>,
+    /// Further lines, which a brief text omits.
+    pub more: Vec<String>,
     /// Its form in text if it is too wide.
     pub fit: Fit,
     /// Tables of one number are laid out alike, so that they line up.

@@ -49,6 +49,8 @@ pub struct Legend {
     pub notes: Vec<String>,
     /// The flags, after them.
     pub flags: Vec<Term>,
+    /// The marks and flags in few words: in a brief text they take the place of the others.
+    pub brief: Vec<String>,
 }
 
 /// A trial that did not succeed.

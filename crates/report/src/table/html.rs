@@ -24,7 +24,10 @@ pub fn html(document: &Document) -> String {
                 }
                 out += &table(&of);
                 out += "\n";
-                of.details.iter().for_each(|it| out += &format!("<p>{}</p>\n", HtmlEscape(it)));
+                of.details
+                    .iter()
+                    .chain(&of.more)
+                    .for_each(|it| out += &format!("<p>{}</p>\n", HtmlEscape(it)));
             }
             Block::Verbatim(lines) => {
                 out += &format!("<pre>{}</pre>\n", HtmlEscape(&lines.join("\n")));

@@ -97,8 +97,8 @@ fn whole(table: &Table, below: bool) -> String {
         out.push_str(&line(shown.iter().map(cell).collect()));
     }
     out.push('\n');
-    if !table.details.is_empty() {
-        out.push_str(&list(&table.details));
+    if !table.details.is_empty() || !table.more.is_empty() {
+        out.push_str(&list(&[&table.details[..], &table.more[..]].concat()));
     }
     out
 }

@@ -48,6 +48,8 @@ pub enum Own {
     Statistics,
     /// The statistics, one line per row of the tables.
     StatisticsCsv,
+    /// The tables for a spreadsheet, one line per row and phase.
+    Spreadsheet,
     /// The report of the program that a workload reproduces.
     Original,
     /// A test case for each cell and phase.
@@ -73,7 +75,7 @@ impl Format {
         Ok(match self {
             Format::Text => text::text(&it.document(), style, false),
             Format::Mail => {
-                text::text(&it.document(), Style { color: false, width: MAIL_WIDTH }, true)
+                text::text(&it.document(), Style { color: false, width: MAIL_WIDTH, ..style }, true)
             }
             Format::Markdown => markdown::markdown(&it.document()),
             Format::Html => html::html(&it.document()),

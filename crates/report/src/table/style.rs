@@ -7,12 +7,14 @@ pub struct Style {
     pub color: bool,
     /// Columns of the terminal.
     pub width: usize,
+    /// True for everything: the meaning of columns and flags, work units, times of calls, lab identities.
+    pub full: bool,
 }
 
 impl Default for Style {
-    /// No colour, 100 columns.
+    /// No colour, 100 columns, everything.
     fn default() -> Style {
-        Style { color: false, width: 100 }
+        Style { color: false, width: 100, full: true }
     }
 }
 

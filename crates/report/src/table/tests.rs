@@ -40,7 +40,7 @@ impl Output for Sample {
 }
 
 fn written(format: Format, width: usize) -> String {
-    format.write(&Sample, Style { color: false, width }).unwrap()
+    format.write(&Sample, Style { width, ..Style::default() }).unwrap()
 }
 
 #[test]

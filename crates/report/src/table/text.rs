@@ -67,6 +67,12 @@ impl Writer<'_> {
                     }
                 }
             }
+            // Of interest if two results do not agree.
+            Block::Labs(labs)
+                if !self.style.full && labs.iter().all(|lab| lab.differs.is_empty()) =>
+            {
+                return;
+            }
             Block::Labs(labs) => self.labs(labs),
         }
         self.line("");
@@ -90,7 +96,8 @@ impl Writer<'_> {
             Fit::Stack { within, heads } => self.stacked(table, within, heads),
             Fit::Records => table.rows.iter().for_each(|row| self.record(table, row)),
         }
-        for detail in &table.details {
+        let more = if self.style.full { table.more.as_slice() } else { &[] };
+        for detail in table.details.iter().chain(more) {
             self.paragraph(&format!("  {detail}"), "    ");
         }
     }
@@ -263,6 +270,9 @@ impl Writer<'_> {
         }
         let omitted = format!("columns omitted to fit the width: {}", dropped.join(", "));
         let omitted = Some(omitted).filter(|_| !dropped.is_empty() && !self.ascii);
+        if !self.style.full {
+            return self.brief(&own.brief, omitted);
+        }
         let columns = legend(shown.into_iter());
         let terms = columns.iter().chain(&own.terms).map(|(name, of)| format!("{name}: {of}"));
         let lines: Vec<String> = terms.chain(omitted).chain(own.notes.iter().cloned()).collect();
@@ -270,6 +280,19 @@ impl Writer<'_> {
             own.flags.iter().map(|(name, meaning)| format!("{name}: {meaning}")).collect();
         for list in [lines, flags].iter().filter(|list| !list.is_empty()) {
             list.iter().for_each(|line| self.paragraph(line, "  "));
+            self.line("");
+        }
+    }
+
+    /// Marks and flags in few words, and where the rest is.
+    fn brief(&mut self, brief: &[String], omitted: Option<String>) {
+        let more = (!self.ascii).then(|| "--verbose explains columns and flags".to_string());
+        let last: Vec<String> = omitted.into_iter().chain(more).collect();
+        brief.iter().for_each(|line| self.paragraph(line, "  "));
+        if !last.is_empty() {
+            self.paragraph(&format!("({})", last.join("; ")), " ");
+        }
+        if !brief.is_empty() || !last.is_empty() {
             self.line("");
         }
     }
@@ -384,12 +407,14 @@ fn respelled(mut document: Document) -> Document {
                 });
                 table.rows.iter_mut().for_each(|row| all(&mut row.cells));
                 all(&mut table.details);
+                all(&mut table.more);
                 (table.title, table.caption) = (plain(&table.title), plain(&table.caption));
             }
             Block::Legend(legend) => {
                 let terms = legend.terms.iter_mut().chain(&mut legend.flags);
                 terms.for_each(|(name, of)| (*name, *of) = (plain(name), plain(of)));
                 all(&mut legend.notes);
+                all(&mut legend.brief);
             }
             Block::Failures(failures) => failures.iter_mut().for_each(|it| {
                 (it.what, it.reason) = (plain(&it.what), plain(&it.reason));

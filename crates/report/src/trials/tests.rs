@@ -7,7 +7,7 @@ use crate::fixture;
 use crate::table::MAIL_WIDTH;
 
 fn text(trials: &[Trial], width: usize) -> String {
-    table(trials, None, Format::Text, Style { width, color: false }).unwrap()
+    table(trials, None, Format::Text, Style { width, ..Style::default() }).unwrap()
 }
 
 #[test]

@@ -90,6 +90,32 @@ impl Flag {
         }
     }
 
+    /// The meaning in few words.
+    pub fn brief(self) -> &'static str {
+        match self {
+            Flag::CheckFailed => {
+                "the check or the verification found a fault; do not use this number"
+            }
+            Flag::NoCalls => "no call was issued: this is the cost of the instrument",
+            Flag::Unsafe => "acknowledged data may be lost at a power cut; not ranked",
+            Flag::UserSpace => "a process did the work (FUSE), not the kernel",
+            Flag::Cached => "the work never reached the device: this is the speed of memory",
+            Flag::AboveDeviceSpeed => {
+                "faster than the device can be: part of the data stayed in memory"
+            }
+            Flag::NotCold => "the caches were still warm; run as root or in the lab",
+            Flag::NotDurable => {
+                "the drive's cache could not be flushed, so there is no durable time"
+            }
+            Flag::TooShort => "start-up cost and background work distort it; use more files",
+            Flag::InstrumentBound => {
+                "fsdyno itself used over 3 % of the time; ignore smaller differences"
+            }
+            Flag::CpuBound => "over 90 % CPU time, which is as exact as the CPU that was chosen",
+            Flag::Noisy => "trust the interval, not the mean; repeat more often (--repeat N)",
+        }
+    }
+
     /// The meaning, in a sentence.
     pub fn meaning(self) -> &'static str {
         match self {

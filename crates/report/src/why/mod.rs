@@ -98,7 +98,7 @@ pub(crate) mod tests {
     }
 
     fn shown(format: Format, width: usize) -> String {
-        let style = Style { color: false, width };
+        let style = Style { width, ..Style::default() };
         write(&explained(HOSTILE), Some(&explained("other")), format, style)
     }
 
