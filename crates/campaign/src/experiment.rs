@@ -14,6 +14,7 @@ use fsdyno_venue::{Venue, VenueError};
 use crate::failure::Failure;
 use crate::notes::say;
 use crate::results::check_baseline;
+use crate::speed::Speeds;
 use crate::target::{self, Mode, TargetRequest};
 use crate::venues::Venues;
 use crate::{
@@ -205,12 +206,19 @@ impl Experiment {
         let ops = |cell: usize| cells.get(cell).map_or(0, Cell::ops);
         let of_cells: Vec<(usize, u64)> =
             todo.iter().map(|(_, slot)| (slot.cell, ops(slot.cell))).collect();
+        let estimate =
+            Speeds::load().estimate(todo.iter().filter_map(|(_, slot)| cells.get(slot.cell)), jobs);
+        if let Some(estimate) = estimate {
+            say(&format!("fsdyno: {}, {estimate}", counted(todo.len(), "trial")));
+        }
         let plans: Vec<_> = cells.iter().map(|cell| &cell.plan).collect();
         let display = session.progress.begin(&plans, &of_cells, jobs);
         let (build, stop, observer) = (session.build, session.stop, display.as_ref());
         let runner = Runner { jobs, build, stop, observer };
+        let before = store.trials().len();
         let summary = crate::run(schedule, cells, venue, store, &runner);
         display.finished();
+        Speeds::learn(store.trials().iter().skip(before));
         Ok(summary?)
     }
 

@@ -16,6 +16,7 @@ use crate::input;
 use crate::lab_rows::lab_rows;
 use crate::model_rows::{self, model_rows};
 use crate::question::{Cell, MatrixError, Place, Question};
+use crate::server;
 use crate::settings::{Settings, settings};
 
 /// Returns the plans, ordered as the user gave workloads, kernels, disks and file systems.
@@ -150,6 +151,7 @@ fn works(question: &Question) -> Result<Vec<Work>, MatrixError> {
     let mut works = Vec::new();
     for (kind, settings) in kinds.into_iter().zip(&settings) {
         let settings = config::expand(kind, settings).map_err(MatrixError::Wrong)?;
+        let settings = server::with_defaults(kind, settings, question.author);
         for settings in points(kind, &settings)? {
             works.push(work(kind, &settings, question)?);
         }

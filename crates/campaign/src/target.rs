@@ -296,11 +296,14 @@ pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), F
     Ok(())
 }
 
+/// The folder of results whose place was not given.
+pub const RESULTS: &str = "fsdyno-results";
+
 /// The default result folder: `fsdyno-results/<UTC time>-<name>`.
 pub fn default_folder(name: &str) -> PathBuf {
     let time: String =
         fsdyno_venue::clock::now().chars().filter(char::is_ascii_alphanumeric).collect();
-    Path::new("fsdyno-results").join(format!("{time}-{name}"))
+    Path::new(RESULTS).join(format!("{time}-{name}"))
 }
 
 /// Returns the path of the agent, which is held open until this process ends.

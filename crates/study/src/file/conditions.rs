@@ -35,6 +35,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("dry-run", "it is the study's: fsdyno study NAME --dry-run"),
     ("mix", "each run of a study has a folder of its own; leave it out"),
     ("least-difference", "it is the report's: fsdyno report DIR --least-difference 1%"),
+    ("sort", "it is the report's: fsdyno report DIR --sort time"),
+    ("columns", "it is the report's: fsdyno report DIR --columns returned,durable"),
     ("jobs", "it is the study's: fsdyno study NAME --jobs 2"),
     ("shard", "a study runs on one machine; leave it out"),
     ("erase", "a drive is erased only on the command line, never by a study file; leave it out"),

@@ -1,0 +1,69 @@
+//! Defaults of the command line that are those of a server of today, where those of the workload are the work of an
+//! old publication. Study files have the workload's own, so that a file means the same as when it was written.
+
+use fsdyno_filesystem::Author;
+use fsdyno_workload::workloads::Kind;
+
+use crate::settings::Settings;
+
+/// A mail server: four deliverers that make Dovecot's calls with its fsyncs, while mail is retrieved.
+const MAIL: &[(&str, &str)] = &[("deliverers", "4"), ("protocol", "dovecot")];
+
+/// Parameters of the script of 2004: a command that sets one of them means the script.
+const SCRIPT: &[&str] =
+    &["deliverers", "writes", "store", "read-store", "think", "list-source", "gap", "reads-after"];
+
+/// The protocol of the script.
+const COPY: &str = "copy";
+
+/// The settings of a command line that takes none of them itself; none for most workloads.
+pub fn defaults(kind: &Kind) -> &'static [(&'static str, &'static str)] {
+    if kind.name == "maildir" { MAIL } else { &[] }
+}
+
+/// A sentence on them.
+pub fn note(kind: &Kind) -> Option<String> {
+    (kind.name == "maildir").then(|| {
+        format!(
+            "Four deliverers with Dovecot's calls and fsyncs, while mail is retrieved; --set protocol={COPY} is the script \
+             of 2004, without fsync (also the default in study files)."
+        )
+    })
+}
+
+/// The settings with the defaults of the command line, unless they mean the old work.
+pub fn with_defaults(kind: &Kind, mut settings: Settings, author: Author) -> Settings {
+    let is_script = SCRIPT.iter().any(|key| settings.contains_key(*key))
+        || settings.get("protocol").is_some_and(|protocol| protocol == COPY);
+    if author == Author::User && !is_script {
+        for (key, value) in defaults(kind) {
+            settings.entry((*key).to_string()).or_insert_with(|| (*value).to_string());
+        }
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_workload::workloads::find;
+
+    use super::*;
+
+    fn given(name: &str, set: &[(&str, &str)], author: Author) -> Vec<String> {
+        let set = set.iter().map(|(key, value)| ((*key).to_string(), (*value).to_string()));
+        let all = with_defaults(find(name).unwrap(), set.collect(), author);
+        all.into_iter().map(|(key, value)| format!("{key}={value}")).collect()
+    }
+
+    #[test]
+    fn a_command_means_a_mail_server_and_a_study_file_what_it_meant_before() {
+        let user = |set: &[(&str, &str)]| given("maildir", set, Author::User);
+        assert_eq!(user(&[("ops", "5")]), ["deliverers=4", "ops=5", "protocol=dovecot"]);
+        assert_eq!(user(&[("protocol", "postfix")]), ["deliverers=4", "protocol=postfix"]);
+        assert_eq!(user(&[("protocol", "copy")]), ["protocol=copy"]);
+        assert_eq!(user(&[("store", "20")]), ["store=20"]);
+        assert_eq!(user(&[("deliverers", "0")]), ["deliverers=0"]);
+        assert!(given("maildir", &[], Author::File).is_empty());
+        assert!(given("dirops", &[], Author::User).is_empty());
+    }
+}

@@ -1,0 +1,182 @@
+//! The speed of this machine: what earlier trials took, kept in the cache, and from it the time that others will take.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fsdyno_record::bounded::{self, WRITTEN};
+use fsdyno_record::plan::{Plan, VenuePlan};
+use fsdyno_record::trial::{Outcome, Trial};
+use serde::{Deserialize, Serialize};
+
+use crate::files::write_file;
+use crate::question::Cell;
+
+/// The file in the cache of the user.
+const FILE: &str = "speed.json";
+
+/// Of this many trials at most is a mean made, so that a machine that changes is learnt again.
+const MEMORY: u32 = 8;
+
+/// The time of trials of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Pace {
+    /// Seconds of a trial without its phases: boot, preparation, verification, check.
+    fixed: f64,
+    /// Seconds per operation.
+    per_op: f64,
+    /// Number of trials.
+    trials: u32,
+}
+
+impl Pace {
+    fn add(&mut self, fixed: f64, per_op: f64) {
+        let before = f64::from(self.trials.min(MEMORY - 1));
+        let mean = |old: f64, new: f64| (old * before + new) / (before + 1.0);
+        (self.fixed, self.per_op) = (mean(self.fixed, fixed), mean(self.per_op, per_op));
+        self.trials = self.trials.saturating_add(1);
+    }
+}
+
+/// The paces of this machine by the kind of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Speeds(BTreeMap<String, Pace>);
+
+/// An estimate of the time of some trials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// The time.
+    pub time: Duration,
+    /// The number of earlier trials that it is made from.
+    pub trials: u32,
+}
+
+impl std::fmt::Display for Estimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let time = match self.time.as_secs() {
+            seconds @ 0..100 => format!("{seconds} s"),
+            seconds @ 100..6000 => format!("{} min", seconds.div_ceil(60)),
+            seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        };
+        let trials = fsdyno_report::counted(self.trials as usize, "earlier trial");
+        write!(f, "about {time} (estimated from {trials} on this machine)")
+    }
+}
+
+impl Speeds {
+    /// The paces in the cache; none if there are none yet or the file is unreadable, for they are of no importance.
+    pub fn load() -> Speeds {
+        let text = path().and_then(|path| bounded::read_to_string(&path, &WRITTEN).ok());
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    }
+
+    /// Adds trials, and stores the paces if it can.
+    pub fn learn<'t>(trials: impl Iterator<Item = &'t Trial>) {
+        let mut speeds = Speeds::load();
+        let before = speeds.clone();
+        trials.for_each(|trial| speeds.add(trial));
+        if speeds == before {
+            return;
+        }
+        if let (Some(path), Ok(text)) = (path(), serde_json::to_string(&speeds)) {
+            let _ = write_file(&path, text + "\n");
+        }
+    }
+
+    fn add(&mut self, trial: &Trial) {
+        let ops = trial.measured.phases.iter().flat_map(|phase| phase.ops.values());
+        let ops: u64 = ops.map(|op| op.count).sum();
+        if trial.outcome != Outcome::Ok || ops == 0 {
+            return;
+        }
+        let of_phases = |(name, _): &(&String, _)| name.starts_with("phase ");
+        let phases = trial.host.stages.iter().filter(of_phases).map(|(_, time)| time.seconds());
+        let (whole, phases) = (trial.host.elapsed_ns.seconds(), phases.sum::<f64>());
+        // Without stages all counts as work.
+        let phases = if phases > 0.0 { phases.min(whole) } else { whole };
+        for key in keys(&trial.plan) {
+            self.0.entry(key).or_default().add(whole - phases, phases / ops as f64);
+        }
+    }
+
+    /// Estimates the time of one trial of each of these cells, `jobs` at the same time; none if no trial of any such
+    /// kind ran here.
+    pub fn estimate<'c>(
+        &self,
+        cells: impl Iterator<Item = &'c Cell>,
+        jobs: usize,
+    ) -> Option<Estimate> {
+        let (mut seconds, mut trials, mut number) = (0.0, u32::MAX, 0_usize);
+        for cell in cells.filter(|cell| cell.skip.is_none()) {
+            let pace = keys(&cell.plan).iter().find_map(|key| self.0.get(key).copied())?;
+            seconds += pace.fixed + pace.per_op * cell.ops() as f64;
+            trials = trials.min(pace.trials);
+            number += 1;
+        }
+        let jobs = jobs.clamp(1, number.max(1)) as f64;
+        let time = Duration::try_from_secs_f64(seconds / jobs).ok()?;
+        (number > 0).then_some(Estimate { time, trials })
+    }
+}
+
+fn path() -> Option<PathBuf> {
+    Some(fsdyno_lab::Cache::of_user().ok()?.path().join(FILE))
+}
+
+/// The kinds of a trial, the narrowest first.
+fn keys(plan: &Plan) -> [String; 3] {
+    let venue = match &plan.venue {
+        VenuePlan::Host => "host".to_string(),
+        VenuePlan::Lab(lab) if !lab.accel.is_exact() => "kvm".to_string(),
+        VenuePlan::Lab(lab) => format!("lab {} {:?}", lab.cpu, lab.boot),
+        VenuePlan::Model { .. } => "model".to_string(),
+    };
+    let workload = format!("{venue}/{}", plan.workload.name);
+    let kind = plan.filesystem.as_ref().map_or("directory", |it| it.mount_type.as_str());
+    [format!("{workload}/{kind}"), workload, venue]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_a_mean_that_forgets() {
+        let mut pace = Pace::default();
+        pace.add(10.0, 0.001);
+        pace.add(20.0, 0.003);
+        assert_eq!((pace.fixed, pace.trials), (15.0, 2));
+        assert!((pace.per_op - 0.002).abs() < 1e-12);
+        for _ in 0..40 {
+            pace.add(5.0, 0.001);
+        }
+        assert!((pace.fixed - 5.0).abs() < 0.1 && pace.trials == 42);
+    }
+
+    #[test]
+    fn trials_of_a_kind_are_estimated_from_stored_ones_of_the_nearest_kind() {
+        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let kept = std::path::Path::new(kept).join("2026-11-22-phillips-2001/then/forward");
+        let trials = fsdyno_report::load(&[kept]).unwrap().trials;
+        let mut speeds = Speeds::default();
+        speeds.add(&trials[0]);
+        let keys = keys(&trials[0].plan);
+        assert!(keys.iter().all(|key| speeds.0.contains_key(key)), "{speeds:?}");
+        let whole = trials[0].host.elapsed_ns.seconds();
+        let ops: u64 = trials[0]
+            .measured
+            .phases
+            .iter()
+            .flat_map(|it| it.ops.values())
+            .map(|op| op.count)
+            .sum();
+        let pace = speeds.0[&keys[0]];
+        assert!((pace.fixed + pace.per_op * ops as f64 - whole).abs() < 1e-6 * whole, "{pace:?}");
+        let estimate = Estimate { time: Duration::from_secs(150), trials: 1 };
+        assert_eq!(
+            estimate.to_string(),
+            "about 3 min (estimated from 1 earlier trial on this machine)"
+        );
+        assert_eq!(Speeds::default().estimate(std::iter::empty(), 1), None);
+    }
+}
