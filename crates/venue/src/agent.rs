@@ -47,11 +47,23 @@ impl Agent {
     }
 }
 
-/// The path of the agent: `$FSDYNO_AGENT`, or `fsdyno-agent` in the folder of this program.
+/// The path of the agent: `$FSDYNO_AGENT`, or `fsdyno-agent` in the folder of this program, or, where a package has put
+/// it, in `../lib/fsdyno`.
 pub fn location() -> PathBuf {
     match std::env::var_os(VARIABLE) {
         Some(path) => path.into(),
-        None => std::env::current_exe().unwrap_or_default().with_file_name(NAME),
+        None => agent_of(&std::env::current_exe().unwrap_or_default()),
+    }
+}
+
+/// The agent of the program at this path.
+fn agent_of(program: &Path) -> PathBuf {
+    let adjacent = program.with_file_name(NAME);
+    let packaged =
+        program.parent().and_then(Path::parent).map(|it| it.join("lib/fsdyno").join(NAME));
+    match packaged.filter(|packaged| !adjacent.exists() && packaged.exists()) {
+        Some(packaged) => packaged,
+        None => adjacent,
     }
 }
 
@@ -86,6 +98,21 @@ mod tests {
             let text = refused(path);
             assert!(text.contains(why) && text.contains("make build"), "{text}");
         }
+    }
+
+    #[test]
+    fn the_agent_of_a_package_is_in_a_folder_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let program = at("bin/fsdyno");
+        for name in ["bin", "lib/fsdyno"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        assert_eq!(agent_of(&program), at("bin/fsdyno-agent"));
+        std::fs::write(at("lib/fsdyno/fsdyno-agent"), "").unwrap();
+        assert_eq!(agent_of(&program), at("lib/fsdyno/fsdyno-agent"));
+        std::fs::write(at("bin/fsdyno-agent"), "").unwrap();
+        assert_eq!(agent_of(&program), at("bin/fsdyno-agent"));
     }
 
     #[test]
