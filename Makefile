@@ -28,7 +28,7 @@ STATIC = \
 PUT_AGENT = mkdir -p "$(PROFILE_DIR)" && cmp -s "$(AGENT_BUILT)" "$(AGENT)" || \
 	{ cp "$(AGENT_BUILT)" "$(AGENT).new" && mv "$(AGENT).new" "$(AGENT)"; }
 
-.PHONY: help build agent demo test-fast test test-full lint bench docs fuzz setup
+.PHONY: help build agent demo test-fast test test-full lint bench docs fuzz setup deb test-deb dist install site
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 12
@@ -43,8 +43,29 @@ agent: setup
 	@$(STATIC) $(CARGO) build --profile agent --locked -p fsdyno-agent --target $(AGENT_TARGET)
 	@$(PUT_AGENT)
 
+# PREFIX is where programs go, DESTDIR what stands before it.
+PREFIX ?= /usr/local
+
+install: build ## install programs, manual pages and completions (PREFIX=/usr/local, DESTDIR=)
+	@scripts/stage.sh "$(FSDYNO)" "$(AGENT)" "$(PROFILE_DIR)/stage"
+	@install -d "$(DESTDIR)$(PREFIX)" && cp -R "$(PROFILE_DIR)/stage/usr/." "$(DESTDIR)$(PREFIX)" && rm -r "$(PROFILE_DIR)/stage"
+
+deb: build ## make a Debian package in target/release
+	@scripts/deb.sh "$(FSDYNO)" "$(AGENT)" "$(PROFILE_DIR)"
+
+test-deb: deb ## install, use and remove the package in a minimal Debian of its own, as root
+	@scripts/test_deb.sh "$$(ls -t $(PROFILE_DIR)/fsdyno_*_amd64.deb | head -n 1)"
+
+# The main program, too, without libraries of the host.
+dist: build ## make a tarball of static programs, with its checksum
+	@$(STATIC) $(CARGO) build --release --locked -p fsdyno --target $(AGENT_TARGET)
+	@scripts/dist.sh "$(TARGET_DIR)/$(AGENT_TARGET)/release/fsdyno" "$(AGENT)" "$(PROFILE_DIR)"
+
+site: ## make the documents a site in target/site, with mdBook
+	@scripts/site.sh "$(TARGET_DIR)/site"
+
 demo: build ## compare real file systems on a modelled disk; about five minutes
-	@scripts/demo.sh "$(FSDYNO)"
+	@"$(FSDYNO)" demo
 
 # The tests run the agent that `make build` installs; cargo replaces the copy beside the main program by its own.
 # Random tests take the same way each time, so that a failure is that of the change; test-full takes new ones.

@@ -5,10 +5,9 @@ set -eu
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 fsdyno=$(realpath "$1")
-demo=$(realpath "$(dirname "$0")/../scripts/demo.sh")
 folder=$(mktemp -d)
 trap '[ "${FSDYNO_BENCH_KEEP:-}" ] || rm -r "$folder"' EXIT
 before=$(date +%s)
-(cd "$folder" && "$demo" "$fsdyno" >/dev/null 2>messages) || { tail "$folder/messages" >&2; exit 1; }
+(cd "$folder" && "$fsdyno" demo >/dev/null 2>messages) || { tail "$folder/messages" >&2; exit 1; }
 after=$(date +%s)
 report "make demo after the build" "$(awk "BEGIN { print ($after - $before) / 60 }")" min at-most 6
