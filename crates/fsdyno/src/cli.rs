@@ -1,6 +1,8 @@
 //! The command-line grammar. Parsing has no side effects.
 
 mod axes;
+mod defaults;
+mod look_up;
 mod parse;
 mod values;
 
@@ -21,7 +23,8 @@ pub use fsdyno_axes::whole;
 pub use fsdyno_campaign::spec::{JOBS, REPEATS, SEEDS};
 
 pub use axes::{CrashAxes, RunAxes};
-pub use parse::{parse_args, suggest_nearest_command};
+pub use look_up::{List, Show};
+pub use parse::{command, parse_args, suggest_nearest_command};
 use values::width;
 pub use values::{Least, Listable, OwnFormat, Percent, Showable, TRIALS, folder, format, named};
 
@@ -65,6 +68,8 @@ pub fn option_missing_from_crash(error: &clap::Error) -> Option<String> {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Compare file systems on a small example: a table and a page, in minutes
+    Demo(crate::commands::demo::Demo),
     /// Run workloads on file systems and compare them
     Run(Box<Run>),
     /// Merge the shards of one command that ran on several machines
@@ -83,7 +88,8 @@ pub enum Command {
     Record(crate::commands::record::Record),
     /// Name a phase in the recording that this command runs in; does nothing outside of one
     Mark(crate::commands::record::Mark),
-    /// List the available workloads, file systems, disks, kernels, machines, periods, studies and JSON Schemas
+    /// List the available workloads, file systems, disks, kernels, machines, periods, studies and JSON Schemas; or the
+    /// results in a folder
     List(List),
     /// Show one workload, file system, disk, period or study with all its parameters; or a request log, a trace, or the
     /// phases of a result over time
@@ -92,6 +98,10 @@ pub enum Command {
     Fit(Fit),
     /// Check what works on this machine and what is missing
     Doctor(Doctor),
+    /// Print the completions of a shell: bash, zsh, fish, elvish or powershell
+    Completions(crate::commands::generate::Completions),
+    /// Write the manual pages to a folder
+    Man(crate::commands::generate::ManPages),
 }
 
 /// `fsdyno run`
@@ -319,18 +329,6 @@ const COMPARED: &[OwnFormat] = &[
 const EXPLAINED: &[OwnFormat] =
     &[("csv", "Every row of requests and of functions, one per line", Format::Csv)];
 
-/// The formats of `show`.
-const SHOWN: &[OwnFormat] = &[
-    ("mail", "For series and traces only: 72 columns for a mailing list", Format::Mail),
-    ("markdown", "For series and traces only: for an issue tracker", Format::Markdown),
-    ("html", "For series and traces only: for a page", Format::Html),
-    (
-        "csv",
-        "For series (one line per trial, phase and interval) and traces (one per call) only",
-        Format::Csv,
-    ),
-];
-
 /// `fsdyno why`
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -386,54 +384,6 @@ pub struct Why {
     pub out: Option<PathBuf>,
     /// Output format
     #[arg(long, default_value = "text", value_parser = format(EXPLAINED))]
-    pub format: Format,
-}
-
-/// `fsdyno list`
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  fsdyno list filesystems
-  fsdyno list kernels --available
-  fsdyno list kernels --format json")]
-pub struct List {
-    /// The kind of item to list
-    #[arg(value_enum)]
-    pub what: Listable,
-    /// For 'kernels': also those that --kernel can download from Debian's suites (their package lists are
-    /// downloaded once a day)
-    #[arg(long)]
-    pub available: bool,
-    /// Output format
-    #[arg(long, default_value = "text", value_parser = format(&[]))]
-    pub format: Format,
-}
-
-/// `fsdyno show`
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  fsdyno show workload tarball
-  fsdyno show filesystem ext4
-  fsdyno show machine desktop-2008
-  fsdyno show disk hdd-7200
-  fsdyno show period 2008
-  fsdyno show disk ./my-disk.toml
-  fsdyno show study ./my-study.toml
-  fsdyno show schema trial
-  fsdyno show series fsdyno-results/demo
-  fsdyno show series fsdyno-results/demo --format csv > series.csv
-  fsdyno show trace build.trace
-  fsdyno show log fsdyno-results/RUN/logs/TRIAL.log --format json")]
-pub struct Show {
-    /// The kind of item to show
-    #[arg(value_enum)]
-    pub kind: Showable,
-    /// The item's name; for a machine, a disk or a study also the path of its file; for a log or a trace its file; for series
-    /// a result folder
-    pub name: String,
-    /// Output format; a log in JSON has one line per request
-    #[arg(long, default_value = "text", value_parser = format(SHOWN))]
     pub format: Format,
 }
 

@@ -12,8 +12,8 @@ mod version;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = match cli::parse_args() {
-        Ok(cli) => cli,
+    let (cli, note) = match cli::parse_args() {
+        Ok(parsed) => parsed,
         // `git bisect run` must not take invalid arguments for a bad commit.
         Err(error) if error.use_stderr() && std::env::args_os().any(|word| word == "--bisect") => {
             let _ = error.print();
@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         }
     };
     output::set_verbosity(cli.verbosity());
+    note.iter().for_each(|note| output::say(note));
     match commands::run(cli.command) {
         Ok(exit) => exit.into(),
         Err(failure) => {

@@ -56,9 +56,9 @@ pub fn print(it: &dyn Output, format: Format) -> Result<(), Failure> {
     data(&format.write(it, style())?)
 }
 
-/// The width and the colours of the terminal.
+/// The width and the colours of the terminal; everything with --verbose.
 pub fn style() -> Style {
-    Style { color: colour(), width: width() }
+    Style { color: colour(), width: width(), full: wants(Verbosity::Verbose) }
 }
 
 /// The amount of output on stderr.

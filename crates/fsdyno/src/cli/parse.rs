@@ -1,20 +1,28 @@
 //! Parses the arguments into a [`Cli`], and formats the help that clap shows.
 
+use std::ffi::OsString;
+
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use super::Cli;
+use super::{Cli, defaults};
 
-/// Parses the arguments of this process.
+/// Parses the arguments of this process, with the defaults of `fsdyno.toml`; also returns a note that names those.
 ///
 /// # Errors
-/// Invalid arguments, and requests for help or the version.
-pub fn parse_args() -> Result<Cli, clap::Error> {
+/// Invalid arguments or defaults, and requests for help or the version.
+pub fn parse_args() -> Result<(Cli, Option<String>), clap::Error> {
     let mut matches = command().try_get_matches()?;
-    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let added = defaults::added(&words, &command(), &matches)?;
+    if let Some((words, _)) = &added {
+        matches = command().try_get_matches_from(words)?;
+    }
+    let cli = Cli::from_arg_matches_mut(&mut matches);
+    Ok((cli.map_err(|error| error.format(&mut command()))?, added.map(|(_, note)| note)))
 }
 
 /// The clap command with each paragraph of help joined to one line, which clap wraps to the terminal's width.
-fn command() -> clap::Command {
+pub fn command() -> clap::Command {
     Cli::command().mut_subcommands(with_negative_numbers).mut_subcommands(|sub| {
         match sub.get_after_help().map(ToString::to_string) {
             Some(help) => sub.after_help(paragraphs(&help)),

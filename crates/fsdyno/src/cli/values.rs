@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use fsdyno_report::{Basis, Format, LEAST, Own};
+use fsdyno_report::{Basis, CHOICES, Format, LEAST, Own, Sort};
 
 /// A part of a whole, given as a percentage: `3%` and `3` are 0.03.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,20 +44,33 @@ pub fn width(text: &str) -> Result<Percent, String> {
     }
 }
 
-/// The smallest difference at which configurations are called better or worse.
-#[derive(Args, Clone, Copy, Debug, Default)]
+/// The smallest difference at which configurations are called better or worse, and the form of tables.
+#[derive(Args, Clone, Debug, Default)]
 pub struct Least {
     /// The smallest difference that matters, in percent: a smaller one is marked '=' and makes no winner [default: 1%]
     #[arg(long, value_name = "PERCENT")]
     pub least_difference: Option<Percent>,
+    /// Sort the rows of tables; unsafe ones stay last [default: the order of the command]
+    #[arg(long, value_name = "BY", value_parser = named(Sort::ALL))]
+    pub sort: Option<Sort>,
+    /// The columns of tables, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = column(), hide_possible_values = true,
+          help = format!("The columns of tables, separated by commas: {} [default: those that fit]", CHOICES.join(", ")))]
+    pub columns: Vec<&'static str>,
 }
 
 impl Least {
-    /// The basis that configurations are compared on.
-    pub fn basis(self, baseline: Option<&str>) -> Basis<'_> {
+    /// The basis that configurations are compared on, and what tables show.
+    pub fn basis<'b>(&'b self, baseline: Option<&'b str>) -> Basis<'b> {
         let least = self.least_difference.map_or(LEAST, |Percent(part)| part);
-        Basis { baseline, least }
+        Basis { baseline, least, sort: self.sort, columns: &self.columns }
     }
+}
+
+/// A parser of a table's column.
+fn column() -> impl TypedValueParser<Value = &'static str> {
+    PossibleValuesParser::new(CHOICES.iter().copied())
+        .try_map(|given| CHOICES.iter().copied().find(|name| *name == given).ok_or("unknown name"))
 }
 
 /// A parser of output folders; refuses `-`, which elsewhere means standard output.
@@ -86,6 +99,11 @@ pub const TRIALS: &[OwnFormat] = &[
         "statistics-csv",
         "The statistics, one line per row of the tables",
         Format::Own(Own::StatisticsCsv),
+    ),
+    (
+        "spreadsheet",
+        "The tables, one line per row and phase, times in seconds (CSV)",
+        Format::Own(Own::Spreadsheet),
     ),
     (
         "original",
@@ -138,6 +156,9 @@ pub enum Listable {
     /// JSON Schemas of records and outputs
     #[value(alias = "schema")]
     Schemas,
+    /// Results in a folder: when, what, how many trials
+    #[value(alias = "result")]
+    Results,
 }
 
 /// The kinds of items that `show` shows.

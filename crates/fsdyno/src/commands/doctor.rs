@@ -56,6 +56,17 @@ pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
     Ok(if lab { Exit::Good } else { Exit::Missing })
 }
 
+/// What the lab lacks here, each with its cure.
+pub fn lacking() -> Vec<String> {
+    let all = [agent(), qemu(), kernel()].into_iter();
+    let missing = all.filter(|finding| finding.state == State::Missing);
+    let line = |finding: Finding| {
+        let cure = finding.cure.map(|cure| format!("  ->  {cure}")).unwrap_or_default();
+        format!("{}: {}{cure}", finding.what, finding.detail)
+    };
+    missing.map(line).collect()
+}
+
 fn check_all() -> Vec<Finding> {
     let mut findings = vec![agent(), qemu(), kernel()];
     findings.extend(

@@ -8,7 +8,7 @@ use fsdyno_venue::here::{self, CanRun, Here};
 use serde_json::{Value, json};
 
 use crate::cli::{List, Listable};
-use crate::commands::show_schema;
+use crate::commands::{list_results, show_schema};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -16,6 +16,9 @@ use crate::output;
 pub fn run(list: &List) -> Result<Exit, Failure> {
     if list.available && list.what != Listable::Kernels {
         return Err(Failure::wrong("--available is for 'fsdyno list kernels'"));
+    }
+    if list.folder.is_some() && list.what != Listable::Results {
+        return Err(Failure::wrong("a folder is for 'fsdyno list results'"));
     }
     let listing = match list.what {
         Listable::Workloads => workloads(),
@@ -28,6 +31,7 @@ pub fn run(list: &List) -> Result<Exit, Failure> {
         Listable::Periods => periods(),
         Listable::Studies => studies()?,
         Listable::Schemas => schemas(),
+        Listable::Results => list_results::listing(list.folder.as_deref())?,
     };
     let style = output::style();
     output::data(&list.format.write(&listing, Style { width: style.width.min(100), ..style })?)?;
@@ -36,15 +40,15 @@ pub fn run(list: &List) -> Result<Exit, Failure> {
 
 /// Rows with named columns.
 #[derive(Default)]
-struct Listing {
-    heads: &'static [&'static str],
-    rows: Vec<Vec<String>>,
+pub struct Listing {
+    pub heads: &'static [&'static str],
+    pub rows: Vec<Vec<String>>,
     /// The message if there are no rows.
-    empty: &'static str,
+    pub empty: &'static str,
     /// Explanations below the table.
-    notes: Vec<Block>,
+    pub notes: Vec<Block>,
     /// The data as JSON, if that is not the rows.
-    value: Option<Value>,
+    pub value: Option<Value>,
 }
 
 impl Output for Listing {

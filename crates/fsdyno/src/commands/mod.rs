@@ -2,10 +2,13 @@
 
 mod compare;
 pub mod crash;
+pub mod demo;
 mod doctor;
 mod fit;
 mod fit_cpu;
+pub mod generate;
 mod list;
+mod list_results;
 mod merge;
 pub mod record;
 mod record_calibrate;
@@ -21,6 +24,7 @@ mod show_schema;
 mod show_series;
 mod show_study;
 mod show_trace;
+mod show_workload;
 pub mod study;
 mod why;
 
@@ -30,6 +34,7 @@ use crate::exit::{Exit, Failure};
 /// Runs a command.
 pub fn run(command: Command) -> Result<Exit, Failure> {
     match command {
+        Command::Demo(demo) => demo::run(&demo),
         Command::Run(run) => run::run(&run),
         Command::Merge(merge) => merge::run(&merge),
         Command::Report(report) => report::run(&report),
@@ -43,5 +48,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Show(show) => show::run(&show),
         Command::Fit(fit) => fit::run(&fit),
         Command::Doctor(doctor) => doctor::run(&doctor),
+        Command::Completions(completions) => generate::completions(&completions),
+        Command::Man(man) => generate::man_pages(&man),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_campaign::experiment::open;
+use fsdyno_campaign::speed::Speeds;
 use fsdyno_campaign::target::{self, Mode};
 use fsdyno_campaign::{Experiment, Session, Store, crash, dry_run, results};
 use fsdyno_report::{Format, counted};
@@ -90,7 +91,15 @@ fn dry(
     let drives = dry_run::drives(&experiment.spec, cells)?;
     match run.format {
         Format::Json => output::json(&dry_run::value(cells, &schedule, &drives))?,
-        _ => output::data(&dry_run::text(cells, &schedule, &drives))?,
+        _ => {
+            let each = schedule.iter().filter_map(|slot| cells.get(slot.cell));
+            let estimate = Speeds::load().estimate(each, usize::from(run.jobs));
+            let time = match estimate {
+                Some(estimate) => format!("time: {estimate}\n"),
+                None => "time: not known before the first such trial on this machine\n".into(),
+            };
+            output::data(&(dry_run::text(cells, &schedule, &drives) + &time))?;
+        }
     }
     Ok(missing.map_or(Exit::Good, |failure| failure.exit))
 }

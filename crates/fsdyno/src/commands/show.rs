@@ -5,19 +5,21 @@ use fsdyno_disk::catalog::{CatalogError, UnknownDisk};
 use fsdyno_disk::profile::{self, Profile};
 use fsdyno_record::suggest;
 use fsdyno_report::Format;
-use fsdyno_workload::{Setting, Threads, workloads};
 use serde_json::{Value, json};
 
 use crate::cli::{Show, Showable};
 use crate::commands::{
     show_log, show_machine, show_model, show_period, show_schema, show_series, show_study,
-    show_trace,
+    show_trace, show_workload,
 };
 use crate::exit::{Exit, Failure};
 use crate::output;
 
 /// Shows one item.
 pub fn run(show: &Show) -> Result<Exit, Failure> {
+    if show.sources && show.kind != Showable::Workload {
+        return Err(Failure::wrong("--sources is for 'fsdyno show workload'"));
+    }
     let data = matches!(show.format, Format::Text | Format::Json);
     if let Some((name, ..)) = Format::ALL.iter().find(|(.., format)| *format == show.format)
         && !data
@@ -31,7 +33,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         Showable::Log => return show_log::run(show),
         Showable::Series => return show_series::run(show),
         Showable::Trace => return show_trace::run(show),
-        Showable::Workload => workload(&show.name)?,
+        Showable::Workload => show_workload::workload(&show.name, show.sources)?,
         Showable::Filesystem => filesystem(&show.name)?,
         Showable::Machine => show_machine::machine(&show.name)?,
         Showable::Disk => disk(&show.name)?,
@@ -46,86 +48,6 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         _ => output::data(&text)?,
     }
     Ok(Exit::Good)
-}
-
-/// The legend of the provenance marks in the texts of workloads.
-const MARKS: &str = "\n\
-[SRC] read in the original's source or documentation; [RUN] observed by running it; [PUB]\n\
-published elsewhere; [DER] derived or inferred; [MEM] from memory, unconfirmed; [OWN] our choice\n";
-
-fn workload(name: &str) -> Result<(String, Value), Failure> {
-    let kind = workloads::find(name).map_err(|error| Failure::wrong(error.to_string()))?;
-    let mut text = format!("{}: {}\nsource: {}\n\n", kind.name, kind.about, kind.source);
-    for paragraph in kind.doc.split("\n\n") {
-        text.push_str(&output::wrapped(paragraph));
-        text.push('\n');
-    }
-    text.push_str("parameters:\n");
-    let mut rows = Vec::new();
-    let mut params = Vec::new();
-    for param in kind.params {
-        let takes = param.domain.describe();
-        rows.push(vec![
-            format!("  {}", param.name),
-            format!("default {}", param.default),
-            format!("takes {takes}"),
-        ]);
-        let explained = format!("{} {}", param.about, param.source);
-        rows.push(vec![output::indented(&explained, 6).trim_end().to_string()]);
-        params.push(json!({
-            "name": param.name, "default": param.default, "takes": takes,
-            "about": param.about, "source": param.source,
-        }));
-    }
-    if kind.config.is_some() {
-        rows.push(vec![
-            "  config".into(),
-            "default none".into(),
-            "takes the path of a configuration file of the original program".into(),
-        ]);
-        rows.push(vec![
-            "      Replaces the parameters above, except those given with --set.".into(),
-        ]);
-    }
-    text.push_str(&parameter_lines(&rows));
-    let values = kind.resolve(&[]).map_err(|error| Failure::wrong(error.to_string()))?;
-    // Some need a file or a command first.
-    let bound = kind.build(&values, &Setting::default());
-    text.push_str(MARKS);
-    text.push_str(&match &bound {
-        Ok(_) => "\nphases with these defaults (random counts are those of seed 0):\n".to_string(),
-        Err(error) => output::wrapped(&format!("\nphases: not known yet; {error}")),
-    });
-    let mut phases = Vec::new();
-    let all = bound.iter().flat_map(|bound| bound.phases().into_iter().map(move |it| (bound, it)));
-    for (at, (bound, phase)) in all.enumerate() {
-        let counts = bound.counts(at, phase.threads.of(1));
-        let threads = match phase.threads {
-            Threads::One => "one".to_string(),
-            Threads::Any => "set by --threads".to_string(),
-            Threads::Exactly(n) => n.to_string(),
-        };
-        let ops: Vec<String> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
-        text.push_str(&output::indented(&format!("{}: {}", phase.name, ops.join(", ")), 2));
-        text.push_str(&format!("      before it: {}; threads: {threads}\n", phase.gap.name()));
-        phases.push(json!({"name": phase.name, "before": phase.gap.name(), "threads": threads, "ops": counts}));
-    }
-    let value = json!({
-        "name": kind.name, "about": kind.about, "source": kind.source, "doc": kind.doc,
-        "params": params, "phases": phases,
-    });
-    Ok((text, value))
-}
-
-/// Formats parameters: one line in columns for each, and its explanation below.
-fn parameter_lines(rows: &[Vec<String>]) -> String {
-    let heads: Vec<Vec<String>> = rows.iter().filter(|row| row.len() > 1).cloned().collect();
-    let mut heads = output::rows_of(&heads).into_iter();
-    let lines = rows.iter().map(|row| match row.as_slice() {
-        [explanation] => explanation.clone(),
-        _ => heads.next().unwrap_or_default().trim_end().to_string(),
-    });
-    lines.map(|line| line + "\n").collect()
 }
 
 fn kernel(name: &str) -> Result<(String, Value), Failure> {

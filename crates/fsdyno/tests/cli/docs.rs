@@ -8,8 +8,23 @@ use crate::common::{code, fsdyno, run, stderr, stdout};
 use serde_json::{Value, json};
 
 const COMMANDS: &[&str] = &[
-    "", "run", "merge", "report", "compare", "crash", "study", "why", "record", "mark", "list",
-    "show", "fit", "doctor",
+    "",
+    "demo",
+    "run",
+    "merge",
+    "report",
+    "compare",
+    "crash",
+    "study",
+    "why",
+    "record",
+    "mark",
+    "list",
+    "show",
+    "fit",
+    "doctor",
+    "completions",
+    "man",
 ];
 
 #[test]

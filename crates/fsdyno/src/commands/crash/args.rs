@@ -105,6 +105,8 @@ const ABSENT: &[(&str, &str)] = &[
     ("deadline", "its deadline is the default of `fsdyno run`, two days of virtual time"),
     ("baseline", "its table has no ratios"),
     ("least-difference", "its table has no ratios"),
+    ("sort", "its rows have the order of the command"),
+    ("columns", "its table has a layout of its own"),
     ("mix", "a result folder has the crash points of one command"),
     ("keep-log", "a finding can be repeated with --replay"),
     ("shard", "it cannot be divided; run several commands with a --seed each"),

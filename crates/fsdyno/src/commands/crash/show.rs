@@ -65,6 +65,10 @@ pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
         let what = "--charts, --baseline and --least-difference are not for results of fsdyno crash; remove them";
         return Err(Failure::wrong(what));
     }
+    if report.least.sort.is_some() || !report.least.columns.is_empty() {
+        let what = "--sort and --columns are not for results of fsdyno crash; remove them";
+        return Err(Failure::wrong(what));
+    }
     if let Some(path) = &report.html
         && write_page(path, &fsdyno_report::crash_html(rows)?)?
     {

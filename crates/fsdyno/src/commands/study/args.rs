@@ -26,6 +26,11 @@ const END: &[OwnFormat] = &[
         Format::Own(Own::Statistics),
     ),
     ("statistics-csv", "The same, one line per row of the tables", Format::Own(Own::StatisticsCsv)),
+    (
+        "spreadsheet",
+        "The tables, one line per row and phase, times in seconds (CSV)",
+        Format::Own(Own::Spreadsheet),
+    ),
     ("original", "The output format of the original programs", Format::Own(Own::Original)),
 ];
 

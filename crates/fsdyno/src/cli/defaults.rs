@@ -1,0 +1,250 @@
+//! Defaults of options from `fsdyno.toml`, in the current directory and in the user's configuration folder.
+//!
+//! A file of another user may come with a checkout, so it can only set options that neither run a command nor
+//! say where fsdyno writes.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+use fsdyno_record::bounded::{self, WRITTEN};
+use fsdyno_record::suggest;
+use toml::Value;
+use toml::de::{DeTable, DeValue};
+
+/// An option that the file may set.
+struct Key {
+    /// Its long name.
+    name: &'static str,
+    /// Typed options and environment variables that replace the default.
+    beaten_by: &'static [&'static str],
+    /// True if a path is refused.
+    names_only: bool,
+}
+
+const fn key(name: &'static str, beaten_by: &'static [&'static str]) -> Key {
+    Key { name, beaten_by, names_only: false }
+}
+
+/// The variable with the machine of commands that name none.
+const MACHINE: &str = "FSDYNO_MACHINE";
+
+/// A typed machine has its own disk, CPU and RAM; a directory or a drive has no lab.
+const KEYS: &[Key] = &[
+    key("machine", &["on", MACHINE]),
+    key("disk", &["on", "machine", MACHINE, "period"]),
+    key("cpu", &["on", "machine", MACHINE, "accel"]),
+    key("ram", &["on", "machine", MACHINE]),
+    key("size", &["on"]),
+    key("boot", &["on"]),
+    Key { names_only: true, ..key("kernel", &["on"]) },
+    key("repeat", &["width"]),
+    key("jobs", &[]),
+    key("least-difference", &[]),
+    key("threshold", &[]),
+];
+
+/// The variable that names a file in place of the usual ones; empty for none.
+const VARIABLE: &str = "FSDYNO_CONFIG";
+
+/// The name of a file in the current directory, and below `fsdyno/` in the user's configuration folder.
+const FILE: &str = "fsdyno.toml";
+
+/// One default.
+#[derive(Clone, Debug, PartialEq)]
+struct Default {
+    name: String,
+    value: String,
+    /// The file and line.
+    place: String,
+}
+
+/// Inserts the defaults of the files that apply to a parsed command line. Returns the new words, and a note for the
+/// user if there are any.
+///
+/// # Errors
+/// A file that is unreadable, no TOML, or has an unknown key or a bad value; each with file and line.
+pub fn added(
+    words: &[OsString],
+    command: &Command,
+    matches: &ArgMatches,
+) -> Result<Option<(Vec<OsString>, String)>, clap::Error> {
+    let Some((name, typed)) = matches.subcommand() else { return Ok(None) };
+    let Some(sub) = command.find_subcommand(name) else { return Ok(None) };
+    if !KEYS.iter().any(|key| has(sub, key.name)) {
+        return Ok(None);
+    }
+    let mut used: Vec<Default> = Vec::new();
+    // The first file that has a key decides.
+    for path in files() {
+        for default in read(&path, command).map_err(wrong)? {
+            let known = used.iter().any(|it| it.name == default.name);
+            if !known && has(sub, &default.name) && applies(typed, &default.name) {
+                used.push(default);
+            }
+        }
+    }
+    let Some(at) = words.iter().position(|word| word == name).filter(|_| !used.is_empty()) else {
+        return Ok(None);
+    };
+    let mut all = words.to_vec();
+    all.splice(at + 1..at + 1, used.iter().map(|it| format!("--{}={}", it.name, it.value).into()));
+    let listed: Vec<String> =
+        used.iter().map(|it| format!("--{} {} ({})", it.name, it.value, it.place)).collect();
+    Ok(Some((all, format!("fsdyno: defaults: {}", listed.join(", ")))))
+}
+
+fn wrong(message: String) -> clap::Error {
+    clap::Error::raw(ErrorKind::ValueValidation, format!("{message}\n"))
+}
+
+fn has(command: &Command, name: &str) -> bool {
+    command.get_arguments().any(|arg| arg.get_long() == Some(name))
+}
+
+/// Tests whether nothing that was typed takes the place of this default.
+fn applies(typed: &ArgMatches, name: &str) -> bool {
+    let Some(key) = KEYS.iter().find(|key| key.name == name) else { return false };
+    let is_typed = |name: &str| {
+        let id = name.replace('-', "_");
+        let ids = [name, id.as_str()];
+        let source =
+            |id: &&str| typed.try_contains_id(id).ok().and_then(|_| typed.value_source(id));
+        ids.iter().any(|id| source(id) == Some(ValueSource::CommandLine))
+    };
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let beats = |other: &&str| match *other == MACHINE {
+        true => is_set(other),
+        false => is_typed(other),
+    };
+    !is_typed(name) && !key.beaten_by.iter().any(beats)
+}
+
+/// The files that exist, the most specific first.
+fn files() -> Vec<PathBuf> {
+    if let Some(given) = std::env::var_os(VARIABLE) {
+        return if given.is_empty() { Vec::new() } else { vec![given.into()] };
+    }
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let home = || variable("HOME").map(|home| Path::new(&home).join(".config"));
+    let user = variable("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home);
+    let user = user.map(|folder| folder.join("fsdyno").join(FILE));
+    std::iter::once(PathBuf::from(FILE)).chain(user).filter(|path| path.exists()).collect()
+}
+
+fn read(path: &Path, command: &Command) -> Result<Vec<Default>, String> {
+    let text = bounded::read_to_string(path, &WRITTEN)
+        .map_err(|error| format!("failed to read {}: {error}", path.display()))?;
+    parse(&path.display().to_string(), &text, command)
+}
+
+fn parse(file: &str, text: &str, command: &Command) -> Result<Vec<Default>, String> {
+    let place = |at: usize| {
+        let line = text.get(..at).unwrap_or(text).matches('\n').count() + 1;
+        format!("{file}:{line}")
+    };
+    let document = DeTable::parse(text).map_err(|error| {
+        let at = place(error.span().map_or(0, |span| span.start));
+        format!("{at}: {}; expected lines of TOML such as: disk = \"hdd-7200\"", error.message())
+    })?;
+    let mut defaults = Vec::new();
+    for (name, value) in document.get_ref().iter() {
+        let place = place(name.span().start);
+        let name = name.get_ref().to_string();
+        let key = known(&name, command).map_err(|problem| format!("{place}: {problem}"))?;
+        let value = match value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) => number.as_str().to_string(),
+            DeValue::Float(number) => number.as_str().to_string(),
+            _ => return Err(format!("{place}: {name} takes a text in quotes or a number")),
+        };
+        if key.names_only && value.contains('/') {
+            let right = format!("--{name} takes a path, a file only a name");
+            return Err(format!("{place}: {name} = {}: {right}", Value::from(value)));
+        }
+        probe(command, &name, &value).map_err(|problem| format!("{place}: {problem}"))?;
+        defaults.push(Default { name, value, place });
+    }
+    Ok(defaults)
+}
+
+/// The key of this name.
+fn known(name: &str, command: &Command) -> Result<&'static Key, String> {
+    if let Some(key) = KEYS.iter().find(|key| key.name == name) {
+        return Ok(key);
+    }
+    if command.get_subcommands().any(|sub| has(sub, name)) {
+        let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+        let names = names.join(", ");
+        return Err(format!("--{name} has no default in a file; those that have one: {names}"));
+    }
+    let hint = suggest::hint(name, KEYS.iter().map(|key| key.name));
+    Err(format!("unknown option '{name}': {hint}"))
+}
+
+/// Parses a value as the first command that has the option would.
+fn probe(command: &Command, name: &str, value: &str) -> Result<(), String> {
+    let Some(sub) = command.get_subcommands().find(|sub| has(sub, name)) else { return Ok(()) };
+    let words = ["fsdyno".to_string(), sub.get_name().to_string(), format!("--{name}={value}")];
+    match command.clone().try_get_matches_from(words) {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue) =>
+        {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            Err(first.trim_start_matches("error: ").to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Vec<(String, String)>, String> {
+        let all = parse("fsdyno.toml", text, &crate::cli::Cli::command())?;
+        Ok(all.into_iter().map(|it| (it.name, it.value)).collect())
+    }
+
+    #[test]
+    fn a_file_has_names_and_numbers_of_options() {
+        let text =
+            "# of this project\ndisk = \"hdd-7200\"\nrepeat = 5\nleast-difference = \"2%\"\n";
+        let pairs = [("disk", "hdd-7200"), ("least-difference", "2%"), ("repeat", "5")];
+        let mut found = parsed(text).unwrap();
+        found.sort();
+        assert_eq!(found, pairs.map(|(key, value)| (key.to_string(), value.to_string())));
+        assert_eq!(parsed(""), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_mistake_in_a_file_is_reported_with_its_line() {
+        let error = |text: &str| parsed(text).unwrap_err();
+        assert_eq!(
+            error("\ndsik = \"x\""),
+            "fsdyno.toml:2: unknown option 'dsik': did you mean 'disk'?"
+        );
+        assert!(error("on = \"/srv\"").starts_with("fsdyno.toml:1: --on has no default in a file"));
+        assert!(error("out = \"x\"").contains("those that have one: machine, disk"));
+        assert!(error("repeat = 0").starts_with("fsdyno.toml:1: invalid value '0' for '--repeat"));
+        assert!(error("disk = [1]").starts_with("fsdyno.toml:1: disk takes a text in quotes"));
+        assert!(error("kernel = \"/boot/vmlinuz\"").contains("a file only a name"));
+        assert!(error("disk = ").starts_with("fsdyno.toml:1: "));
+    }
+
+    #[test]
+    fn each_key_is_an_option_of_some_command() {
+        let command = crate::cli::Cli::command();
+        for key in KEYS {
+            assert!(command.get_subcommands().any(|sub| has(sub, key.name)), "{}", key.name);
+            for other in key.beaten_by.iter().filter(|other| **other != MACHINE) {
+                assert!(command.get_subcommands().any(|sub| has(sub, other)), "{other}");
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The options of the commands that look something up: `list` and `show`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fsdyno_report::Format;
+
+use super::values::{Listable, OwnFormat, Showable, format};
+
+/// The formats of `show`.
+const SHOWN: &[OwnFormat] = &[
+    ("mail", "For series and traces only: 72 columns for a mailing list", Format::Mail),
+    ("markdown", "For series and traces only: for an issue tracker", Format::Markdown),
+    ("html", "For series and traces only: for a page", Format::Html),
+    (
+        "csv",
+        "For series (one line per trial, phase and interval) and traces (one per call) only",
+        Format::Csv,
+    ),
+];
+
+/// `fsdyno list`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno list filesystems
+  fsdyno list kernels --available
+  fsdyno list results
+  fsdyno list kernels --format json")]
+pub struct List {
+    /// The kind of item to list
+    #[arg(value_enum)]
+    pub what: Listable,
+    /// For 'results': the folder to search [default: fsdyno-results]
+    #[arg(value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// For 'kernels': also those that --kernel can download from Debian's suites (their package lists are
+    /// downloaded once a day)
+    #[arg(long)]
+    pub available: bool,
+    /// Output format
+    #[arg(long, default_value = "text", value_parser = format(&[]))]
+    pub format: Format,
+}
+
+/// `fsdyno show`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno show workload tarball
+  fsdyno show filesystem ext4
+  fsdyno show machine desktop-2008
+  fsdyno show disk hdd-7200
+  fsdyno show period 2008
+  fsdyno show disk ./my-disk.toml
+  fsdyno show study ./my-study.toml
+  fsdyno show schema trial
+  fsdyno show series fsdyno-results/demo
+  fsdyno show series fsdyno-results/demo --format csv > series.csv
+  fsdyno show trace build.trace
+  fsdyno show log fsdyno-results/RUN/logs/TRIAL.log --format json")]
+pub struct Show {
+    /// The kind of item to show
+    #[arg(value_enum)]
+    pub kind: Showable,
+    /// The item's name; for a machine, a disk or a study also the path of its file; for a log or a trace its file; for series
+    /// a result folder
+    pub name: String,
+    /// For a workload: its definition, the accepted values, counts of calls, and the source of each
+    #[arg(long)]
+    pub sources: bool,
+    /// Output format; a log in JSON has one line per request
+    #[arg(long, default_value = "text", value_parser = format(SHOWN))]
+    pub format: Format,
+}

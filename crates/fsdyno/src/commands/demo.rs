@@ -1,0 +1,128 @@
+//! `fsdyno demo`: a run of `fsdyno run` with sizes for a first look, in the lab, or on the current directory if there is
+//! no lab.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser};
+use fsdyno_campaign::store;
+use fsdyno_campaign::target::RESULTS;
+use fsdyno_record::series;
+use fsdyno_venue::here::Here;
+
+use super::doctor;
+use crate::cli::{Cli, Command, JOBS, folder, whole};
+use crate::exit::{Exit, Failure};
+use crate::output::say;
+
+/// `fsdyno demo`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno demo
+  fsdyno demo --quick
+
+The demo runs in the lab, without root. Where the lab cannot run (fsdyno doctor says why), it measures the
+current directory instead; it writes only to a new subdirectory, and removes it.")]
+pub struct Demo {
+    /// Fewer files, file systems and trials: about a minute
+    #[arg(long)]
+    pub quick: bool,
+    /// The number of trials that run at the same time [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(JOBS))]
+    pub jobs: Option<u16>,
+    /// Result folder; one that has some of the same trials is resumed [default: fsdyno-results/demo, where an earlier
+    /// demo is replaced]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
+    pub out: Option<PathBuf>,
+}
+
+/// The size of a demo.
+struct Size {
+    /// Candidates; those that cannot run here are left out.
+    filesystems: &'static [&'static str],
+    /// The words after `fsdyno run` at every venue.
+    work: &'static str,
+    /// The words of the lab.
+    lab: &'static str,
+}
+
+/// Chosen for five minutes on two cores.
+const USUAL: Size = Size {
+    filesystems: &["ext2", "ext4", "xfs", "btrfs", "reiserfs", "jfs"],
+    work: "dirops tarball --set dirops.files=10000 --set dirops.stat=yes --set tarball.files=4000 --repeat 3",
+    lab: "--machine classic --size 8G",
+};
+
+const QUICK: Size = Size {
+    filesystems: &["ext4", "xfs"],
+    work: "dirops --set dirops.files=2000 --repeat 2",
+    lab: "--size 1G",
+};
+
+/// Runs the demo.
+pub fn run(demo: &Demo) -> Result<Exit, Failure> {
+    let size = if demo.quick { QUICK } else { USUAL };
+    let out = demo.out.clone().unwrap_or_else(|| Path::new(RESULTS).join("demo"));
+    let mut words: Vec<String> = ["fsdyno", "run"].map(String::from).to_vec();
+    let mut add = |text: &str| words.extend(text.split_whitespace().map(String::from));
+    add(size.work);
+    let lacking = doctor::lacking();
+    let filesystems = if lacking.is_empty() { able(&size) } else { Vec::new() };
+    match filesystems.is_empty() {
+        false => {
+            add(size.lab);
+            filesystems.iter().for_each(|name| add(&format!("--fs {name}")));
+            add(&format!("--jobs {}", demo.jobs.unwrap_or_else(processors)));
+        }
+        true => {
+            say(
+                "demo: the lab cannot run here, so this is the current directory alone: no modelled disk,",
+            );
+            say("demo: no repeatable digits, no comparison of file systems. What is missing:");
+            lacking.iter().for_each(|line| say(&format!("  {line}")));
+            add("--on .");
+        }
+    }
+    words.extend(["--out".into(), out.display().to_string()]);
+    if demo.out.is_none() {
+        remove_earlier(&out)?;
+    }
+    let parsed = Cli::try_parse_from(&words).map_err(|error| Failure::wrong(error.to_string()))?;
+    match parsed.command {
+        Command::Run(request) => super::run::run(&request),
+        _ => Err(Failure::wrong("the demo is no run")),
+    }
+}
+
+/// The candidates that can run in the lab; says which cannot.
+fn able(size: &Size) -> Vec<&'static str> {
+    let here = Here::look();
+    let kind = |name: &str| fsdyno_filesystem::catalog::all().iter().find(|kind| kind.name == name);
+    let can = |name: &&&str| kind(name).is_some_and(|kind| here.in_lab(kind).can);
+    let (able, others): (Vec<&&str>, Vec<&&str>) = size.filesystems.iter().partition(can);
+    if !others.is_empty() && !able.is_empty() {
+        let others: Vec<&str> = others.into_iter().copied().collect();
+        say(&format!(
+            "demo: without {}, which cannot run in the lab here (fsdyno list filesystems says why)",
+            others.join(", ")
+        ));
+    }
+    able.into_iter().copied().collect()
+}
+
+fn processors() -> u16 {
+    std::thread::available_parallelism().map_or(1, |all| u16::try_from(all.get()).unwrap_or(1))
+}
+
+/// Removes the files of an earlier demo; anything else in its folder stays.
+fn remove_earlier(folder: &Path) -> Result<(), Failure> {
+    for name in [fsdyno_record::lines::FILE, series::FILE, store::PAGE] {
+        let file = folder.join(name);
+        if let Err(error) = std::fs::remove_file(&file)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(Failure::wrong(format!("failed to remove {}: {error}", file.display())));
+        }
+    }
+    Ok(())
+}

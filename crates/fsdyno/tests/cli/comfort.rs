@@ -1,0 +1,149 @@
+//! Completions, manual pages, the demo, the list of results, and defaults from fsdyno.toml.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use std::path::Path;
+use std::process::Output;
+
+use crate::common::{code, fsdyno, lines, records, run, stderr, stdout};
+
+#[test]
+fn each_shell_gets_completions_with_commands_options_and_names() {
+    let folder = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(folder.path(), &format!("completions {shell}"));
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let text = stdout(&output);
+        for word in ["study", "least-difference", "spreadsheet"] {
+            assert!(text.contains(word), "{shell}: no {word}");
+        }
+    }
+    let bad = run(folder.path(), "completions tcsh");
+    assert!(code(&bad) == 2 && stderr(&bad).contains("possible values: bash"), "{}", stderr(&bad));
+}
+
+#[test]
+fn there_is_a_manual_page_for_each_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), "man share/man1");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let page = |name: &str| {
+        let path = folder.path().join(format!("share/man1/{name}.1"));
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
+    assert!(page("fsdyno").contains("fsdyno\\-run(1)"), "{}", page("fsdyno"));
+    assert!(page("fsdyno-run").contains("\\-\\-least\\-difference"));
+    let help = stdout(&run(folder.path(), "--help"));
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let names = commands.lines().take_while(|line| !line.is_empty());
+    let names: Vec<&str> = names
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(names.len() > 12, "{names:?}");
+    names.iter().for_each(|name| assert!(page(&format!("fsdyno-{name}")).contains("SYNOPSIS")));
+    let file = run(folder.path(), "man share/man1/fsdyno.1");
+    assert!(code(&file) == 2 && stderr(&file).contains("share/man1/fsdyno.1"), "{}", stderr(&file));
+}
+
+/// `fsdyno demo --quick` where there is no QEMU.
+fn demo(folder: &Path, more: &[&str]) -> Output {
+    let mut command = fsdyno(folder);
+    command.args(["demo", "--quick"]).args(more).env("PATH", folder).output().unwrap()
+}
+
+#[test]
+fn a_demo_without_a_lab_measures_the_directory_and_says_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("fsdyno-results/demo");
+    for time in ["first", "second"] {
+        let output = demo(folder.path(), &[]);
+        assert_eq!(code(&output), 0, "{time}: {}", stderr(&output));
+        assert!(stderr(&output).contains("qemu: failed to"), "{}", stderr(&output));
+        assert!(results.join("report.html").is_file());
+        assert_eq!(lines(&results), 2, "{time}");
+    }
+    let first = records(&results);
+    let output = demo(folder.path(), &["--out", "fsdyno-results/demo"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(records(&results), first, "a demo with --out goes on with what is there");
+}
+
+#[test]
+fn results_are_listed_with_what_they_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = run(folder.path(), "list results");
+    assert!(stdout(&none).contains("no results here"), "{}", stdout(&none));
+    for out in ["fsdyno-results/a", "fsdyno-results/deep/b"] {
+        let words = format!("run dirops --on . --set files=20 --repeat 2 --out {out}");
+        assert_eq!(code(&run(folder.path(), &words)), 0);
+    }
+    std::fs::create_dir(folder.path().join("fsdyno-results/torn")).unwrap();
+    std::fs::write(folder.path().join("fsdyno-results/torn/trials.ndjson"), "{}\n{}\n").unwrap();
+    let listed = run(folder.path(), "list results --format json");
+    let listed: Vec<serde_json::Value> = serde_json::from_str(&stdout(&listed)).unwrap();
+    let cells = |key: &str| listed.iter().map(|it| it[key].as_str().unwrap()).collect::<Vec<_>>();
+    let names = ["fsdyno-results/a", "fsdyno-results/deep/b", "fsdyno-results/torn"];
+    assert_eq!(cells("result"), names);
+    assert_eq!(cells("trials"), ["2", "2", "-"]);
+    assert_eq!(cells("workloads")[..2], ["dirops", "dirops"]);
+    assert!(cells("workloads")[2].starts_with("unreadable: "));
+    let nowhere = run(folder.path(), "list results nowhere");
+    assert!(code(&nowhere) == 2 && stderr(&nowhere).contains("'nowhere'"), "{}", stderr(&nowhere));
+    assert_eq!(code(&run(folder.path(), "list disks here")), 2);
+}
+
+/// Runs it with the defaults of files, and nothing else of this host.
+fn with_files(folder: &Path, words: &str) -> Output {
+    let mut command = fsdyno(folder);
+    command.env_remove("FSDYNO_MACHINE").env_remove("FSDYNO_CONFIG");
+    command.env("XDG_CONFIG_HOME", folder.join("config"));
+    command.args(words.split_whitespace()).output().unwrap()
+}
+
+#[test]
+fn defaults_of_the_project_come_before_those_of_the_user_and_the_command_line_wins() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("config/fsdyno")).unwrap();
+    let user = "disk = \"ide-2008\"\nrepeat = 3\nsize = \"2G\"\n";
+    std::fs::write(folder.path().join("config/fsdyno/fsdyno.toml"), user).unwrap();
+    std::fs::write(folder.path().join("fsdyno.toml"), "disk = \"sata-2009\"\n").unwrap();
+    let run = |more: &str| with_files(folder.path(), &format!("run dirops --set files=20 {more}"));
+    // A directory has no disk, so only the number of repeats is left of the files.
+    let output = run("--on . --out r");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(lines(&folder.path().join("r")), 3);
+    assert!(stderr(&output).contains("defaults: --repeat 3 ("), "{}", stderr(&output));
+    let output = run("--on . --out r --repeat 4 --quiet");
+    assert_eq!((code(&output), lines(&folder.path().join("r"))), (0, 4));
+    assert_eq!(stderr(&output), "");
+    // The plan is complete whether or not there is a lab here.
+    let plan = |more: &str| {
+        let output = run(&format!("--fs ext4 --dry-run --out new {more}"));
+        (stdout(&output), stderr(&output))
+    };
+    let (text, note) = plan("");
+    assert!(text.is_empty() || text.contains("sata-2009"), "{text}");
+    assert!(note.contains("--disk sata-2009 (fsdyno.toml:1)"), "{note}");
+    assert!(note.contains("--size 2G"), "{note}");
+    let (_, note) = plan("--machine desktop-2008");
+    assert!(!note.contains("--disk"), "the machine that is typed has a disk of its own: {note}");
+}
+
+#[test]
+fn a_wrong_default_is_an_error_before_any_work_and_no_file_decides_where_fsdyno_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = |text: &str| {
+        std::fs::write(folder.path().join("fsdyno.toml"), text).unwrap();
+        let output = with_files(folder.path(), "run dirops --on . --set files=20 --out r");
+        assert_eq!(code(&output), 2, "{text}: {}", stderr(&output));
+        assert!(!folder.path().join("r").exists());
+        stderr(&output)
+    };
+    assert!(error("\nrepaet = 2").contains("fsdyno.toml:2: unknown option 'repaet'"));
+    assert!(error("repeat = \"x\"").contains("fsdyno.toml:1: invalid value 'x' for '--repeat"));
+    assert!(error("out = \"/tmp/x\"").contains("fsdyno.toml:1: --out has no default in a file"));
+    assert!(error("on = \"/srv\"").contains("--on has no default in a file"));
+    // Help and other commands do not read it.
+    assert_eq!(code(&with_files(folder.path(), "list disks")), 0);
+}
