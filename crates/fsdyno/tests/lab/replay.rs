@@ -9,6 +9,9 @@ use crate::common::{code, stderr};
 /// The run of a recording; `every_workload_is_verified_in_the_lab_and_bit_identical` counts it.
 pub(crate) const WORDS: &str = "replay --set trace=it.trace --fs ext4";
 
+/// The run of a command, which is recorded and replayed.
+pub(crate) const COMMAND: &str = "command --set 'setup=echo old >old' --set 'command=cp old new; mkdir d; ls' --fs ext4 --out out";
+
 /// Two processes at a time, that share names and wait for one another.
 const SCRIPT: &str = "mkdir a b; \
     (for n in 1 2 3 4 5 6 7 8; do echo $n >a/$n; cat a/$n >>b/sum; done) & \
@@ -28,15 +31,14 @@ fn record(folder: &Path) {
 #[test]
 fn a_command_in_the_lab_is_recorded_once_on_this_host_and_replayed() {
     let Some(folder) = lab() else { return };
-    let words = "command --set 'setup=echo old >old' --set 'command=cp old new; mkdir d; ls' --fs ext4 --out out";
-    let output = run(folder.path(), words);
+    let output = run(folder.path(), COMMAND);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(stderr(&output).contains("is recorded once on this host"), "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     assert_eq!(trial["plan"]["workload"]["name"], "replay");
     assert_eq!(trial["measured"]["verify"]["problems"], 0);
     // The same command goes on with the same recording, another one does not.
-    let again = run(folder.path(), words);
+    let again = run(folder.path(), COMMAND);
     assert_eq!(code(&again), 0, "{}", stderr(&again));
     assert!(stderr(&again).contains("was recorded before"), "{}", stderr(&again));
     let other = run(folder.path(), "command --set command=ls --fs ext4 --out out");

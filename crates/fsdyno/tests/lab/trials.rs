@@ -155,8 +155,8 @@ fn every_workload_is_verified_in_the_lab_and_bit_identical() {
         std::fs::remove_dir_all(folder.path().join("one")).unwrap();
         std::fs::remove_dir_all(folder.path().join("two")).unwrap();
     }
-    // A replay needs a recording first, so it has a test of its own.
-    let all = WORKLOADS.iter().chain([&crate::replay::WORDS]);
+    // A replay needs a recording first, and a command is one in the lab, so they have tests of their own.
+    let all = WORKLOADS.iter().chain([&crate::replay::WORDS, &crate::replay::COMMAND]);
     let known: Vec<&str> = all.flat_map(|words| words.split(" --").next()).collect();
     let known = known.join(" ");
     for kind in fsdyno_workload::workloads::ALL {
