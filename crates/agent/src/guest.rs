@@ -22,7 +22,7 @@ use rustix::process::Pid;
 
 use crate::memory::{mapped_input, open_pci_memory, shared_words};
 use crate::sampler::Sampler;
-use crate::serve_disk::{self, Regions, Shared};
+use crate::serve_disk::{self, Regions, Served, Shared};
 use crate::stuck::{self, Stuck};
 use crate::target::{Formatted, Medium, ModelledDisk};
 use crate::{entropy, kernel_log, process, recover, trial};
@@ -208,7 +208,8 @@ fn disks(job: &Job, lab: &FlatLab, mailbox: Mailbox<'static>) -> io::Result<Vec<
                     data: data.take(),
                     made: job.task == Task::Use,
                 };
-                let device = serve_disk::start(regions, &spec, seed, partition, shared, mailbox)?;
+                let served = Served { spec: &spec, seed, partition, cpu: &lab.cpu };
+                let device = serve_disk::start(regions, served, shared, mailbox)?;
                 (Medium::Served { device, shared }, partition)
             }
             Attach::Pmem => {

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Nanos;
+
 /// The CPU of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -198,6 +200,15 @@ impl CpuPlan {
         }
     }
 
+    /// Returns the time that a number of instructions takes, without any event of a processor model.
+    pub fn time_of(&self, instructions: u64) -> Nanos {
+        Nanos(match self {
+            CpuPlan::Speed(speed) if speed.log2 < 0 => instructions << -speed.log2,
+            CpuPlan::Speed(speed) => instructions >> speed.log2,
+            CpuPlan::Profile(processor) => instructions * 1000 / processor.instructions_per_us,
+        })
+    }
+
     /// Binary logarithm of the nanoseconds that an instruction takes by QEMU's clock.
     pub fn shift(&self) -> i32 {
         match self {
@@ -271,6 +282,18 @@ impl FromStr for CpuPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn instructions_take_the_time_of_the_processor() {
+        let time = |text: &str| text.parse::<CpuPlan>().map(|cpu| cpu.time_of(1200));
+        assert_eq!(time("1"), Ok(Nanos(1200)));
+        assert_eq!(time("1/4"), Ok(Nanos(4800)));
+        assert_eq!(time("8"), Ok(Nanos(150)));
+        let text = "{\"name\":\"mine\",\"instructions_per_us\":8000,\"costs_ps\":{},\"caches\":{\"first_ways\":12,\
+                    \"second_sets\":2048,\"second_ways\":16}}";
+        let profile: CpuPlan = serde_json::from_str(text).unwrap();
+        assert_eq!(profile.time_of(1200), Nanos(150));
+    }
 
     #[test]
     fn the_text_of_a_speed_is_its_recorded_form() {

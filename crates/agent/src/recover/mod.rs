@@ -34,7 +34,7 @@ use crate::exit_status::ExitStatus;
 use crate::guest::wait_for_child_signal;
 use crate::memory::{Windows, open_pci_memory};
 use crate::process::{self, Ran};
-use crate::serve_disk::{self, BlockDevice, Regions, Shared};
+use crate::serve_disk::{self, BlockDevice, Regions, Served, Shared};
 use crate::target::{Formatted, Medium, ModelledDisk, Target};
 
 const MOUNT_POINT: &str = "/mnt";
@@ -165,8 +165,9 @@ impl One<'_> {
             made: true,
         };
         let seed = partition::disk_seed(self.job.seed, 0);
-        let device =
-            serve_disk::start(regions, self.spec, seed, self.partition, shared, self.mailbox)?;
+        let One { spec, partition, .. } = *self;
+        let served = Served { spec, seed, partition, cpu: &self.lab.cpu };
+        let device = serve_disk::start(regions, served, shared, self.mailbox)?;
         let mut recovery = Recovery { index, ..Recovery::default() };
         let mut tree = Vec::new();
         self.bring_back(&device, shared, &mut recovery, &mut tree)?;

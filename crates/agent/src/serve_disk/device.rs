@@ -10,6 +10,7 @@ use std::time::Duration;
 use fsdyno_disk::log::{data, region};
 use fsdyno_disk::{DiskSpec, Partition, WriteCache, store::Store};
 use fsdyno_record::mailbox::Mailbox;
+use fsdyno_record::plan::CpuPlan;
 use rustix::process::Pid;
 
 use super::server::Server;
@@ -65,6 +66,19 @@ pub struct Regions {
     pub made: bool,
 }
 
+/// What a server serves, and in which guest.
+#[derive(Clone, Copy, Debug)]
+pub struct Served<'a> {
+    /// The disk.
+    pub spec: &'a DiskSpec,
+    /// Its seed.
+    pub seed: u64,
+    /// The part of it that the guest sees.
+    pub partition: Partition,
+    /// The guest's processor.
+    pub cpu: &'a CpuPlan,
+}
+
 /// A served disk.
 #[derive(Clone, Debug)]
 pub struct BlockDevice {
@@ -84,12 +98,11 @@ pub struct BlockDevice {
 /// What forking, the store or the driver report; a disk that does not appear.
 pub fn start(
     regions: Regions,
-    spec: &DiskSpec,
-    seed: u64,
-    partition: Partition,
+    served: Served<'_>,
     shared: Shared,
     mailbox: Mailbox<'static>,
 ) -> io::Result<BlockDevice> {
+    let Served { spec, seed, partition, cpu } = served;
     keep_free(u64::from(regions.index) + 1)?;
     let (ours, drivers) = UnixStream::pair()?;
     for socket in [&ours, &drivers] {
@@ -106,8 +119,11 @@ pub fn start(
     drop(drivers);
     let mut given = vec![ours.as_raw_fd(), regions.bytes.as_raw_fd(), regions.log.as_raw_fd()];
     given.extend(regions.data.as_ref().map(AsRawFd::as_raw_fd));
-    let spec = spec.clone();
-    let work = move || serve(ours, regions, &spec, seed, partition, shared, mailbox);
+    let (spec, cpu) = (spec.clone(), cpu.clone());
+    let work = move || {
+        let served = Served { spec: &spec, seed, partition, cpu: &cpu };
+        serve(ours, regions, served, shared, mailbox)
+    };
     let server = process::spawn_sharing_memory(&given, work)?;
     wait_for_size(&name, server, driver)?;
     Ok(BlockDevice { name, path, server, driver })
@@ -123,12 +139,11 @@ fn keep_free(disks: u64) -> io::Result<()> {
 fn serve(
     socket: UnixStream,
     regions: Regions,
-    spec: &DiskSpec,
-    seed: u64,
-    partition: Partition,
+    served: Served<'_>,
     shared: Shared,
     mailbox: Mailbox<'static>,
 ) -> io::Result<()> {
+    let Served { spec, seed, partition, cpu } = served;
     let disk = fsdyno_disk::build(spec, seed);
     let mut windows = Windows::new(regions.bytes)?;
     windows.map_ahead(0, MAPPED_AHEAD)?;
@@ -145,7 +160,8 @@ fn serve(
         io::Result::Ok(data::Writer::create(windows, data::SIZE, spec.capacity))
     });
     let mut server = Server::new(socket, disk, store, log, shared, mailbox, partition)
-        .with_data(data.transpose()?);
+        .with_data(data.transpose()?)
+        .on(cpu.clone());
     process::never_wait_for_memory()?;
     server.run()
 }

@@ -5,5 +5,5 @@ mod protocol;
 mod server;
 mod shared;
 
-pub use device::{BlockDevice, Regions, start};
+pub use device::{BlockDevice, Regions, Served, start};
 pub use shared::Shared;

@@ -10,6 +10,7 @@ use fsdyno_disk::{Action, Disk, Partition, Request};
 use fsdyno_engine::clock;
 use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
+use fsdyno_record::plan::CpuPlan;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::protocol::{self, Command, Malformed, REQUEST_LENGTH};
@@ -19,11 +20,12 @@ use crate::memory::Windows;
 /// More than the driver can have in flight (linux/drivers/block/nbd.c: 128 tags).
 const MOST_IN_FLIGHT: usize = 256;
 
-/// Nanoseconds that the server waits for a KiB of payload. Found by trial with a streaming write
+/// Instructions that the driver needs to put a KiB of payload into the socket, switches included: the server waits as long
+/// as the guest's processor takes for them. Found by trial at an instruction per nanosecond with a streaming write
 /// (200 files of 1 MiB, ext4, hdd-7200): with 800, 1,200, 1,700, 2,500 the server took 0.79, 0.61,
 /// 0.62, 0.64 ns a byte, and answers were 0.09, 0.10, 0.47, 1.11 ms later than due. For the model a
 /// request has arrived before.
-const DRIVER_NS_PER_KIB: u64 = 1200;
+const DRIVER_INSTRUCTIONS_PER_KIB: u64 = 1200;
 
 /// Period of looks at an idle disk that has bytes in its cache: it destages them when it is idle,
 /// and they are persisted from then on although no request arrives.
@@ -44,6 +46,8 @@ pub struct Server {
     mailbox: Mailbox<'static>,
     /// The part of the disk that is served.
     partition: Partition,
+    /// The guest's processor, whose speed decides how long a payload takes.
+    cpu: CpuPlan,
     in_flight: Vec<InFlight>,
     /// The sectors of the disk, first and end, whose bytes are on their way from the driver.
     coming: Option<(u64, u64)>,
@@ -90,7 +94,7 @@ const WAKINGS: usize = 32;
 const WAKING_SLEEP: Nanos = Nanos(100_000);
 
 impl Server {
-    /// A server that is ready to run.
+    /// A server that is ready to run, in a guest of an instruction per nanosecond.
     pub fn new(
         socket: UnixStream,
         disk: Box<dyn Disk>,
@@ -112,6 +116,7 @@ impl Server {
             shared,
             mailbox,
             partition,
+            cpu: CpuPlan::default(),
             in_flight,
             coming,
             early,
@@ -124,6 +129,11 @@ impl Server {
     /// The same, logging the bytes of all writes, and when they reached the medium.
     pub fn with_data(self, data: Option<data::Writer<Windows>>) -> Server {
         Server { data, ..self }
+    }
+
+    /// The same, in a guest with this processor.
+    pub fn on(self, cpu: CpuPlan) -> Server {
+        Server { cpu, ..self }
     }
 
     /// Serves until the driver disconnects.
@@ -146,7 +156,8 @@ impl Server {
     /// meanwhile what falls due. Reading at once would switch between driver and server at every
     /// page, which took three times the instructions.
     fn let_payload_come(&mut self, arrived: Nanos, length: u32) -> io::Result<()> {
-        let ready = arrived + Nanos(u64::from(length) * DRIVER_NS_PER_KIB / 1024);
+        let instructions = u64::from(length) * DRIVER_INSTRUCTIONS_PER_KIB / 1024;
+        let ready = arrived + self.cpu.time_of(instructions);
         loop {
             self.answer_what_is_due()?;
             let wake = |due: Nanos| (due - self.lead).min(ready);
