@@ -23,7 +23,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, set_parent_process_death_signal};
 
 use crate::account::parse_device_stat;
-use crate::{memory, process};
+use crate::{memory, process, processor};
 
 /// Of the disks' servers, which nothing may keep waiting, it is behind.
 const PRIORITY: i32 = 40;
@@ -77,7 +77,7 @@ impl Sampler {
             if in_guest {
                 process::run_first(PRIORITY)?;
             }
-            serve(&theirs, began, mailbox)
+            processor::free_of_charge(|| serve(&theirs, began, mailbox))
         })?;
         Ok(Sampler { pid, line, began })
     }

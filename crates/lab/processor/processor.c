@@ -57,7 +57,7 @@ EXPORT int qemu_plugin_version = 1;
 enum event { SYSTEM_CALL, LOCKED, OF_BLOCKS, MISS = OF_BLOCKS, STREAMED, FETCH, COSTLY,
 	INSTRUCTIONS = COSTLY, EVENTS };
 static const char *const NAMES[COSTLY] = { "system_call", "locked", "miss", "streamed", "fetch" };
-enum { PRESENT = 0, START = 1, THREAD_BEGIN = 2, THREAD_END = 3, PAID = 8, COUNT = 16 };
+enum { PRESENT = 0, START = 1, THREAD_BEGIN = 2, THREAD_END = 3, FREE = 4, NOT_FREE = 5, PAID = 8, COUNT = 16 };
 static const uint8_t MARKER[] = { 0x0f, 0x1f, 0x84, 0x00, 'f', 's', 'd', 'y' };
 
 /* Costs in 1/1024 of a tick. */
@@ -162,7 +162,7 @@ static void on_data(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address,
 	uint64_t line = address >> 6;
 	if (likely(first.pages[(line & 63) * first.ways] == (uint32_t)(line >> 6)))
 		return;
-	if (charging)
+	if (charging && !is_free)
 		not_latest(line);
 }
 
@@ -204,10 +204,49 @@ static void learn(uint64_t stack)
 	}
 }
 
+static inline bool is_stack(uint64_t pointer)
+{
+	return pointer >> 47 == 0x1ffff && pointer >> 39 != 0x1fffffc;
+}
+
+/* Threads that cost nothing but their instructions, and leave the caches as they are: the instrument's, which a real
+ * machine does not have. They are known by their kernel stacks too. */
+enum { MOST_FREE = 64 };
+static uint64_t free_stacks[MOST_FREE];
+static unsigned free_count;
+static bool joining, leaving, is_free;
+
+static __attribute__((noinline)) void join_or_leave(uint64_t stack)
+{
+	unsigned at = 0;
+	while (at < free_count && free_stacks[at] != stack)
+		at++;
+	if (joining && at == free_count) {
+		if (free_count == MOST_FREE)
+			fail("too many threads of the instrument", MOST_FREE);
+		free_stacks[free_count++] = stack;
+	} else if (leaving && at < free_count) {
+		free_stacks[at] = free_stacks[--free_count];
+	}
+	joining = leaving = false;
+}
+
+static inline void follow_free(void)
+{
+	uint64_t pointer = read_register(RSP), stack = pointer >> STACK_SHIFT;
+	if (!is_stack(pointer))
+		return;
+	if (unlikely(joining || leaving))
+		join_or_leave(stack);
+	is_free = false;
+	for (unsigned at = 0; at < free_count; at++)
+		is_free |= free_stacks[at] == stack;
+}
+
 static void follow_thread(const struct block *b)
 {
 	uint64_t pointer = read_register(RSP), stack = pointer >> STACK_SHIFT;
-	bool on_stack = b->kernel && pointer >> 47 == 0x1ffff && pointer >> 39 != 0x1fffffc;
+	bool on_stack = b->kernel && is_stack(pointer);
 	if (learning && on_stack)
 		learn(stack);
 	bool now = !thread || (on_stack ? stack == thread : b->kernel || in_thread);
@@ -225,7 +264,9 @@ static void on_block(unsigned vcpu, void *data)
 {
 	(void)vcpu;
 	const struct block *b = data;
-	if (!charging)
+	if (b->kernel)
+		follow_free();
+	if (!charging || is_free)
 		return;
 	if (counting) {
 		follow_thread(b);
@@ -280,6 +321,12 @@ static void on_marker(unsigned vcpu, void *unused)
 		in_thread = true;
 		break;
 	}
+	case FREE:
+		joining = true;
+		break;
+	case NOT_FREE:
+		leaving = true;
+		break;
 	case PAID:
 		answer = paid;
 		break;

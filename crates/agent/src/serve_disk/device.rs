@@ -16,7 +16,7 @@ use rustix::process::Pid;
 use super::server::Server;
 use super::shared::Shared;
 use crate::memory::Windows;
-use crate::process;
+use crate::{process, processor};
 
 // linux/include/uapi/linux/nbd.h: _IO(0xab, n).
 const NBD_SET_SOCK: libc::c_ulong = 0xab00;
@@ -163,7 +163,7 @@ fn serve(
         .with_data(data.transpose()?)
         .on(cpu.clone());
     process::never_wait_for_memory()?;
-    server.run()
+    processor::free_of_charge(|| server.run())
 }
 
 fn drive(
