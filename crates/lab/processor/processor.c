@@ -66,6 +66,8 @@ static uint64_t debt, paid, counts[EVENTS];
 /* All charges, paid or not, which the profile (profile/profile.c) reads where FSDYNO_CHARGED says. */
 static uint64_t charged;
 static bool charging, counting;
+/* True while a thread of the instrument runs. */
+static bool is_free;
 
 static __attribute__((noreturn)) void fail(const char *why, int number)
 {
@@ -214,7 +216,7 @@ static inline bool is_stack(uint64_t pointer)
 enum { MOST_FREE = 64 };
 static uint64_t free_stacks[MOST_FREE];
 static unsigned free_count;
-static bool joining, leaving, is_free;
+static bool joining, leaving;
 
 static __attribute__((noinline)) void join_or_leave(uint64_t stack)
 {
