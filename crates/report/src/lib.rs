@@ -68,7 +68,8 @@ pub use error::ReportError;
 pub use load::{LoadError, Loaded, Torn, load, results_below};
 pub use number::{clean, counted, percent};
 pub use page::{
-    ChartFile, charts, crash_html, drawn_trials, html, html_with, is_chart, study_page, why_charts,
+    ChartFile, charts, crash_html, drawn_trials, factor_charts, html, html_with, is_chart,
+    study_page, why_charts,
 };
 pub use pairing::{Matching, Pairing};
 pub use part::Part;

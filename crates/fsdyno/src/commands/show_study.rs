@@ -1,7 +1,9 @@
 //! `fsdyno show study`: prints a study's question, conditions, published values and claims.
 
 use fsdyno_record::shell::quote;
-use fsdyno_study::file::{Cell, Check, Claim, Conditions, Published, Run, StudyFile, Test};
+use fsdyno_study::file::{
+    Cell, Check, Claim, Conditions, Factors, Published, Run, StudyFile, Test,
+};
 use serde_json::{Value, json};
 
 use super::study;
@@ -22,7 +24,9 @@ fn clean(text: &str) -> String {
 fn text(file: &StudyFile) -> String {
     let mut text = output::wrapped(&file.title);
     text.push_str(&output::wrapped(&file.question));
-    text.push_str(&output::wrapped(&format!("source: {}", file.source)));
+    if !file.source.is_empty() {
+        text.push_str(&output::wrapped(&format!("source: {}", file.source)));
+    }
     for paragraph in file.about.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
         text.push('\n');
         text.push_str(&output::wrapped(&paragraph.replace('\n', " ")));
@@ -42,6 +46,16 @@ fn text(file: &StudyFile) -> String {
     }
     for table in &file.published {
         text.push_str(&published(table));
+    }
+    if !file.factors.is_empty() {
+        text.push_str("\nfactors to the best:\n");
+    }
+    for table in &file.factors {
+        text.push_str(&output::indented(&format!("{}: {}", table.name, table.caption), 2));
+        let runs = table.columns.iter().map(|column| column.run()).collect::<Vec<_>>().join(", ");
+        let what = table.columns.first().map(|column| column.of_row("each row"));
+        let what = what.map(|cell| format!("{}, {}", cell.phases.join(" + "), cell.figure.name()));
+        text.push_str(&output::indented(&format!("{} of {runs}", what.unwrap_or_default()), 6));
     }
     if !file.claims.is_empty() {
         text.push_str("\nclaims:\n");
@@ -167,9 +181,15 @@ fn value(file: &StudyFile) -> Value {
             "least": claim.least, "check": test(claim),
         })
     };
+    let factors = |table: &Factors| {
+        let columns: serde_json::Map<String, Value> =
+            table.columns.iter().map(|it| (it.head.clone(), json!(it.run()))).collect();
+        json!({"name": table.name, "caption": table.caption, "runs": columns})
+    };
     json!({
         "title": file.title, "question": file.question, "source": file.source, "about": file.about,
         "year": file.year,
+        "factors": file.factors.iter().map(factors).collect::<Vec<_>>(),
         "runs": file.runs.iter().map(run).collect::<Vec<_>>(),
         "published": file.published.iter().map(table).collect::<Vec<_>>(),
         "claims": file.claims.iter().map(claim).collect::<Vec<_>>(),

@@ -15,6 +15,7 @@ mod cpu;
 mod crash;
 mod cuts;
 mod device;
+mod factors;
 mod facts;
 mod figure;
 mod figures;
@@ -59,6 +60,7 @@ use part::{Part, figure_view, grid, join_names};
 use style::style;
 
 pub use crash::html as crash_html;
+pub use factors::charts as factor_charts;
 pub use files::{ChartFile, charts, is_chart};
 pub use over_time::drawn_trials;
 pub use why::why_charts;

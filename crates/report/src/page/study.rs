@@ -1,18 +1,21 @@
 //! The section of a study, at the front of the page: claims with their verdicts, and each published table
 //! with the measured one.
 
-use minijinja::{Environment, context};
+use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
-use super::budget;
+use super::part::grid;
 use super::why::View;
+use super::{budget, factors};
 use crate::crash;
 use crate::error::ReportError;
 use crate::number::clean;
+use crate::study::Table as Published;
 use crate::study::{
-    CHANGES_MEAN, Claim, Judged, Table, Timeline, Variant, Verdict, changes, claim_facts,
-    claim_notes, count, digits, grids, notes_of_table, subject, timelines,
+    CHANGES_MEAN, Claim, Factors, Judged, Timeline, Variant, Verdict, changes, claim_facts,
+    claim_notes, count, digits, grids, notes_of_table, published, subject, timelines,
 };
+use crate::table::Table;
 
 /// The style that only this section needs.
 pub const STYLE: &str = include_str!("study.css");
@@ -31,10 +34,10 @@ pub fn section(
         Verdict::ALL.into_iter().filter(found).map(|v| (VerdictView::of(v), v.meaning())).collect();
     Ok(environment.get_template("study")?.render(context! {
         question => clean(&judged.question),
-        source => clean(&judged.source),
+        source => published(judged).map(|source| clean(&source)),
         timelines => timelines(judged).iter().map(ShownTimeline::of).collect::<Vec<_>>(),
         changes_mean => CHANGES_MEAN,
-        variants => judged.variants.iter().map(Shown::of).collect::<Vec<_>>(),
+        variants => judged.variants.iter().enumerate().map(Shown::of).collect::<Vec<_>>(),
         leads,
         meanings,
     })?)
@@ -139,15 +142,42 @@ struct Shown {
     subject: String,
     count: String,
     claims: Vec<ShownClaim>,
+    /// The drawing of the tables of factors.
+    picture: Option<Value>,
+    factors: Vec<ShownFactors>,
     tables: Vec<ShownTable>,
 }
 
+/// A table of factors.
+#[derive(Serialize)]
+struct ShownFactors {
+    title: String,
+    table: Value,
+    notes: Vec<String>,
+}
+
+impl ShownFactors {
+    fn of(factors: &Factors) -> ShownFactors {
+        let caption = "Each row over the best of its column".to_string();
+        let table = Table { title: String::new(), caption, details: Vec::new(), ..factors.table() };
+        ShownFactors {
+            title: factors.title(),
+            table: grid(&table),
+            notes: budget::lines(factors.notes()),
+        }
+    }
+}
+
 impl Shown {
-    fn of(variant: &Variant) -> Shown {
+    fn of((index, variant): (usize, &Variant)) -> Shown {
+        let picture = factors::chart(&variant.factors);
         Shown {
             subject: subject(variant),
             count: count(variant),
             claims: variant.claims.iter().map(ShownClaim::of).collect(),
+            picture: picture
+                .map(|it| Value::from_safe_string(it.inline(&format!("factors-{index}")))),
+            factors: variant.factors.iter().map(ShownFactors::of).collect(),
             tables: variant.tables.iter().map(|table| ShownTable::of(table, variant)).collect(),
         }
     }
@@ -193,7 +223,7 @@ struct ShownTable {
 }
 
 impl ShownTable {
-    fn of(table: &Table, variant: &Variant) -> ShownTable {
+    fn of(table: &Published, variant: &Variant) -> ShownTable {
         let grid = grids(table);
         ShownTable {
             name: clean(&table.name),
@@ -252,6 +282,19 @@ mod tests {
         }
         let html = page::study_page(&judged, &fixture::trials(), Extras::default(), None).unwrap();
         assert!(!html.contains("<script") && html.contains("&lt;script&gt;"));
+    }
+
+    #[test]
+    fn a_study_of_its_own_has_its_factors_as_a_picture_and_as_tables() {
+        let html =
+            page::study_page(&sample::factors(), &fixture::trials(), Extras::default(), None)
+                .unwrap();
+        let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        assert!(at("id=\"factors-0-t\"") < at("all: 10,000 files in one directory"));
+        assert!(at("dirops: 10,000 files in one directory") < at("id=\"overview\""));
+        at("446 ms");
+        at("TOO SHORT: xfs");
+        assert!(!html.contains("Published:") && html.contains("1 table of factors, no claims"));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The results of a study as a document.
 
-use super::lines::{Grid, claim_facts, claim_notes, counts, grids, notes_of_table, subject};
+use super::lines::{
+    Grid, claim_facts, claim_notes, counts, grids, notes_of_table, published, subject,
+};
 use super::timeline::{CHANGES_MEAN, Timeline, timelines};
 use super::{Claim, Judged, Variant, Verdict};
 use crate::number::clean;
@@ -10,15 +12,16 @@ use crate::table::{Block, Column, Document, Fit, Kind, Table, Tone};
 pub fn document(judged: &Judged) -> Document {
     let mut out = Document::default();
     out.items(counts(judged));
-    let source = format!("Published: {}", judged.source);
-    let lead = [&judged.title, &judged.question, &source].map(|text| clean(text));
-    out.0.push(Block::Lead(lead.into()));
+    let source = published(judged);
+    let lead = [Some(&judged.title), Some(&judged.question), source.as_ref()];
+    out.0.push(Block::Lead(lead.into_iter().flatten().map(|text| clean(text)).collect()));
     timelines(judged).iter().for_each(|it| timeline(it, &mut out));
     for variant in &judged.variants {
         out.0.push(Block::Title(subject(variant)));
         if !variant.claims.is_empty() {
             out.0.push(Block::Table(claims(variant)));
         }
+        out.0.extend(variant.factors.iter().map(|factors| Block::Table(factors.table())));
         for table in &variant.tables {
             let title = format!("{}: {} ({})", table.name, table.caption, table.source);
             let details = notes_of_table(table, variant);

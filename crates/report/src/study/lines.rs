@@ -1,7 +1,7 @@
 //! The parts that every printed form of a study's results shares: its sentences, and its tables as text.
 
 use super::{Claim, Judged, Number, Table, Variant, Verdict};
-use crate::number::{clean, percent, relative, significant};
+use crate::number::{clean, counted, percent, relative, significant};
 
 /// The mark of a published number that is in doubt.
 pub const DOUBT: &str = "?";
@@ -26,10 +26,20 @@ pub fn count(variant: &Variant) -> String {
         n => format!(" ({n} of them by one seed)"),
     };
     match all {
+        // The means of several tables are one more.
+        0 if !variant.factors.is_empty() => {
+            let own = variant.factors.iter().filter(|it| it.best.iter().any(Option::is_some));
+            format!("{} of factors, no claims", counted(own.count(), "table"))
+        }
         0 => "no claims".into(),
         1 => format!("1 claim: {}{single}", parts.join(", ")),
         _ => format!("{all} claims: {}{single}", parts.join(", ")),
     }
+}
+
+/// `Published: Author, 2008`; `None` for a study of its own.
+pub fn published(judged: &Judged) -> Option<String> {
+    (!judged.source.is_empty()).then(|| format!("Published: {}", judged.source))
 }
 
 /// The variant's name, with its scale if that is not full.

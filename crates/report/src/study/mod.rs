@@ -5,6 +5,7 @@
 
 mod document;
 mod extras;
+mod factors;
 mod lines;
 mod timeline;
 
@@ -16,6 +17,7 @@ use crate::table::{Block, Document, Output, Own, Rows};
 use crate::trials::Trials;
 
 pub use extras::{Extras, NotRun};
+pub use factors::{Factor, FactorRow, Factors};
 pub(crate) use lines::{claim_facts, claim_notes, count, grids, notes_of_table, subject};
 pub use lines::{counts, digits};
 pub(crate) use timeline::{CHANGES_MEAN, Timeline, changes, timelines};
@@ -27,7 +29,7 @@ pub struct Judged {
     pub title: String,
     /// The study's question.
     pub question: String,
-    /// The publication.
+    /// The publication; empty for a study of its own.
     pub source: String,
     /// Each variant that was run, with its own verdicts.
     pub variants: Vec<Variant>,
@@ -49,6 +51,9 @@ pub struct Variant {
     pub kernels: Vec<String>,
     /// The claims, in the order of the file.
     pub claims: Vec<Claim>,
+    /// The tables of factors; if there are several over the same columns, the means of their factors first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub factors: Vec<Factors>,
     /// The published tables, in the order of the file.
     pub tables: Vec<Table>,
 }

@@ -1,6 +1,8 @@
 //! Sample results of a study for tests: every verdict, a table with a doubt and a gap, a variant at a scale.
 
-use super::{Cell, Claim, Column, Judged, Number, Row, Table, Variant, Verdict};
+use super::{
+    Cell, Claim, Column, Factor, FactorRow, Factors, Judged, Number, Row, Table, Variant, Verdict,
+};
 
 fn claim(id: &str, verdict: Verdict, text: &str, why: &str, ratio: Option<f64>) -> Claim {
     let interval = |value: f64| (value * 0.98, value * 1.02);
@@ -114,6 +116,7 @@ pub fn judged() -> Judged {
         scale: 1,
         kernels: vec!["6.1.0-44-amd64".into()],
         claims: claims.clone(),
+        factors: Vec::new(),
         tables: vec![table.clone()],
     };
     let mut today = Variant {
@@ -131,4 +134,33 @@ pub fn judged() -> Judged {
         source: "Bruce Guenter, linux-ext4, 2008-11-13".into(),
         variants: vec![then, today],
     }
+}
+
+/// The sample as a study without a publication: two tables of factors over two machines, one row not in both.
+pub fn factors() -> Judged {
+    let number = |value: f64| Number { value, n: 3, interval: Some((value * 0.98, value * 1.02)) };
+    let factor = |value: f64| Factor { factor: Some(number(value)), ..Factor::default() };
+    let row = |label: &str, cells: Vec<Factor>| FactorRow { label: label.into(), cells };
+    let missing = Factor { missing: Some("'exfat' was skipped".into()), ..Factor::default() };
+    let short = Factor { flags: vec!["TOO SHORT".into()], open: true, ..factor(1.04) };
+    let of = |name: &str, best: Vec<Option<f64>>, unit: &str| Factors {
+        name: name.into(),
+        caption: "10,000 files in one directory".into(),
+        unit: unit.into(),
+        columns: vec!["server-2026".into(), "pi-2024".into()],
+        rows: vec![
+            row("ext4", vec![factor(1.0), factor(2.345)]),
+            row("xfs", vec![short.clone(), factor(1.0)]),
+            row("exfat", vec![factor(31.6), missing.clone()]),
+        ],
+        best,
+    };
+    let mut judged = judged();
+    judged.source = String::new();
+    judged.variants.truncate(1);
+    let it = &mut judged.variants[0];
+    (it.claims, it.tables) = (Vec::new(), Vec::new());
+    it.factors =
+        vec![of("all", vec![None, None], ""), of("dirops", vec![Some(0.446), Some(12.5)], "s")];
+    judged
 }

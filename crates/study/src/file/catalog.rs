@@ -4,9 +4,11 @@ use fsdyno_record::suggest;
 
 use super::FileName;
 
-/// All built-in studies in the order of `fsdyno list studies`: by year of publication, and readers' wishes last.
+/// All built-in studies in the order of `fsdyno list studies`: that of today's machines, then by year of publication, and
+/// readers' wishes last.
 /// A new study needs its file and its row here.
 const FILES: &[(&str, &str)] = &[
+    ("today", include_str!("../../../../studies/today.toml")),
     ("phillips-2001", include_str!("../../../../studies/phillips-2001.toml")),
     ("maildir-2004", include_str!("../../../../studies/maildir-2004.toml")),
     ("linuxinsight-2006", include_str!("../../../../studies/linuxinsight-2006.toml")),
@@ -58,7 +60,8 @@ mod tests {
         for (name, text) in FILES {
             let study = StudyFile::parse(file_name(name), text);
             let study = study.unwrap_or_else(|error| panic!("{error}"));
-            assert!(!study.claims.is_empty() && !study.about.is_empty(), "{name}");
+            let says = !study.claims.is_empty() || !study.factors.is_empty();
+            assert!(says && !study.about.is_empty(), "{name}");
         }
     }
 

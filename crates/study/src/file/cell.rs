@@ -140,6 +140,11 @@ impl Selection {
         Selection { row: Some(Label { text: label.to_string(), at: None }), ..self.clone() }
     }
 
+    /// Returns the selection of a run that is known to exist.
+    pub fn of_run(&self, name: &str) -> Selection {
+        Selection { run: Some(name.to_string()), ..self.clone() }
+    }
+
     /// Returns the name of the run; by default the only one.
     pub fn run(&self, node: &Node<'_>, runs: &[Run]) -> Result<String, FileError> {
         let names = || runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");

@@ -126,6 +126,15 @@ impl Conditions {
         Ok(conditions)
     }
 
+    /// Reads one option with one of its values, from a list in a table of runs.
+    pub(super) fn read_one(
+        node: &Node<'_>,
+        option: &str,
+        item: &Item<'_>,
+    ) -> Result<Option<RunOption>, FileError> {
+        read_option(node, option, item, &[])
+    }
+
     /// Returns these conditions overridden by others: single settings and options, but the whole list of file
     /// systems.
     pub fn under(&self, over: &Conditions) -> Conditions {

@@ -8,6 +8,7 @@ mod cell;
 mod claim;
 mod conditions;
 mod error;
+mod factors;
 mod figure;
 mod planned;
 mod read;
@@ -22,6 +23,7 @@ pub use cell::Cell;
 pub use claim::{Bound, Check, Claim, Test};
 pub use conditions::{Conditions, Row, RunOption, Setting, Word, options, refused};
 pub use error::{FileError, FileName, Spot};
+pub use factors::{FactorColumn, Factors};
 pub use figure::{Dimension, Figure, Latency, Op, Unit};
 pub use planned::{Planned, check_planned};
 pub use request::InvalidValue;
@@ -41,7 +43,7 @@ pub struct StudyFile {
     pub title: String,
     /// The question.
     pub question: String,
-    /// Authors, date and place of the publication.
+    /// Authors, date and place of the publication; empty for a study of its own.
     pub source: String,
     /// The original work and the differences here, in paragraphs.
     pub about: String,
@@ -53,13 +55,25 @@ pub struct StudyFile {
     pub runs: Vec<Run>,
     /// The published tables.
     pub published: Vec<Published>,
+    /// The tables of factors.
+    pub factors: Vec<Factors>,
     /// The claims.
     pub claims: Vec<Claim>,
 }
 
 /// Keys of a file.
-const KEYS: &[&str] =
-    &["title", "question", "source", "about", "year", "scale", "run", "published", "claim"];
+const KEYS: &[&str] = &[
+    "title",
+    "question",
+    "source",
+    "about",
+    "year",
+    "scale",
+    "run",
+    "published",
+    "factors",
+    "claim",
+];
 
 impl StudyFile {
     /// Parses a study; `file` is its name in errors.
@@ -75,19 +89,27 @@ impl StudyFile {
         top.keys(KEYS)?;
         let runs = run::runs(&top)?;
         let published = table::tables(&top, &runs)?;
+        let factors = factors::tables(&top, &runs)?;
         let claims = claim::claims(&top, &runs)?;
+        let own = top.get("source").is_none();
+        if let Some(table) = published.iter().find(|table| own && table.source.is_empty()) {
+            let problem = format!("neither the study nor table '{}' has a source", table.name);
+            let right = "write who published it: source = \"Author, 2008\"".to_string();
+            return Err(FileError { file: file.clone(), spot: table.spot, problem, right });
+        }
         let text_of = |key: &str| top.need(key, "write it as text in quotes")?.text();
         let year = top.get("year").map(|item| item.whole(1900, 2100)).transpose()?;
         Ok(StudyFile {
             file: file.clone(),
             title: text_of("title")?,
             question: text_of("question")?,
-            source: text_of("source")?,
+            source: top.get("source").map_or(Ok(String::new()), |item| item.text())?,
             about: top.get("about").map_or(Ok(String::new()), |item| item.text())?,
             year: year.and_then(|year| u16::try_from(year).ok()),
             scale: top.get("scale").map_or(Ok(Scale::default()), |item| scale::read(&item))?,
             runs,
             published,
+            factors,
             claims,
         })
     }

@@ -54,6 +54,11 @@ pub fn check_planned(file: &StudyFile, planned: &[Planned<'_>]) -> Result<(), Fi
             }
         }
     }
+    for column in file.factors.iter().flat_map(|table| &table.columns) {
+        for row in file.run(column.run()).and_then(|run| run.all_rows()).unwrap_or_default() {
+            known(file, planned, &column.of_row(&row), false)?;
+        }
+    }
     Ok(())
 }
 

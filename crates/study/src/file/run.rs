@@ -9,6 +9,8 @@ use super::read::{Item, Node};
 pub struct Run {
     /// Name in tables and claims.
     pub name: String,
+    /// The group, if `each` made it.
+    pub group: Option<Group>,
     /// The workload.
     pub workload: String,
     /// Parameters that a smaller scale divides.
@@ -25,6 +27,15 @@ pub struct Run {
     pub spot: Spot,
     /// Position of the workload's name.
     pub workload_spot: Spot,
+}
+
+/// The runs that one `[[run]]` with `each` stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Their common name.
+    pub name: String,
+    /// The value of this run.
+    pub value: String,
 }
 
 /// The conditions of a run.
@@ -92,6 +103,22 @@ impl Run {
         }
     }
 
+    /// Returns whether it is one of the group of this name.
+    pub fn is_of(&self, group: &str) -> bool {
+        self.group.as_ref().is_some_and(|own| own.name == group)
+    }
+
+    /// Returns its name within its group, else its own.
+    pub fn head(&self) -> &str {
+        self.group.as_ref().map_or(&self.name, |group| &group.value)
+    }
+
+    /// Returns its name and that of its group.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let group = self.group.as_ref().map(|group| group.name.as_str());
+        group.into_iter().chain([self.name.as_str()])
+    }
+
     /// Returns the rows of a variant; `None` if the run leaves the file systems to `fsdyno run`.
     pub fn rows(&self, variant: Variant) -> Option<Vec<String>> {
         let rows = self.conditions(variant)?.rows?;
@@ -113,7 +140,7 @@ impl Run {
 }
 
 /// Keys of a run that are no options.
-const KEYS: &[&str] = &["name", "workload", "scales", "then", "today"];
+const KEYS: &[&str] = &["name", "each", "workload", "scales", "then", "today"];
 
 /// Longest name in bytes: it is a folder's name and a value of --only.
 const LONGEST_NAME: usize = 64;
@@ -122,13 +149,15 @@ const LONGEST_NAME: usize = 64;
 pub(super) fn runs(top: &Node<'_>) -> Result<Vec<Run>, FileError> {
     let mut runs: Vec<Run> = Vec::new();
     for node in top.tables("run")? {
-        let run = run(&node)?;
-        if runs.iter().any(|known| known.name == run.name) {
-            let item = node.need("name", "")?;
-            let problem = format!("two runs are called '{}'", run.name);
-            return Err(item.error(problem, "give each a name of its own"));
+        for run in each(&node, run(&node)?)? {
+            let taken = |known: &Run| known.names().any(|name| name == run.name);
+            if runs.iter().any(taken) {
+                let item = node.need("name", "")?;
+                let problem = format!("two runs are called '{}'", run.name);
+                return Err(item.error(problem, "give each a name of its own"));
+            }
+            runs.push(run);
         }
-        runs.push(run);
     }
     match runs.is_empty() {
         true => Err(top.error(
@@ -139,13 +168,50 @@ pub(super) fn runs(top: &Node<'_>) -> Result<Vec<Run>, FileError> {
     }
 }
 
+/// Returns a run for each value of `each`, or the run itself without it.
+fn each(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
+    let Some(item) = node.get("each") else { return Ok(vec![run]) };
+    let right = "write each = { machine = [\"server-2026\", \"pi-2024\"] }";
+    let entries = item.table(right)?.entries();
+    let [(key, values)] = entries.as_slice() else {
+        return Err(item.error(format!("'each' has {} options", entries.len()), right));
+    };
+    let mut runs: Vec<Run> = Vec::new();
+    for item in values.list()? {
+        let value = item.text()?;
+        let name = format!("{}-{value}", run.name);
+        if !is_plain(&name) || name.len() > LONGEST_NAME {
+            let problem = format!("'{name}' cannot be the name of a run");
+            let right = format!(
+                "a value of 'each' takes letters, digits, _ and -, the name {LONGEST_NAME} at most"
+            );
+            return Err(item.error(problem, right));
+        }
+        if run.common.options.iter().any(|option| option.option == *key) {
+            return Err(item.error(format!("the run has '{key}' twice"), "leave one of them out"));
+        }
+        let option = Conditions::read_one(node, key, &item)?;
+        let mut common = run.common.clone();
+        common.options.extend(option);
+        let group = Some(Group { name: run.name.clone(), value });
+        runs.push(Run { name, group, common, ..run.clone() });
+    }
+    match runs.is_empty() {
+        true => Err(values.error(format!("'{key}' has no value"), right)),
+        false => Ok(runs),
+    }
+}
+
+/// Returns whether a text is made of the letters of a run's name, which becomes a folder's.
+fn is_plain(name: &str) -> bool {
+    name.chars().all(|letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter))
+}
+
 fn run(node: &Node<'_>) -> Result<Run, FileError> {
     let right = "give it the name that tables and claims use: name = \"files\"";
     let named = node.clone().called("a run").need("name", right)?;
     let name = named.text()?;
-    // It becomes a folder's name.
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
-    if !name.chars().all(plain) {
+    if !is_plain(&name) {
         let problem = format!("'{name}' cannot be the name of a run");
         return Err(named.error(problem, "it takes letters, digits, _ and -"));
     }
@@ -175,6 +241,7 @@ fn run(node: &Node<'_>) -> Result<Run, FileError> {
         then: variant("then")?,
         today: variant("today")?,
         spot: named.spot(),
+        group: None,
         name,
     })
 }

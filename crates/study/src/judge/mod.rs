@@ -5,10 +5,11 @@
 //! - `trials`: the trials of a cell, or the reason for which none count;
 //! - `check`: estimates and bounds of a claim's check;
 //! - `verdict`: the verdict from those;
-//! - `claims`, `table`: the presentation.
+//! - `claims`, `table`, `factors`: the presentation.
 
 mod check;
 mod claims;
+mod factors;
 mod figure;
 mod near;
 mod period;
@@ -141,6 +142,7 @@ fn judged(kernel: Option<&str>, kernels: &[String], trials: &Trials<'_>) -> stud
         scale: *scale,
         kernels: kernels.to_vec(),
         claims: claims::claims(trials),
+        factors: factors::tables(trials),
         tables: file.published.iter().map(|of| table::table(of, trials)).collect(),
     }
 }

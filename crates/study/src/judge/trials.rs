@@ -28,7 +28,7 @@ pub struct Found<'a> {
     pub runs: Vec<Run<'a>>,
     /// Number of other trials, which failed.
     pub failed: usize,
-    /// Their flags that weaken a verdict.
+    /// Their flags: those that weaken a verdict, of [`Trials::whatever`] all.
     pub flags: Vec<Flag>,
 }
 
@@ -46,6 +46,19 @@ impl<'a> Trials<'a> {
     /// # Errors
     /// The reason for which none count, as a sentence.
     pub fn of(&self, cell: &Cell, points: bool) -> Result<Found<'a>, String> {
+        let found = self.whatever(cell, points)?;
+        if let Some(flag) = found.flags.iter().find(|flag| flag.forbids_verdict()) {
+            return Err(format!("'{}' is {flag}: {}", cell.row, flag.meaning()));
+        }
+        let flags = found.flags.into_iter().filter(|flag| flag.weakens_verdict()).collect();
+        Ok(Found { flags, ..found })
+    }
+
+    /// Returns the trials of a cell whatever their flags are, for tables that show them without a verdict.
+    ///
+    /// # Errors
+    /// The reason for which there are none, as a sentence.
+    pub fn whatever(&self, cell: &Cell, points: bool) -> Result<Found<'a>, String> {
         let (run, row) = (&cell.run, &cell.row);
         let here = self.variant.words();
         let found = self.file.run(run).ok_or_else(|| format!("there is no run '{run}'"))?;
@@ -100,12 +113,8 @@ impl<'a> Trials<'a> {
             repeats.entry((&trial.plan.hash, &phase.name)).or_default().push((trial, phase));
         }
         let found: BTreeSet<Flag> = repeats.values().flat_map(|runs| flags(runs)).collect();
-        if let Some(flag) = found.iter().find(|flag| flag.forbids_verdict()) {
-            return Err(format!("'{row}' is {flag}: {}", flag.meaning()));
-        }
         let failed = mine.iter().filter(|trial| trial.outcome != Outcome::Ok).count();
-        let flags = found.into_iter().filter(|flag| flag.weakens_verdict()).collect();
-        Ok(Found { runs, failed, flags })
+        Ok(Found { runs, failed, flags: found.into_iter().collect() })
     }
 
     /// Refuses a kernel thread that no trial of a run has: it is misspelt, or of another kernel, and not idle.

@@ -63,7 +63,8 @@ pub fn report(args: &Report, folder: &Path) -> Result<Exit, Failure> {
     let basis = args.least.basis(baseline);
     if let Some(into) = &args.charts {
         let series = results::drawn(&end.folders, &end.trials)?;
-        let drawn = fsdyno_report::charts(&end.trials, &series, basis);
+        let mut drawn = fsdyno_report::factor_charts(&end.judged);
+        drawn.extend(fsdyno_report::charts(&end.trials, &series, basis));
         charts::write(into, &drawn)?;
         say(&format!("charts: {} in {}", drawn.len(), into.display()));
     }

@@ -1,0 +1,107 @@
+//! Tables of factors: a figure of each row over that of the best row of its run, run by run.
+
+use super::cell::{Cell, Selection};
+use super::error::{FileError, Spot};
+use super::figure::Dimension;
+use super::read::Node;
+use super::run::Run;
+
+/// A table of factors. It has a row for each file system and a column for each run.
+#[derive(Clone, Debug)]
+pub struct Factors {
+    /// Its name.
+    pub name: String,
+    /// What it shows.
+    pub caption: String,
+    /// Its columns.
+    pub columns: Vec<FactorColumn>,
+    /// Position in the file.
+    pub spot: Spot,
+}
+
+/// A column: a run, and the figure whose factors are taken.
+#[derive(Clone, Debug)]
+pub struct FactorColumn {
+    /// Its head: the value that distinguishes the run from others of its group, else the name of the run.
+    pub head: String,
+    cell: Cell,
+}
+
+impl FactorColumn {
+    /// Returns the cell of a row.
+    pub fn of_row(&self, label: &str) -> Cell {
+        Cell { row: label.to_string(), ..self.cell.clone() }
+    }
+
+    /// Returns the run.
+    pub fn run(&self) -> &str {
+        &self.cell.run
+    }
+}
+
+/// Reads all tables of a file.
+pub(super) fn tables(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Factors>, FileError> {
+    let mut tables: Vec<Factors> = Vec::new();
+    for node in top.tables("factors")? {
+        let table = table(&node, runs)?;
+        if tables.iter().any(|known| known.name == table.name) {
+            let problem = format!("two tables of factors are called '{}'", table.name);
+            return Err(node.need("name", "")?.error(problem, "give each a name of its own"));
+        }
+        tables.push(table);
+    }
+    Ok(tables)
+}
+
+fn table(node: &Node<'_>, runs: &[Run]) -> Result<Factors, FileError> {
+    let named = node.clone().called("a table of factors").need("name", "write name = \"all\"")?;
+    let name = named.text()?;
+    let node = node.clone().called(format!("table '{name}'"));
+    node.keys(&["name", "caption", "runs", "phase", "figure", "unit"])?;
+    let selection = Selection::read(&node, &Selection::default(), runs)?;
+    let listed =
+        node.need("runs", "write runs = [\"files\"], the names of runs or of their groups")?;
+    let mut columns: Vec<FactorColumn> = Vec::new();
+    for item in listed.list()? {
+        let wanted = item.text()?;
+        let mine = runs.iter().filter(|run| run.name == wanted || run.is_of(&wanted));
+        let before = columns.len();
+        for run in mine {
+            if run.all_rows().is_none() {
+                let problem = format!("run '{}' names no file systems to compare", run.name);
+                return Err(
+                    item.error(problem, "give it some: fs = { ext4 = \"ext4\", xfs = \"xfs\" }")
+                );
+            }
+            let cell = selection.of_run(&run.name).of_row("").cell(&node, runs)?;
+            if !matches!(
+                cell.figure.dimension(),
+                Dimension::Time | Dimension::Count | Dimension::Space
+            ) {
+                let problem = format!("of '{}' less is not better", cell.figure.name());
+                return Err(node.error(
+                    problem,
+                    "take a time, a count or space, such as figure = \"durable\"",
+                ));
+            }
+            columns.push(FactorColumn { head: run.head().to_string(), cell });
+        }
+        if columns.len() == before {
+            let names: Vec<&str> = runs.iter().flat_map(Run::names).collect();
+            let hint = fsdyno_record::suggest::hint(&wanted, names);
+            return Err(item.error(format!("there is no run '{wanted}'"), hint));
+        }
+    }
+    let twice = (1..columns.len())
+        .find(|at| columns[..*at].iter().any(|known| known.head == columns[*at].head));
+    if let Some(at) = twice {
+        let problem = format!("table '{name}' has two columns '{}'", columns[at].head);
+        return Err(listed.error(problem, "name each run once"));
+    }
+    Ok(Factors {
+        caption: node.need("caption", "write what it shows")?.text()?,
+        spot: named.spot(),
+        name,
+        columns,
+    })
+}

@@ -1,0 +1,145 @@
+//! Computes the tables of factors: each row's figure over that of the best row of its column, paired by seed.
+
+use fsdyno_report::study::{self, Factor, FactorRow, Number};
+use fsdyno_report::{Pairing, processor_error};
+use fsdyno_stats::Summary;
+use fsdyno_stats::compare::Verdict;
+
+use super::trials::{Found, Trials, in_unit};
+use crate::file::{Cell, Dimension, Factors};
+
+/// A difference smaller than this is not told from none, as in tables of trials.
+const LEAST: f64 = 0.05;
+
+/// Returns all tables of factors of a study; several over the same columns begin with the means of their factors.
+pub fn tables(trials: &Trials<'_>) -> Vec<study::Factors> {
+    let tables: Vec<_> = trials.file.factors.iter().map(|of| table(of, trials)).collect();
+    overall(&tables).into_iter().chain(tables.iter().cloned()).collect()
+}
+
+/// What was found for a row in a column.
+type Side<'a> = Result<(Cell, Found<'a>, f64), String>;
+
+fn table(of: &Factors, trials: &Trials<'_>) -> study::Factors {
+    let mut rows: Vec<FactorRow> = labels(of, trials)
+        .into_iter()
+        .map(|label| FactorRow { label, cells: Vec::new() })
+        .collect();
+    let mut best = Vec::new();
+    for column in &of.columns {
+        let side = |row: &FactorRow| side(column.of_row(&row.label), trials);
+        let sides: Vec<Side<'_>> = rows.iter().map(side).collect();
+        let known = sides.iter().filter_map(|side| side.as_ref().ok());
+        let least = known.min_by(|one, other| one.2.total_cmp(&other.2));
+        best.push(least.map(|(_, _, mean)| *mean));
+        for (row, side) in rows.iter_mut().zip(&sides) {
+            row.cells.push(factor(side, least));
+        }
+    }
+    let unit = of.columns.first().map_or("", |column| column.of_row("").unit.name);
+    study::Factors {
+        name: of.name.clone(),
+        caption: of.caption.clone(),
+        unit: unit.into(),
+        columns: of.columns.iter().map(|column| column.head.clone()).collect(),
+        rows,
+        best,
+    }
+}
+
+/// Returns the rows of all columns, in their order.
+fn labels(of: &Factors, trials: &Trials<'_>) -> Vec<String> {
+    let mut labels: Vec<String> = Vec::new();
+    for column in &of.columns {
+        let Some(run) = trials.file.run(column.run()) else { continue };
+        let rows = run.serves(trials.variant).and_then(|serves| run.rows(serves));
+        for label in rows.unwrap_or_default() {
+            if !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+    }
+    labels
+}
+
+/// Returns the trials of a cell and their geometric mean.
+fn side<'a>(cell: Cell, trials: &Trials<'a>) -> Side<'a> {
+    let found = trials.whatever(&cell, false)?;
+    let values = found.values(&cell)?;
+    if values.iter().any(|value| *value <= 0.0) {
+        return Err(format!("the {} of '{}' is 0", cell.figure.name(), cell.row));
+    }
+    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    let mean = Summary::of(&logs).ok_or("its value is not finite")?.mean.exp();
+    Ok((cell, found, mean))
+}
+
+/// Returns the factor of a row over the best one.
+fn factor(side: &Side<'_>, best: Option<&(Cell, Found<'_>, f64)>) -> Factor {
+    let (cell, found, mean) = match (side, best) {
+        (Err(why), _) => return Factor { missing: Some(why.clone()), ..Factor::default() },
+        (Ok(side), _) => side,
+    };
+    let measured = Some(Number { value: *mean, n: found.runs.len(), interval: None });
+    let flags = found.flags.iter().map(|flag| flag.name().to_string()).collect();
+    let all = Factor { measured, flags, ..Factor::default() };
+    let Some((base, of_best, _)) = best else { return all };
+    if base.row == cell.row {
+        let one = Number { value: 1.0, n: found.runs.len(), interval: None };
+        return Factor { factor: Some(one), ..all };
+    }
+    let pairing = Pairing::of(&of_best.runs, &found.runs);
+    let value = |cell: &Cell, run: &fsdyno_report::Run<'_>| in_unit(cell, run.0).ok();
+    let compared = pairing.compare_sides(|run| value(base, run), |run| value(cell, run));
+    let Some(compared) = compared else {
+        let missing = Some("no seed is that of a trial of the best row".to_string());
+        return Factor { missing, ..all };
+    };
+    let error = match cell.figure.dimension() {
+        Dimension::Time => processor_error(&of_best.runs, &found.runs, false),
+        _ => 0.0,
+    };
+    let compared = compared.within(LEAST).with_systematic(error);
+    let open = match compared.verdict {
+        Verdict::Slower | Verdict::Faster => false,
+        Verdict::Same | Verdict::Inside => true,
+        // A single seed has no interval: nothing is told from its spread.
+        Verdict::Unknown => compared.n > 1 || compared.ratio < 1.0 + error.max(LEAST),
+    };
+    let number = Number { value: compared.ratio, n: compared.n, interval: compared.interval };
+    Factor { factor: Some(number), open, ..all }
+}
+
+/// Returns the geometric means of the factors of several tables over the same columns; `None` if there are no such.
+fn overall(tables: &[study::Factors]) -> Option<study::Factors> {
+    let (first, others) = tables.split_first()?;
+    if others.is_empty() || others.iter().any(|table| table.columns != first.columns) {
+        return None;
+    }
+    let mean = |label: &str, column: usize| {
+        let factors = tables.iter().map(|table| {
+            let row = table.rows.iter().find(|row| row.label == label)?;
+            row.cells[column].factor
+        });
+        let Some(factors) = factors.collect::<Option<Vec<Number>>>() else {
+            let missing = Some("not in all of the tables".to_string());
+            return Factor { missing, ..Factor::default() };
+        };
+        let logs: f64 = factors.iter().map(|factor| factor.value.ln()).sum();
+        let value = (logs / factors.len() as f64).exp();
+        let n = factors.iter().map(|factor| factor.n).min().unwrap_or_default();
+        Factor { factor: Some(Number { value, n, interval: None }), ..Factor::default() }
+    };
+    let row = |row: &FactorRow| FactorRow {
+        label: row.label.clone(),
+        cells: (0..first.columns.len()).map(|column| mean(&row.label, column)).collect(),
+    };
+    Some(study::Factors {
+        name: "all".into(),
+        caption: format!("geometric mean of the factors of the {} tables below", tables.len()),
+        unit: String::new(),
+        columns: first.columns.clone(),
+        rows: first.rows.iter().map(row).collect(),
+        best: vec![None; first.columns.len()],
+    })
+}
