@@ -334,3 +334,54 @@ fn a_side_may_name_its_run_if_the_row_is_given_outside() {
     let each = "row = \"indexed\", rows = [{ run = \"curve\" }, { run = \"curve\", row = \"classic\" }], phase = \"create\"";
     StudyFile::parse("my.toml", &EXAMPLE.replace(rows, each)).unwrap();
 }
+
+/// A study of two groups of runs, without a source.
+const GROUPS: &str = r#"
+title = "Machines"
+question = "Which?"
+[[run]]
+name = "files"
+each = { machine = ["server-2026", "pi-2024"] }
+workload = "dirops"
+fs = { ext4 = "ext4", xfs = "xfs" }
+[[factors]]
+name = "files"
+caption = "Made and deleted"
+runs = ["files"]
+phase = ["create", "delete"]
+figure = "durable"
+"#;
+
+#[test]
+fn each_stands_for_a_run_of_every_value_and_factors_name_the_group() {
+    let study = StudyFile::parse("my.toml", GROUPS).unwrap();
+    let names: Vec<&str> = study.runs.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!((names, study.source.as_str()), (vec!["files-server-2026", "files-pi-2024"], ""));
+    let words = study.runs[1].conditions(Variant::AsItStands).unwrap().words();
+    assert_eq!(words.last().unwrap().text, "--machine=pi-2024");
+    let columns: Vec<(&str, &str)> =
+        study.factors[0].columns.iter().map(|it| (it.head.as_str(), it.run())).collect();
+    assert_eq!(columns, [("server-2026", "files-server-2026"), ("pi-2024", "files-pi-2024")]);
+}
+
+#[test]
+fn a_wrong_group_or_table_of_factors_is_refused_where_it_stands() {
+    for (from, to, says) in [
+        ("each = {", "machine = \"pi-2024\"\neach = {", "has 'machine' twice"),
+        ("each = { machine", "each = { machin", "has no 'machin'"),
+        ("\"pi-2024\"]", "\"./pi.toml\"]", "cannot be the name of a run"),
+        ("\"pi-2024\"]", "\"server-2026\"]", "two runs are called 'files-server-2026'"),
+        ("[\"server-2026\", \"pi-2024\"]", "[]", "has no value"),
+        ("runs = [\"files\"]", "runs = [\"file\"]", "there is no run 'file'"),
+        ("runs = [\"files\"]", "runs = [\"files\", \"files-pi-2024\"]", "two columns 'pi-2024'"),
+        ("\"durable\"", "\"rate\"", "'rate'"),
+        ("fs = { ext4 = \"ext4\", xfs = \"xfs\" }", "", "names no file systems"),
+    ] {
+        assert!(GROUPS.contains(from), "{from}");
+        let error = StudyFile::parse("my.toml", &GROUPS.replacen(from, to, 1)).unwrap_err();
+        assert!(
+            error.to_string().contains(says) && error.to_string().starts_with("my.toml:"),
+            "{error}"
+        );
+    }
+}

@@ -9,6 +9,7 @@ use super::*;
 
 mod checks;
 mod corrected;
+mod factors;
 #[allow(dead_code, reason = "the tests of the report use the rest")]
 #[path = "../../../report/src/fixture.rs"]
 mod fixture;

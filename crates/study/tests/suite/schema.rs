@@ -112,6 +112,8 @@ fn the_schema_refuses_the_forms_that_the_parser_refuses() {
         ("[[claim]]", &table("per = \"a\"")),
         ("[[claim]]", &table("of = 0, per = \"a\"")),
         ("[[claim]]", &table("untestable = \"x\"")),
+        ("[[claim]]", &FACTORS.replace("runs =", "run =")),
+        ("cacheable =", "each = { set = [\"a\"] }\ncacheable ="),
     ] {
         assert!(page.contains(from), "{from}");
         let text = page.replacen(from, to, 1);
@@ -121,6 +123,10 @@ fn the_schema_refuses_the_forms_that_the_parser_refuses() {
 }
 
 const RATIO: &str = "ratio = { of = \"journal\", over = \"none\", phase = \"delete\", figure = \"durable\" }\nmore_than = 1.0";
+
+/// A table of factors, before a claim.
+const FACTORS: &str = "[[factors]]\nname = \"f\"\ncaption = \"c\"\nruns = [\"files\"]\nphase = \"delete\"\n\
+                       figure = \"durable\"\n[[claim]]";
 
 /// 65 letters.
 const LONG_NAME: &str =
@@ -142,6 +148,9 @@ fn the_schema_accepts_what_the_parser_accepts() {
         ("title =", "scale = \" 1/2\"\ntitle ="),
         ("title =", "scale = \"1/ 02 \"\ntitle ="),
         ("title =", "scale = 1\ntitle ="),
+        ("source = \"unpublished\"", ""),
+        ("cacheable =", "each = { machine = [\"server-2026\"] }\ncacheable ="),
+        ("[[claim]]", FACTORS),
         ("cacheable = \"256M\"", "repeat = \"3\"\nseed = 0\nkeep-log = false\nthreads = 2"),
         ("[claim.check]", "least = \" 2.5 %\"\n[claim.check]"),
         ("[claim.check]", "least = \"0%\"\n[claim.check]"),
