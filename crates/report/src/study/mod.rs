@@ -18,7 +18,9 @@ use crate::trials::Trials;
 
 pub use extras::{Extras, NotRun};
 pub use factors::{Factor, FactorRow, Factors};
-pub(crate) use lines::{claim_facts, claim_notes, count, grids, notes_of_table, subject};
+pub(crate) use lines::{
+    claim_facts, claim_notes, count, grids, notes_of_table, published, subject,
+};
 pub use lines::{counts, digits};
 pub(crate) use timeline::{CHANGES_MEAN, Timeline, changes, timelines};
 

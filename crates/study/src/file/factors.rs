@@ -87,7 +87,7 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Factors, FileError> {
             columns.push(FactorColumn { head: run.head().to_string(), cell });
         }
         if columns.len() == before {
-            let names: Vec<&str> = runs.iter().flat_map(Run::names).collect();
+            let names: Vec<&str> = runs.iter().flat_map(|run| run.names()).collect();
             let hint = fsdyno_record::suggest::hint(&wanted, names);
             return Err(item.error(format!("there is no run '{wanted}'"), hint));
         }

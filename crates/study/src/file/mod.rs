@@ -27,7 +27,7 @@ pub use factors::{FactorColumn, Factors};
 pub use figure::{Dimension, Figure, Latency, Op, Unit};
 pub use planned::{Planned, check_planned};
 pub use request::InvalidValue;
-pub use run::{Run, Variant};
+pub use run::{Group, Run, Variant};
 pub use scale::{Scale, with_scale};
 pub use table::{Column, Doubt, Published, PublishedRow, Value};
 pub use text::{TextError, read_text};
