@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Number;
 use super::lines::digits;
-use crate::number::{clean, relative, short};
+use crate::number::{clean, relative, seconds};
 use crate::table::{Fit, Table};
 
 /// A table of factors.
@@ -95,7 +95,7 @@ impl Factors {
 
     fn written(&self, value: f64) -> String {
         match self.unit.as_str() {
-            "s" => short(value),
+            "s" => seconds(value),
             "count" => digits(value),
             unit => format!("{} {unit}", digits(value)),
         }
