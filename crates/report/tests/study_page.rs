@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 
 use chromium::{Browser, Light};
 use fsdyno_report::study::{
-    Cell, Claim, Column, Extras, Judged, Number, Row, Table, Variant, Verdict,
+    Cell, Claim, Column, Extras, Factor, FactorRow, Factors, Judged, Number, Row, Table, Variant,
+    Verdict,
 };
 
 /// A study with a table of many columns and with long words.
@@ -27,6 +28,7 @@ fn page(folder: &Path) -> PathBuf {
     table.columns.extend(std::iter::repeat_n(column, 9));
     table.rows.iter_mut().for_each(|row| row.cells.extend(std::iter::repeat_n(cell.clone(), 9)));
     judged.source.push_str(&"long".repeat(60));
+    judged.variants[0].factors = sample::factors().variants.remove(0).factors;
     judged.variants[0].claims[0].text.push_str(&" and so on".repeat(30));
     let trials = fixture::trials();
     let series = fixture::series(&trials);
