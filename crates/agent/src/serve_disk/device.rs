@@ -66,7 +66,7 @@ pub struct Regions {
     pub made: bool,
 }
 
-/// What a server serves, and in which guest.
+/// A disk to be served, and the processor of the guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Served<'a> {
     /// The disk.

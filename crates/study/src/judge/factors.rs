@@ -103,7 +103,7 @@ fn factor(side: &Side<'_>, best: Option<&(Cell, Found<'_>, f64)>) -> Factor {
     let open = match compared.verdict {
         Verdict::Slower | Verdict::Faster => false,
         Verdict::Same | Verdict::Inside => true,
-        // A single seed has no interval: nothing is told from its spread.
+        // A single seed has no interval, so only its distance from 1 counts.
         Verdict::Unknown => compared.n > 1 || compared.ratio < 1.0 + error.max(LEAST),
     };
     let number = Number { value: compared.ratio, n: compared.n, interval: compared.interval };
