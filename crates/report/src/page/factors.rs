@@ -2,6 +2,7 @@
 
 use super::chart::{Anchor, Chart, percent, truncate};
 use super::files::ChartFile;
+use crate::number::clean;
 use crate::study::{Factor, Factors, Judged};
 
 /// Share of the width that the labels of rows take.
@@ -17,6 +18,9 @@ const TITLE: f64 = 24.0;
 const HEADS: f64 = 18.0;
 const ROW: f64 = 22.0;
 const BETWEEN: f64 = 14.0;
+
+/// Letters of the name of a table that fit on the narrowest chart; its caption stands above the numbers.
+const NAME: usize = 36;
 
 /// Letters of the head of a column that fit above it.
 const LETTERS: usize = 12;
@@ -43,7 +47,7 @@ pub fn chart(tables: &[Factors]) -> Option<Chart> {
     let mut chart = Chart::new("Factor to the best", what);
     for table in tables {
         let top = chart.height();
-        chart.text("name", 0.0, top + 14.0, Anchor::Start, &table.title());
+        chart.text("name", 0.0, top + 14.0, Anchor::Start, &truncate(&clean(&table.name), NAME));
         heads(&mut chart, table, top + TITLE);
         for (index, row) in table.rows.iter().enumerate() {
             let y = top + TITLE + HEADS + ROW * index as f64;
