@@ -92,6 +92,9 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Factors, FileError> {
             return Err(item.error(format!("there is no run '{wanted}'"), hint));
         }
     }
+    if columns.is_empty() {
+        return Err(listed.error(format!("table '{name}' has no column"), "name a run"));
+    }
     let twice = (1..columns.len())
         .find(|at| columns[..*at].iter().any(|known| known.head == columns[*at].head));
     if let Some(at) = twice {
