@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use fsdyno_record::{Nanos, Trial};
 use fsdyno_report::percent;
-use fsdyno_trace::{CallKind, Item, Reader};
+use fsdyno_trace::{Call, CallKind, Item, Reader, Target};
 
 use crate::exit::{Exit, Failure};
 use crate::output::say;
@@ -16,8 +16,8 @@ use crate::output::say;
 /// Number of replays; the median is printed.
 const REPLAYS: usize = 3;
 
-/// The part of all calls that is at most as long as what the recorder itself takes for one.
-const CHEAPEST: usize = 20;
+/// The fewest calls that take next to nothing from which the recorder's own time is estimated.
+const FEWEST: usize = 20;
 
 /// Calls that a replay never makes, or that wait for other processes.
 const LEFT_OUT: &[CallKind] = &[
@@ -63,7 +63,7 @@ pub fn run(trace: &Path, directory: &Path) -> Result<(), Failure> {
     let original = Nanos(recorded.time.0.saturating_sub(recorded.stops.0));
     say(&format!(
         "fsdyno: calibration in '{}', warm: the calls took {median} replayed (median of {REPLAYS}) and {original} \
-         recorded: {} (recorded with the recorder's stops: {}, of which {} are an estimate of the stops by the cheapest calls)",
+         recorded: {} (recorded with the recorder's stops: {}, of which {} are an estimate of the stops by the seeks, closes and fstats)",
         directory.display(),
         percent(median.0 as f64 / original.0.max(1) as f64),
         recorded.time,
@@ -77,18 +77,31 @@ fn recorded(trace: &Path) -> Result<Recorded, Failure> {
     let wrong =
         |error: fsdyno_trace::TraceError| Failure::wrong(format!("'{}': {error}", trace.display()));
     let mut reader = Reader::new(BufReader::new(file)).map_err(wrong)?;
-    let mut times = Vec::new();
+    let (mut calls, mut time, mut cheap) = (0, 0, Vec::new());
     while let Some(item) = reader.item().map_err(wrong)? {
         if let Item::Event(event) = item
             && !LEFT_OUT.contains(&event.call.kind())
         {
-            times.push(event.duration);
+            calls += 1;
+            time += event.duration;
+            cheap.extend(is_cheap(&event.call).then_some(event.duration));
         }
     }
-    times.sort_unstable();
-    let stop = times.get(times.len() / CHEAPEST).copied().unwrap_or(0);
-    let stops = times.iter().map(|time| stop.min(*time)).sum();
-    Ok(Recorded { time: Nanos(times.iter().sum()), stops: Nanos(stops) })
+    let stop = match cheap.len() {
+        0..FEWEST => 0,
+        count => cheap.iter().sum::<u64>() / count as u64,
+    };
+    Ok(Recorded { time: Nanos(time), stops: Nanos(time.min(stop * calls)) })
+}
+
+/// Returns true for a call that takes below a microsecond: its recorded time is that of the recorder's stops.
+fn is_cheap(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::Seek { .. }
+            | Call::Stat { target: Target::File(_), .. }
+            | Call::Close { implicit: false, .. }
+    )
 }
 
 /// The time of all calls of each replay.

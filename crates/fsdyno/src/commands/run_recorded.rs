@@ -4,10 +4,13 @@
 //! same one; the lines that made it are stored next to it as text, and are only compared.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use fsdyno_campaign::{Experiment, RunSpec, target};
+use fsdyno_media::file;
+use fsdyno_record::lines::FILE;
 use fsdyno_record::plan::Target;
 use fsdyno_record::quote::short;
 use fsdyno_record::suggest;
@@ -146,7 +149,12 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
         let _ = fs::remove_dir(folder);
         return Err(failure);
     }
-    fs::write(&said, text).map_err(io("write", &said))?;
+    file::write(&said, |file| file.write_all(text.as_bytes())).map_err(io("write", &said))?;
+    // With it the folder is one of results, to which trials can be added.
+    let trials = folder.join(FILE);
+    if !trials.exists() {
+        file::write(&trials, |_| Ok(())).map_err(io("write", &trials))?;
+    }
     fs::rename(&part, trace).map_err(io("write the trace", trace))
 }
 
