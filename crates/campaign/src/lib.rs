@@ -22,6 +22,7 @@ pub mod matrix;
 pub mod merge;
 mod model_rows;
 pub mod notes;
+pub mod points;
 pub mod question;
 mod refused;
 pub mod repeats;
@@ -48,6 +49,7 @@ pub use input::read_inputs;
 pub use matrix::matrix;
 pub use merge::{MergeError, Merged, merge};
 pub use model_rows::BLOCK_SIZES as MODEL_BLOCK_SIZES;
+pub use points::{PointSettings, Points};
 pub use question::{
     Cell, DevicePlace, HostDevice, LabPlace, MatrixError, ModelPlace, Place, Question, Size,
     USUAL_DEADLINE, USUAL_RAM,

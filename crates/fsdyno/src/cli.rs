@@ -82,6 +82,8 @@ pub enum Command {
     Crash(Box<crate::commands::crash::Crash>),
     /// Reproduce a published study, or run your own: measured and published tables, and a verdict on each claim
     Study(Box<crate::commands::study::Study>),
+    /// Search the options of file systems for a workload: what each is worth, and the best ones
+    Tune(Box<crate::commands::tune::Tune>),
     /// Explain a stored result: disk requests by file-system structure, instructions by kernel function
     Why(Why),
     /// Run a command and record its calls on files as a trace

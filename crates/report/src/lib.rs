@@ -51,6 +51,7 @@ pub mod table;
 mod trace;
 mod trees;
 mod trials;
+pub mod tune;
 mod unfinished;
 #[cfg(test)]
 mod unsafe_tests;
@@ -69,7 +70,7 @@ pub use load::{LoadError, Loaded, Torn, load, results_below};
 pub use number::{clean, counted, percent};
 pub use page::{
     ChartFile, charts, crash_html, drawn_trials, factor_charts, html, html_with, is_chart,
-    study_page, why_charts,
+    study_page, tune_html, why_charts,
 };
 pub use pairing::{Matching, Pairing};
 pub use part::Part;
@@ -80,5 +81,6 @@ pub use sort::Sort;
 pub use table::{Format, Output, Own, Style};
 pub use trace::Summary as TraceSummary;
 pub use trials::{Trials, table};
+pub use tune::Tuned;
 pub use view::{distinct, main_op, verdicts};
 pub use why::load_why;

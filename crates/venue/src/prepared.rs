@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fsdyno_filesystem::{Context, Spec, catalog};
 use fsdyno_lab::{Cache, Guest, Machine, Made, Snapshot, Watch};
 use fsdyno_record::mailbox::Progress;
+use fsdyno_record::plan::FilesystemPlan;
 use fsdyno_record::trial::AgentReport;
 use fsdyno_record::{Job, Plan};
 
@@ -43,6 +45,34 @@ fn is_prepared(plan: &Plan) -> bool {
     formatted && (plan.age().is_some() || snapshot)
 }
 
+/// The job that prepares the disks of another. What is in effect only while a file system is mounted changes nothing
+/// of one that is only formatted, so that trials that differ in it share an image.
+fn preparation(job: &Job) -> Job {
+    let mut made = job.preparation();
+    let is_aged = made.plan.age().is_some();
+    let Some(filesystem) = made.plan.filesystem.as_mut() else { return made };
+    if is_aged || filesystem.settles {
+        return made;
+    }
+    made.plan.sysctls.clear();
+    if let Some((spec, options)) = without_mount_options(filesystem) {
+        (filesystem.spec, filesystem.mount_options) = (spec, options);
+    }
+    made
+}
+
+/// The spec of a file system without its mount options, and the options that the catalog then has; none if they are
+/// not those of the spec alone.
+fn without_mount_options(plan: &FilesystemPlan) -> Option<(String, String)> {
+    let mut spec = Spec::parse(&plan.spec).ok()?;
+    if plan.period.is_some() || spec.below.is_some() || spec.mount.is_empty() {
+        return None;
+    }
+    spec.mount.clear();
+    let made = catalog::get(&spec.kind).ok()?.plan(&spec, Context::Lab, None).ok()?;
+    Some((made.spec, made.mount_options))
+}
+
 /// Prepares the disks of a job, if they are made by another guest: aged ones, and with `--boot snapshot`
 /// formatted ones.
 ///
@@ -58,7 +88,7 @@ pub fn prepare_disks(
     if !is_prepared(&job.plan) {
         return Ok(None);
     }
-    let text = text_of(job.preparation())?;
+    let text = text_of(preparation(job))?;
     guest.image(snapshot, machine, &text, cache, watch).map(Some).map_err(from_run)
 }
 

@@ -52,6 +52,7 @@ Examples:
   fsdyno show machine desktop-2008
   fsdyno show disk hdd-7200
   fsdyno show period 2008
+  fsdyno show space ext4
   fsdyno show disk ./my-disk.toml
   fsdyno show study ./my-study.toml
   fsdyno show schema trial
@@ -63,8 +64,8 @@ pub struct Show {
     /// The kind of item to show
     #[arg(value_enum)]
     pub kind: Showable,
-    /// The item's name; for a machine, a disk or a study also the path of its file; for a log or a trace its file; for series
-    /// a result folder
+    /// The item's name; for a machine, a disk, a space or a study also the path of its file; for a log or a trace its
+    /// file; for series a result folder
     pub name: String,
     /// For a workload: its definition, the accepted values, counts of calls, and the source of each
     #[arg(long)]

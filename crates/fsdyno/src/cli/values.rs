@@ -182,6 +182,9 @@ pub enum Showable {
     /// A period: its settings, their sources, and differences that no setting covers
     #[value(alias = "periods")]
     Period,
+    /// A space: the options of a file system that `fsdyno tune` tries, and its file
+    #[value(alias = "spaces")]
+    Space,
     /// The configuration that your own kernel needs for the lab: `show kernel config`
     #[value(alias = "kernels")]
     Kernel,

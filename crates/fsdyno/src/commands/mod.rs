@@ -22,10 +22,12 @@ mod show_model;
 mod show_period;
 mod show_schema;
 mod show_series;
+mod show_space;
 mod show_study;
 mod show_trace;
 mod show_workload;
 pub mod study;
+pub mod tune;
 mod why;
 
 use crate::cli::Command;
@@ -41,6 +43,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Compare(compare) => compare::run(&compare),
         Command::Crash(crash) => crash::run(&crash),
         Command::Study(study) => study::run(&study),
+        Command::Tune(tune) => tune::run(&tune),
         Command::Why(why) => why::run(&why),
         Command::Record(record) => record::run(&record),
         Command::Mark(mark) => record::mark(&mark),

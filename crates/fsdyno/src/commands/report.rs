@@ -22,6 +22,17 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
             "--archive is for the folder of a study (written by fsdyno study, with a study.toml)";
         return Err(Failure::wrong(what));
     }
+    if let [folder] = report.results.as_slice()
+        && let Some(tuned) = super::tune::stored(folder)?
+    {
+        if let Some(path) = &report.html
+            && write_page(path, &fsdyno_report::tune_html(&tuned)?)?
+        {
+            return Ok(Exit::Good);
+        }
+        output::print(&tuned, report.format)?;
+        return Ok(Exit::Good);
+    }
     if let Some(rows) = super::crash::stored(&report.results)? {
         return super::crash::report(report, &rows);
     }

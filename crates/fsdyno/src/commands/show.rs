@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::cli::{Show, Showable};
 use crate::commands::{
-    show_log, show_machine, show_model, show_period, show_schema, show_series, show_study,
-    show_trace, show_workload,
+    show_log, show_machine, show_model, show_period, show_schema, show_series, show_space,
+    show_study, show_trace, show_workload,
 };
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -39,6 +39,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         Showable::Disk => disk(&show.name)?,
         Showable::Processor => processor(&show.name)?,
         Showable::Period => show_period::period(&show.name)?,
+        Showable::Space => show_space::space(&show.name)?,
         Showable::Kernel => kernel(&show.name)?,
         Showable::Study => show_study::study(&show.name)?,
         Showable::Schema => show_schema::schema(&show.name)?,

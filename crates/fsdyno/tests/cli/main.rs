@@ -17,4 +17,5 @@ mod repeats;
 mod replay;
 mod study;
 mod terminal;
+mod tune;
 mod words;

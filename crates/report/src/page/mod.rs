@@ -31,6 +31,7 @@ mod study;
 mod style;
 mod table;
 mod times;
+mod tune;
 mod why;
 
 use fsdyno_record::Trial;
@@ -63,6 +64,7 @@ pub use crash::html as crash_html;
 pub use factors::charts as factor_charts;
 pub use files::{ChartFile, charts, is_chart};
 pub use over_time::drawn_trials;
+pub use tune::html as tune_html;
 pub use why::why_charts;
 
 /// The page with series over time, and with ratios to the label of the baseline or to the best. It

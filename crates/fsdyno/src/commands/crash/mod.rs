@@ -5,24 +5,17 @@ mod show;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use fsdyno_axes::Request;
-use fsdyno_campaign::crash::folder as keep;
+use fsdyno_campaign::crash::{CrashTest, check, folder as keep, job};
 use fsdyno_campaign::{Cell, RunSpec, target};
-use fsdyno_crash::{
-    AtomicUnit, CutOutcome, FILE, Rate, RecoveryRequest, Replay, Row, acknowledged, cut, judge,
-};
+use fsdyno_crash::{AtomicUnit, CutOutcome, FILE, RecoveryRequest, Row};
 use fsdyno_filesystem::Author;
-use fsdyno_filesystem::Guarantee;
-use fsdyno_record::job::Task;
-use fsdyno_record::mailbox::Progress;
-use fsdyno_record::trial::trial_id;
+use fsdyno_record::Plan;
 use fsdyno_record::units::counted;
-use fsdyno_record::{Job, Nanos, Plan};
 use fsdyno_report::Format;
-use fsdyno_venue::{Commands, LabVenue, LoggedTrial, Venue, VenueError, Watch, logged};
-use fsdyno_workload::{Contents, Setting, Workload, workloads};
+use fsdyno_venue::{Commands, LabVenue, Venue, VenueError};
 
 pub use args::{Crash, reason_absent};
 pub use show::{read, report, stored};
@@ -81,9 +74,13 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
             }
             continue;
         }
-        let one = CrashTest { crash, venue: &venue, stop: &stop };
         let job = job(&cell.plan, crash.seed, cell.deadline);
-        match one.row(&job, &folder, name) {
+        let row = test(crash, &venue, &stop).row(&job);
+        let row = row.and_then(|row| {
+            keep::findings(&folder, name, &row, job.deadline)?;
+            Ok(row)
+        });
+        match row {
             Ok(row) => rows.push(row),
             // The finished rows are kept and printed before the error is returned.
             Err(failure) => {
@@ -116,42 +113,6 @@ fn verdict(is_bad: bool) -> Exit {
     if is_bad { Exit::VerdictNo } else { Exit::Good }
 }
 
-/// Refuses a plan that cannot be crash-tested, before any work.
-fn check(plan: &Plan) -> Result<(), Failure> {
-    let cannot =
-        |why: String| Failure::wrong(format!("{} cannot be crash-tested: {why}", plan.label));
-    guarantee_of(plan).map_err(|failure| cannot(failure.message))?;
-    if let Some(why) = logged::refusal(plan) {
-        return Err(cannot(why));
-    }
-    if plan.workload.input.is_some() {
-        return Err(cannot("its workload reads an input file".into()));
-    }
-    let work = workload(plan, 1)?;
-    match fsdyno_crash::refusal(work.as_ref(), plan.ranks()) {
-        Some(why) => Err(cannot(format!("workload {}: {why}", plan.workload.name))),
-        None => Ok(()),
-    }
-}
-
-/// The durability guarantees of a plan's file system.
-fn guarantee_of(plan: &Plan) -> Result<&'static Guarantee, Failure> {
-    let kind = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
-    Guarantee::of(kind).ok_or_else(|| {
-        let known = Guarantee::kinds().collect::<Vec<_>>().join(", ");
-        Failure::wrong(format!(
-            "the durability guarantees of '{kind}' are not known; they are for {known}"
-        ))
-    })
-}
-
-fn workload(plan: &Plan, seed: u64) -> Result<Box<dyn Workload>, Failure> {
-    let kind =
-        workloads::find(&plan.workload.name).map_err(|error| Failure::wrong(error.to_string()))?;
-    kind.build(&plan.workload.params, &Setting::seed(seed))
-        .map_err(|error| Failure::wrong(error.to_string()))
-}
-
 /// The atomic write unit: as requested, else the disk's physical sector.
 fn tear(crash: &Crash, plan: &Plan) -> AtomicUnit {
     crash.tear.unwrap_or_else(|| AtomicUnit::of(plan))
@@ -169,91 +130,16 @@ fn dry(crash: &Crash, cells: &[Cell]) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn job(plan: &Plan, seed: u64, deadline: Nanos) -> Job {
-    let (trial_id, plan) = (trial_id(plan, seed), plan.clone());
-    Job { trial_id, seed, plan, deadline, task: Task::Logged }
-}
-
-/// A crash test of one command, for any of its file systems.
-struct CrashTest<'a> {
-    crash: &'a Crash,
-    venue: &'a LabVenue,
-    stop: &'a Arc<AtomicBool>,
-}
-
-impl CrashTest<'_> {
-    fn watch(&self) -> Watch {
-        if self.stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn }
-    }
-
-    /// Tests one file system: runs the trial, recovers each crash point, and writes the findings.
-    fn row(&self, job: &Job, folder: &Path, name: &str) -> Result<Row, Failure> {
-        let label = &job.plan.label;
-        let lab_id = self.venue.identity(&job.plan)?.map(|identity| identity.lab_id);
-        say(&format!(
-            "fsdyno: {label}: {} runs with a log of all its writes",
-            job.plan.workload.name
-        ));
-        let logged = self.logged(job)?;
-        let (bytes, acks) = (logged.bytes()?, logged.acks()?);
-        let (work, guarantee) = (workload(&job.plan, job.seed)?, guarantee_of(&job.plan)?);
-        let acknowledged = acknowledged(work.as_ref(), job.plan.ranks(), guarantee, &acks);
-        let cuts = cut::choose(bytes.events(), &acks, &acknowledged, job.seed, self.crash.cuts);
-        say(&format!(
-            "fsdyno: {label}: {} among {} events on the disk; the trial took {:.0} s",
-            counted(cuts.len(), "crash point"),
-            bytes.events().len(),
-            logged.elapsed.as_secs_f64()
-        ));
-        drop(bytes);
-        let (disk, tear) = (self.crash.misbehave, tear(self.crash, &job.plan));
-        let tried = self.recover(
-            job,
-            &logged,
-            RecoveryRequest { cuts, disk, tear, ..RecoveryRequest::default() },
-        )?;
-        let rate = Rate::of(&logged.report);
-        let build = version::build().cloned();
-        let row = Row { lab_id, build, tear, ..Row::new(&job.plan, job.seed, disk, rate, tried) };
-        keep::findings(folder, name, &row, job.deadline)?;
-        Ok(row)
-    }
-
-    fn logged(&self, job: &Job) -> Result<LoggedTrial, VenueError> {
-        self.venue.run_logged(job, &mut |_: &Progress| self.watch())
-    }
-
-    /// Recovers each crash point's image and judges it.
-    fn recover(
-        &self,
-        job: &Job,
-        logged: &LoggedTrial,
-        order: RecoveryRequest,
-    ) -> Result<Vec<CutOutcome>, Failure> {
-        let (label, all) = (&job.plan.label, order.cuts.len() as u64);
-        let reported = AtomicU64::new(0);
-        let watch = |done: u64| {
-            // Reports each tenth, once.
-            let part = done * 10 / all.max(1);
-            if part > reported.fetch_max(part, Ordering::Relaxed) && done < all {
-                say(&format!("fsdyno: {label}: {done} of {all} crash points"));
-            }
-            self.watch()
-        };
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let jobs = self.crash.jobs.map_or(processors, usize::from);
-        let found = self.venue.recover(job, logged, order, jobs, &watch)?;
-        let work = workload(&job.plan, job.seed)?;
-        let (acks, mut contents) = (logged.acks()?, Contents::new(job.seed));
-        contents.thin(work.zeros());
-        let guarantee = guarantee_of(&job.plan)?;
-        let mut done = Replay::new(work.as_ref(), job.plan.ranks(), guarantee, &acks);
-        let judged = found.into_iter().map(|(cut, found)| {
-            let tree = done.tree_at(cut.at);
-            let findings = judge(&tree, &found, &contents, cut.at);
-            CutOutcome::new(cut, &found, findings)
-        });
-        Ok(judged.collect())
+/// The crash tests of a command.
+fn test<'a>(crash: &Crash, venue: &'a LabVenue, stop: &'a Arc<AtomicBool>) -> CrashTest<'a> {
+    CrashTest {
+        venue,
+        stop,
+        build: version::build(),
+        cuts: crash.cuts,
+        disk: crash.misbehave,
+        tear: crash.tear,
+        jobs: crash.jobs,
     }
 }
 
@@ -280,7 +166,7 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     let workloads = vec![finding.plan.workload.name.clone()];
     let run = RunSpec { author: Author::File, workloads, axes, ..RunSpec::default() };
     let (venue, _) = target::lab_venue(&run, Path::new("."), &stop)?;
-    let one = CrashTest { crash, venue: &venue, stop: &stop };
+    let one = test(crash, &venue, &stop);
     let job = job(&finding.plan, finding.seed, finding.deadline);
     let lab_id = venue.identity(&job.plan)?.map(|identity| identity.lab_id);
     if lab_id != finding.lab_id {

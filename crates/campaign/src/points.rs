@@ -1,0 +1,184 @@
+//! Trials of single configurations of one file system, one batch after the other, as a search needs them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use fsdyno_record::trial::{Outcome, trial_id};
+use fsdyno_record::{Plan, Trial};
+use fsdyno_venue::{Venue, VenueError};
+
+use crate::experiment::{Experiment, Session};
+use crate::failure::{Exit, Failure};
+use crate::target::{self, Mode, TargetRequest};
+use crate::{Cell, Place, RunSpec, Runner, Slot, Store, Venues, is_there};
+
+/// The settings of a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PointSettings {
+    /// The file system with its options.
+    pub spec: String,
+    /// Sysctls in addition to those of the request: `KEY=VALUE`.
+    pub sysctls: Vec<String>,
+    /// The block scheduler, if not that of the request.
+    pub scheduler: Option<String>,
+    /// Another workload than that of the request, with its parameters.
+    pub work: Option<(String, Vec<String>)>,
+}
+
+/// A venue for configurations of one target, and the folder of their trials.
+pub struct Points<'a> {
+    spec: RunSpec,
+    request: TargetRequest,
+    venues: Venues,
+    store: &'a mut Store,
+    session: &'a Session<'a>,
+}
+
+impl<'a> Points<'a> {
+    /// Finds all that trials of a request need. The request has one workload and one target.
+    ///
+    /// # Errors
+    /// An invalid request; a requirement that is missing.
+    pub fn open(
+        spec: RunSpec,
+        store: &'a mut Store,
+        session: &'a Session<'a>,
+    ) -> Result<Points<'a>, Failure> {
+        let mut requests = Experiment::resolve(spec.clone())?.requests;
+        if let [TargetRequest { place: Place::Directory { path, .. }, .. }] = requests.as_slice() {
+            return Err(Failure::wrong(format!(
+                "--on {} is a directory, whose file system cannot be made with other options; take the lab, or as root \
+                 --on loop:SIZE",
+                path.display()
+            )));
+        }
+        if requests.len() != 1 {
+            return Err(Failure::wrong("one target and one machine are searched at a time"));
+        }
+        target::check_permission(&requests)?;
+        for request in &mut requests {
+            request.question.inputs = crate::read_inputs(&request.question)?;
+        }
+        let (venues, requests) =
+            target::venues(&spec, requests, store.folder(), session.stop, Mode::Run)?;
+        let request = requests.into_iter().next();
+        let request = request.ok_or_else(|| Failure::wrong("the command names no target"))?;
+        Ok(Points { spec, request, venues, store, session })
+    }
+
+    /// The release of the kernel that trials run on.
+    pub fn kernel(&self) -> Option<String> {
+        match &self.request.place {
+            Place::Lab(lab) => lab.kernels.first().map(|kernel| kernel.release.clone()),
+            _ => rustix::system::uname().release().to_str().ok().map(String::from),
+        }
+    }
+
+    /// Returns true if trials run in the lab, where sysctls and schedulers can be set and seeds are pairs.
+    pub fn is_lab(&self) -> bool {
+        matches!(self.request.place, Place::Lab(_))
+    }
+
+    /// The number of trials that run at the same time.
+    pub fn jobs(&self) -> u16 {
+        self.spec.jobs
+    }
+
+    /// The venue.
+    pub fn venue(&self) -> &dyn Venue {
+        &self.venues
+    }
+
+    /// The stored trials.
+    pub fn stored(&self) -> &[Trial] {
+        self.store.trials()
+    }
+
+    /// The cell of a configuration.
+    ///
+    /// # Errors
+    /// Settings that are invalid.
+    pub fn cell(&self, of: &PointSettings) -> Result<Cell, Failure> {
+        let mut request = self.request.clone();
+        request.question.filesystems = vec![of.spec.clone()];
+        request.question.sysctls.extend(of.sysctls.iter().cloned());
+        if let (Place::Lab(lab), Some(scheduler)) = (&mut request.place, &of.scheduler) {
+            lab.guest.scheduler = Some(scheduler.clone());
+        }
+        if let Some((workload, sets)) = &of.work {
+            request.question.workloads = vec![workload.clone()];
+            request.question.sets.clone_from(sets);
+            request.question.inputs = crate::read_inputs(&request.question)?;
+        }
+        crate::sysctl::check(request.question.sysctls.iter().map(String::as_str))?;
+        let cell = request.cells()?.into_iter().next();
+        let mut cell = cell.ok_or_else(|| Failure::wrong("the request has no configuration"))?;
+        match self.venues.identity(&cell.plan) {
+            Ok(_) => {}
+            Err(VenueError::Missing(reason)) => cell.skip = cell.skip.or(Some(reason)),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(cell)
+    }
+
+    /// Runs the trials of these configurations and seeds that are not stored yet, and returns all, in their order.
+    ///
+    /// # Errors
+    /// Settings that are invalid; the reason that a run ended early, with [`Exit::Stopped`] if it was stopped.
+    pub fn run(&mut self, wanted: &[(PointSettings, u64)]) -> Result<Vec<Trial>, Failure> {
+        let mut cells: Vec<Cell> = Vec::new();
+        let mut at: BTreeMap<&PointSettings, usize> = BTreeMap::new();
+        let mut schedule = Vec::new();
+        let first = self.store.trials().iter().filter_map(|trial| trial.row).max();
+        let first = first.map_or(0, |row| row + 1);
+        for (settings, seed) in wanted {
+            let cell = match at.get(settings) {
+                Some(cell) => *cell,
+                None => {
+                    let cell = self.cell(settings)?;
+                    cells.push(Cell { row: first + cells.len() as u32, ..cell });
+                    at.insert(settings, cells.len() - 1);
+                    cells.len() - 1
+                }
+            };
+            schedule.push(Slot { cell, seed: *seed, round: 0, repeats: None });
+        }
+        self.go(&schedule, &cells)?;
+        schedule.iter().map(|slot| self.stored_trial(&cells[slot.cell].plan, slot.seed)).collect()
+    }
+
+    fn go(&mut self, schedule: &[Slot], cells: &[Cell]) -> Result<(), Failure> {
+        if schedule.iter().all(|slot| is_there(self.store, cells, slot)) {
+            return Ok(());
+        }
+        let todo = crate::todo(schedule, cells, self.store);
+        let jobs = usize::from(self.spec.jobs);
+        let of_cells: Vec<(usize, u64)> =
+            todo.iter().map(|(_, slot)| (slot.cell, cells[slot.cell].ops())).collect();
+        let plans: Vec<&Plan> = cells.iter().map(|cell| &cell.plan).collect();
+        let display = self.session.progress.begin(&plans, &of_cells, jobs);
+        let (build, stop) = (self.session.build, self.session.stop);
+        let runner = Runner { jobs, build, stop, observer: display.as_ref() };
+        let summary = crate::run(schedule, cells, &self.venues, self.store, &runner);
+        display.finished();
+        let summary = summary?;
+        match self.session.stop.load(Ordering::Relaxed) && summary.left > 0 {
+            true => Err(Failure { exit: Exit::Stopped, message: "stopped".into() }),
+            false => Ok(()),
+        }
+    }
+
+    /// The latest record of a trial: a successful one, if there is one.
+    fn stored_trial(&self, plan: &Plan, seed: u64) -> Result<Trial, Failure> {
+        let id = trial_id(plan, seed);
+        let of_it = || {
+            let all = self.store.trials().iter().rev();
+            all.filter(|trial| trial.trial_id == id && trial.plan.label == plan.label)
+        };
+        let found = of_it().find(|trial| trial.outcome == Outcome::Ok).or_else(|| of_it().next());
+        found.cloned().ok_or_else(|| Failure {
+            exit: Exit::TrialFailed,
+            message: format!("the trial of {} with seed {seed} is not stored", plan.label),
+        })
+    }
+}

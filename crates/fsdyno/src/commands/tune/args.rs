@@ -1,0 +1,202 @@
+//! The arguments of `fsdyno tune`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use fsdyno_campaign::RunSpec;
+use fsdyno_filesystem::Author;
+use fsdyno_report::Format;
+
+use crate::cli::{JOBS, OwnFormat, Percent, RunAxes, SEEDS, folder, format, whole};
+
+/// The formats of a result.
+const FORMATS: &[OwnFormat] = &[
+    ("csv", "One line per option of each file system", Format::Csv),
+    ("json", "Everything, including each measured configuration", Format::Json),
+];
+
+/// `fsdyno tune`
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno tune maildir --fs ext4 --fs xfs --machine server-2026 --budget 30m
+  fsdyno tune dirops --set files=5000 --fs ext4 --only journal,inode-size,checksums
+  fsdyno tune maildir --fs ext4 --objective deliver-1=2,setup=1 --fix journal=fast_commit
+  fsdyno tune postmark --fs all --unsafe --budget 400trials --out tuned
+  sudo fsdyno tune dirops --fs ext4 --on loop:8G
+  fsdyno tune dirops --fs ext4 --space ./my-options.toml --dry-run
+
+The options of each file system, with their values, are its space (fsdyno show space ext4). The search
+measures each value alone, a design of the space, the points that a model of these expects to be
+best, and all neighbours of the best point; on a noisy target with repeats. The winner is compared with
+the default on seeds that took no part in the search, and is recommended only if it is faster there, too
+(p < 0.001). Values that mkfs or mount refuses are dropped, and listed with the message.
+
+Every trial is stored as by fsdyno run. To resume, repeat the command with the same --out. The result
+is in tune.json and report.html of that folder; `fsdyno report` prints it. See docs/tune.md.")]
+pub struct Tune {
+    /// The workload to tune for; see `fsdyno list workloads`
+    #[arg(value_name = "WORKLOAD")]
+    pub workload: String,
+    /// The axes.
+    #[command(flatten)]
+    pub axes: RunAxes,
+    /// A parameter of the workload; may be repeated; see `fsdyno show workload NAME`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub sets: Vec<String>,
+    /// A sysctl in the lab for all trials; may be repeated
+    #[arg(long = "sysctl", value_name = "KEY=VALUE")]
+    pub sysctls: Vec<String>,
+    /// The time or the number of trials that the search may take, over all file systems: 30m, 2h, 90s or 200trials
+    #[arg(long, value_name = "BUDGET", default_value = "30m")]
+    pub budget: Budget,
+    /// Try no value that gives up durability or security, as its space says [default]
+    #[arg(long, conflicts_with = "admit_unsafe")]
+    pub safe: bool,
+    /// Try these values, too
+    #[arg(long = "unsafe")]
+    pub admit_unsafe: bool,
+    /// What counts: phases with their weights, such as deliver=2,read=1 [default: the time of all phases together]
+    #[arg(long, value_name = "PHASE=WEIGHT,...")]
+    pub objective: Option<String>,
+    /// A file with a space of your own, for the file system that it names; see `fsdyno show space ext4`
+    #[arg(long, value_name = "FILE")]
+    pub space: Option<PathBuf>,
+    /// Keep this value in all trials, the default's included; may be repeated
+    #[arg(long, value_name = "OPTION=VALUE", value_delimiter = ',')]
+    pub fix: Vec<String>,
+    /// Try these options only
+    #[arg(long, value_name = "OPTION,...", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Do not try these options or values
+    #[arg(long, value_name = "OPTION[=VALUE],...", value_delimiter = ',')]
+    pub exclude: Vec<String>,
+    /// The least difference that matters: options that are worth less keep their defaults
+    #[arg(long, value_name = "PERCENT", default_value = "0.5%")]
+    pub least_difference: Percent,
+    /// The seed of the search
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(SEEDS))]
+    pub seed: u64,
+    /// The trials of the winner, and of the default, on seeds that took no part in the search
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u32>(2..=1_000))]
+    pub confirm: u32,
+    /// A second workload to confirm the winner with, with its parameters: 'postmark number=200'; may be repeated [default:
+    /// one of the same kind, and twice the work of the first]
+    #[arg(long, value_name = "WORKLOAD [KEY=VALUE ...]")]
+    pub also: Vec<String>,
+    /// The number of power cuts of each candidate in the lab, as by fsdyno crash; 0 for none. A winner that loses
+    /// acknowledged work is not recommended without --unsafe
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = whole::<u32>(0..=100_000))]
+    pub cuts: u32,
+    /// The number of trials that run at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(JOBS))]
+    pub jobs: u16,
+    /// Print the space of each file system and the least number of trials, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Result folder; one with some of the same trials is resumed [default: fsdyno-results/<time>-tune-<workload>]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
+    pub out: Option<PathBuf>,
+    /// Format of the result on standard output
+    #[arg(long, default_value = "text", value_parser = format(FORMATS))]
+    pub format: Format,
+}
+
+/// The budget of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// A time.
+    Time(Duration),
+    /// A number of trials.
+    Trials(usize),
+}
+
+/// The most trials of a search with a time.
+const MOST_TRIALS: usize = 5_000;
+
+impl FromStr for Budget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Budget, String> {
+        let wrong = || {
+            "expected a time such as 30m, 2h or 90s, or a number of trials such as 200trials"
+                .to_string()
+        };
+        let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+        let number: u64 = text[..end].parse().map_err(|_| wrong())?;
+        let seconds = match text[end..].trim() {
+            "s" => 1,
+            "m" | "min" => 60,
+            "h" => 3600,
+            "trials" | "trial" | "" if number <= 1_000_000 => {
+                return Ok(Budget::Trials(number as usize));
+            }
+            _ => return Err(wrong()),
+        };
+        let time = number.checked_mul(seconds).filter(|time| (1..=31_536_000).contains(time));
+        time.map(|time| Budget::Time(Duration::from_secs(time))).ok_or_else(wrong)
+    }
+}
+
+impl Budget {
+    /// An equal part of it.
+    pub fn part(self, parts: usize) -> Budget {
+        match self {
+            Budget::Time(time) => Budget::Time(time / parts.max(1) as u32),
+            Budget::Trials(trials) => Budget::Trials(trials / parts.max(1)),
+        }
+    }
+
+    /// The largest number of trials.
+    pub fn trials(self) -> usize {
+        match self {
+            Budget::Time(_) => MOST_TRIALS,
+            Budget::Trials(trials) => trials,
+        }
+    }
+}
+
+impl Tune {
+    /// The request of the trials, without a file system.
+    pub fn spec(&self) -> RunSpec {
+        RunSpec {
+            author: Author::User,
+            workloads: vec![self.workload.clone()],
+            axes: self.axes.0.clone(),
+            sets: self.sets.clone(),
+            sysctls: self.sysctls.clone(),
+            jobs: self.jobs,
+            ..RunSpec::default()
+        }
+    }
+
+    /// True if no value is tried that gives up durability or security.
+    pub fn is_safe(&self) -> bool {
+        self.safe || !self.admit_unsafe
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_a_time_or_a_number_of_trials() {
+        let minutes = |n: u64| Budget::Time(Duration::from_secs(60 * n));
+        for (text, expected) in [
+            ("30m", minutes(30)),
+            ("2h", minutes(120)),
+            ("60s", minutes(1)),
+            ("200trials", Budget::Trials(200)),
+            ("200", Budget::Trials(200)),
+        ] {
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+        for text in ["", "m", "30x", "0s", "-5m", "1.5h", "99999999999999999999m", "9999999999h"] {
+            assert!(text.parse::<Budget>().is_err(), "{text}");
+        }
+        assert_eq!(minutes(30).part(2), minutes(15));
+    }
+}

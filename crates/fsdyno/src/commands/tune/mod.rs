@@ -1,0 +1,439 @@
+//! `fsdyno tune`: searches the options of file systems for a workload, and recommends the best ones.
+
+mod args;
+mod bench;
+mod objective;
+mod result;
+mod safety;
+mod truth;
+
+use std::path::Path;
+use std::time::Instant;
+
+use fsdyno_campaign::experiment::open;
+use fsdyno_campaign::files::{make_folder, write_file};
+use fsdyno_campaign::{
+    Experiment, Points, RunSpec, Session, Store, crash, leftovers, store, target,
+};
+use fsdyno_record::bounded::{self, RESULTS, WRITTEN};
+use fsdyno_record::plan::BootPlan;
+use fsdyno_record::trial::Trial;
+use fsdyno_report::tune::{FILE, Tuned, TunedFilesystem, VERSION};
+use fsdyno_report::{counted, percent};
+use fsdyno_tune::space::{Dropped, Restriction, names};
+use fsdyno_tune::{Found, SearchError, Space, search};
+
+pub use args::Tune;
+use bench::Bench;
+use objective::Objective;
+use safety::Cuts;
+
+use crate::exit::{Exit, Failure};
+use crate::output::{self, say};
+use crate::{session, stop};
+
+/// The first seed of trials.
+const FIRST: u64 = 1;
+
+/// The name of all file systems that have a space.
+const ALL: &str = "all";
+
+/// Runs the command.
+pub fn run(tune: &Tune) -> Result<Exit, Failure> {
+    let spaces = spaces(tune)?;
+    let spec = spec(tune);
+    let objective = checked(tune, &spec, &spaces)?;
+    let name = format!("tune-{}", tune.workload);
+    let folder = tune.out.clone().unwrap_or_else(|| target::default_folder(&name));
+    crash::folder::refuse(&folder)?;
+    if tune.dry_run {
+        return dry(tune, &spec, &spaces);
+    }
+    let stop = stop::flag()?;
+    let command = session::command();
+    let session = Session { progress: &(), ..session::of(&stop, &command) };
+    leftovers::offer();
+    let mut store = open(&folder)?;
+    let ended = all(tune, &spec, &spaces, &objective, &mut store, &session);
+    store.discard_if_empty();
+    let tuned = match ended {
+        Err(failure) if failure.exit == Exit::Stopped => {
+            say(&format!("fsdyno: stopped; resume with:\n  {}", session::resume_command(&folder)));
+            return Ok(Exit::Stopped);
+        }
+        ended => ended?,
+    };
+    keep(&folder, &tuned)?;
+    output::print(&tuned, tune.format)?;
+    say(&format!("report: {}", folder.join(store::PAGE).display()));
+    Ok(Exit::Good)
+}
+
+/// The result in a folder of an earlier search, if it has one.
+///
+/// # Errors
+/// A result that cannot be read.
+pub fn stored(folder: &Path) -> Result<Option<Tuned>, Failure> {
+    let path = folder.join(FILE);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = bounded::read_to_string(&path, &RESULTS).map_err(|error| error.to_string());
+    let tuned = text.and_then(|text| Tuned::parse(&text));
+    tuned.map(Some).map_err(|error| {
+        Failure::wrong(format!(
+            "failed to read '{}' as a result of fsdyno tune: {error}",
+            path.display()
+        ))
+    })
+}
+
+/// Writes the result and its page.
+fn keep(folder: &Path, tuned: &Tuned) -> Result<(), Failure> {
+    make_folder(folder)?;
+    let text = serde_json::to_string_pretty(tuned)
+        .map_err(|error| Failure::wrong(format!("failed to write JSON: {error}")))?;
+    write_file(&folder.join(FILE), &(text + "\n"))?;
+    write_file(&folder.join(store::PAGE), &fsdyno_report::tune_html(tuned)?)
+}
+
+/// The spaces of the requested file systems.
+fn spaces(tune: &Tune) -> Result<Vec<Space>, Failure> {
+    let wrong = |error: fsdyno_tune::SpaceError| Failure::wrong(error.to_string());
+    let mut requested: Vec<String> = Vec::new();
+    for name in tune.axes.0.filesystems.iter().flat_map(|text| text.split(',')) {
+        match name.trim() {
+            ALL => requested.extend(names().map(String::from)),
+            name => requested.push(name.to_string()),
+        }
+    }
+    let own = match &tune.space {
+        Some(path) => {
+            let text = bounded::read_to_string(path, &WRITTEN)
+                .map_err(|error| Failure::wrong(format!("--space {}: {error}", path.display())))?;
+            Some(Space::parse(&text, &format!("--space {}", path.display())).map_err(wrong)?)
+        }
+        None => None,
+    };
+    if requested.is_empty() {
+        requested.push(own.as_ref().map_or("ext4", |space| &space.filesystem).to_string());
+    }
+    if let Some(space) = &own
+        && !requested.contains(&space.filesystem)
+    {
+        return Err(Failure::wrong(format!(
+            "--space has options of {0}, and --fs names another file system; give --fs {0}",
+            space.filesystem
+        )));
+    }
+    let mut spaces: Vec<Space> = Vec::new();
+    for name in &requested {
+        if name.contains([' ', '@', '=']) {
+            return Err(Failure::wrong(format!(
+                "--fs '{name}': give the plain name of a file system; options that all trials have go to --fix, as \
+                 --fix journal=none"
+            )));
+        }
+        if spaces.iter().any(|space| space.filesystem == *name) {
+            return Err(Failure::wrong(format!("--fs {name} is given twice; give it once")));
+        }
+        match &own {
+            Some(space) if space.filesystem == *name => spaces.push(space.clone()),
+            _ => spaces.push(fsdyno_tune::space::find(name).map_err(wrong)?),
+        }
+    }
+    Ok(spaces)
+}
+
+/// The request of the trials: with snapshots in the lab, unless the command says otherwise.
+fn spec(tune: &Tune) -> RunSpec {
+    let mut spec = tune.spec();
+    spec.axes.filesystems.clear();
+    if !spec.axes.given.contains(&"boot") && is_lab(&spec) {
+        spec.axes.guest.boot = BootPlan::Snapshot;
+    }
+    spec
+}
+
+fn is_lab(spec: &RunSpec) -> bool {
+    spec.axes.on.iter().all(|on| on == "lab")
+}
+
+/// The request with one file system.
+fn of_one(spec: &RunSpec, space: &Space) -> RunSpec {
+    let mut spec = spec.clone();
+    spec.axes.filesystems = vec![space.filesystem.clone()];
+    spec
+}
+
+/// Checks the request with each file system, and the objective.
+fn checked(tune: &Tune, spec: &RunSpec, spaces: &[Space]) -> Result<Objective, Failure> {
+    let mut phases = Vec::new();
+    for space in spaces {
+        let experiment = Experiment::resolve(of_one(spec, space))?;
+        let cell = experiment.cells.first();
+        phases = cell
+            .map(|cell| cell.phases.iter().map(|(name, _)| name.clone()).collect())
+            .unwrap_or_default();
+        let (space, _) = restricted(space, &restriction(tune, spec, None), spaces.len())?;
+        let settings = settings(tune, is_lab(spec), tune.budget.part(spaces.len()).trials());
+        let least = fsdyno_tune::least_trials(&space, &settings);
+        if settings.trials < least {
+            return Err(Failure::wrong(format!(
+                "the budget of {} for {} is too small for one decision: each value alone and the confirmation take {least}; \
+                 give at least --budget {}trials, or fewer options with --only",
+                counted(settings.trials, "trial"),
+                space.filesystem,
+                least * spaces.len()
+            )));
+        }
+    }
+    for text in &tune.also {
+        truth::Work::parse(text)?;
+    }
+    Objective::parse(tune.objective.as_deref(), &phases)
+}
+
+fn restriction(tune: &Tune, spec: &RunSpec, kernel: Option<String>) -> Restriction {
+    Restriction {
+        only: tune.only.clone(),
+        exclude: tune.exclude.clone(),
+        fix: tune.fix.clone(),
+        kernel,
+        settings: is_lab(spec),
+        safe: tune.is_safe(),
+    }
+}
+
+/// The part of a space that is tried. Options that another one of several file systems has are no error.
+fn restricted(
+    space: &Space,
+    by: &Restriction,
+    of: usize,
+) -> Result<(Space, Vec<Dropped>), Failure> {
+    let mut by = by.clone();
+    if of > 1 {
+        let is_known = |text: &String| {
+            let name = text.split('=').next().unwrap_or_default();
+            space.option(name).is_ok()
+        };
+        let elsewhere = |text: &String| {
+            let name = text.split('=').next().unwrap_or_default();
+            names()
+                .filter_map(|other| fsdyno_tune::space::find(other).ok())
+                .any(|it| it.option(name).is_ok())
+        };
+        for list in [&mut by.only, &mut by.exclude, &mut by.fix] {
+            list.retain(|text| is_known(text) || !elsewhere(text));
+        }
+    }
+    space.restricted(&by).map_err(|error| Failure::wrong(error.to_string()))
+}
+
+fn settings(tune: &Tune, is_lab: bool, trials: usize) -> fsdyno_tune::Settings {
+    fsdyno_tune::Settings {
+        seed: tune.seed,
+        first: FIRST,
+        trials,
+        confirm: tune.confirm,
+        paired: is_lab,
+        least: tune.least_difference.0,
+        ..fsdyno_tune::Settings::default()
+    }
+}
+
+/// Prints the spaces and the least numbers of trials.
+fn dry(tune: &Tune, spec: &RunSpec, spaces: &[Space]) -> Result<Exit, Failure> {
+    let mut text = String::new();
+    for space in spaces {
+        let (space, dropped) = restricted(space, &restriction(tune, spec, None), spaces.len())?;
+        let tried: Vec<_> = space.options.iter().filter(|option| option.values.len() > 1).collect();
+        let settings = settings(tune, is_lab(spec), tune.budget.trials());
+        text += &format!(
+            "{}: {}, {} combinations; the least search takes {}\n",
+            space.filesystem,
+            counted(tried.len(), "option"),
+            space.combinations(),
+            counted(fsdyno_tune::least_trials(&space, &settings), "trial")
+        );
+        for option in tried {
+            let values: Vec<&str> = option.values.iter().map(|value| value.name.as_str()).collect();
+            text += &format!("  {}: {}\n", option.name, values.join(", "));
+        }
+        for it in dropped {
+            text += &output::indented(&format!("not tried: {}: {}", it.what, it.why), 2);
+        }
+    }
+    output::data(&text)?;
+    Ok(Exit::Good)
+}
+
+/// Searches each file system.
+fn all(
+    tune: &Tune,
+    spec: &RunSpec,
+    spaces: &[Space],
+    objective: &Objective,
+    store: &mut Store,
+    session: &Session<'_>,
+) -> Result<Tuned, Failure> {
+    let mut tuned = Tuned {
+        tune: VERSION,
+        objective: objective.words(),
+        safe: tune.is_safe(),
+        least: tune.least_difference.0,
+        ..Tuned::default()
+    };
+    let mut winners: Vec<Trial> = Vec::new();
+    for space in spaces {
+        let (of, trial) = one(tune, (spec, space, spaces.len()), objective, store, session)?;
+        if tuned.workload.is_empty() {
+            (tuned.workload, tuned.target) = described(&trial);
+        }
+        tuned.filesystems.push(of);
+        winners.push(trial);
+    }
+    tuned.between = between(objective, &winners, tuned.least);
+    Ok(tuned)
+}
+
+/// The workload with its parameters, and the target, in words.
+fn described(trial: &Trial) -> (String, String) {
+    let plan = &trial.plan;
+    let params = plan.workload.params.iter().map(|(key, value)| format!("{key}={value}"));
+    let work = std::iter::once(plan.workload.name.clone()).chain(params).collect::<Vec<_>>();
+    let machine = plan.lab().and_then(|lab| lab.machine.clone());
+    let target = match (plan.lab(), machine) {
+        (Some(lab), Some(machine)) => {
+            format!("lab: machine {machine}, kernel {}", lab.kernel.release)
+        }
+        (Some(lab), None) => format!("lab: kernel {}", lab.kernel.release),
+        (None, _) => format!(
+            "{}: kernel {}",
+            plan.target(),
+            trial.conditions.kernel.split(' ').next().unwrap_or_default()
+        ),
+    };
+    (work.join(" "), target)
+}
+
+/// Searches one file system. Also returns a trial of the recommended options.
+fn one(
+    tune: &Tune,
+    (spec, space, of): (&RunSpec, &Space, usize),
+    objective: &Objective,
+    store: &mut Store,
+    session: &Session<'_>,
+) -> Result<(TunedFilesystem, Trial), Failure> {
+    let mut points = Points::open(of_one(spec, space), store, session)?;
+    let is_lab = points.is_lab();
+    let by = restriction(tune, spec, points.kernel());
+    let (space, dropped) = restricted(space, &by, of)?;
+    let budget = tune.budget.part(of);
+    let settings = settings(tune, is_lab, budget.trials());
+    let least = fsdyno_tune::least_trials(&space, &settings);
+    let tried = space.options.iter().filter(|option| option.values.len() > 1).count();
+    say(&format!(
+        "fsdyno: {}: {}, {} combinations; at least {}",
+        space.filesystem,
+        counted(tried, "option"),
+        space.combinations(),
+        counted(least, "trial")
+    ));
+    let mut bench = Bench {
+        points: &mut points,
+        space: &space,
+        objective,
+        budget,
+        least,
+        started: Instant::now(),
+        done: 0,
+        ran: 0,
+        base: None,
+    };
+    let found = search(&space, &settings, &mut bench).map_err(|error| match error {
+        SearchError::Evaluator(failure) => failure,
+        SearchError::Default(_) => Failure { exit: Exit::TrialFailed, message: error.to_string() },
+        error => Failure::wrong(error.to_string()),
+    })?;
+    let spec = of_one(spec, &space);
+    let cuts = Cuts { spec: &spec, session, cuts: tune.cuts, safe: tune.is_safe() };
+    finish(tune, (&space, &dropped), objective, found, (&mut points, &cuts))
+}
+
+/// Cuts the power of the candidates, confirms what a search found, and describes it.
+fn finish(
+    tune: &Tune,
+    (space, dropped): (&Space, &[Dropped]),
+    objective: &Objective,
+    mut found: Found,
+    (points, cuts): (&mut Points<'_>, &Cuts<'_>),
+) -> Result<(TunedFilesystem, Trial), Failure> {
+    let least = tune.least_difference.0;
+    let mut safety = None;
+    if cuts.cuts > 0 && points.is_lab() {
+        let of_it = cuts.safety(space, &found, objective, points)?;
+        if of_it.winner != found.winner {
+            found.winner = of_it.winner.clone();
+            found.confirmed = None;
+        }
+        safety = Some(of_it);
+    }
+    let mut of = result::tuned(space, &found, least, dropped);
+    if let Some(safety) = safety {
+        of.front = safety.front;
+        of.dropped.extend(safety.refused);
+    }
+    let default = space.default_point();
+    let sides = [default, found.winner.clone()].map(|point| bench::settings(space, &point));
+    let trials = points.run(&sides.clone().map(|side| (side, FIRST)))?;
+    let [default, winner] = trials.as_slice() else {
+        return Err(Failure::wrong("the trials of the winner are not stored"));
+    };
+    of.phases = result::phases(objective, default, winner);
+    if !of.is_default {
+        of.why = result::why(default, winner);
+        let works = truth::works(tune, default)?;
+        of.truth = truth::confirm(points, &works, &sides[0], &sides[1], least)?;
+    }
+    Ok((of, winner.clone()))
+}
+
+/// Compares the recommended options of several file systems; a difference within the error of the processor profile
+/// is too close to call.
+fn between(objective: &Objective, winners: &[Trial], least: f64) -> Vec<String> {
+    let mut all: Vec<(&Trial, f64)> =
+        winners.iter().map(|trial| (trial, objective.value(trial))).collect();
+    all.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let Some(((best, time), others)) = all.split_first() else { return Vec::new() };
+    let name =
+        |trial: &Trial| trial.plan.filesystem.as_ref().map_or(String::new(), |it| it.kind.clone());
+    let share = |trial: &Trial| {
+        let cpu: f64 = trial.measured.phases.iter().map(|phase| phase.cpu_ns.seconds()).sum();
+        (cpu / bench::whole(trial)).min(1.0)
+    };
+    let line = |(trial, other): &(&Trial, f64)| {
+        let ratio = other / time;
+        let processor = trial.plan.lab().and_then(|lab| lab.cpu.processor());
+        let error = processor
+            .and_then(|it| it.error.as_ref())
+            .map_or(0.0, |it| it.ratio_percent as f64 / 100.0);
+        let error = error * share(best).max(share(trial));
+        let (one, other) = (name(best), name(trial));
+        match ratio {
+            ratio if ratio - 1.0 <= error => format!(
+                "{one} and {other}, each with its recommended options: too close to call ({other} takes {} more, within the \
+                 processor model's error of {})",
+                percent(ratio - 1.0),
+                percent(error)
+            ),
+            ratio if ratio - 1.0 <= least => {
+                format!("{one} and {other}, each with its recommended options, are the same")
+            }
+            ratio => format!(
+                "{other} takes {ratio:.2} times as long as {one}, each with its recommended options"
+            ),
+        }
+    };
+    others.iter().map(line).collect()
+}

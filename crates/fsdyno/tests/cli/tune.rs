@@ -1,0 +1,103 @@
+//! The search for options: spaces, bad input, and a search on a device of this host.
+
+use crate::common::{can_mount, code, records, run, stderr, stdout};
+use serde_json::Value;
+
+#[test]
+fn every_space_is_shown_and_its_file_can_be_used() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["ext4", "xfs", "btrfs", "f2fs"] {
+        let shown = stdout(&run(folder.path(), &format!("show space {name} --format json")));
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        let file = shown["file"].as_str().unwrap();
+        std::fs::write(folder.path().join("own.toml"), file).unwrap();
+        let words = "tune dirops --set files=100 --space own.toml --dry-run";
+        let output = run(folder.path(), words);
+        let said = stdout(&output);
+        assert!(said.starts_with(&format!("{name}: ")), "{said}{}", stderr(&output));
+        assert!(said.contains("the least search takes"), "{said}");
+        let text = stdout(&run(folder.path(), &format!("show space {name}")));
+        assert!(text.contains(file), "{text}");
+    }
+}
+
+#[test]
+fn a_safe_search_says_what_it_does_not_try_and_an_unsafe_one_tries_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let dry = |words: &str| {
+        stdout(&run(
+            folder.path(),
+            &format!("tune dirops --set files=100 --fs ext4 {words} --dry-run"),
+        ))
+    };
+    let safe = dry("");
+    assert!(safe.contains("not tried: barrier=off: it gives up durability"), "{safe}");
+    let all = dry("--unsafe");
+    assert!(all.contains("barrier: on, off") && !all.contains("not tried"), "{all}");
+    let only = dry("--only journal,atime --exclude atime=lazytime");
+    assert!(only.contains("ext4: 2 options, 4 combinations"), "{only}");
+    assert!(only.contains("not tried: atime=lazytime: excluded by --exclude"), "{only}");
+}
+
+#[test]
+fn bad_input_is_refused_before_any_work_with_what_would_be_right() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("empty.toml"), "filesystem = \"ext4\"\n").unwrap();
+    std::fs::write(folder.path().join("xfs.toml"), fsdyno_tune::space::text("xfs").unwrap())
+        .unwrap();
+    for (words, says) in [
+        ("dirops --fs ext5", "did you mean 'ext4'?"),
+        ("dirops --fs vfat", "--space FILE"),
+        ("dirops --fs ext4 --fs ext4", "twice"),
+        ("dirops --fs ext4 --only jurnal", "did you mean 'journal'?"),
+        ("dirops --fs ext4 --exclude journal=non", "did you mean 'none'?"),
+        ("dirops --fs ext4 --fix journal", "--fix journal=VALUE"),
+        ("dirops --fs ext4 --only barrier", "nothing of the space of ext4 is left"),
+        ("dirops --fs ext4 --objective delte=1", "did you mean 'delete'?"),
+        ("dirops --fs ext4 --objective delete=-1", "a positive number"),
+        ("dirops --fs ext4 --budget 5parsecs", "such as 30m"),
+        ("dirops --fs ext4 --budget 3trials", "too small for one decision"),
+        ("dirops --fs ext4 --space empty.toml", "no options"),
+        ("dirops --fs ext4 --space absent.toml", "absent.toml"),
+        ("dirops --fs ext4 --space xfs.toml", "give --fs xfs"),
+        ("dirops --fs ext4 --also postmrk", "did you mean 'postmark'?"),
+        ("dirops --fs ext4 --machine classic --machine server-2026", "one machine"),
+        ("dirops --fs ext4 --on .", "leave --fs out"),
+        ("diropes --fs ext4", "did you mean 'dirops'?"),
+    ] {
+        let output = run(folder.path(), &format!("tune {words} --out r"));
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "{words}: {said}");
+        assert!(said.contains(says), "{words}: {said}");
+        assert!(!folder.path().join("r").exists(), "{words}");
+    }
+}
+
+#[test]
+fn a_search_on_a_device_of_this_host_stores_its_trials_resumes_and_is_reported() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let words = "tune dirops --set files=50 --fs ext4 --on ram:64M --only delalloc --budget 16trials --confirm 2 \
+                 --also dirops --out r --format json";
+    let output = run(folder.path(), words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let tuned: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let of = &tuned["filesystems"][0];
+    assert_eq!(of["filesystem"], "ext4");
+    assert_eq!(of["effects"][0]["what"], "delalloc=off");
+    assert!(of["recommended"]["mkfs"].as_str().unwrap().starts_with("mkfs.ext4"));
+    let stored = folder.path().join("r");
+    let before = records(&stored).len();
+    assert!(before >= 4, "{before}");
+    assert!(
+        std::fs::read_to_string(stored.join("report.html")).unwrap().contains("Options for dirops")
+    );
+    // The same command runs no trial again.
+    let again = run(folder.path(), words);
+    assert_eq!(code(&again), 0, "{}", stderr(&again));
+    assert_eq!(records(&stored).len(), before);
+    let reported = run(folder.path(), "report r --format markdown");
+    assert!(stdout(&reported).contains("Options for dirops"), "{}", stdout(&reported));
+}

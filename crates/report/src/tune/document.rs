@@ -1,0 +1,177 @@
+//! The result as a document, as rows and as JSON.
+
+use super::sentences::{certificate, change, disagreement, effort, recommendation, truth};
+use super::{Candidate, OptionWorth, PointTime, Tuned, TunedFilesystem};
+use crate::error::ReportError;
+use crate::number::{self, clean};
+use crate::table::{Block, Column, Document, Kind, Legend, Output, Rows, Table};
+
+/// The configurations that tables show.
+const SHOWN: usize = 10;
+
+fn changed(part: Option<f64>) -> String {
+    part.map_or("-".into(), change)
+}
+
+/// The columns of the worth of options.
+pub fn worth_columns() -> Vec<Column<'static, OptionWorth>> {
+    vec![
+        Column::words("option", |it: &OptionWorth| clean(&it.what)),
+        Column::words("note", |it: &OptionWorth| mark(it).into()).means(
+            "*: recommended; UNSAFE: it gives up durability or security; (c): it gives up compatibility; none: no measurable \
+             difference",
+        ),
+        Column::number("alone", |it: &OptionWorth| changed(it.alone))
+            .means("change of the time with this option alone, all others at their defaults"),
+        Column::new(Kind::Spread, "±", |it: &OptionWorth| match it.alone_deviation > 0.0 {
+            true => number::percent(2.0 * it.alone_deviation),
+            false => String::new(),
+        })
+        .means("two standard deviations of that change by noise"),
+        Column::number("with winner", |it: &OptionWorth| changed(it.with_winner))
+            .means("the same in the company of the recommended options"),
+        Column::number("average", |it: &OptionWorth| changed(it.average))
+            .means("the same on average over the space, by a model of all measured points"),
+        Column::words("sets", |it: &OptionWorth| clean(&it.sets)).priority(1),
+    ]
+}
+
+fn mark(it: &OptionWorth) -> &'static str {
+    let is_unsafe = it.gives_up.iter().any(|loss| !loss.starts_with("compatibility"));
+    match (it.is_recommended, is_unsafe, it.is_nothing) {
+        (true, true, _) => "* UNSAFE",
+        (true, false, _) if !it.gives_up.is_empty() => "* (c)",
+        (true, false, _) => "*",
+        (false, true, _) => "UNSAFE",
+        (false, false, true) => "none",
+        (false, false, false) if !it.gives_up.is_empty() => "(c)",
+        _ => "",
+    }
+}
+
+/// The columns of candidates.
+pub fn front_columns() -> Vec<Column<'static, Candidate>> {
+    vec![
+        Column::words("options", |it: &Candidate| clean(&it.words)),
+        Column::number("time", |it: &Candidate| number::seconds(it.seconds)),
+        Column::number("lost", |it: &Candidate| match it.losses {
+            Some(lost) => format!("{lost} / {}", it.cuts),
+            None => "-".into(),
+        })
+        .means("power cuts after which acknowledged work was missing or nothing could be mounted / all cuts"),
+        Column::number("bound", |it: &Candidate| it.bound.map_or("-".into(), number::percent))
+            .means("with 95 % confidence the probability of such a loss at a cut is below"),
+        Column::number("repaired", |it: &Candidate| it.repairs.to_string())
+            .means("power cuts after which the file system needed its repair tool"),
+        Column::number("space", |it: &Candidate| fsdyno_record::Bytes(it.space).to_string())
+            .means("in use at the end of the last phase"),
+        Column::words("front", |it: &Candidate| if it.is_on_front { "yes" } else { "" }.into())
+            .means("no other candidate is better in one of time, losses and space, and not worse in the others"),
+    ]
+}
+
+fn point_columns() -> Vec<Column<'static, PointTime>> {
+    vec![
+        Column::words("configuration", |it: &PointTime| clean(&it.words)),
+        Column::number("time", |it: &PointTime| number::seconds(it.seconds)),
+        Column::number("change", |it: &PointTime| change(it.change)),
+        Column::number("n", |it: &PointTime| it.trials.to_string()),
+    ]
+}
+
+impl Output for Tuned {
+    fn document(&self) -> Document {
+        let mut out = Document(vec![Block::Lead(vec![
+            format!("Options for {}", clean(&self.workload)),
+            format!("{}; {}", clean(&self.target), clean(&self.objective)),
+        ])]);
+        for of in &self.filesystems {
+            self.add(of, &mut out);
+        }
+        out.0.push(Block::List("Between file systems:", self.between.clone()));
+        out.0.push(Block::Legend(Legend::default()));
+        out
+    }
+
+    fn rows(&self, out: &mut dyn Rows) {
+        type FsRow = (String, OptionWorth);
+        let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+        let columns = vec![
+            Column::words("filesystem", |it: &FsRow| it.0.clone()),
+            Column::words("option", |it: &FsRow| it.1.what.clone()),
+            Column::words("sets", |it: &FsRow| it.1.sets.clone()),
+            Column::number("alone", move |it: &FsRow| number(it.1.alone)),
+            Column::number("with_winner", move |it: &FsRow| number(it.1.with_winner)),
+            Column::number("average", move |it: &FsRow| number(it.1.average)),
+            Column::words("recommended", |it: &FsRow| it.1.is_recommended.to_string()),
+            Column::words("nothing", |it: &FsRow| it.1.is_nothing.to_string()),
+        ];
+        let rows = self
+            .filesystems
+            .iter()
+            .flat_map(|of| of.effects.iter().map(|worth| (of.filesystem.clone(), worth.clone())));
+        out.table(&columns, rows);
+    }
+
+    fn json(&self) -> Result<String, ReportError> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+}
+
+impl Tuned {
+    fn add(&self, of: &TunedFilesystem, out: &mut Document) {
+        out.0.push(Block::Strong(recommendation(self, of)));
+        out.0.extend(disagreement(self, of).map(Block::Strong));
+        out.0.push(Block::Verbatim(lines(of)));
+        if !of.recommended.gives_up.is_empty() {
+            out.0.push(Block::List("It gives up:", of.recommended.gives_up.clone()));
+        }
+        out.items(of.why.clone());
+        out.0.push(Block::Paragraph(effort(of)));
+        out.0.push(Block::Table(of_kind(0, Table::of(worth_columns(), &of.effects))));
+        let nothing: Vec<&str> =
+            of.effects.iter().filter(|it| it.is_nothing).map(|it| it.what.as_str()).collect();
+        if !nothing.is_empty() {
+            let least = number::difference(self.least);
+            let text =
+                format!("No measurable difference here (below {least}): {}", nothing.join(", "));
+            out.0.push(Block::Paragraph(clean(&text)));
+        }
+        let pairs = of
+            .interactions
+            .iter()
+            .map(|it| format!("{} with {}: {} in addition", it.one, it.other, change(it.change)));
+        out.0.push(Block::List(
+            "Worth another amount together (average over the space, by the model):",
+            pairs.collect(),
+        ));
+        if !of.front.is_empty() {
+            out.0.push(Block::Table(of_kind(1, Table::of(front_columns(), &of.front))));
+        }
+        let truths = of.truth.iter().map(|it| truth(it, self.least)).collect();
+        out.0.push(Block::List("With work that took no part in the search:", truths));
+        let fastest = Table::of(point_columns(), of.points.iter().take(SHOWN));
+        out.0.push(Block::Table(of_kind(2, fastest)));
+        out.0.push(Block::List("Certificate:", certificate(&of.certificate)));
+        let reasons = |all: &[super::Reason]| -> Vec<String> {
+            all.iter().map(|it| clean(&format!("{}: {}", it.what, it.why))).collect()
+        };
+        out.0
+            .push(Block::List("Refused by mkfs or mount, with its message:", reasons(&of.refused)));
+        out.0.push(Block::List("Not tried:", reasons(&of.dropped)));
+    }
+}
+
+/// A table whose columns are laid out with those of its kind.
+fn of_kind(alike: usize, table: Table) -> Table {
+    Table { alike, ..table }
+}
+
+/// The lines that set the recommended options.
+pub fn lines(of: &TunedFilesystem) -> Vec<String> {
+    let it = &of.recommended;
+    let mut lines = vec![format!("    {}", clean(&it.mkfs)), format!("    {}", clean(&it.fstab))];
+    lines.extend(it.sysctls.iter().map(|line| format!("    sysctl {}", clean(line))));
+    lines.extend(it.scheduler.iter().map(|it| format!("    block scheduler: {}", clean(it))));
+    lines
+}

@@ -1,0 +1,295 @@
+//! The result of `fsdyno tune`: the recommended options of each file system, what each option is worth, and the
+//! evidence.
+
+mod document;
+mod sentences;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+pub use document::{front_columns, lines, worth_columns};
+pub use sentences::{certificate as certificate_sentences, recommendation};
+
+/// Sentences on confirmations under other conditions.
+pub fn truth_sentences(tuned: &Tuned, of: &TunedFilesystem) -> Vec<String> {
+    of.truth.iter().map(|it| sentences::truth(it, tuned.least)).collect()
+}
+
+/// The name of the result's file in a folder.
+pub const FILE: &str = "tune.json";
+
+/// Format version of that file.
+pub const VERSION: u32 = 1;
+
+/// The result of a search for the best options.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Tuned {
+    /// Format version: 1.
+    pub tune: u32,
+    /// The workload with its parameters.
+    pub workload: String,
+    /// What was minimised, in words.
+    pub objective: String,
+    /// Where trials ran, in words.
+    pub target: String,
+    /// True if no value was tried that gives up durability or security.
+    pub safe: bool,
+    /// The least relative difference that matters.
+    pub least: f64,
+    /// The file systems, in the order of the command.
+    pub filesystems: Vec<TunedFilesystem>,
+    /// The comparison of the recommended options of several file systems.
+    pub between: Vec<String>,
+}
+
+/// The result for one file system.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct TunedFilesystem {
+    /// Its name.
+    pub filesystem: String,
+    /// The recommended options.
+    pub recommended: Settings,
+    /// True if the default is recommended.
+    pub is_default: bool,
+    /// Time of the default in the search, in seconds.
+    pub default_seconds: f64,
+    /// Time of the recommended options in the search, in seconds.
+    pub seconds: f64,
+    /// The recommended options against the default, on seeds that took no part in the search.
+    pub confirmed: Option<Ratio>,
+    /// The options that won the search but were not confirmed.
+    pub unconfirmed: Option<String>,
+    /// The phases at the default and with the recommended options.
+    pub phases: Vec<PhaseChange>,
+    /// The worth of each value, the largest first.
+    pub effects: Vec<OptionWorth>,
+    /// Pairs of values that are worth another amount together.
+    pub interactions: Vec<Pair>,
+    /// Values that were not tried.
+    pub dropped: Vec<Reason>,
+    /// Options that mkfs or mount refused, with its words.
+    pub refused: Vec<Reason>,
+    /// The evidence.
+    pub certificate: Evidence,
+    /// The measured points, the fastest first.
+    pub points: Vec<PointTime>,
+    /// Confirmations with another size and another workload.
+    pub truth: Vec<Truth>,
+    /// Time, losses and space of the candidates.
+    pub front: Vec<Candidate>,
+    /// Number of trials.
+    pub trials: u64,
+    /// The standard deviation of one trial's time relative to the default's, as a part of it.
+    pub noise: f64,
+    /// True if the budget ended before the neighbourhood of the recommended options was measured.
+    pub cut_short: bool,
+    /// Two sentences on why it is faster; empty if that was not explained.
+    pub why: Vec<String>,
+}
+
+/// Options as a user sets them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The options in the words of the space.
+    pub words: String,
+    /// The file system as `--fs` takes it.
+    pub spec: String,
+    /// The command that makes it.
+    pub mkfs: String,
+    /// The line of /etc/fstab.
+    pub fstab: String,
+    /// Lines of /etc/sysctl.conf.
+    pub sysctls: Vec<String>,
+    /// The block scheduler.
+    pub scheduler: Option<String>,
+    /// What it gives up, with reasons.
+    pub gives_up: Vec<String>,
+}
+
+/// A ratio of times with its interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// New over base.
+    pub ratio: f64,
+    /// Its 95 % interval.
+    pub interval: Option<(f64, f64)>,
+    /// Number of pairs, or of trials on the smaller side.
+    pub n: usize,
+    /// True if the difference is significant, and larger than the least one.
+    pub holds: bool,
+}
+
+/// A phase at the default and with the recommended options.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PhaseChange {
+    /// Its name.
+    pub name: String,
+    /// Its weight in the objective.
+    pub weight: f64,
+    /// Seconds at the default.
+    pub default_seconds: f64,
+    /// Seconds with the recommended options.
+    pub seconds: f64,
+}
+
+/// What a value of an option is worth. Changes are relative: -0.1 is 10 % less time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OptionWorth {
+    /// The option and its value: `NAME=VALUE`.
+    pub what: String,
+    /// The option in words.
+    pub about: String,
+    /// The text that sets it.
+    pub sets: String,
+    /// The change alone, all else at its default.
+    pub alone: Option<f64>,
+    /// The standard deviation of the logarithm of that by noise.
+    pub alone_deviation: f64,
+    /// The change in the company of the recommended options.
+    pub with_winner: Option<f64>,
+    /// The change on average over the space, by the model.
+    pub average: Option<f64>,
+    /// True if it changes nothing measurable.
+    pub is_nothing: bool,
+    /// True if it is recommended.
+    pub is_recommended: bool,
+    /// What it gives up, with reasons.
+    pub gives_up: Vec<String>,
+}
+
+/// Two values that are worth another amount together than each by itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// One value.
+    pub one: String,
+    /// The other one.
+    pub other: String,
+    /// The additional change of both together.
+    pub change: f64,
+    /// The standard deviation of its logarithm, by the model.
+    pub deviation: f64,
+}
+
+/// Something with its reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// The thing.
+    pub what: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// The evidence on a space.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The number of combinations of values.
+    pub combinations: u64,
+    /// The points that were looked at.
+    pub points: u64,
+    /// True if those are all that are possible.
+    pub is_whole: bool,
+    /// Of these, measured ones.
+    pub measured: u64,
+    /// Of the others, those that the model excludes.
+    pub excluded: u64,
+    /// The rest.
+    pub rest: u64,
+    /// The largest gain that the model's bound leaves to a point of the rest.
+    pub largest_gain: f64,
+    /// The same gain that the model expects.
+    pub expected_gain: f64,
+    /// The factor by which the model's bounds are wider than it states itself.
+    pub calibration: f64,
+    /// Values all of whose points are excluded, with the part of the time that they cost at least.
+    pub values: Vec<ExcludedValue>,
+}
+
+/// A value all of whose points are excluded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExcludedValue {
+    /// The value.
+    pub what: String,
+    /// Each point with it takes longer by at least this part.
+    pub least: f64,
+}
+
+/// A measured point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PointTime {
+    /// The point in the words of its space.
+    pub words: String,
+    /// The file system as `--fs` takes it.
+    pub spec: String,
+    /// The time in seconds.
+    pub seconds: f64,
+    /// The change relative to the default.
+    pub change: f64,
+    /// Number of trials.
+    pub trials: usize,
+}
+
+/// A confirmation under conditions that took no part in the search.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Truth {
+    /// The conditions.
+    pub what: String,
+    /// The recommended options against the default; none if it could not be measured.
+    pub ratio: Option<Ratio>,
+    /// The reason why it could not be measured.
+    pub failed: Option<String>,
+}
+
+/// A candidate with what it costs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// The options in the words of the space.
+    pub words: String,
+    /// The time in seconds.
+    pub seconds: f64,
+    /// Power cuts after which acknowledged work was lost, or the file system could not be mounted.
+    pub losses: Option<u64>,
+    /// Number of power cuts.
+    pub cuts: u64,
+    /// The upper bound of the probability of such a loss, with 95 % confidence.
+    pub bound: Option<f64>,
+    /// Power cuts after which a repair was necessary.
+    pub repairs: u64,
+    /// Space in use at the end of the last phase, in bytes.
+    pub space: u64,
+    /// What it gives up by its space.
+    pub gives_up: Vec<String>,
+    /// True if no other candidate is better in one of time, losses and space, and not worse in the others.
+    pub is_on_front: bool,
+    /// The reason why its power was not cut.
+    pub uncut: Option<String>,
+}
+
+impl Tuned {
+    /// Parses the text of [`FILE`].
+    ///
+    /// # Errors
+    /// The error in the text.
+    pub fn parse(text: &str) -> Result<Tuned, String> {
+        let it: Tuned = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        match it.tune {
+            VERSION => Ok(it),
+            other => {
+                Err(format!("it is of version {other}, and this fsdyno reads version {VERSION}"))
+            }
+        }
+    }
+}
+
+/// Marks the candidates that no other one dominates in time, losses and space.
+pub fn mark_front(all: &mut [Candidate]) {
+    let values: Vec<(f64, u64, u64)> =
+        all.iter().map(|it| (it.seconds, it.losses.unwrap_or(u64::MAX), it.space)).collect();
+    for (at, it) in all.iter_mut().enumerate() {
+        let own = values[at];
+        it.is_on_front = !values.iter().any(|other| {
+            let not_worse = other.0 <= own.0 && other.1 <= own.1 && other.2 <= own.2;
+            not_worse && *other != own
+        });
+    }
+}

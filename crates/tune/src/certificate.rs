@@ -1,0 +1,127 @@
+//! The certificate: which part of a space is excluded by which evidence, and what is not.
+
+use fsdyno_record::seed::SplitMix64;
+
+use crate::design::Candidates;
+use crate::evaluations::Evaluations;
+use crate::model::Model;
+use crate::space::Point;
+
+/// The standard deviations of the model by which a point must be slower to be excluded.
+pub const DEVIATIONS: f64 = 4.0;
+
+/// The points of a large space that are looked at.
+const SAMPLED: usize = 4_000;
+
+/// The evidence on a space.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Certificate {
+    /// The number of combinations of values, conflicts and refused ones included.
+    pub combinations: u64,
+    /// The points that were looked at: all allowed ones, or a random sample.
+    pub points: u64,
+    /// True if those are all.
+    pub is_whole: bool,
+    /// Of these, the measured ones.
+    pub measured: u64,
+    /// Of the others, those that the model excludes.
+    pub excluded: u64,
+    /// The rest: not measured and not excluded.
+    pub rest: u64,
+    /// The largest gain over the winner that the model's bound leaves to a point of the rest (0.02 is 2 %).
+    pub largest_gain: f64,
+    /// The same gain that the model expects.
+    pub expected_gain: f64,
+    /// The factor by which the model's errors at left-out points exceed those that it states, and by which its
+    /// bounds are wider.
+    pub calibration: f64,
+    /// Values of options whose points are all excluded.
+    pub values: Vec<Excluded>,
+}
+
+/// A value of an option, all points of which are excluded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Excluded {
+    /// The option.
+    pub option: usize,
+    /// The value.
+    pub value: u8,
+    /// Every point with it takes longer than the winner by at least this part of its time.
+    pub least: f64,
+    /// The number of points that were looked at.
+    pub points: u64,
+}
+
+#[cfg(test)]
+/// Returns true if a point is excluded: slower than `best` when measured, or by the bound of the model.
+pub fn excludes(known: &Evaluations, model: &Model, best: f64, point: &Point) -> bool {
+    lower(known, model, point) > best
+}
+
+/// The lower bound of the logarithm of a point's time.
+fn lower(known: &Evaluations, model: &Model, point: &Point) -> f64 {
+    match known.value(point) {
+        Some(value) => value - DEVIATIONS * known.deviation(point),
+        None => {
+            let (mean, deviation) = model.predict(point);
+            mean - DEVIATIONS * deviation
+        }
+    }
+}
+
+/// The certificate of a winner.
+pub fn certificate(
+    candidates: &Candidates<'_>,
+    known: &Evaluations,
+    model: &Model,
+    winner: &Point,
+    draws: &mut SplitMix64,
+) -> Certificate {
+    let best = known.value(winner).unwrap_or(0.0);
+    let sample = candidates.sample(SAMPLED, draws);
+    let mut it = Certificate {
+        combinations: candidates.space.combinations(),
+        points: sample.len() as u64,
+        is_whole: candidates.is_whole(),
+        measured: 0,
+        excluded: 0,
+        rest: 0,
+        largest_gain: 0.0,
+        expected_gain: 0.0,
+        calibration: model.calibration(),
+        values: Vec::new(),
+    };
+    // The lowest bound, and the number of points, of each value.
+    let levels = candidates.space.levels();
+    let mut bounds: Vec<Vec<(f64, u64)>> =
+        levels.iter().map(|levels| vec![(f64::INFINITY, 0); usize::from(*levels)]).collect();
+    for point in &sample {
+        let bound = lower(known, model, point);
+        match () {
+            () if known.is_known(point) => it.measured += 1,
+            () if bound > best => it.excluded += 1,
+            () => {
+                it.rest += 1;
+                it.largest_gain = it.largest_gain.max(-(bound - best).exp_m1());
+                it.expected_gain = it.expected_gain.max(-(model.mean(point) - best).exp_m1());
+            }
+        }
+        if known.refusal(point).is_some() {
+            continue;
+        }
+        for (option, value) in point.0.iter().enumerate() {
+            let of_it = &mut bounds[option][usize::from(*value)];
+            *of_it = (of_it.0.min(bound), of_it.1 + 1);
+        }
+    }
+    for (option, bounds) in bounds.iter().enumerate() {
+        for (value, (bound, points)) in (0u8..).zip(bounds) {
+            if *points > 0 && *bound > best && winner.0[option] != value {
+                let least = (bound - best).exp_m1();
+                it.values.push(Excluded { option, value, least, points: *points });
+            }
+        }
+    }
+    it.values.sort_by(|a, b| b.least.total_cmp(&a.least));
+    it
+}

@@ -1,0 +1,224 @@
+//! The choice of points: designs that tell most about a space, and the points that may be best.
+
+use fsdyno_record::seed::SplitMix64;
+use fsdyno_stats::normal;
+
+use crate::model::Model;
+use crate::space::{Point, Space};
+
+/// The largest space whose points are all looked at.
+pub const ENUMERATED: u64 = 5_000;
+
+/// The number of sweeps over all options of one ascent.
+const SWEEPS: usize = 5;
+
+/// The number of random starts of an ascent.
+const STARTS: usize = 5;
+
+/// A part of a space that may be measured: allowed, and not refused by mkfs or mount.
+pub struct Candidates<'s> {
+    /// The space.
+    pub space: &'s Space,
+    /// The points of a small space.
+    all: Option<Vec<Point>>,
+    /// Values that were refused.
+    refused: Vec<(usize, u8)>,
+    /// Values that were refused together.
+    together: Vec<Vec<(usize, u8)>>,
+}
+
+impl<'s> Candidates<'s> {
+    /// All points of a space.
+    pub fn of(space: &'s Space) -> Candidates<'s> {
+        let all = space.points(ENUMERATED);
+        Candidates { space, all, refused: Vec::new(), together: Vec::new() }
+    }
+
+    /// Leaves out all points with a value.
+    pub fn refuse(&mut self, value: (usize, u8)) {
+        self.refused.push(value);
+        if let Some(all) = &mut self.all {
+            all.retain(|point| point.0[value.0] != value.1);
+        }
+    }
+
+    /// Leaves out all points that have every value of a point that is not the default.
+    pub fn refuse_together(&mut self, point: &Point) {
+        let values = point.0.iter().copied().enumerate().filter(|(_, value)| *value > 0);
+        let values: Vec<(usize, u8)> = values.collect();
+        if let Some(all) = &mut self.all {
+            all.retain(|point| !values.iter().all(|(at, value)| point.0[*at] == *value));
+        }
+        self.together.push(values);
+    }
+
+    /// The values that were refused.
+    pub fn refused(&self) -> &[(usize, u8)] {
+        &self.refused
+    }
+
+    /// Returns true if a point may be measured.
+    pub fn allows(&self, point: &Point) -> bool {
+        let has = |(at, value): &(usize, u8)| point.0[*at] == *value;
+        self.space.allows(point)
+            && !self.refused.iter().any(has)
+            && !self.together.iter().any(|values| values.iter().all(has))
+    }
+
+    /// The points that differ from a point in one option.
+    pub fn neighbours(&self, point: &Point) -> Vec<Point> {
+        let mut all = self.space.neighbours(point);
+        all.retain(|point| self.allows(point));
+        all
+    }
+
+    /// A random point.
+    pub fn random(&self, draws: &mut SplitMix64) -> Point {
+        if let Some(all) = &self.all {
+            return all[draws.below(all.len() as u64) as usize].clone();
+        }
+        let mut point = self.space.default_point();
+        // Each option in turn, so that the result has no conflict; a second pass makes the order matter less.
+        for _ in 0..2 {
+            for option in shuffled(point.0.len(), draws) {
+                let levels = self.space.options[option].values.len() as u64;
+                let moved = point.with(option, draws.below(levels) as u8);
+                if self.allows(&moved) {
+                    point = moved;
+                }
+            }
+        }
+        point
+    }
+
+    /// All points of a small space, else `count` random ones.
+    pub fn sample(&self, count: usize, draws: &mut SplitMix64) -> Vec<Point> {
+        match &self.all {
+            Some(all) => all.clone(),
+            None => (0..count).map(|_| self.random(draws)).collect(),
+        }
+    }
+
+    /// True if [`Candidates::sample`] has every point.
+    pub fn is_whole(&self) -> bool {
+        self.all.is_some()
+    }
+
+    /// The point with the highest score; none if each is left out by `skip`.
+    pub fn highest(
+        &self,
+        starts: &[Point],
+        draws: &mut SplitMix64,
+        skip: &dyn Fn(&Point) -> bool,
+        score: &dyn Fn(&Point) -> f64,
+    ) -> Option<(Point, f64)> {
+        let better = |best: &Option<(Point, f64)>, score: f64| {
+            best.as_ref().is_none_or(|(_, known)| score > *known)
+        };
+        let mut best: Option<(Point, f64)> = None;
+        if let Some(all) = &self.all {
+            // An equal score goes to a random one of its points.
+            let from = draws.below(all.len().max(1) as u64) as usize;
+            for point in all[from..].iter().chain(&all[..from]).filter(|point| !skip(point)) {
+                let score = score(point);
+                if better(&best, score) {
+                    best = Some((point.clone(), score));
+                }
+            }
+            return best;
+        }
+        let random: Vec<Point> = (0..STARTS).map(|_| self.random(draws)).collect();
+        for start in starts.iter().chain(&random) {
+            let mut at = start.clone();
+            let mut height = if skip(&at) { f64::NEG_INFINITY } else { score(&at) };
+            for _ in 0..SWEEPS {
+                let before = height;
+                for option in shuffled(at.0.len(), draws) {
+                    for value in 0..self.space.options[option].values.len() as u8 {
+                        let moved = at.with(option, value);
+                        if at.0[option] == value || !self.allows(&moved) || skip(&moved) {
+                            continue;
+                        }
+                        let score = score(&moved);
+                        if score > height {
+                            (at, height) = (moved, score);
+                        }
+                    }
+                }
+                if height <= before {
+                    break;
+                }
+            }
+            if height > f64::NEG_INFINITY && better(&best, height) {
+                best = Some((at, height));
+            }
+        }
+        best
+    }
+}
+
+fn shuffled(count: usize, draws: &mut SplitMix64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    for at in (1..count).rev() {
+        order.swap(at, draws.below(at as u64 + 1) as usize);
+    }
+    order
+}
+
+/// The expected improvement of a point on `best`, in logarithms (Mockus 1975; Jones, Schonlau and Welch 1998).
+pub fn improvement(model: &Model, point: &Point, best: f64) -> f64 {
+    let (mean, deviation) = model.predict(point);
+    if deviation <= 0.0 {
+        return (best - mean).max(0.0);
+    }
+    let z = (best - mean) / deviation;
+    let density = (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt();
+    deviation * (z * normal::cdf(z) + density)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Datum, Variances};
+    use crate::synthetic;
+
+    #[test]
+    fn a_design_by_variance_spreads_over_the_space() {
+        let space = synthetic::space(&[2; 6]);
+        let candidates = Candidates::of(&space);
+        let mut draws = SplitMix64::new(5);
+        let mut data = vec![Datum { point: space.default_point(), value: 0.0, noise: 0.0 }];
+        for _ in 0..7 {
+            let model = Model::with(&space.levels(), &data, Variances::usual(6)).unwrap();
+            let known: Vec<Point> = data.iter().map(|datum| datum.point.clone()).collect();
+            let score = |point: &Point| model.predict(point).1;
+            let skip = |point: &Point| known.contains(point);
+            let (point, _) = candidates.highest(&[], &mut draws, &skip, &score).unwrap();
+            data.push(Datum { point, value: 0.0, noise: 0.0 });
+        }
+        // Eight points of a two-level design of six options: each value of each option occurs about equally often, and any
+        // two points differ in at least two options.
+        for option in 0..6 {
+            let ones = data.iter().filter(|datum| datum.point.0[option] == 1).count();
+            assert!((3..=5).contains(&ones), "option {option}: {ones}");
+        }
+        for (at, a) in data.iter().enumerate() {
+            for b in &data[..at] {
+                let differ = a.point.0.iter().zip(&b.point.0).filter(|(a, b)| a != b).count();
+                assert!(differ >= 2, "{a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_expected_improvement_is_that_of_the_formula() {
+        let data = [Datum { point: Point(vec![0]), value: 0.0, noise: 0.0 }];
+        let model = Model::with(&[2], &data, Variances::usual(1)).unwrap();
+        let point = Point(vec![1]);
+        let (mean, deviation) = model.predict(&point);
+        // At the mean: deviation / sqrt(2 pi).
+        let expected = deviation / std::f64::consts::TAU.sqrt();
+        assert!((improvement(&model, &point, mean) - expected).abs() < 1e-12);
+        assert!(improvement(&model, &point, mean - 10.0 * deviation) < 1e-9);
+    }
+}

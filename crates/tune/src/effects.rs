@@ -1,0 +1,168 @@
+//! What each value of an option is worth.
+
+use fsdyno_record::seed::SplitMix64;
+
+use crate::design::Candidates;
+use crate::evaluations::Evaluations;
+use crate::model::Model;
+use crate::space::Point;
+
+/// The points over which an effect is averaged in a large space.
+const SAMPLED: usize = 400;
+
+/// The standard deviations of noise within which an effect is none.
+const DEVIATIONS: f64 = 3.0;
+
+/// A measured effect: the logarithm of a ratio of times, and its standard deviation by noise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worth {
+    /// The logarithm of the ratio; negative is faster.
+    pub log: f64,
+    /// Its standard deviation by noise.
+    pub deviation: f64,
+}
+
+impl Worth {
+    /// The relative change of the time: -0.1 is 10 % less.
+    pub fn change(self) -> f64 {
+        self.log.exp_m1()
+    }
+
+    /// Returns true if it is smaller than `least` beyond noise.
+    pub fn is_nothing(self, least: f64) -> bool {
+        self.log.abs() + DEVIATIONS * self.deviation < least.ln_1p()
+    }
+
+    /// Returns true if noise does not explain it.
+    pub fn is_something(self, least: f64) -> bool {
+        self.log.abs() - DEVIATIONS * self.deviation > least.ln_1p()
+    }
+}
+
+/// The effect of a value of an option.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    /// The option.
+    pub option: usize,
+    /// The value.
+    pub value: u8,
+    /// Measured at the default of all other options.
+    pub alone: Option<Worth>,
+    /// Measured in the company of the winner's other options.
+    pub with_winner: Option<Worth>,
+    /// The average over the space, by the model: the logarithm of the ratio.
+    pub average: Option<f64>,
+}
+
+impl Effect {
+    /// Returns true if it changes nothing by at least `least`: alone, with the winner, and on average.
+    pub fn is_nothing(&self, least: f64) -> bool {
+        let measured = [self.alone, self.with_winner];
+        let average = self.average.is_none_or(|log| log.abs() < least.ln_1p());
+        measured.iter().any(Option::is_some)
+            && measured.iter().flatten().all(|worth| worth.is_nothing(least))
+            && average
+    }
+
+    /// The largest absolute effect, for ranking.
+    pub fn size(&self) -> f64 {
+        let measured =
+            [self.alone, self.with_winner].into_iter().flatten().map(|worth| worth.log.abs());
+        measured.fold(self.average.unwrap_or(0.0).abs(), f64::max)
+    }
+}
+
+/// The interaction of two values: how much more or less they change together than each by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interaction {
+    /// An option and its value.
+    pub one: (usize, u8),
+    /// Another option and its value.
+    pub other: (usize, u8),
+    /// The logarithm of the ratio, averaged over the space, by the model.
+    pub log: f64,
+    /// Its standard deviation.
+    pub deviation: f64,
+}
+
+/// The effects of all values, the largest first.
+pub fn effects(
+    candidates: &Candidates<'_>,
+    known: &Evaluations,
+    model: Option<&Model>,
+    winner: &Point,
+    draws: &mut SplitMix64,
+) -> Vec<Effect> {
+    let default = candidates.space.default_point();
+    let sample = candidates.sample(SAMPLED, draws);
+    let mut all = Vec::new();
+    for (option, it) in candidates.space.options.iter().enumerate() {
+        for value in 1..it.values.len() as u8 {
+            if candidates.refused().contains(&(option, value)) {
+                continue;
+            }
+            let worth = |of: &Point| {
+                let (base, new) = (of.with(option, 0), of.with(option, value));
+                let log = known.value(&new)? - known.value(&base)?;
+                let deviation = known.deviation(&new).hypot(known.deviation(&base));
+                Some(Worth { log, deviation })
+            };
+            let average =
+                model.and_then(|model| average(candidates, model, &sample, (option, value)));
+            let (alone, with_winner) = (worth(&default), worth(winner));
+            all.push(Effect { option, value, alone, with_winner, average });
+        }
+    }
+    all.sort_by(|a, b| b.size().total_cmp(&a.size()));
+    all
+}
+
+/// The mean difference of the model between a value and the default of its option.
+fn average(
+    candidates: &Candidates<'_>,
+    model: &Model,
+    sample: &[Point],
+    (option, value): (usize, u8),
+) -> Option<f64> {
+    let (mut sum, mut count) = (0.0, 0u32);
+    for point in sample {
+        let (base, new) = (point.with(option, 0), point.with(option, value));
+        // In a whole space each pair is there once for each value of the option.
+        let is_repeated = candidates.is_whole() && point.0[option] != 0;
+        if is_repeated || !candidates.allows(&base) || !candidates.allows(&new) {
+            continue;
+        }
+        sum += model.mean(&new) - model.mean(&base);
+        count += 1;
+    }
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// The interactions that are larger than `least` and than twice their deviation, the largest first, at most `most`.
+pub fn interactions(
+    candidates: &Candidates<'_>,
+    model: &Model,
+    least: f64,
+    most: usize,
+) -> Vec<Interaction> {
+    let values = candidates
+        .space
+        .options
+        .iter()
+        .enumerate()
+        .flat_map(|(option, it)| (1..it.values.len() as u8).map(move |value| (option, value)));
+    let values: Vec<(usize, u8)> =
+        values.filter(|value| !candidates.refused().contains(value)).collect();
+    let mut all = Vec::new();
+    for (at, one) in values.iter().enumerate() {
+        for other in values[at + 1..].iter().filter(|other| other.0 != one.0) {
+            let (log, deviation) = model.interaction(*one, *other);
+            if log.abs() > least && log.abs() > 2.0 * deviation {
+                all.push(Interaction { one: *one, other: *other, log, deviation });
+            }
+        }
+    }
+    all.sort_by(|a, b| b.log.abs().total_cmp(&a.log.abs()));
+    all.truncate(most);
+    all
+}

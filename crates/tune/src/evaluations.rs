@@ -1,0 +1,205 @@
+//! The results of points, and what follows from them without a model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fsdyno_stats::compare::{Comparison, paired, welch};
+
+use crate::model::Datum;
+use crate::settings::Settings;
+use crate::space::Point;
+
+/// The result of a trial of a point.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sample {
+    /// The time, or another measure of which less is better; positive.
+    Time(f64),
+    /// The point cannot be: mkfs or mount refused it, with these words.
+    Refused(String),
+}
+
+/// A source of results.
+pub trait Evaluator {
+    /// The error that ends a search.
+    type Error;
+
+    /// Returns the results of these points under these seeds, in their order.
+    ///
+    /// # Errors
+    /// The reason why there are none.
+    fn measure(&mut self, wanted: &[(Point, u64)]) -> Result<Vec<Sample>, Self::Error>;
+
+    /// Returns the largest number of trials of the whole search, which may become known during it.
+    fn budget(&self, trials: usize) -> usize {
+        trials
+    }
+}
+
+/// The results so far.
+#[derive(Clone, Debug, Default)]
+pub struct Evaluations {
+    paired: bool,
+    times: BTreeMap<Point, BTreeMap<u64, f64>>,
+    refused: BTreeMap<Point, String>,
+    /// The order in which points were first measured.
+    order: Vec<Point>,
+    base: Point,
+    trials: usize,
+}
+
+impl Evaluations {
+    /// No results; `base` is the default point.
+    pub fn new(base: Point, settings: &Settings) -> Evaluations {
+        Evaluations { base, paired: settings.paired, ..Evaluations::default() }
+    }
+
+    /// Number of trials.
+    pub fn trials(&self) -> usize {
+        self.trials
+    }
+
+    /// The measured points, in the order of their first trials.
+    pub fn order(&self) -> &[Point] {
+        &self.order
+    }
+
+    /// Measures what is not known yet.
+    pub fn measure<E: Evaluator>(
+        &mut self,
+        evaluator: &mut E,
+        wanted: impl IntoIterator<Item = (Point, u64)>,
+    ) -> Result<(), E::Error> {
+        let mut new: Vec<(Point, u64)> = Vec::new();
+        for (point, seed) in wanted {
+            let is_known = self.times.get(&point).is_some_and(|known| known.contains_key(&seed));
+            let is_new = !is_known && !self.refused.contains_key(&point);
+            if is_new && !new.contains(&(point.clone(), seed)) {
+                new.push((point, seed));
+            }
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        let samples = evaluator.measure(&new)?;
+        self.trials += new.len();
+        for ((point, seed), sample) in new.into_iter().zip(samples) {
+            match sample {
+                Sample::Time(time) if time > 0.0 && time.is_finite() => {
+                    let known = self.times.entry(point.clone()).or_default();
+                    if known.is_empty() {
+                        self.order.push(point);
+                    }
+                    known.insert(seed, time);
+                }
+                Sample::Time(time) => {
+                    drop(self.refused.insert(point, format!("its time is {time}")))
+                }
+                Sample::Refused(why) => drop(self.refused.insert(point, why)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if a point was measured.
+    pub fn has(&self, point: &Point) -> bool {
+        self.times.contains_key(point)
+    }
+
+    /// Returns true if a point was measured or refused.
+    pub fn is_known(&self, point: &Point) -> bool {
+        self.has(point) || self.refused.contains_key(point)
+    }
+
+    /// The words with which a point was refused.
+    pub fn refusal(&self, point: &Point) -> Option<&str> {
+        self.refused.get(point).map(String::as_str)
+    }
+
+    /// The points that were refused.
+    pub fn refused(&self) -> impl Iterator<Item = (&Point, &str)> {
+        self.refused.iter().map(|(point, why)| (point, why.as_str()))
+    }
+
+    /// The seeds of a point.
+    pub fn seeds(&self, point: &Point) -> BTreeSet<u64> {
+        self.times.get(point).map(|known| known.keys().copied().collect()).unwrap_or_default()
+    }
+
+    /// The geometric mean of the times of a point.
+    pub fn time(&self, point: &Point) -> Option<f64> {
+        let known = self.times.get(point)?;
+        Some((known.values().map(|time| time.ln()).sum::<f64>() / known.len() as f64).exp())
+    }
+
+    /// The logarithms of the times of a point relative to the default: one for each common seed, or of the means.
+    fn relative(&self, point: &Point) -> Option<Vec<f64>> {
+        let (known, base) = (self.times.get(point)?, self.times.get(&self.base)?);
+        if self.paired {
+            let logs = known.iter().filter_map(|(seed, time)| Some((time / base.get(seed)?).ln()));
+            return Some(logs.collect()).filter(|logs: &Vec<f64>| !logs.is_empty());
+        }
+        let centre = base.values().map(|time| time.ln()).sum::<f64>() / base.len() as f64;
+        Some(known.values().map(|time| time.ln() - centre).collect())
+    }
+
+    /// The mean logarithm of the time of a point relative to the default.
+    pub fn value(&self, point: &Point) -> Option<f64> {
+        let logs = self.relative(point)?;
+        Some(logs.iter().sum::<f64>() / logs.len() as f64)
+    }
+
+    /// The standard deviation of one such logarithm, pooled over all points with several.
+    pub fn noise(&self) -> f64 {
+        let (mut squares, mut freedom) = (0.0, 0.0);
+        for point in &self.order {
+            if self.paired && *point == self.base {
+                continue;
+            }
+            let Some(logs) = self.relative(point).filter(|logs| logs.len() > 1) else { continue };
+            let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+            squares += logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
+            freedom += (logs.len() - 1) as f64;
+        }
+        if freedom > 0.0 { (squares / freedom).sqrt() } else { 0.0 }
+    }
+
+    /// The standard deviation of the value of a point by noise.
+    pub fn deviation(&self, point: &Point) -> f64 {
+        if self.paired && *point == self.base {
+            return 0.0;
+        }
+        let count = |point: &Point| self.times.get(point).map_or(1, BTreeMap::len).max(1) as f64;
+        let of_base = if self.paired { 0.0 } else { 1.0 / count(&self.base) };
+        self.noise() * (1.0 / count(point) + of_base).sqrt()
+    }
+
+    /// The data of all measured points for a model.
+    pub fn data(&self) -> Vec<Datum> {
+        let noise = self.noise().powi(2);
+        let datum = |point: &Point| {
+            let count = self.times.get(point).map_or(1, BTreeMap::len).max(1) as f64;
+            let is_base = self.paired && *point == self.base;
+            let noise = if is_base { 0.0 } else { noise / count };
+            Some(Datum { point: point.clone(), value: self.value(point)?, noise })
+        };
+        self.order.iter().filter_map(datum).collect()
+    }
+
+    /// The point with the least value.
+    pub fn best(&self) -> Option<&Point> {
+        let values = self.order.iter().filter_map(|point| Some((point, self.value(point)?)));
+        values.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(point, _)| point)
+    }
+
+    /// The comparison of two points, by seed if they are pairs; only seeds from `from` on count.
+    pub fn compare(&self, base: &Point, new: &Point, from: u64) -> Option<Comparison> {
+        let (base, new) = (self.times.get(base)?, self.times.get(new)?);
+        if self.paired {
+            let pairs =
+                base.range(from..).filter_map(|(seed, time)| Some((*time, *new.get(seed)?)));
+            return paired(&pairs.collect::<Vec<_>>());
+        }
+        let values =
+            |of: &BTreeMap<u64, f64>| of.range(from..).map(|(_, time)| *time).collect::<Vec<_>>();
+        welch(&values(base), &values(new))
+    }
+}

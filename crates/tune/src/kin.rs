@@ -1,0 +1,28 @@
+//! Works of the same kind: another size, and a second workload, with which a winner is confirmed.
+
+/// The confirmation of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kin {
+    /// The parameter with the amount of work.
+    pub size: &'static str,
+    /// A second workload of the same kind, with its parameters; empty if there is none.
+    pub second: &'static [&'static str],
+}
+
+/// All workloads that have one: name, parameter, second workload.
+const ALL: &[(&str, Kin)] = &[
+    ("dirops", Kin { size: "files", second: &["many-files", "files=2000"] }),
+    ("many-files", Kin { size: "files", second: &["dirops", "files=5000"] }),
+    ("tarball", Kin { size: "files", second: &["many-files", "files=2000"] }),
+    ("maildir", Kin { size: "ops", second: &["postmark", "number=200", "transactions=500"] }),
+    ("maildir-read", Kin { size: "ops", second: &["postmark", "number=200", "transactions=500"] }),
+    ("postmark", Kin { size: "transactions", second: &["churn", "files=1000"] }),
+    ("churn", Kin { size: "files", second: &["postmark", "number=200", "transactions=500"] }),
+    ("fdtree", Kin { size: "files", second: &["dirops", "files=5000"] }),
+    ("calls", Kin { size: "files", second: &["dirops", "files=5000"] }),
+];
+
+/// The confirmation of a workload, if it has one.
+pub fn kin(workload: &str) -> Option<Kin> {
+    ALL.iter().find(|(name, _)| *name == workload).map(|(_, kin)| *kin)
+}

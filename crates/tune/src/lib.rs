@@ -1,0 +1,29 @@
+//! The search for the best options of a file system.
+//!
+//! A [`Space`] has the options worth trying, as data. [`search()`] asks an [`Evaluator`] for the times of its points,
+//! and returns the recommended one with the worth of each option and a certificate: which part of the space is
+//! excluded by which evidence. This crate runs nothing and knows no trial.
+
+mod certificate;
+mod design;
+mod effects;
+mod evaluations;
+mod kin;
+mod linear;
+mod model;
+mod search;
+mod settings;
+pub mod space;
+
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod synthetic;
+
+pub use certificate::{Certificate, Excluded};
+pub use effects::{Effect, Interaction};
+pub use evaluations::{Evaluator, Sample};
+pub use kin::{Kin, kin};
+pub use search::{Found, Measured, SearchError, least_trials, search};
+pub use settings::Settings;
+pub use space::{Configuration, GivesUp, Loss, Point, Space, SpaceError};

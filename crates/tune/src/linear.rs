@@ -1,0 +1,89 @@
+//! Cholesky factors of small symmetric matrices.
+
+/// A lower triangular factor, by rows.
+#[derive(Clone, Debug)]
+pub struct Factor {
+    n: usize,
+    cells: Vec<f64>,
+}
+
+impl Factor {
+    /// Factors a symmetric matrix given by its lower triangle; none if it is not positive definite.
+    pub fn of(n: usize, at: impl Fn(usize, usize) -> f64) -> Option<Factor> {
+        let mut cells = vec![0.0; n * n];
+        for row in 0..n {
+            for column in 0..=row {
+                let (left, above) =
+                    (&cells[row * n..row * n + column], &cells[column * n..][..column]);
+                let rest = at(row, column) - dot(left, above);
+                cells[row * n + column] = match row == column {
+                    true if rest > 0.0 => rest.sqrt(),
+                    true => return None,
+                    false => rest / cells[column * n + column],
+                };
+            }
+        }
+        Some(Factor { n, cells })
+    }
+
+    /// The logarithm of the determinant of the matrix.
+    pub fn log_determinant(&self) -> f64 {
+        (0..self.n).map(|at| 2.0 * self.cells[at * self.n + at].ln()).sum()
+    }
+
+    /// Solves `L x = b`.
+    pub fn forward(&self, b: &[f64]) -> Vec<f64> {
+        let n = self.n;
+        let mut x = vec![0.0; n];
+        for row in 0..n {
+            let known = dot(&self.cells[row * n..row * n + row], &x[..row]);
+            x[row] = (b[row] - known) / self.cells[row * n + row];
+        }
+        x
+    }
+
+    /// Solves `L L^T x = b`.
+    pub fn solve(&self, b: &[f64]) -> Vec<f64> {
+        let (n, mut x) = (self.n, self.forward(b));
+        for row in (0..n).rev() {
+            x[row] /= self.cells[row * n + row];
+            let known = x[row];
+            for (above, x) in x[..row].iter_mut().enumerate() {
+                *x -= self.cells[row * n + above] * known;
+            }
+        }
+        x
+    }
+
+    /// The diagonal of the inverse of the matrix.
+    pub fn inverse_diagonal(&self) -> Vec<f64> {
+        let unit =
+            |at: usize| (0..self.n).map(|row| f64::from(u8::from(row == at))).collect::<Vec<_>>();
+        (0..self.n).map(|at| self.forward(&unit(at)).iter().map(|it| it * it).sum()).collect()
+    }
+}
+
+/// The scalar product.
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_factor_solves_and_has_the_determinant() {
+        let matrix = [[4.0, 2.0, 0.4], [2.0, 3.0, 0.5], [0.4, 0.5, 1.0]];
+        let factor = Factor::of(3, |row, column| matrix[row][column]).unwrap();
+        let x = factor.solve(&[1.0, 2.0, 3.0]);
+        for (row, b) in matrix.iter().zip([1.0, 2.0, 3.0]) {
+            assert!((dot(row, &x) - b).abs() < 1e-12);
+        }
+        // By Sarrus: 4(3 - 0.25) - 2(2 - 0.2) + 0.4(1 - 1.2).
+        assert!((factor.log_determinant() - 7.32f64.ln()).abs() < 1e-12);
+        let inverse = factor.inverse_diagonal();
+        assert!((inverse[0] - factor.solve(&[1.0, 0.0, 0.0])[0]).abs() < 1e-12);
+        assert!(Factor::of(2, |_, _| 1.0).is_none());
+    }
+}

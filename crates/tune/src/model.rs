@@ -1,0 +1,266 @@
+//! A model of the logarithm of the time over a space: a Gaussian process with a functional-ANOVA kernel.
+//!
+//! The kernel is `s (prod_d (1 + a_d / s c_d(x, y)) - 1)` plus a constant, with `c_d = 1` for equal values of option `d`,
+//! else `-1 / (levels - 1)`, whose mean over the values is zero. So `a_d` is the variance of the main effect of `d`,
+//! `a_d a_e / s` that of an interaction of two options, and so on for three and more (Durrande, Ginsbourger, Roustant
+//! and Carraro 2013, ANOVA kernels and RKHS of zero mean functions). Variances follow from the data by maximum
+//! likelihood.
+
+use crate::linear::{Factor, dot};
+use crate::space::Point;
+
+/// The prior variance of the constant.
+const CONSTANT: f64 = 4.0;
+
+/// The least and the largest variance of a main effect: of 0.01 % and of a factor of e.
+const EFFECT: (f64, f64) = (1e-8, 1.0);
+
+/// The least and the largest scale of the interactions.
+const SCALE: (f64, f64) = (1e-4, 30.0);
+
+/// The least and the largest variance of what no option explains: 0.01 % and 10 %.
+const REST: (f64, f64) = (1e-8, 1e-2);
+
+/// The factors of the steps of the search for variances, one after the other.
+const STEPS: [f64; 3] = [16.0, 4.0, 1.6];
+
+/// The variances of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variances {
+    /// Of the main effect of each option.
+    pub effects: Vec<f64>,
+    /// The scale of the interactions: the larger, the smaller they are.
+    pub scale: f64,
+    /// Of what no option explains.
+    pub rest: f64,
+}
+
+impl Variances {
+    /// Variances before anything is known: effects of 5 %, and interactions of 2 %.
+    pub fn usual(options: usize) -> Variances {
+        Variances { effects: vec![2.5e-3; options], scale: 1.6e-2, rest: 1e-6 }
+    }
+}
+
+/// A measured point: the mean of the logarithm, and the variance of that mean.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Datum {
+    /// The point.
+    pub point: Point,
+    /// The logarithm of its time relative to that of the default.
+    pub value: f64,
+    /// The variance of the value by noise.
+    pub noise: f64,
+}
+
+/// A fitted model.
+#[derive(Clone, Debug)]
+pub struct Model {
+    levels: Vec<u8>,
+    data: Vec<Datum>,
+    variances: Variances,
+    factor: Factor,
+    weights: Vec<f64>,
+    centre: f64,
+    /// The factor by which errors of left-out points exceed those that the model states; at least 1.
+    calibration: f64,
+}
+
+/// `1` for equal values, else the number that makes the mean zero.
+fn contrast(levels: u8, a: u8, b: u8) -> f64 {
+    match (levels, a == b) {
+        (0 | 1, _) => 0.0,
+        (_, true) => 1.0,
+        _ => -1.0 / f64::from(levels - 1),
+    }
+}
+
+fn kernel(levels: &[u8], variances: &Variances, a: &Point, b: &Point) -> f64 {
+    let mut product = 1.0;
+    for (option, levels) in levels.iter().enumerate() {
+        product *= 1.0
+            + variances.effects[option] / variances.scale
+                * contrast(*levels, a.0[option], b.0[option]);
+    }
+    CONSTANT + variances.scale * (product - 1.0)
+}
+
+impl Model {
+    /// The model of these data with these variances; none if they are numerically impossible.
+    pub fn with(levels: &[u8], data: &[Datum], variances: Variances) -> Option<Model> {
+        let n = data.len();
+        let centre = data.iter().map(|datum| datum.value).sum::<f64>() / n.max(1) as f64;
+        let factor = Factor::of(n, |row, column| {
+            let noise = if row == column { data[row].noise + variances.rest } else { 0.0 };
+            kernel(levels, &variances, &data[row].point, &data[column].point) + noise
+        })?;
+        let values: Vec<f64> = data.iter().map(|datum| datum.value - centre).collect();
+        let weights = factor.solve(&values);
+        let levels = levels.to_vec();
+        let data = data.to_vec();
+        Some(Model { levels, data, variances, factor, weights, centre, calibration: 1.0 })
+    }
+
+    /// Fits the variances to the data, beginning at `from`.
+    pub fn fit(levels: &[u8], data: &[Datum], from: Variances) -> Option<Model> {
+        let mut best = from;
+        let mut likelihood = log_likelihood(levels, data, &best);
+        for step in STEPS {
+            for _ in 0..4 {
+                let before = likelihood;
+                for parameter in 0..best.effects.len() + 2 {
+                    for factor in [step, 1.0 / step] {
+                        let moved = moved(&best, parameter, factor);
+                        let of_it = log_likelihood(levels, data, &moved);
+                        if of_it > likelihood + 1e-9 {
+                            (best, likelihood) = (moved, of_it);
+                            break;
+                        }
+                    }
+                }
+                if likelihood - before < 0.05 {
+                    break;
+                }
+            }
+        }
+        Model::with(levels, data, best).map(Model::calibrated)
+    }
+
+    /// The variances.
+    pub fn variances(&self) -> &Variances {
+        &self.variances
+    }
+
+    /// The factor by which errors of left-out points exceed those that the model states.
+    pub fn calibration(&self) -> f64 {
+        self.calibration
+    }
+
+    /// The root mean square error at left-out points.
+    #[cfg(test)]
+    pub fn error_of_left_out(&self) -> f64 {
+        let inverse = self.factor.inverse_diagonal();
+        let errors = self.weights.iter().zip(&inverse).map(|(weight, inverse)| weight / inverse);
+        (errors.map(|error| error * error).sum::<f64>() / self.data.len() as f64).sqrt()
+    }
+
+    /// Compares the error of each left-out point with the stated one.
+    fn calibrated(mut self) -> Model {
+        let inverse = self.factor.inverse_diagonal();
+        let squares: f64 = self
+            .weights
+            .iter()
+            .zip(&inverse)
+            .map(|(weight, inverse)| weight * weight / inverse)
+            .sum();
+        self.calibration = (squares / self.data.len().max(1) as f64).sqrt().max(1.0);
+        self
+    }
+
+    fn covariances(&self, point: &Point) -> Vec<f64> {
+        self.data.iter().map(|it| kernel(&self.levels, &self.variances, point, &it.point)).collect()
+    }
+
+    /// The mean of the logarithm at a point.
+    pub fn mean(&self, point: &Point) -> f64 {
+        self.centre + dot(&self.covariances(point), &self.weights)
+    }
+
+    /// The mean and the standard deviation of the logarithm at a point, that of what no option explains included.
+    pub fn predict(&self, point: &Point) -> (f64, f64) {
+        let covariances = self.covariances(point);
+        let mean = self.centre + dot(&covariances, &self.weights);
+        let known = self.factor.forward(&covariances);
+        let prior = kernel(&self.levels, &self.variances, point, point) + self.variances.rest;
+        (mean, (prior - dot(&known, &known)).max(0.0).sqrt() * self.calibration)
+    }
+
+    /// The interaction of two values against the defaults of their options, averaged over all other options, with its
+    /// standard deviation.
+    pub fn interaction(&self, one: (usize, u8), other: (usize, u8)) -> (f64, f64) {
+        let (a, b) = (one.0, other.0);
+        let contrasts = |option: usize, value: u8, known: u8| {
+            contrast(self.levels[option], value, known) - contrast(self.levels[option], 0, known)
+        };
+        let strength = self.variances.effects[a] * self.variances.effects[b] / self.variances.scale;
+        let covariance: Vec<f64> = self
+            .data
+            .iter()
+            .map(|it| {
+                strength * contrasts(a, one.1, it.point.0[a]) * contrasts(b, other.1, it.point.0[b])
+            })
+            .collect();
+        let own = |option: usize, value: u8| {
+            contrasts(option, value, value) - contrasts(option, value, 0)
+        };
+        let prior = strength * own(a, one.1) * own(b, other.1);
+        let known = self.factor.forward(&covariance);
+        let deviation = (prior - dot(&known, &known)).max(0.0).sqrt() * self.calibration;
+        (dot(&covariance, &self.weights), deviation)
+    }
+}
+
+fn moved(from: &Variances, parameter: usize, factor: f64) -> Variances {
+    let mut variances = from.clone();
+    let options = variances.effects.len();
+    match parameter {
+        at if at < options => {
+            variances.effects[at] = (variances.effects[at] * factor).clamp(EFFECT.0, EFFECT.1);
+        }
+        at if at == options => variances.scale = (variances.scale * factor).clamp(SCALE.0, SCALE.1),
+        _ => variances.rest = (variances.rest * factor).clamp(REST.0, REST.1),
+    }
+    variances
+}
+
+/// The logarithm of the likelihood, with a weak prior against large variances that no datum supports.
+fn log_likelihood(levels: &[u8], data: &[Datum], variances: &Variances) -> f64 {
+    let Some(model) = Model::with(levels, data, variances.clone()) else {
+        return f64::NEG_INFINITY;
+    };
+    let values: Vec<f64> = data.iter().map(|datum| datum.value - model.centre).collect();
+    let fit = dot(&values, &model.weights);
+    let prior: f64 = variances.effects.iter().map(|it| 0.05 * (it / 1e-4).ln().abs()).sum();
+    -0.5 * (fit + model.factor.log_determinant()) - prior
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic;
+
+    #[test]
+    fn a_model_finds_effects_and_an_interaction_that_the_data_have() {
+        // 2^4 points: the third and fourth option do nothing.
+        let time = |p: &Point| {
+            0.3 * f64::from(p.0[0]) - 0.1 * f64::from(p.0[1]) + 0.05 * f64::from(p.0[0] * p.0[1])
+        };
+        let all = synthetic::points(&[2, 2, 2, 2]);
+        let data: Vec<Datum> = all
+            .iter()
+            .step_by(2)
+            .chain(all.iter().skip(1).step_by(6))
+            .map(|point| Datum { point: point.clone(), value: time(point), noise: 0.0 })
+            .collect();
+        let model = Model::fit(&[2, 2, 2, 2], &data, Variances::usual(4)).unwrap();
+        for point in &all {
+            let (mean, deviation) = model.predict(point);
+            assert!((mean - time(point)).abs() < 0.01, "{point:?}: {mean}");
+            assert!((mean - time(point)).abs() < 5.0 * deviation + 1e-3);
+        }
+        let effects = &model.variances().effects;
+        assert!(effects[0] > 100.0 * effects[2], "{effects:?}");
+        let (interaction, deviation) = model.interaction((0, 1), (1, 1));
+        assert!((interaction - 0.05).abs() < 0.01, "{interaction} {deviation}");
+        assert!(model.interaction((0, 1), (3, 1)).0.abs() < 0.005);
+    }
+
+    #[test]
+    fn what_is_measured_is_known_and_what_is_far_is_not() {
+        let data = [Datum { point: Point(vec![0, 0]), value: 0.0, noise: 0.0 }];
+        let model = Model::with(&[2, 3], &data, Variances::usual(2)).unwrap();
+        let (_, near) = model.predict(&Point(vec![0, 0]));
+        let (_, far) = model.predict(&Point(vec![1, 2]));
+        assert!(near < 0.01 && far > 0.03, "{near} {far}");
+    }
+}

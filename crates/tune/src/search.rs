@@ -1,0 +1,370 @@
+//! The search: each option alone, a screening design, the points that may be best, a race on paired seeds, the
+//! neighbourhood of the winner, and a comparison on fresh seeds.
+
+mod last;
+
+use fsdyno_record::seed::{SplitMix64, stream};
+use fsdyno_stats::compare::Comparison;
+
+use crate::certificate::Certificate;
+use crate::design::{Candidates, improvement};
+use crate::effects::{Effect, Interaction};
+use crate::evaluations::{Evaluations, Evaluator};
+use crate::model::{Model, Variances};
+use crate::settings::Settings;
+use crate::space::{Point, Space};
+
+/// The rounds of neighbourhood and simplification.
+const ROUNDS: usize = 4;
+
+/// The result of a search.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The recommended point; the default if nothing is worth it.
+    pub winner: Point,
+    /// The point that was fastest in the search, before options that are worth nothing returned to their defaults.
+    pub fastest: Point,
+    /// The winner against the default, on seeds that took no part in the search; none without confirmation.
+    pub confirmed: Option<Comparison>,
+    /// The point that won the search but was not confirmed, which is why the default is recommended.
+    pub unconfirmed: Option<Point>,
+    /// The measured points, in their order.
+    pub measured: Vec<Measured>,
+    /// The worth of each value, the largest first.
+    pub effects: Vec<Effect>,
+    /// The interactions that matter, by the model.
+    pub interactions: Vec<Interaction>,
+    /// What mkfs or mount refused, with its words.
+    pub refused: Vec<(Point, String)>,
+    /// Values that were refused alone, and that were dropped.
+    pub refused_values: Vec<(usize, u8)>,
+    /// The evidence on the space.
+    pub certificate: Certificate,
+    /// The number of trials.
+    pub trials: usize,
+    /// The standard deviation of the logarithm of a trial's time, relative to the default's.
+    pub noise: f64,
+    /// True if the budget ended before the neighbourhood of the winner was measured.
+    pub cut_short: bool,
+}
+
+/// A measured point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// The point.
+    pub point: Point,
+    /// The geometric mean of its times.
+    pub time: f64,
+    /// The logarithm of its time relative to the default.
+    pub value: f64,
+    /// The standard deviation of that by noise.
+    pub deviation: f64,
+    /// The number of trials.
+    pub trials: usize,
+}
+
+/// The reason why a search has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError<E> {
+    /// The default itself cannot be.
+    #[error("the default cannot be measured: {0}")]
+    Default(String),
+    /// The budget is too small for one decision.
+    #[error(
+        "the budget of {given} trials is too small for one decision: the default and each of {values} values alone, \
+         with {confirm} more to confirm the best one, take {least}; give at least --budget {least}trials, or fewer options with \
+         --only"
+    )]
+    Budget {
+        /// The budget.
+        given: usize,
+        /// Number of values besides defaults.
+        values: usize,
+        /// Trials of the confirmation.
+        confirm: usize,
+        /// The least number of trials.
+        least: usize,
+    },
+    /// A model could not be computed.
+    #[error("the model of the space is numerically impossible")]
+    Model,
+    /// The evaluator failed.
+    #[error("{0}")]
+    Evaluator(E),
+}
+
+/// The least number of trials of a search.
+pub fn least_trials(space: &Space, settings: &Settings) -> usize {
+    1 + values(space) + extra(settings)
+}
+
+fn values(space: &Space) -> usize {
+    space.options.iter().map(|option| option.values.len() - 1).sum()
+}
+
+/// The trials that estimate noise and confirm.
+fn extra(settings: &Settings) -> usize {
+    3 * (settings.pilot as usize).saturating_sub(1) + 2 * settings.confirm as usize
+}
+
+struct Search<'a, E: Evaluator> {
+    settings: &'a Settings,
+    evaluator: &'a mut E,
+    candidates: Candidates<'a>,
+    known: Evaluations,
+    draws: SplitMix64,
+    /// The trials of each new point.
+    repeats: u32,
+    model: Option<Model>,
+    variances: Variances,
+    /// The number of points at the last fit of the variances.
+    fitted: usize,
+}
+
+/// Searches a space for its best point.
+///
+/// # Errors
+/// A default that cannot be measured, a budget that is too small, the evaluator's own error.
+pub fn search<E: Evaluator>(
+    space: &Space,
+    settings: &Settings,
+    evaluator: &mut E,
+) -> Result<Found, SearchError<E::Error>> {
+    let least = least_trials(space, settings);
+    if settings.trials < least {
+        let (given, confirm) = (settings.trials, extra(settings));
+        return Err(SearchError::Budget { given, values: values(space), confirm, least });
+    }
+    let known = Evaluations::new(space.default_point(), settings);
+    let mut it = Search {
+        settings,
+        evaluator,
+        candidates: Candidates::of(space),
+        known,
+        draws: stream(settings.seed, "tune"),
+        repeats: 1,
+        model: None,
+        variances: Variances::usual(space.options.len()),
+        fitted: 0,
+    };
+    it.each_alone().map_err(SearchError::Evaluator)?;
+    let default = space.default_point();
+    if let Some(why) = it.known.refusal(&default) {
+        return Err(SearchError::Default(why.into()));
+    }
+    it.screen()?;
+    it.improve()?;
+    let winner = it.finish_neighbourhood()?;
+    it.result(winner)
+}
+
+impl<E: Evaluator> Search<'_, E> {
+    /// The trials left, without those that are set aside for the confirmation.
+    fn left(&self) -> usize {
+        let all = self.evaluator.budget(self.settings.trials).min(self.settings.trials);
+        all.saturating_sub(self.known.trials() + 2 * self.settings.confirm as usize)
+    }
+
+    /// The number of points that can still be measured.
+    fn points_left(&self) -> usize {
+        self.left() / self.repeats as usize
+    }
+
+    fn measure(&mut self, points: &[Point]) -> Result<(), E::Error> {
+        let seeds = self.settings.first..self.settings.first + u64::from(self.repeats);
+        let wanted =
+            points.iter().flat_map(|point| seeds.clone().map(move |seed| (point.clone(), seed)));
+        self.known.measure(self.evaluator, wanted.collect::<Vec<_>>())
+    }
+
+    /// Measures a point. If it is refused, finds the least part of it that is, so that no other point with that part is
+    /// tried: each option in turn returns to its default, and stays there if the rest is refused, too.
+    fn measure_one(&mut self, point: Point) -> Result<(), E::Error> {
+        self.measure(std::slice::from_ref(&point))?;
+        if self.known.refusal(&point).is_none() {
+            return Ok(());
+        }
+        let mut least = point;
+        for option in 0..least.0.len() {
+            let without = least.with(option, 0);
+            if least.0[option] == 0 || !self.candidates.allows(&without) {
+                continue;
+            }
+            if !self.known.is_known(&without) {
+                if self.points_left() == 0 {
+                    return Ok(());
+                }
+                self.measure(std::slice::from_ref(&without))?;
+            }
+            if self.known.refusal(&without).is_some() {
+                least = without;
+            }
+        }
+        self.candidates.refuse_together(&least);
+        Ok(())
+    }
+
+    /// Measures the default and each value alone; values that are refused are dropped. Estimates the noise.
+    fn each_alone(&mut self) -> Result<(), E::Error> {
+        let default = self.candidates.space.default_point();
+        let alone = self.candidates.neighbours(&default);
+        self.measure(std::slice::from_ref(&default))?;
+        if !self.known.has(&default) {
+            return Ok(());
+        }
+        self.measure(&alone)?;
+        let measured = alone.iter().filter(|point| self.known.has(point)).take(2);
+        let pilot: Vec<Point> = std::iter::once(&default).chain(measured).cloned().collect();
+        let seeds = self.settings.first..self.settings.first + u64::from(self.settings.pilot);
+        let wanted = seeds.flat_map(|seed| pilot.iter().map(move |point| (point.clone(), seed)));
+        self.known.measure(self.evaluator, wanted.collect::<Vec<_>>())?;
+        // As many repeats as keep noise at the least difference that matters, if the budget has them for each value and
+        // as many points again.
+        let wanted =
+            (self.known.noise() / self.settings.least).powi(2).ceil().clamp(1.0, 16.0) as u32;
+        let affordable = self.left() / (2 * alone.len()).max(1);
+        self.repeats = wanted.min(affordable as u32).max(1);
+        let mut first = vec![default.clone()];
+        first.extend(alone.iter().cloned());
+        self.measure(&first)?;
+        for point in &alone {
+            if self.known.refusal(point).is_some()
+                && let Some(option) = point.0.iter().position(|value| *value > 0)
+            {
+                self.candidates.refuse((option, point.0[option]));
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures a design: each time the point that the model knows least about. That is a sequential D-optimal design
+    /// for main effects and interactions under the model's prior (DuMouchel and Jones 1994).
+    fn screen(&mut self) -> Result<(), SearchError<E::Error>> {
+        let space = self.candidates.space;
+        let wanted = (2 * values(space) + 2).max(8).min(self.points_left() / 2);
+        for _ in 0..wanted {
+            let data = self.known.data();
+            let model = Model::with(&space.levels(), &data, Variances::usual(space.options.len()));
+            let model = model.ok_or(SearchError::Model)?;
+            let known = &self.known;
+            let skip = |point: &Point| known.is_known(point);
+            let score = |point: &Point| model.predict(point).1;
+            let starts = [space.default_point()];
+            let next = self.candidates.highest(&starts, &mut self.draws, &skip, &score);
+            let Some((point, _)) = next else { return Ok(()) };
+            self.measure_one(point).map_err(SearchError::Evaluator)?;
+        }
+        Ok(())
+    }
+
+    /// Fits the model to all data; the variances too if there are enough new points.
+    fn fit(&mut self) -> Result<(), SearchError<E::Error>> {
+        let (levels, data) = (self.candidates.space.levels(), self.known.data());
+        let is_new = self.model.is_none() || data.len() >= self.fitted + 4;
+        let model = match is_new {
+            true => Model::fit(&levels, &data, self.variances.clone()),
+            false => Model::with(&levels, &data, self.variances.clone()),
+        };
+        let model = model.ok_or(SearchError::Model)?;
+        if is_new {
+            (self.variances, self.fitted) = (model.variances().clone(), data.len());
+        }
+        self.model = Some(model);
+        Ok(())
+    }
+
+    /// The best measured point.
+    fn best(&self) -> Point {
+        self.known.best().cloned().unwrap_or_else(|| self.candidates.space.default_point())
+    }
+
+    /// Measures the points from which the model expects most, until it expects nothing or the budget is needed for the
+    /// neighbourhood.
+    fn improve(&mut self) -> Result<(), SearchError<E::Error>> {
+        loop {
+            self.fit()?;
+            let best = self.best();
+            let open = self.open_neighbours(&best).len();
+            if self.points_left() <= open {
+                return Ok(());
+            }
+            let Some(next) = self.most_promising(&best) else { return Ok(()) };
+            self.measure_one(next).map_err(SearchError::Evaluator)?;
+        }
+    }
+
+    /// The point with the largest expected improvement, if that is worth a trial.
+    fn most_promising(&mut self, best: &Point) -> Option<Point> {
+        let (model, known) = (self.model.as_ref()?, &self.known);
+        let value = known.value(best)?;
+        let skip = |point: &Point| known.is_known(point);
+        let score = |point: &Point| improvement(model, point, value);
+        let starts = [best.clone(), self.candidates.space.default_point()];
+        let (next, gain) = self.candidates.highest(&starts, &mut self.draws, &skip, &score)?;
+        (gain > self.settings.least / 20.0).then_some(next)
+    }
+
+    fn open_neighbours(&self, point: &Point) -> Vec<Point> {
+        let mut open = self.candidates.neighbours(point);
+        open.retain(|point| !self.known.is_known(point));
+        open
+    }
+
+    /// Races the best points, simplifies the winner, and measures its neighbours, until none is better. Returns the winner.
+    fn finish_neighbourhood(&mut self) -> Result<Point, SearchError<E::Error>> {
+        let mut winner = self.best();
+        for _ in 0..ROUNDS {
+            winner = self.neighbourhood(self.best())?;
+            winner = self.race(winner).map_err(SearchError::Evaluator)?;
+            winner = self.simplified(winner).map_err(SearchError::Evaluator)?;
+            let open = self.open_neighbours(&winner);
+            if open.is_empty() || self.points_left() == 0 {
+                break;
+            }
+            self.measure_some(open).map_err(SearchError::Evaluator)?;
+            self.fit()?;
+            let best = self.best();
+            let gain =
+                self.known.value(&winner).zip(self.known.value(&best)).map_or(0.0, |(a, b)| a - b);
+            if gain <= self.settings.least {
+                break;
+            }
+        }
+        Ok(winner)
+    }
+
+    /// Measures these points, or as many as the budget has, the most promising first.
+    fn measure_some(&mut self, mut points: Vec<Point>) -> Result<(), E::Error> {
+        if let Some(model) = &self.model {
+            points.sort_by(|a, b| model.mean(a).total_cmp(&model.mean(b)));
+        }
+        points.truncate(self.points_left());
+        self.measure(&points)
+    }
+
+    /// Measures the neighbours of the best point, and moves to one that is better.
+    fn neighbourhood(&mut self, from: Point) -> Result<Point, SearchError<E::Error>> {
+        let mut at = from;
+        loop {
+            let mut open = self.open_neighbours(&at);
+            if open.is_empty() || self.points_left() == 0 {
+                return Ok(at);
+            }
+            if let Some(model) = &self.model {
+                open.sort_by(|a, b| model.mean(a).total_cmp(&model.mean(b)));
+            }
+            for point in open.into_iter().take(self.points_left()) {
+                self.measure_one(point).map_err(SearchError::Evaluator)?;
+                let best = self.best();
+                if best != at {
+                    at = best;
+                    break;
+                }
+            }
+            self.fit()?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! The last steps of a search: the race, the simplification, the confirmation, and the result.
+
+use fsdyno_stats::compare::Comparison;
+use fsdyno_stats::holm::holm;
+
+use super::{Found, Measured, Search, SearchError};
+use crate::certificate::certificate;
+use crate::effects::{effects, interactions};
+use crate::evaluations::{Evaluations, Evaluator};
+use crate::space::Point;
+
+/// The distance of fresh seeds from those of the search.
+const FRESH: u64 = 1_000;
+
+/// The level of the comparison on fresh seeds: of twenty searches in which nothing differs, one in fifty recommends
+/// something.
+const LEVEL: f64 = 0.001;
+
+/// The level at which a point leaves the race, over all that are in it (Holm 1979).
+const RACE: f64 = 0.05;
+
+/// The most points of a race.
+const RACERS: usize = 8;
+
+/// The most interactions of a result.
+const INTERACTIONS: usize = 12;
+
+impl<E: Evaluator> Search<'_, E> {
+    /// Gives the best points more seeds until one is left, or all have the most. A point leaves if it is slower by a paired
+    /// comparison, after Holm.
+    pub(super) fn race(&mut self, leader: Point) -> Result<Point, E::Error> {
+        if self.settings.race <= self.repeats || self.known.noise() == 0.0 {
+            return Ok(leader);
+        }
+        let within =
+            3.0 * self.known.noise() * std::f64::consts::SQRT_2 / f64::from(self.repeats).sqrt();
+        let best = self.known.value(&leader).unwrap_or(0.0);
+        let value =
+            |known: &Evaluations, point: &Point| known.value(point).unwrap_or(f64::INFINITY);
+        let mut racers: Vec<Point> = self.known.order().to_vec();
+        racers.retain(|point| value(&self.known, point) - best <= within);
+        racers.sort_by(|a, b| value(&self.known, a).total_cmp(&value(&self.known, b)));
+        racers.truncate(RACERS);
+        let default = self.candidates.space.default_point();
+        for round in self.repeats..self.settings.race {
+            if racers.len() < 2 || self.left() < racers.len() + 1 {
+                break;
+            }
+            let seed = self.settings.first + u64::from(round);
+            let wanted: Vec<(Point, u64)> =
+                racers.iter().chain([&default]).map(|point| (point.clone(), seed)).collect();
+            self.known.measure(self.evaluator, wanted)?;
+            racers.sort_by(|a, b| value(&self.known, a).total_cmp(&value(&self.known, b)));
+            let p: Vec<f64> = racers[1..]
+                .iter()
+                .map(|point| self.known.compare(&racers[0], point, 0))
+                .map(|it| match it {
+                    Some(it) if it.exact => f64::from(u8::from(it.ratio == 1.0)),
+                    it => it.and_then(|it| it.p).unwrap_or(1.0),
+                })
+                .collect();
+            let stays: Vec<bool> = holm(&p).into_iter().map(|p| p >= RACE).collect();
+            let mut at = 0;
+            racers.retain(|_| {
+                at += 1;
+                at == 1 || stays.get(at - 2).copied().unwrap_or(true)
+            });
+        }
+        Ok(racers.into_iter().next().unwrap_or(leader))
+    }
+
+    /// Returns options to their defaults that are worth nothing: that cost less than half the least difference, and all
+    /// together less than it, or whose worth noise explains.
+    pub(super) fn simplified(&mut self, winner: Point) -> Result<Point, E::Error> {
+        let Some(best) = self.known.value(&winner) else { return Ok(winner) };
+        let mut at = winner;
+        loop {
+            let mut simpler: Vec<Point> = (0..at.0.len())
+                .filter(|option| at.0[*option] != 0)
+                .map(|option| at.with(option, 0))
+                .filter(|point| self.candidates.allows(point))
+                .collect();
+            let open: Vec<Point> =
+                simpler.iter().filter(|point| !self.known.is_known(point)).cloned().collect();
+            self.measure_some(open)?;
+            simpler.retain(|point| self.known.has(point));
+            let cost = |point: &Point| self.known.value(point).unwrap_or(f64::INFINITY) - best;
+            let own = cost(&at);
+            let noise =
+                |point: &Point| self.known.deviation(point).hypot(self.known.deviation(&at));
+            simpler.retain(|point| {
+                let step = cost(point) - own;
+                let total = self.settings.least;
+                (step < total / 2.0 && cost(point) < total) || step < 2.0 * noise(point)
+            });
+            match simpler.into_iter().min_by(|a, b| cost(a).total_cmp(&cost(b))) {
+                Some(point) => at = point,
+                None => return Ok(at),
+            }
+        }
+    }
+
+    /// Compares the winner with the default on fresh seeds.
+    fn confirm(&mut self, winner: &Point) -> Result<Option<Comparison>, E::Error> {
+        let default = self.candidates.space.default_point();
+        if self.settings.confirm == 0 || *winner == default {
+            return Ok(None);
+        }
+        let from = self.settings.first + FRESH;
+        let seeds = from..from + u64::from(self.settings.confirm);
+        let wanted = seeds.flat_map(|seed| [(default.clone(), seed), (winner.clone(), seed)]);
+        self.known.measure(self.evaluator, wanted.collect::<Vec<_>>())?;
+        Ok(self.known.compare(&default, winner, from))
+    }
+
+    pub(super) fn result(mut self, winner: Point) -> Result<Found, SearchError<E::Error>> {
+        let cut_short = !self.open_neighbours(&winner).is_empty();
+        // The fresh seeds take no part in effects and certificate.
+        let of_search = self.known.clone();
+        let comparison = self.confirm(&winner).map_err(SearchError::Evaluator)?;
+        let trials = self.known.trials();
+        self.known = of_search;
+        let gain = -self.known.value(&winner).unwrap_or(0.0);
+        let holds = match (&comparison, self.settings.confirm) {
+            (Some(it), _) => is_confirmed(it, self.settings.least),
+            (None, 0) => gain > self.settings.least.ln_1p(),
+            (None, _) => false,
+        };
+        let default = self.candidates.space.default_point();
+        let unconfirmed = (!holds && winner != default).then(|| winner.clone());
+        let fastest = self.best();
+        // The worth of options is shown with the point that won, confirmed or not.
+        let shown = winner.clone();
+        self.fitted = 0;
+        self.model = None;
+        self.fit()?;
+        let model = self.model.take().ok_or(SearchError::Model)?;
+        let (known, draws) = (&self.known, &mut self.draws);
+        let measured = known.order().iter().filter_map(|point| {
+            Some(Measured {
+                point: point.clone(),
+                time: known.time(point)?,
+                value: known.value(point)?,
+                deviation: known.deviation(point),
+                trials: known.seeds(point).len(),
+            })
+        });
+        Ok(Found {
+            measured: measured.collect(),
+            effects: effects(&self.candidates, known, Some(&model), &shown, draws),
+            interactions: interactions(&self.candidates, &model, self.settings.least, INTERACTIONS),
+            refused: known.refused().map(|(point, why)| (point.clone(), why.to_string())).collect(),
+            refused_values: self.candidates.refused().to_vec(),
+            certificate: certificate(&self.candidates, known, &model, &shown, draws),
+            noise: known.noise(),
+            winner: if holds { winner } else { default },
+            fastest,
+            confirmed: comparison,
+            unconfirmed,
+            trials,
+            cut_short,
+        })
+    }
+}
+
+/// Returns true if a comparison shows that the new point is faster by more than `least`, and not by chance.
+fn is_confirmed(it: &Comparison, least: f64) -> bool {
+    let is_faster = it.ratio < 1.0 / (1.0 + least);
+    is_faster && (it.exact || it.p.is_some_and(|p| p < LEVEL))
+}

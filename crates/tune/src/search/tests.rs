@@ -1,0 +1,165 @@
+use super::*;
+use crate::certificate::excludes;
+use crate::synthetic::{self, Times};
+
+/// Nine options, as the reference space of ext4 has.
+const LEVELS: [u8; 9] = [3, 3, 3, 3, 2, 2, 2, 2, 2];
+
+/// The number of random spaces: all of them in the long tests.
+fn spaces() -> u64 {
+    let is_full = std::env::var("FSDYNO_TEST").is_ok_and(|value| value == "full");
+    if is_full { 20 } else { 4 }
+}
+
+/// The optimum of some times over a space, by looking at all of it.
+fn optimum(space: &Space, times: &Times) -> (Point, f64) {
+    let all = space.points(u64::MAX).unwrap().into_iter();
+    let all = all.map(|point| (times.log(&point), point));
+    let (log, point) = all.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
+    (point, log)
+}
+
+/// The model and the results that a certificate is made of.
+fn evidence(space: &Space, found: &Found) -> (Evaluations, Model) {
+    let mut known = Evaluations::new(space.default_point(), &Settings::exact(1, 1));
+    struct Stored(Vec<f64>);
+    impl Evaluator for Stored {
+        type Error = std::convert::Infallible;
+        fn measure(&mut self, _: &[(Point, u64)]) -> Result<Vec<crate::Sample>, Self::Error> {
+            Ok(self.0.iter().map(|time| crate::Sample::Time(*time)).collect())
+        }
+    }
+    let mut stored = Stored(found.measured.iter().map(|it| it.time).collect());
+    let Ok(()) = known.measure(&mut stored, found.measured.iter().map(|it| (it.point.clone(), 1)));
+    let variances = Variances::usual(space.options.len());
+    (known.clone(), Model::fit(&space.levels(), &known.data(), variances).unwrap())
+}
+
+#[test]
+fn the_optimum_of_spaces_with_interactions_is_found_with_sixty_of_two_thousand_points() {
+    let space = synthetic::space(&LEVELS);
+    let mut within = 0;
+    for seed in 0..spaces() {
+        let mut times = Times { rest: 0.001, ..Times::random(&LEVELS, 0.15, seed) };
+        let found = search(&space, &Settings::exact(seed, 60), &mut times).unwrap();
+        assert!(found.trials <= 60, "{}", found.trials);
+        let (_, best) = optimum(&space, &times);
+        within += u64::from(times.log(&found.winner) - best < 0.01);
+    }
+    // These spaces are harder than those of file systems: as many interactions as options, half as large as effects.
+    assert!(within * 10 >= spaces() * 8, "{within} of {}", spaces());
+}
+
+#[test]
+fn a_certificate_never_excludes_the_optimum() {
+    let space = synthetic::space(&LEVELS);
+    for seed in 0..spaces() {
+        let mut times = Times { rest: 0.002, ..Times::random(&LEVELS, 0.15, seed + 100) };
+        for trials in [40, 60] {
+            let found = search(&space, &Settings::exact(seed, trials), &mut times).unwrap();
+            let (known, model) = evidence(&space, &found);
+            let best = known.value(&found.fastest).unwrap();
+            let (optimum, _) = optimum(&space, &times);
+            let is_found = optimum == found.fastest;
+            assert!(
+                is_found || !excludes(&known, &model, best, &optimum),
+                "seed {seed}, {trials} trials"
+            );
+            let it = &found.certificate;
+            assert_eq!(it.measured + it.excluded + it.rest, it.points);
+            for excluded in &it.values {
+                assert!(is_found || optimum.0[excluded.option] != excluded.value, "{excluded:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_search_repeats_from_its_seed() {
+    let space = synthetic::space(&LEVELS);
+    let run = |seed| {
+        let mut times = Times::random(&LEVELS, 0.1, 3);
+        search(&space, &Settings::exact(seed, 50), &mut times).unwrap().measured
+    };
+    assert_eq!(run(5), run(5));
+    assert_ne!(run(5), run(6));
+}
+
+#[test]
+fn options_that_do_nothing_are_never_recommended_on_a_noisy_host() {
+    let space = synthetic::space(&[2, 3, 2, 2]);
+    // The second is the noise of dirops with 300 files on a RAM disk of a host with a load of ten on two processors.
+    for (seed, noise) in (0..20).map(|seed| (seed, [0.05, 0.5][seed as usize % 2])) {
+        let mut times = Times::constant(&[2, 3, 2, 2], noise, seed);
+        let settings =
+            Settings { seed, paired: false, trials: 150, confirm: 10, ..Settings::default() };
+        let found = search(&space, &settings, &mut times).unwrap();
+        assert!(found.winner.is_default(), "seed {seed}: {:?}", found.confirmed);
+    }
+}
+
+#[test]
+fn an_option_that_helps_is_recommended_on_a_noisy_host_and_nothing_with_it() {
+    let space = synthetic::space(&[2, 3, 2, 2]);
+    let mut times = Times::constant(&[2, 3, 2, 2], 0.02, 4);
+    times.effects[1] = vec![0.0, 0.05, -0.2];
+    let settings =
+        Settings { paired: false, trials: 200, confirm: 8, least: 0.01, ..Settings::default() };
+    let found = search(&space, &settings, &mut times).unwrap();
+    assert_eq!(found.winner, Point(vec![0, 2, 0, 0]), "{:?}", found.confirmed);
+    assert_eq!((found.effects[0].option, found.effects[0].value), (1, 2));
+}
+
+#[test]
+fn what_is_refused_is_dropped_with_its_words() {
+    let space = synthetic::space(&[2, 3, 2]);
+    let mut times = Times { refused: vec![(1, 1)], ..Times::constant(&[2, 3, 2], 0.0, 1) };
+    times.effects[2] = vec![0.0, -0.1];
+    let found = search(&space, &Settings::exact(1, 12), &mut times).unwrap();
+    assert_eq!(found.winner, Point(vec![0, 0, 1]));
+    assert_eq!(found.refused_values, [(1, 1)]);
+    assert_eq!(found.refused, [(Point(vec![0, 1, 0]), "bad option".to_string())]);
+    assert!(found.measured.iter().all(|it| it.point.0[1] != 1));
+    times.refused = vec![(0, 0)];
+    let refused = search(&space, &Settings::exact(1, 12), &mut times).unwrap_err();
+    assert!(refused.to_string().contains("default cannot be measured: bad option"));
+}
+
+#[test]
+fn a_budget_that_decides_nothing_is_refused_with_what_it_would_take() {
+    let space = synthetic::space(&LEVELS);
+    let mut times = Times::constant(&LEVELS, 0.0, 1);
+    let settings = Settings { trials: 10, ..Settings::default() };
+    let refused = search(&space, &settings, &mut times).unwrap_err().to_string();
+    // 1 + 13 values + 6 of the pilot + 10 of the confirmation.
+    assert!(refused.contains("at least --budget 30trials"), "{refused}");
+}
+
+#[test]
+fn worthless_options_return_to_their_defaults() {
+    let levels = [2, 2, 2, 2];
+    let space = synthetic::space(&levels);
+    let mut times = Times::constant(&levels, 0.0, 1);
+    times.effects = vec![vec![0.0, -0.001], vec![0.0, -0.3], vec![0.0, -0.0005], vec![0.0, 0.2]];
+    let found = search(&space, &Settings::exact(1, 16), &mut times).unwrap();
+    assert_eq!(found.fastest, Point(vec![1, 1, 1, 0]));
+    assert_eq!(found.winner, Point(vec![0, 1, 0, 0]));
+    let nothing: Vec<usize> =
+        found.effects.iter().filter(|it| it.is_nothing(0.005)).map(|it| it.option).collect();
+    assert_eq!(nothing, [0, 2]);
+}
+
+#[test]
+fn values_that_are_refused_together_are_found_and_not_tried_again() {
+    let space = synthetic::space(&LEVELS);
+    let refused = vec![(1, 2), (5, 1)];
+    let mut times = Times { refused: refused.clone(), ..Times::random(&LEVELS, 0.1, 8) };
+    let found = search(&space, &Settings::exact(1, 60), &mut times).unwrap();
+    let of_both = |point: &Point| refused.iter().all(|(at, value)| point.0[*at] == *value);
+    // All refused points come from the first one: the search for its least part, which has those two values alone.
+    let least = found.refused.iter().map(|(point, _)| point.0.iter().filter(|it| **it > 0).count());
+    assert_eq!(least.min(), Some(2), "{:?}", found.refused);
+    assert!(found.refused.len() <= LEVELS.len(), "{:?}", found.refused);
+    assert!(found.refused.iter().all(|(point, _)| of_both(point)));
+    assert!(!of_both(&found.winner));
+}

@@ -1,0 +1,211 @@
+//! The file of a space.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{
+    Conflict, GivesUp, Loss, MOST_OPTIONS, MOST_VALUES, Space, SpaceError, TuneOption, Value,
+};
+
+/// The largest size of a file, in bytes.
+pub const LARGEST: usize = 1 << 20;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    filesystem: String,
+    #[serde(default)]
+    about: String,
+    #[serde(default)]
+    option: Vec<OptionEntry>,
+    #[serde(default)]
+    conflict: Vec<ConflictEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OptionEntry {
+    name: String,
+    #[serde(default)]
+    about: String,
+    /// The name of the default value, which sets nothing.
+    default: String,
+    #[serde(default)]
+    value: Vec<ValueEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ValueEntry {
+    name: String,
+    #[serde(default)]
+    mkfs: String,
+    #[serde(default)]
+    mount: String,
+    #[serde(default)]
+    sysctls: Vec<String>,
+    scheduler: Option<String>,
+    #[serde(default)]
+    gives_up: BTreeMap<String, String>,
+    since: Option<String>,
+    until: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConflictEntry {
+    between: (String, String),
+    #[serde(default)]
+    why: String,
+}
+
+impl Space {
+    /// Parses the text of a file; `from` names it in errors.
+    ///
+    /// # Errors
+    /// The first error of the file.
+    pub fn parse(text: &str, from: &str) -> Result<Space, SpaceError> {
+        let wrong = |what: String| SpaceError::File(format!("{from}: {what}"));
+        if text.len() > LARGEST {
+            return Err(wrong(format!("it is larger than {LARGEST} bytes")));
+        }
+        let file: File =
+            toml::from_str(text).map_err(|error| wrong(error.to_string().trim().into()))?;
+        let mut space = Space {
+            filesystem: file.filesystem,
+            about: file.about,
+            options: Vec::new(),
+            conflicts: Vec::new(),
+        };
+        for entry in file.option {
+            space.options.push(option(entry).map_err(wrong)?);
+        }
+        space.check_shape().map_err(wrong)?;
+        for entry in file.conflict {
+            let conflict = conflict(&space, &entry).map_err(wrong)?;
+            space.conflicts.push(conflict);
+        }
+        space.check_values().map_err(wrong)?;
+        Ok(space)
+    }
+
+    /// Checks numbers and names.
+    fn check_shape(&self) -> Result<(), String> {
+        if self.options.is_empty() {
+            return Err("it has no options; add at least one [[option]]".into());
+        }
+        if self.options.len() > MOST_OPTIONS {
+            let count = self.options.len();
+            return Err(format!("it has {count} options; at most {MOST_OPTIONS} are possible"));
+        }
+        for (at, option) in self.options.iter().enumerate() {
+            check_name(&option.name, "option")?;
+            if self.options[..at].iter().any(|other| other.name == option.name) {
+                return Err(format!("option '{}' is there twice; give it once", option.name));
+            }
+            let count = option.values.len();
+            if !(2..=MOST_VALUES).contains(&count) {
+                return Err(format!(
+                    "option '{}' has {} values besides its default; it needs 1 to {}",
+                    option.name,
+                    count.saturating_sub(1),
+                    MOST_VALUES - 1
+                ));
+            }
+            for (at, value) in option.values.iter().enumerate() {
+                check_name(&value.name, "value")?;
+                if option.values[..at].iter().any(|other| other.name == value.name) {
+                    return Err(format!(
+                        "option '{}' has value '{}' twice",
+                        option.name, value.name
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_name(name: &str, what: &str) -> Result<(), String> {
+    let is_right = |letter: char| letter.is_ascii_alphanumeric() || "_.+-:/".contains(letter);
+    if !name.is_empty() && name.len() <= 40 && name.chars().all(is_right) {
+        return Ok(());
+    }
+    Err(format!(
+        "'{}' is no name of {what}; a name has 1 to 40 letters, digits and _.+-:/",
+        name.escape_default()
+    ))
+}
+
+fn option(entry: OptionEntry) -> Result<TuneOption, String> {
+    let mut values = vec![Value { name: entry.default, ..Value::default() }];
+    for value in entry.value {
+        values.push(self::value(&entry.name, value)?);
+    }
+    Ok(TuneOption { name: entry.name, about: entry.about, values })
+}
+
+fn value(option: &str, entry: ValueEntry) -> Result<Value, String> {
+    let at = format!("option '{option}', value '{}'", entry.name);
+    let sets = !entry.mkfs.trim().is_empty()
+        || !entry.mount.trim().is_empty()
+        || !entry.sysctls.is_empty()
+        || entry.scheduler.is_some();
+    if !sets {
+        return Err(format!("{at} sets nothing; give it mkfs, mount, sysctls or scheduler"));
+    }
+    if let Some(bad) = entry.sysctls.iter().find(|setting| !setting.contains('=')) {
+        return Err(format!("{at}: sysctl '{bad}' has no '='; write KEY=VALUE"));
+    }
+    let mut gives_up = Vec::new();
+    for (name, why) in entry.gives_up {
+        let known = Loss::ALL.iter().find(|(known, _)| *known == name);
+        let Some((_, loss)) = known else {
+            return Err(format!(
+                "{at} gives up '{name}'; possible are: durability, security, compatibility"
+            ));
+        };
+        gives_up.push(GivesUp { loss: *loss, why });
+    }
+    for release in [&entry.since, &entry.until].into_iter().flatten() {
+        if super::restrict::numbers(release).is_empty() {
+            return Err(format!("{at}: '{release}' is no kernel release, such as 5.10"));
+        }
+    }
+    Ok(Value {
+        name: entry.name,
+        mkfs: entry.mkfs.trim().into(),
+        mount: entry.mount.trim().into(),
+        sysctls: entry.sysctls,
+        scheduler: entry.scheduler,
+        gives_up,
+        since: entry.since,
+        until: entry.until,
+    })
+}
+
+fn conflict(space: &Space, entry: &ConflictEntry) -> Result<Conflict, String> {
+    let side = |text: &str| {
+        let (option, value) = text
+            .split_once('=')
+            .ok_or_else(|| format!("conflict '{text}' is not valid; write OPTION=VALUE"))?;
+        let option = space.option(option).map_err(|error| error.to_string())?;
+        let value = space.value(option, value).map_err(|error| error.to_string())?;
+        Ok::<_, String>((option, value))
+    };
+    let (one, other) = (side(&entry.between.0)?, side(&entry.between.1)?);
+    if one.0 == other.0 {
+        let (one, other) = &entry.between;
+        return Err(format!(
+            "conflict between {one} and {other}: two values of one option are never together"
+        ));
+    }
+    if one.1 == 0 && other.1 == 0 {
+        let (one, other) = &entry.between;
+        return Err(format!(
+            "conflict between {one} and {other}: both are defaults, which must be possible"
+        ));
+    }
+    Ok(Conflict { one, other, why: entry.why.clone() })
+}

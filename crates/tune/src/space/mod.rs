@@ -1,0 +1,255 @@
+//! Spaces: the options of a file system that are worth trying.
+
+mod builtin;
+mod file;
+mod render;
+mod restrict;
+
+#[cfg(test)]
+mod tests;
+
+use fsdyno_record::suggest;
+
+pub use builtin::{find, names, text};
+pub use render::Configuration;
+pub use restrict::{Dropped, Restriction};
+
+/// The most options of a space.
+pub const MOST_OPTIONS: usize = 40;
+
+/// The most values of an option.
+pub const MOST_VALUES: usize = 16;
+
+/// The options of a file system that are worth trying, each with its values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Space {
+    /// The name of the file system in the catalog.
+    pub filesystem: String,
+    /// One line about the space.
+    pub about: String,
+    /// The options.
+    pub options: Vec<TuneOption>,
+    /// Values of two options that cannot be together.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// An option of a space.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TuneOption {
+    /// The name.
+    pub name: String,
+    /// One line about it.
+    pub about: String,
+    /// The values. The first is the default and sets nothing.
+    pub values: Vec<Value>,
+}
+
+/// A value of an option.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Value {
+    /// The name.
+    pub name: String,
+    /// Words for mkfs.
+    pub mkfs: String,
+    /// Mount options.
+    pub mount: String,
+    /// Sysctls: `KEY=VALUE`.
+    pub sysctls: Vec<String>,
+    /// The block scheduler; none is that of the disk.
+    pub scheduler: Option<String>,
+    /// What it gives up, with a reason each.
+    pub gives_up: Vec<GivesUp>,
+    /// The first kernel release that has it.
+    pub since: Option<String>,
+    /// The last kernel release that has it.
+    pub until: Option<String>,
+}
+
+/// Something that a value gives up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivesUp {
+    /// The kind of loss.
+    pub loss: Loss,
+    /// The reason, in a sentence.
+    pub why: String,
+}
+
+/// A kind of loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loss {
+    /// Acknowledged work, or the consistency of the file system, may be lost at a power cut.
+    Durability,
+    /// Protection of data from errors or from others.
+    Security,
+    /// Older kernels or tools cannot use the file system, or limits become smaller.
+    Compatibility,
+}
+
+impl Loss {
+    /// All kinds, with their names in files.
+    pub const ALL: [(&'static str, Loss); 3] = [
+        ("durability", Loss::Durability),
+        ("security", Loss::Security),
+        ("compatibility", Loss::Compatibility),
+    ];
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Loss::Durability => "durability",
+            Loss::Security => "security",
+            Loss::Compatibility => "compatibility",
+        }
+    }
+
+    /// Returns true if a safe search does not admit it.
+    pub fn is_unsafe(self) -> bool {
+        self != Loss::Compatibility
+    }
+}
+
+/// Two values that cannot be together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The option and its value, as indices.
+    pub one: (usize, u8),
+    /// The other option and its value.
+    pub other: (usize, u8),
+    /// The reason.
+    pub why: String,
+}
+
+/// A point of a space: the index of the value of each option.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Point(pub Vec<u8>);
+
+/// An error in a space or in a choice from it, in one line that says what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpaceError {
+    /// No built-in space.
+    #[error("no space for file system '{name}'; {hint}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The nearest names.
+        hint: String,
+    },
+    /// An invalid file.
+    #[error("{0}")]
+    File(String),
+    /// An invalid choice of options or values.
+    #[error("{0}")]
+    Choice(String),
+}
+
+impl Space {
+    /// The default point: the first value of each option.
+    pub fn default_point(&self) -> Point {
+        Point(vec![0; self.options.len()])
+    }
+
+    /// The number of values of each option.
+    pub fn levels(&self) -> Vec<u8> {
+        self.options.iter().map(|option| option.values.len() as u8).collect()
+    }
+
+    /// Returns the conflict of a point, if it has one.
+    pub fn conflict(&self, point: &Point) -> Option<&Conflict> {
+        let has = |(option, value): (usize, u8)| point.0.get(option) == Some(&value);
+        self.conflicts.iter().find(|conflict| has(conflict.one) && has(conflict.other))
+    }
+
+    /// Returns true if no two values of a point are in conflict.
+    pub fn allows(&self, point: &Point) -> bool {
+        self.conflict(point).is_none()
+    }
+
+    /// The number of combinations of values, conflicts included; saturates.
+    pub fn combinations(&self) -> u64 {
+        self.options.iter().fold(1u64, |all, it| all.saturating_mul(it.values.len() as u64))
+    }
+
+    /// All points without conflicts, in order; none if there are more than `most` combinations.
+    pub fn points(&self, most: u64) -> Option<Vec<Point>> {
+        let all = self.combinations();
+        if all > most {
+            return None;
+        }
+        let levels = self.levels();
+        let point = |mut at: u64| {
+            let value = |levels: &u8| {
+                let value = (at % u64::from(*levels)) as u8;
+                at /= u64::from(*levels);
+                value
+            };
+            Point(levels.iter().map(value).collect())
+        };
+        Some((0..all).map(point).filter(|point| self.allows(point)).collect())
+    }
+
+    /// The points that differ from a point in one option.
+    pub fn neighbours(&self, point: &Point) -> Vec<Point> {
+        let mut all = Vec::new();
+        for (option, it) in self.options.iter().enumerate() {
+            for value in (0..it.values.len() as u8).filter(|value| point.0[option] != *value) {
+                all.push(point.with(option, value));
+            }
+        }
+        all.retain(|point| self.allows(point));
+        all
+    }
+
+    /// A point in words: each option that has not its default.
+    pub fn words(&self, point: &Point) -> String {
+        let choices = self.options.iter().zip(&point.0).filter(|(_, value)| **value > 0);
+        let word = |(option, value): (&TuneOption, &u8)| {
+            let name = option.values.get(usize::from(*value)).map_or("", |value| &value.name);
+            format!("{}={name}", option.name)
+        };
+        let words: Vec<String> = choices.map(word).collect();
+        if words.is_empty() { "default".into() } else { words.join(" ") }
+    }
+
+    /// The index of an option.
+    ///
+    /// # Errors
+    /// An unknown name.
+    pub fn option(&self, name: &str) -> Result<usize, SpaceError> {
+        let known = || self.options.iter().map(|option| option.name.as_str());
+        known().position(|known| known == name).ok_or_else(|| {
+            let hint = suggest::hint(name, known());
+            SpaceError::Choice(format!(
+                "the space of {} has no option '{name}'; {hint}",
+                self.filesystem
+            ))
+        })
+    }
+
+    /// The index of a value of an option.
+    ///
+    /// # Errors
+    /// An unknown name.
+    pub fn value(&self, option: usize, name: &str) -> Result<u8, SpaceError> {
+        let it = &self.options[option];
+        let known = || it.values.iter().map(|value| value.name.as_str());
+        let at = known().position(|known| known == name);
+        at.map(|at| at as u8).ok_or_else(|| {
+            let hint = suggest::hint(name, known());
+            SpaceError::Choice(format!("option '{}' has no value '{name}'; {hint}", it.name))
+        })
+    }
+}
+
+impl Point {
+    /// The point with another value of an option.
+    pub fn with(&self, option: usize, value: u8) -> Point {
+        let mut point = self.clone();
+        point.0[option] = value;
+        point
+    }
+
+    /// Returns true if every option has its default.
+    pub fn is_default(&self) -> bool {
+        self.0.iter().all(|value| *value == 0)
+    }
+}

@@ -1,0 +1,96 @@
+//! From a point to the text of its options.
+
+use fsdyno_filesystem::{Context, Spec, catalog};
+
+use super::{Point, Space, Value};
+
+/// The settings of a point.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configuration {
+    /// The file system with its options, as `--fs` takes it.
+    pub spec: String,
+    /// Words for mkfs.
+    pub mkfs: String,
+    /// Mount options, separated by commas.
+    pub mount: String,
+    /// Sysctls: `KEY=VALUE`.
+    pub sysctls: Vec<String>,
+    /// The block scheduler; none is that of the disk.
+    pub scheduler: Option<String>,
+}
+
+impl Space {
+    /// The values of a point. A default sets nothing, unless another value was fixed in its place.
+    pub fn chosen<'s>(&'s self, point: &'s Point) -> impl Iterator<Item = &'s Value> {
+        let pairs = self.options.iter().zip(&point.0);
+        pairs.filter_map(|(option, value)| option.values.get(usize::from(*value)))
+    }
+
+    /// The settings of a point. Values of one option of mkfs, such as `-O`, are joined by a comma.
+    pub fn configuration(&self, point: &Point) -> Configuration {
+        let mut words: Vec<(String, Vec<String>)> = Vec::new();
+        let mut it = Configuration::default();
+        let mut mount = Vec::new();
+        for value in self.chosen(point) {
+            let mut given = value.mkfs.split_whitespace().peekable();
+            while let Some(option) = given.next() {
+                let of_it = given.next_if(|word| !word.starts_with('-')).map(String::from);
+                match words.iter_mut().find(|(known, _)| known == option) {
+                    Some((_, known)) => known.extend(of_it),
+                    None => words.push((option.into(), of_it.into_iter().collect())),
+                }
+            }
+            if !value.mount.is_empty() {
+                mount.push(value.mount.clone());
+            }
+            it.sysctls.extend(value.sysctls.iter().cloned());
+            it.scheduler = value.scheduler.clone().or(it.scheduler);
+        }
+        let words = words.into_iter().map(|(option, values)| match values.is_empty() {
+            true => option,
+            false => format!("{option} {}", values.join(",")),
+        });
+        it.mkfs = words.collect::<Vec<_>>().join(" ");
+        it.mount = mount.join(",");
+        it.spec.clone_from(&self.filesystem);
+        if !it.mkfs.is_empty() {
+            it.spec += &format!(" {}", it.mkfs);
+        }
+        if !it.mount.is_empty() {
+            it.spec += &format!(" @ {}", it.mount);
+        }
+        it
+    }
+
+    /// Checks each value by the catalog of file systems: alone, as no value may depend on another one.
+    pub(super) fn check_values(&self) -> Result<(), String> {
+        let kind = catalog::get(&self.filesystem)
+            .map_err(|error| format!("filesystem '{}': {error}", self.filesystem))?;
+        for (option, it) in self.options.iter().enumerate() {
+            for value in 1..it.values.len() as u8 {
+                let point = self.default_point().with(option, value);
+                let spec = self.configuration(&point).spec;
+                let at = || {
+                    format!("option '{}', value '{}'", it.name, it.values[usize::from(value)].name)
+                };
+                let parsed =
+                    Spec::parse(&spec).map_err(|error| format!("{}: '{spec}': {error}", at()))?;
+                if parsed.label.is_some() || parsed.kind != self.filesystem {
+                    return Err(format!("{}: '{spec}' is no spec of {}", at(), self.filesystem));
+                }
+                if let Some(key) =
+                    parsed.mkfs.iter().chain(&parsed.mount).find(|word| word.contains('{'))
+                {
+                    return Err(format!(
+                        "{}: '{key}' names a second disk, which a space cannot",
+                        at()
+                    ));
+                }
+                // The newest tool is assumed: what the tool here refuses is dropped by the search, with its message.
+                kind.plan(&parsed, Context::Lab, Some("999.0"))
+                    .map_err(|error| format!("{}: '{spec}': {error}", at()))?;
+            }
+        }
+        Ok(())
+    }
+}

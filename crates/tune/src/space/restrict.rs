@@ -1,0 +1,179 @@
+//! A part of a space: by choice, by kernel, by target, by safety.
+
+use super::{Conflict, Loss, Space, SpaceError, Value};
+
+/// The restrictions of a space.
+#[derive(Clone, Debug, Default)]
+pub struct Restriction {
+    /// The only options to try; all if empty.
+    pub only: Vec<String>,
+    /// Options (`NAME`) or values (`NAME=VALUE`) not to try.
+    pub exclude: Vec<String>,
+    /// Options with a fixed value: `NAME=VALUE`.
+    pub fix: Vec<String>,
+    /// The kernel's release, if known.
+    pub kernel: Option<String>,
+    /// False if the target takes no sysctls and no scheduler.
+    pub settings: bool,
+    /// True if no value that gives up durability or security is tried.
+    pub safe: bool,
+}
+
+/// A value that is not tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// The option and its value: `NAME=VALUE`.
+    pub what: String,
+    /// The reason.
+    pub why: String,
+}
+
+impl Space {
+    /// The part of a space that a restriction leaves, and the values that it drops. A fixed value becomes the default
+    /// of all points.
+    ///
+    /// # Errors
+    /// An unknown option or value; a space without options.
+    pub fn restricted(&self, by: &Restriction) -> Result<(Space, Vec<Dropped>), SpaceError> {
+        for name in &by.only {
+            self.option(name)?;
+        }
+        let excluded =
+            by.exclude.iter().map(|text| self.choice(text)).collect::<Result<Vec<_>, _>>()?;
+        let mut fixed = Vec::new();
+        for text in &by.fix {
+            match self.choice(text)? {
+                (option, Some(value)) => fixed.push((option, value)),
+                (_, None) => {
+                    let why = format!("--fix {text} has no value; write --fix {text}=VALUE");
+                    return Err(SpaceError::Choice(why));
+                }
+            }
+        }
+        let mut dropped = Vec::new();
+        let mut kept: Vec<Vec<u8>> = Vec::new();
+        for (at, option) in self.options.iter().enumerate() {
+            let mut values = vec![0];
+            for (value, it) in (0u8..).zip(&option.values).skip(1) {
+                let reason = match () {
+                    () if fixed.iter().any(|(option, _)| *option == at) => continue,
+                    () if !by.only.is_empty() && !by.only.contains(&option.name) => continue,
+                    () if excluded.contains(&(at, None))
+                        || excluded.contains(&(at, Some(value))) =>
+                    {
+                        Some("excluded by --exclude".into())
+                    }
+                    () => reason(it, by),
+                };
+                let what = format!("{}={}", option.name, it.name);
+                match reason {
+                    Some(why) => dropped.push(Dropped { what, why }),
+                    None => values.push(value),
+                }
+            }
+            if let Some((_, value)) = fixed.iter().find(|(option, _)| *option == at) {
+                values = vec![*value];
+            }
+            kept.push(values);
+        }
+        let space = self.part(&kept);
+        if space.combinations() < 2 {
+            let filesystem = &self.filesystem;
+            let why = format!(
+                "nothing of the space of {filesystem} is left to try; remove --only, --exclude or --fix"
+            );
+            return Err(SpaceError::Choice(why));
+        }
+        if let Some(conflict) = space.conflict(&space.default_point()) {
+            let name = |(option, value): (usize, u8)| {
+                let option = &space.options[option];
+                format!("{}={}", option.name, option.values[usize::from(value)].name)
+            };
+            let (one, other) = (name(conflict.one), name(conflict.other));
+            let why = format!("--fix: {one} and {other} cannot be together: {}", conflict.why);
+            return Err(SpaceError::Choice(why));
+        }
+        Ok((space, dropped))
+    }
+
+    /// Parses `NAME` or `NAME=VALUE`.
+    fn choice(&self, text: &str) -> Result<(usize, Option<u8>), SpaceError> {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        let option = self.option(name)?;
+        Ok((option, value.map(|value| self.value(option, value)).transpose()?))
+    }
+
+    /// The space with these values of each option only. An option with one value stays, so that indices of options do.
+    pub fn part(&self, kept: &[Vec<u8>]) -> Space {
+        let mut space = self.clone();
+        for (option, kept) in space.options.iter_mut().zip(kept) {
+            option.values =
+                kept.iter().map(|value| option.values[usize::from(*value)].clone()).collect();
+        }
+        let of = |(option, value): (usize, u8)| {
+            let at = kept[option].iter().position(|known| *known == value)?;
+            Some((option, at as u8))
+        };
+        let conflicts = self.conflicts.iter().filter_map(|it| {
+            let (one, other) = of(it.one).zip(of(it.other))?;
+            Some(Conflict { one, other, why: it.why.clone() })
+        });
+        space.conflicts = conflicts.collect();
+        space
+    }
+
+    /// The space without one value.
+    pub fn without(&self, option: usize, value: u8) -> Space {
+        let values = |(at, it): (usize, &super::TuneOption)| {
+            (0..it.values.len() as u8).filter(|known| at != option || *known != value).collect()
+        };
+        self.part(&self.options.iter().enumerate().map(values).collect::<Vec<_>>())
+    }
+}
+
+fn reason(value: &Value, by: &Restriction) -> Option<String> {
+    if !by.settings && (!value.sysctls.is_empty() || value.scheduler.is_some()) {
+        return Some("settings of this host are not changed; in the lab it is tried".into());
+    }
+    if let Some(kernel) = &by.kernel {
+        let here = numbers(kernel);
+        if let Some(since) = value.since.as_ref().filter(|since| here < numbers(since)) {
+            return Some(format!(
+                "kernel {kernel} does not have it; it is in Linux {since} and later"
+            ));
+        }
+        // "6.11" includes 6.11.3.
+        let is_over = |until: &&String| {
+            let until = numbers(until);
+            here.iter().take(until.len()).copied().collect::<Vec<_>>() > until
+        };
+        if let Some(until) = value.until.as_ref().filter(is_over) {
+            return Some(format!(
+                "kernel {kernel} does not have it; it was in Linux up to {until}"
+            ));
+        }
+    }
+    let lost = value.gives_up.iter().find(|it| by.safe && it.loss.is_unsafe())?;
+    Some(format!("it gives up {}: {}; --unsafe admits it", lost.loss.name(), lost.why))
+}
+
+impl Value {
+    /// Returns true if it gives up something that a safe search does not admit.
+    pub fn is_unsafe(&self) -> bool {
+        self.gives_up.iter().any(|it| it.loss.is_unsafe())
+    }
+
+    /// Returns the reason of a kind of loss.
+    pub fn loss(&self, loss: Loss) -> Option<&str> {
+        self.gives_up.iter().find(|it| it.loss == loss).map(|it| it.why.as_str())
+    }
+}
+
+/// The numbers of a kernel release, up to the first that is none.
+pub fn numbers(release: &str) -> Vec<u32> {
+    let release = release.split(['-', '+']).next().unwrap_or_default();
+    release.split('.').map_while(|part| part.parse().ok()).collect()
+}
