@@ -70,7 +70,7 @@ pub fn sample() -> Tuned {
 }
 
 fn text(it: &Tuned) -> String {
-    let text = Format::Markdown.write(it, Style { color: false, width: 100 }).unwrap();
+    let text = Format::Markdown.write(it, Style { color: false, width: 100, full: true }).unwrap();
     // Without the escapes of Markdown.
     text.replace('\\', "")
 }
