@@ -16,7 +16,6 @@ const COMMANDS: &[&str] = &[
     "compare",
     "crash",
     "study",
-    "tune",
     "why",
     "record",
     "mark",
