@@ -4,9 +4,12 @@
 //! a label of rows that differ in it, reports and the dry run the settings other than the defaults, reports the
 //! command that repeats trials, and CSV a column. docs/adding/axis.md says how to add one.
 
+pub mod along;
 pub mod naming;
 mod request;
 mod table;
+
+use std::cmp::Ordering;
 
 use fsdyno_record::Plan;
 use fsdyno_record::plan::{MediumPlan, VenuePlan};
@@ -48,7 +51,14 @@ pub struct Axis {
     pub labels: &'static [Label],
     /// True if headers of reports and the dry run name it by its labels, unless it has the default.
     pub setting: bool,
+    /// True if its values are versions, which outputs along it have in their order, not in that of the command.
+    pub versions: bool,
+    /// True if the label of a row is its value.
+    pub names_rows: bool,
 }
+
+/// The axis whose values have parts that are axes themselves ([`Axis::of_machine`]).
+const MACHINE: &str = "machine";
 
 /// The value of an axis in a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +134,8 @@ pub struct Label {
     pub of_machine: bool,
     /// True if it may be the subject of a comparison of two results, rather than a condition.
     pub compared: bool,
+    /// True if it is no part of the axis's value: it stays a condition of a comparison along the axis.
+    pub condition: bool,
 }
 
 impl Axis {
@@ -170,6 +182,29 @@ impl Axis {
         }
     }
 
+    /// The value of a subject in words, as names of rows have it; none if it has nothing that the axis describes.
+    pub fn words(&self, subject: &Subject<'_>) -> Option<String> {
+        if self.names_rows {
+            return Some(subject.plan.label.clone());
+        }
+        let own = self.labels.iter().filter(|label| !label.condition);
+        let labels: Vec<String> = own.filter_map(|label| (label.of)(subject)).collect();
+        (!labels.is_empty()).then(|| labels.join(", "))
+    }
+
+    /// Returns true if its value is the default of another axis, so that a step along it changes that one, too.
+    pub fn decides(&self, other: &Axis) -> bool {
+        self.key == MACHINE && other.of_machine
+    }
+
+    /// Compares two values in words by their numbers, if they are versions; others are equal.
+    pub fn compare(&self, one: &str, other: &str) -> Ordering {
+        match self.versions {
+            true => versions(one).cmp(&versions(other)),
+            false => Ordering::Equal,
+        }
+    }
+
     /// The labels of a plan, if the axis is a setting and its value is not the default.
     pub fn stated(&self, plan: &Plan) -> Option<String> {
         let Value::Is(value) = (self.value)(plan) else { return None };
@@ -182,9 +217,23 @@ impl Axis {
     }
 }
 
+/// The parts of a version, numbers by their value: 6.9 is before 6.12.
+fn versions(text: &str) -> Vec<(u64, &str)> {
+    let parts = text.split(['.', '-', '+', '~', '_']);
+    parts.map(|part| (part.parse().unwrap_or(0), part)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_are_ordered_by_their_numbers_and_other_values_are_not() {
+        let kernel = Axis::of("kernel").unwrap();
+        assert_eq!(kernel.compare("6.9.1-amd64", "6.12.43+deb13-amd64"), Ordering::Less);
+        assert_eq!(kernel.compare("7.3.4", "6.12.43"), Ordering::Greater);
+        assert_eq!(Axis::of("disk").unwrap().compare("b", "a"), Ordering::Equal);
+    }
 
     #[test]
     fn a_default_is_a_value_that_changes_nothing() {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::{Plan, Trial};
 
-use crate::{AXES, Label};
+use crate::{AXES, Axis, Label};
 
 /// A named item: a plan, and facts that only its trial knows.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ fn compare_with_no_machine(values: &mut Values) {
 
 /// The parameters of a workload with the values to compare: for an input the hash of its bytes, not its
 /// path.
-fn params(plan: &Plan) -> impl Iterator<Item = (&str, &str)> {
+pub(crate) fn params(plan: &Plan) -> impl Iterator<Item = (&str, &str)> {
     let input = plan.workload.input.as_ref();
     plan.workload.params.iter().map(move |(key, value)| {
         let of_input = input.filter(|input| input.parameter == *key);
@@ -126,7 +126,7 @@ impl Differing {
     }
 }
 
-fn period(plan: &Plan) -> Option<String> {
+pub(crate) fn period(plan: &Plan) -> Option<String> {
     plan.filesystem.as_ref()?.period.clone()
 }
 
@@ -178,6 +178,23 @@ impl RowNames {
         names.disambiguate(&base);
         names.disambiguate(&new);
         names
+    }
+
+    /// The names for steps along an axis, which do not name its values.
+    pub fn along<'a, T: Into<Subject<'a>>>(
+        axis: &Axis,
+        subjects: impl IntoIterator<Item = T>,
+    ) -> RowNames {
+        let mut differing = Differing::among(&distinct(subjects));
+        let mut first = 0;
+        for other in AXES {
+            let own = first..first + other.labels.len();
+            first = own.end;
+            if other.key == axis.key || axis.decides(other) {
+                differing.axes.retain(|(at, _)| !own.contains(at));
+            }
+        }
+        RowNames { differing, ..RowNames::default() }
     }
 
     /// The workload with the parameters in which runs of it differ: `dirops files=1000`.
@@ -260,4 +277,4 @@ fn distinct<'a, T: Into<Subject<'a>>>(subjects: impl IntoIterator<Item = T>) -> 
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -37,6 +37,8 @@ const ROW: Axis = Axis {
     value: |_| Value::Absent,
     labels: &[],
     setting: false,
+    versions: false,
+    names_rows: false,
 };
 
 /// The targets of an axis that does not depend on them.
@@ -61,6 +63,7 @@ pub const AXES: &[Axis] = &[
         },
         value: |plan| Value::or_absent(plan.filesystem_request()),
         labels: &[of_label(|it| Some(it.plan.filesystem.as_ref()?.spec.clone())).compared()],
+        names_rows: true,
         ..ROW
     },
     Axis {
@@ -239,8 +242,10 @@ pub const AXES: &[Axis] = &[
                 let of_host = it.plan.venue == VenuePlan::Host;
                 Some(it.host_cpu.to_string()).filter(|cpu| of_host && !cpu.is_empty())
             })
-            .compared(),
+            .compared()
+            .condition(),
         ],
+        versions: true,
         ..ROW
     },
     Axis {
@@ -439,7 +444,7 @@ pub const AXES: &[Axis] = &[
 ];
 
 const fn any(of: fn(&Subject<'_>) -> Option<String>) -> Label {
-    Label { of, within_label: false, of_machine: false, compared: false }
+    Label { of, within_label: false, of_machine: false, compared: false, condition: false }
 }
 
 const fn of_label(of: fn(&Subject<'_>) -> Option<String>) -> Label {
@@ -453,6 +458,10 @@ const fn of_machine(of: fn(&Subject<'_>) -> Option<String>) -> Label {
 impl Label {
     const fn compared(self) -> Label {
         Label { compared: true, ..self }
+    }
+
+    const fn condition(self) -> Label {
+        Label { condition: true, ..self }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The command-line grammar. Parsing has no side effects.
 
 mod axes;
+mod compare;
 mod defaults;
 mod look_up;
 mod parse;
@@ -14,8 +15,6 @@ use fsdyno_campaign::spec::DEADLINES;
 use fsdyno_campaign::{RunSpec, Shard};
 use fsdyno_filesystem::Author;
 use fsdyno_report::Format;
-use fsdyno_report::Own;
-use fsdyno_report::compare::Metric;
 
 use crate::output::Verbosity;
 
@@ -23,6 +22,7 @@ pub use fsdyno_axes::whole;
 pub use fsdyno_campaign::spec::{JOBS, REPEATS, SEEDS};
 
 pub use axes::{CrashAxes, RunAxes};
+pub use compare::Compare;
 pub use look_up::{List, Show};
 pub use parse::{command, parse_args, suggest_nearest_command};
 use values::width;
@@ -283,49 +283,6 @@ pub struct Report {
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub charts: Option<PathBuf>,
 }
-
-/// `fsdyno compare`
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  fsdyno compare fsdyno-results/old fsdyno-results/new
-  fsdyno compare base new --threshold 1% --format mail
-  fsdyno compare base new --format junit > fsdyno.xml
-  fsdyno compare base new --bisect   # for git bisect run: examples/ci/README.md
-
-Cells are matched by their conditions: workload and parameters, file system, disk or medium, threads, RAM,
-age and all other options; then by the label of --fs, so that 'x=ext4' of one result matches
-'x=ext4 -I 128' of the other. Kernel, tools, lab and disk model may differ; differences are listed.
-Trials of the lab are paired by seed.
-
-The exit code is 1 if a phase is slower, and 4 if a trial of NEW failed. With --bisect it is 0 if no phase
-is slower by more than the threshold, 1 if one is, and 125 if that is undecided for any reason:
-`git bisect run` then skips the commit.")]
-pub struct Compare {
-    /// The baseline: a result folder or its trials.ndjson
-    pub base: PathBuf,
-    /// The result to compare with it
-    pub new: PathBuf,
-    /// The smallest difference that matters, in percent; times that differ by less are the same
-    #[arg(long, value_name = "PERCENT", default_value = "3%", visible_alias = "least-difference")]
-    pub threshold: Percent,
-    /// The time of each phase to compare
-    #[arg(long, default_value = "durable", value_parser = named(Metric::ALL))]
-    pub metric: Metric,
-    /// Set the exit code for `git bisect run`: 0 good, 1 bad, 125 undecided
-    #[arg(long)]
-    pub bisect: bool,
-    /// Format of the comparison on standard output
-    #[arg(long, default_value = "text", value_parser = format(COMPARED))]
-    pub format: Format,
-}
-
-/// The formats of a comparison.
-const COMPARED: &[OwnFormat] = &[
-    ("csv", "A line for each cell and phase", Format::Csv),
-    ("json", "Every number, for programs", Format::Json),
-    ("junit", "A test case for each cell and phase, for CI", Format::Own(Own::Junit)),
-];
 
 /// The formats of an explanation.
 const EXPLAINED: &[OwnFormat] =

@@ -30,7 +30,7 @@ pub fn kernel(
     if let (Err(_), Some(wish), true) = (&unpacked, wish, found.from_kept_lists)
         && let Ok(lists) = Lists::fetch(cache, say)
     {
-        found = Found::in_lists(&lists, wish, false)?;
+        found = found.after(&lists, wish, say)?;
         unpacked = found.unpack(cache, say);
     }
     Ok((found.kernel.release, unpacked?))
@@ -200,6 +200,22 @@ impl Found {
         }
     }
 
+    /// Searches the kernel again in lists that were fetched since: the archive may have another of the series now, or none.
+    fn after(&self, lists: &Lists, wish: &str, say: &dyn Fn(&str)) -> Result<Found, LabError> {
+        let old = &self.kernel.release;
+        match Found::in_lists(lists, wish, false) {
+            Ok(found) if found.kernel.release != *old => {
+                let new = &found.kernel.release;
+                say(&format!("the kernel {old} has left Debian's archive; downloading {new}"));
+                Ok(found)
+            }
+            Err(LabError::NoKernel(why)) => Err(LabError::NoKernel(format!(
+                "the kernel {old} has left Debian's archive: {why}"
+            ))),
+            other => other,
+        }
+    }
+
     /// Downloads and unpacks the packages.
     fn unpack(&self, cache: &Cache, say: &dyn Fn(&str)) -> Result<TempDir, LabError> {
         let KernelPackages { release, packages, missing } = &self.kernel;
@@ -276,6 +292,29 @@ mod tests {
         let error = found.unwrap_err();
         assert!(fetched && error.contains("no kernel 7.3 here; Debian's bullseye, "), "{error}");
         assert!(error.contains("experimental have 6.1"), "{error}");
+    }
+
+    #[test]
+    fn a_kernel_that_left_the_archive_is_said_to_have_left_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        let lists = |list: &str| {
+            keep(&cache, list, Duration::ZERO);
+            Lists::cached(&cache).unwrap().unwrap()
+        };
+        let image = |release: &str| list(&[(format!("linux-image-{release}-amd64").as_str(), "")]);
+        let old = Found::in_lists(&lists(&image("6.1.0-9")), "6.1", true).unwrap();
+        let messages = RefCell::new(String::new());
+        let say = |line: &str| messages.borrow_mut().push_str(line);
+        let found = old.after(&lists(&image("6.1.0-12")), "6.1", &say).unwrap();
+        assert_eq!(found.kernel.release, "6.1.0-12-amd64");
+        let said = "the kernel 6.1.0-9-amd64 has left Debian's archive; downloading 6.1.0-12-amd64";
+        assert_eq!(messages.borrow().as_str(), said);
+        let error = old.after(&lists(&image("6.12.3")), "6.1", &say).err().unwrap().to_string();
+        assert!(
+            error.contains("6.1.0-9-amd64 has left Debian's archive: no kernel 6.1"),
+            "{error}"
+        );
     }
 
     #[test]

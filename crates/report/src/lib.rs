@@ -48,6 +48,7 @@ mod statistics;
 pub mod study;
 mod subject;
 pub mod table;
+mod timeline;
 mod trace;
 mod trees;
 mod trials;

@@ -65,6 +65,12 @@ impl Phase {
         Some(ns / self.ops.max(1) as f64)
     }
 
+    /// The instructions per op of the threads that issue ops; none if they were not counted.
+    pub fn instructions_per_op(&self) -> Option<f64> {
+        let tree = self.executed.get(&Task::Ops)?;
+        Some(tree.whole() as f64 / self.ops.max(1) as f64)
+    }
+
     /// Takes over the trees: the counts of every function, and as much of the trees as a graph can show.
     pub fn take(&mut self, executed: &BTreeMap<Task, Frame>) {
         self.functions.clear();

@@ -118,8 +118,27 @@ const UNNAMED: &str = "?";
 /// Least part of a difference for which a source is named.
 const MOST: f64 = 0.5;
 
+/// The function that has most of a difference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// Its name, with that in the other result if it is different.
+    pub function: String,
+    /// Its part of the difference, in instructions per op.
+    pub delta: f64,
+    /// True if that includes its callees.
+    pub with_callees: bool,
+}
+
+impl std::fmt::Display for Source {
+    /// `+120 of them in __find_get_block`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let callees = if self.with_callees { " and what it calls" } else { "" };
+        write!(f, "{:+.0} of them in {}{callees}", self.delta, self.function)
+    }
+}
+
 /// Returns the source of most of a difference: a single function, or the deepest one including its callees.
-pub fn source(here: &Phase, there: &Phase, more: f64) -> Option<String> {
+pub fn source(here: &Phase, there: &Phase, more: f64) -> Option<Source> {
     let (one, other) = (here.executed.get(&Task::Ops)?, there.executed.get(&Task::Ops)?);
     let pair = Pair { one, other, ops: (here.ops, there.ops) };
     // A difference that the caller does not show was only moved: inlined, or called by another name.
@@ -127,7 +146,8 @@ pub fn source(here: &Phase, there: &Phase, more: f64) -> Option<String> {
         it.function != UNNAMED && it.delta() / more >= MOST && pair.callers_delta(it) / more >= MOST
     };
     if let Some(it) = differences(here, there).into_iter().find(named) {
-        return Some(format!(", {:+.0} of them in {}", it.delta(), it.names()));
+        let function = it.names();
+        return Some(Source { function, delta: it.delta(), with_callees: false });
     }
     pair.deepest(more)
 }
@@ -179,7 +199,7 @@ impl<'a> Pair<'a> {
     }
 
     /// Returns the deepest function that has most of a difference including its callees.
-    fn deepest(mut self, more: f64) -> Option<String> {
+    fn deepest(mut self, more: f64) -> Option<Source> {
         let mut found = None;
         loop {
             let below = self.below();
@@ -203,7 +223,8 @@ impl<'a> Pair<'a> {
             // The entry path into the kernel explains nothing.
             let layer = if pair.one.layer.is_empty() { &pair.other.layer } else { &pair.one.layer };
             if name != UNNAMED && !matches!(layer.as_str(), "entry" | "user") {
-                found = Some(format!(", {:+.0} of them in {name} and what it calls", pair.delta()));
+                let function = name.clone();
+                found = Some(Source { function, delta: pair.delta(), with_callees: true });
             }
             self = pair;
         }
@@ -229,7 +250,8 @@ mod tests {
     /// Returns the function named for the additional instructions.
     fn named_source(here: &Phase, there: &Phase) -> Option<String> {
         let all = |phase: &Phase| phase.executed[&Task::Ops].whole() as f64;
-        source(here, there, all(here) - all(there))
+        let source = source(here, there, all(here) - all(there))?;
+        Some(format!(", {source}"))
     }
 
     #[test]

@@ -228,17 +228,12 @@ fn times(more: u64, less: u64) -> String {
     }
 }
 
-/// Returns the instructions per op of the threads that issue ops.
-fn per_op(phase: &Phase) -> Option<f64> {
-    let tree = phase.executed.get(&Task::Ops)?;
-    Some(tree.whole() as f64 / phase.ops.max(1) as f64)
-}
-
 fn processor(here: &Phase, there: &Phase, label: &str) -> Option<String> {
-    let (one, other) = (per_op(here)?, per_op(there)?);
+    let (one, other) = (here.instructions_per_op()?, there.instructions_per_op()?);
     let more = one - other;
     let percent = if other > 0.0 { 100.0 * more / other } else { 0.0 };
-    let of_them = source(here, there, more).filter(|_| more.abs() >= 0.5).unwrap_or_default();
+    let of_them = source(here, there, more).filter(|_| more.abs() >= 0.5);
+    let of_them = of_them.map_or(String::new(), |source| format!(", {source}"));
     Some(format!(
         "{}: {percent:+.1} % instructions against {label}: {more:+.0} an op ({one:.0} against {other:.0})\
          {of_them}.",
@@ -248,7 +243,7 @@ fn processor(here: &Phase, there: &Phase, label: &str) -> Option<String> {
 
 /// Returns the processor time of a phase's ops, and the kernel function with the most instructions.
 fn processor_time(phase: &Phase) -> Option<String> {
-    let each = per_op(phase)?;
+    let each = phase.instructions_per_op()?;
     let of_ops = phase.functions.iter().filter(|it| it.task == Task::Ops);
     let (all, longest) = of_ops.fold((0, None), |(all, longest): (u64, Option<&Flat>), it| {
         let more = longest.is_none_or(|longest| it.instructions > longest.instructions);

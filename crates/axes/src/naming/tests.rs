@@ -6,7 +6,7 @@ use fsdyno_record::plan::{
     WorkloadPlan,
 };
 
-fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     let disk = DiskPlan { name: "hdd".into(), spec: "disk".into() };
     Plan {
         label: "ext4".into(),

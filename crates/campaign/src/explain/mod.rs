@@ -2,6 +2,8 @@
 
 mod explainer;
 mod select;
+mod steps;
 
 pub use explainer::Explainer;
 pub use select::{check_phase, pairs, select};
+pub use steps::steps;

@@ -58,7 +58,7 @@ pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
 }
 
 /// The reason that a trial is not bit-identical when repeated.
-fn irreproducible(trial: &Trial) -> Option<String> {
+pub fn irreproducible(trial: &Trial) -> Option<String> {
     let Some(lab) = trial.plan.lab() else {
         return Some("it did not run in the lab, and other trials are not reproducible".into());
     };

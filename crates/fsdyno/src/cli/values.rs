@@ -31,6 +31,11 @@ impl std::str::FromStr for Percent {
     }
 }
 
+/// A parser of names of axes.
+pub fn axis() -> PossibleValuesParser {
+    PossibleValuesParser::new(fsdyno_axes::AXES.iter().map(|axis| axis.key))
+}
+
 /// Parses `--width`: a percentage that a finite number of trials can reach.
 pub fn width(text: &str) -> Result<Percent, String> {
     const LEAST: f64 = 1e-6;

@@ -1,16 +1,21 @@
-//! `fsdyno compare`: compares two stored results cell by cell, with verdicts and an exit code.
+//! `fsdyno compare`: compares two stored results cell by cell, or one by the values of an axis, with verdicts and an
+//! exit code.
 
 use std::path::Path;
 
+use fsdyno_axes::Axis;
+use fsdyno_campaign::explain;
 use fsdyno_record::Trial;
-use fsdyno_report::compare::{self, Bisect, CompareOptions};
+use fsdyno_report::compare::{self, Bisect, CompareOptions, Compared};
 use fsdyno_report::load;
+use fsdyno_study::stored;
 
 use crate::cli::Compare;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
+use crate::stop;
 
-/// Compares two stored results.
+/// Compares two stored results, or the values of an axis in one.
 pub fn run(args: &Compare) -> Result<Exit, Failure> {
     let exit = compare_results(args);
     if !args.bisect {
@@ -24,10 +29,7 @@ pub fn run(args: &Compare) -> Result<Exit, Failure> {
 }
 
 fn compare_results(args: &Compare) -> Result<Exit, Failure> {
-    let (base, new) = (read(&args.base)?, read(&args.new)?);
-    let options = CompareOptions { metric: args.metric, threshold: args.threshold.0 };
-    let compared = compare::compare(&base, &new, options)
-        .map_err(|error| Failure::wrong(error.to_string()))?;
+    let compared = compared(args)?;
     output::print(&compared, args.format)?;
     if args.bisect {
         return Ok(match compared.bisect() {
@@ -40,6 +42,42 @@ fn compare_results(args: &Compare) -> Result<Exit, Failure> {
         return Ok(Exit::TrialFailed);
     }
     Ok(if compared.slower() { Exit::VerdictNo } else { Exit::Good })
+}
+
+fn compared(args: &Compare) -> Result<Compared, Failure> {
+    let options = CompareOptions { metric: args.metric, threshold: args.threshold.0 };
+    let axis = args.by.as_deref().and_then(Axis::of);
+    let compared = match (axis, &args.new) {
+        (Some(axis), _) => return compared_by(args, axis, options),
+        (None, Some(new)) => compare::compare(&read(&args.base)?, &read(new)?, options),
+        (None, None) => return Err(Failure::wrong("give a second result, or --by AXIS")),
+    };
+    compared.map_err(|error| Failure::wrong(error.to_string()))
+}
+
+/// Compares the values of an axis, and names the functions of the largest steps if that is requested.
+fn compared_by(
+    args: &Compare,
+    axis: &'static Axis,
+    options: CompareOptions,
+) -> Result<Compared, Failure> {
+    let trials = read_all(&args.base)?;
+    let mut compared = compare::compare_by(&trials, axis, options)
+        .map_err(|error| Failure::wrong(error.to_string()))?;
+    if let Some(most) = args.explain {
+        explain::steps(&mut compared, &trials, axis, most as usize, &stop::flag()?)?;
+    }
+    Ok(compared)
+}
+
+/// Loads the trials of a result, or of all runs of a study.
+fn read_all(path: &Path) -> Result<Vec<Trial>, Failure> {
+    if !path.join(stored::FILE).is_file() {
+        return read(path);
+    }
+    let (_, file) = stored::read(path)?;
+    let results = stored::results(path, &file)?;
+    Ok(results.into_iter().flat_map(|result| result.trials).collect())
 }
 
 /// Loads the trials of one side that are not superseded, in the order of the tables.

@@ -76,6 +76,65 @@ fn slower_is_1_and_same_and_faster_are_0_and_a_bisection_has_its_own_codes() {
     assert!(json["rows"].as_array().unwrap().iter().all(|row| row["verdict"] == "slower"));
 }
 
+/// The same result as if it were of three kernels, of which the second takes a tenth longer.
+fn on_kernels(folder: &Path) {
+    let mut text = String::new();
+    for (kernel, ns) in
+        [("7.3.0 #1", 1_100_000_000), ("6.9.1 #1", 1_000_000_000), ("6.12.1 #1", 1_100_000_000)]
+    {
+        changed(folder, "one", |trial| {
+            takes(ns)(trial);
+            trial["conditions"]["kernel"] = kernel.into();
+        });
+        text += &std::fs::read_to_string(folder.join("one/trials.ndjson")).unwrap();
+        std::fs::remove_dir_all(folder.join("one")).unwrap();
+    }
+    std::fs::create_dir(folder.join("steps")).unwrap();
+    std::fs::write(folder.join("steps/trials.ndjson"), text).unwrap();
+}
+
+#[test]
+fn each_step_along_an_axis_of_one_result_has_a_verdict() {
+    let place = measured();
+    let folder = place.path();
+    on_kernels(folder);
+    let output = compare(folder, "steps --by kernel");
+    let text = stdout(&output);
+    assert_eq!(code(&output), 1, "{text}{}", stderr(&output));
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    assert!(at("6.9.1 -> 6.12.1") < at("6.12.1 -> 7.3.0"), "{text}");
+    assert!(text.contains("slower") && text.contains("same"), "{text}");
+    assert_eq!(code(&compare(folder, "steps --by kernel --threshold 20%")), 0);
+    let json = compare(folder, "steps --by kernel --format json");
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(
+        (json["by"].as_str(), json["rows"].as_array().map(Vec::len)),
+        (Some("kernel"), Some(4))
+    );
+    assert_eq!(json["rows"][0]["step"]["to"], "6.12.1");
+    let csv = stdout(&compare(folder, "steps --by kernel --format csv"));
+    assert!(csv.lines().nth(1).unwrap().contains(",6.9.1,6.12.1,"), "{csv}");
+    let junit = stdout(&compare(folder, "steps --by kernel --format junit"));
+    assert!(junit.contains("6.9.1 -&gt; 6.12.1"), "{junit}");
+    assert_eq!(code(&run(folder, "report steps --html page.html")), 0);
+    let page = std::fs::read_to_string(folder.join("page.html")).unwrap();
+    assert!(page.contains("From kernel to kernel"), "no timeline");
+    for (words, said) in [
+        ("steps --by disk", "no trial has a disk; they differ in kernel"),
+        ("steps --by threads", "all trials have the same threads, 1 thread; they differ in kernel"),
+        ("steps --by colour", "invalid value 'colour'"),
+        ("steps steps --by kernel", "cannot be used with"),
+        ("steps", "required"),
+        ("steps steps --explain", "--by"),
+        ("steps --by kernel --bisect", "cannot be used with"),
+        ("steps --by kernel --explain", "steps cannot be explained: it did not run in the lab"),
+    ] {
+        let output = compare(folder, words);
+        assert_eq!(code(&output), 2, "{words}: {}", stdout(&output));
+        assert!(stderr(&output).contains(said), "{words}: {}", stderr(&output));
+    }
+}
+
 #[test]
 fn what_cannot_be_compared_is_2_and_a_bisection_skips_it() {
     let place = measured();

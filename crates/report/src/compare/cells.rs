@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_axes::Axis;
+use fsdyno_axes::along::Along;
 use fsdyno_axes::naming::{RowNames, Subject};
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Plan, Trial};
@@ -18,9 +20,22 @@ use crate::number::clean;
 pub struct Cell<'a> {
     /// `dirops files=1000 on ext4`, with whatever distinguishes it from others of that name in its result.
     pub name: String,
+    /// The workload, and the rest of the name.
+    pub place: Place,
     /// All its trials, in the order of the records; never empty.
     pub trials: Vec<&'a Trial>,
     key: Value,
+}
+
+/// The parts of a cell's name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// `dirops files=1000`.
+    pub workload: String,
+    /// `ext4, 4 threads`.
+    pub row: String,
+    /// The kind of the file system; the label for an existing directory.
+    pub kind: String,
 }
 
 /// Two cells of equal conditions.
@@ -30,6 +45,34 @@ pub struct Pair<'a> {
     pub base: Cell<'a>,
     /// The new one.
     pub new: Cell<'a>,
+    /// The values of an axis that they are of, if both are of one result.
+    pub step: Option<Step>,
+}
+
+/// A step along an axis: two neighbouring values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The value before it.
+    pub from: String,
+    /// The value after it.
+    pub to: String,
+}
+
+impl std::fmt::Display for Step {
+    /// `6.1.0-56-amd64 -> 6.12.117`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} -> {}", self.from, self.to)
+    }
+}
+
+impl Pair<'_> {
+    /// The name of the cell, with the step.
+    pub fn title(&self) -> String {
+        match &self.step {
+            Some(step) => format!("{}: {step}", self.base.name),
+            None => self.base.name.clone(),
+        }
+    }
 }
 
 /// The cells of two results.
@@ -51,6 +94,11 @@ impl<'a> Cell<'a> {
 
     fn plan(&self) -> &'a Plan {
         &self.trials[0].plan
+    }
+
+    /// The cell with a value of an axis in its name.
+    fn of_value(&self, value: &str) -> Cell<'a> {
+        Cell { name: format!("{}, {value}", self.name), ..self.clone() }
     }
 
     fn identity(&self) -> Option<&'a str> {
@@ -82,13 +130,80 @@ pub fn match_cells<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
         for places in places.into_values() {
             let ([b], [n]) = (places[0].as_slice(), places[1].as_slice()) else { continue };
             if let (Some(base), Some(new)) = (left[0][*b].take(), left[1][*n].take()) {
-                pairs.push((*b, Pair { base, new }));
+                pairs.push((*b, Pair { base, new, step: None }));
             }
         }
     }
     pairs.sort_by_key(|(at, _)| *at);
     let [base_alone, new_alone] = left.map(|cells| cells.into_iter().flatten().collect());
     Matched { pairs: pairs.into_iter().map(|(_, pair)| pair).collect(), base_alone, new_alone }
+}
+
+/// Matches the cells of one result that differ in an axis only, each with that of the next value; values are in the
+/// order of the trials, versions in theirs. A cell without a neighbour, and cells of one value that something else
+/// distinguishes, are not matched.
+pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> {
+    let along = Along::new(axis, trials.iter().map(|trial| &trial.plan));
+    let all = cells(trials);
+    let names = RowNames::along(axis, all.iter().map(subject));
+    let mut order: Vec<String> = Vec::new();
+    let mut lines: Vec<(String, Vec<(String, Cell<'a>)>)> = Vec::new();
+    let mut alone = Vec::new();
+    for mut cell in all {
+        let of = subject(&cell);
+        let row = if axis.names_rows { names.variant(of) } else { names.row(of) };
+        let row = clean(row.trim_start_matches(", "));
+        let filesystem = of.plan.filesystem.as_ref();
+        let kind = clean(filesystem.map_or(&of.plan.label, |filesystem| &filesystem.kind));
+        cell.place = Place { workload: clean(&names.workload(of)), row, kind };
+        cell.name = match (cell.place.workload.as_str(), cell.place.row.as_str()) {
+            (workload, "") => workload.into(),
+            (workload, row) => format!("{workload} on {row}"),
+        };
+        let Some(value) = along.value(&of).map(|value| clean(&value)) else {
+            alone.push(cell);
+            continue;
+        };
+        if !order.contains(&value) {
+            order.push(value.clone());
+        }
+        let key = along.conditions(&of);
+        match lines.iter_mut().find(|line| line.0 == key) {
+            Some(line) => line.1.push((value, cell)),
+            None => lines.push((key, vec![(value, cell)])),
+        }
+    }
+    order.sort_by(|one, other| axis.compare(one, other));
+    let mut matched = Matched::default();
+    for (_, line) in lines {
+        let (steps, rest) = steps_of(line, &order);
+        matched.pairs.extend(steps);
+        alone.extend(rest);
+    }
+    matched.new_alone = alone;
+    matched
+}
+
+/// The steps between neighbours of one line, and its cells without a neighbour, named with their values.
+fn steps_of<'a>(line: Vec<(String, Cell<'a>)>, order: &[String]) -> (Vec<Pair<'a>>, Vec<Cell<'a>>) {
+    let (mut one, mut alone): (Vec<(&String, &Cell<'a>)>, Vec<Cell<'a>>) = Default::default();
+    for value in order {
+        let of_it = line.iter().filter(|it| it.0 == *value).map(|it| &it.1);
+        match of_it.collect::<Vec<_>>().as_slice() {
+            [] => {}
+            [cell] => one.push((value, *cell)),
+            several => alone.extend(several.iter().map(|cell| cell.of_value(value))),
+        }
+    }
+    if let [(value, cell)] = one.as_slice() {
+        alone.push(cell.of_value(value));
+    }
+    let step = |pair: &[(&String, &Cell<'a>)]| {
+        let [(from, base), (to, new)] = pair else { return None };
+        let step = Step { from: (*from).clone(), to: (*to).clone() };
+        Some(Pair { base: (*base).clone(), new: (*new).clone(), step: Some(step) })
+    };
+    (one.windows(2).filter_map(step).collect(), alone)
 }
 
 /// The keys that two cells must share, from the strictest to the loosest.
@@ -135,6 +250,7 @@ fn put<'a>(cells: &mut Vec<Cell<'a>>, at: usize, trial: &'a Trial) {
         Some(cell) => cell.trials.push(trial),
         None => cells.push(Cell {
             name: String::new(),
+            place: Place::default(),
             trials: vec![trial],
             key: conditions(&trial.plan),
         }),
@@ -172,11 +288,13 @@ fn remove(value: &mut Value, at: &str, fields: &[&str]) {
     }
 }
 
+/// What names are made of.
+fn subject<'a>(cell: &Cell<'a>) -> Subject<'a> {
+    Subject { lab_id: cell.identity(), ..cell.trials[0].into() }
+}
+
 /// Names cells by workload and label, and by the conditions that distinguish them from others of that name.
 fn name<'a>(base: &mut [Cell<'a>], new: &mut [Cell<'a>]) {
-    fn subject<'a>(cell: &Cell<'a>) -> Subject<'a> {
-        Subject { lab_id: cell.identity(), ..cell.trials[0].into() }
-    }
     let names = RowNames::of_comparison(base.iter().map(subject), new.iter().map(subject));
     for cell in base.iter_mut().chain(new) {
         let subject = subject(cell);

@@ -4,7 +4,9 @@ use fsdyno_stats::compare::Comparison;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Compared, Difference, Metric, Row, Side, Unfinished, Unmatched, words};
+use super::{
+    Compared, Difference, ExplainedStep, Metric, Row, Side, Step, Unfinished, Unmatched, words,
+};
 use crate::error::ReportError;
 use crate::measure::{Amount, Measure};
 use crate::number::clean;
@@ -22,6 +24,9 @@ pub struct ComparedJson {
     /// Version of this form.
     #[schemars(extend("const" = SCHEMA))]
     schema: u32,
+    /// The axis that the steps are along, if they are of one result (`--by`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'static str>,
     /// The requested metric.
     #[schemars(extend("enum" = Metric::ALL.iter().map(|(name, ..)| *name).collect::<Vec<_>>()))]
     metric: &'static str,
@@ -44,6 +49,9 @@ pub struct ComparedJson {
 struct RowJson {
     /// Workload and file system, with whatever distinguishes them from others of that name.
     cell: String,
+    /// The values of the axis before and after the step, if both sides are of one result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<StepJson>,
     /// Phase of the workload.
     phase: String,
     /// The measure that was compared: `operation` if a phase ended by time, `room` (device space per file) if file systems
@@ -85,6 +93,49 @@ struct RowJson {
     risks: Vec<String>,
     /// Notes of the table.
     notes: Vec<String>,
+    /// The instructions of both sides, if the step was explained (`--explain`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explained: Option<ExplainedJson>,
+}
+
+/// The instructions of one trial of each side.
+#[derive(Serialize, JsonSchema)]
+struct ExplainedJson {
+    /// Seed of the trials.
+    seed: u64,
+    /// Instructions per op of the threads that issue ops, of the base.
+    base: f64,
+    /// The same of the new side.
+    new: f64,
+    /// Function that has most of the difference; null if no single one has.
+    function: Option<String>,
+    /// Its part of the difference, in instructions per op.
+    delta: Option<f64>,
+    /// True if that includes its callees.
+    with_callees: Option<bool>,
+}
+
+impl From<&ExplainedStep> for ExplainedJson {
+    fn from(step: &ExplainedStep) -> ExplainedJson {
+        let source = step.source.as_ref();
+        ExplainedJson {
+            seed: step.seed,
+            base: step.base,
+            new: step.new,
+            function: source.map(|source| clean(&source.function)),
+            delta: source.map(|source| source.delta),
+            with_callees: source.map(|source| source.with_callees),
+        }
+    }
+}
+
+/// A step along an axis.
+#[derive(Serialize, JsonSchema)]
+struct StepJson {
+    /// The value of the base.
+    from: String,
+    /// The value of the new side.
+    to: String,
 }
 
 /// The values of one side: their geometric mean (arithmetic if one is zero), in the unit of its key.
@@ -167,6 +218,7 @@ pub fn json(compared: &Compared) -> Result<String, ReportError> {
     };
     Ok(pretty(&ComparedJson {
         schema: SCHEMA,
+        by: compared.by,
         metric: compared.metric.name(),
         threshold: compared.threshold,
         summary: words::summary(compared),
@@ -182,6 +234,10 @@ fn row(row: &Row) -> RowJson {
     let side = |(n, value): (usize, Option<f64>)| SideJson { n, value: row.measure.amount(value) };
     RowJson {
         cell: row.cell.clone(),
+        step: row
+            .step
+            .as_ref()
+            .map(|step| StepJson { from: step.from.clone(), to: step.to.clone() }),
         phase: row.phase.clone(),
         metric: row.measure.name(),
         base: side(row.base),
@@ -200,6 +256,7 @@ fn row(row: &Row) -> RowJson {
         flags: row.flags().collect(),
         risks: row.risks.clone(),
         notes: words::marks_of(row),
+        explained: row.explained.as_ref().map(Into::into),
     }
 }
 
@@ -235,7 +292,23 @@ fn columns<'r>() -> Vec<Column<'static, &'r Row>> {
             c.n_that_would_decide().map(|n| n.to_string()).unwrap_or_default()
         }),
         Column::words("notes", |row: &&Row| words::marks(row)),
+        Column::words("from", |row: &&Row| step(row).map_or("", |step| step.from.as_str()).into()),
+        Column::words("to", |row: &&Row| step(row).map_or("", |step| step.to.as_str()).into()),
+        explained("instructions_base", |it| it.base.to_string()),
+        explained("instructions_new", |it| it.new.to_string()),
+        explained("function", |it| {
+            it.source.as_ref().map(|source| clean(&source.function)).unwrap_or_default()
+        }),
     ]
+}
+
+/// A column of explained steps; empty for others.
+fn explained<'r>(head: &str, cell: fn(&ExplainedStep) -> String) -> Column<'static, &'r Row> {
+    Column::words(head, move |row: &&Row| row.explained.as_ref().map(cell).unwrap_or_default())
+}
+
+fn step<'r>(row: &&'r Row) -> Option<&'r Step> {
+    row.step.as_ref()
 }
 
 /// A column of the comparison; empty without one.

@@ -29,21 +29,30 @@ const NONE: &str = "none";
 /// The longest displayed value, in characters.
 const LONGEST: usize = 100;
 
-/// The differences of all pairs; one shared by several pairs is listed once.
+/// The differences of all pairs; one shared by several pairs is listed once. Of steps along an axis, what follows from
+/// its values is left out, and the steps are named instead of the cells.
 pub fn differences(pairs: &[Pair<'_>]) -> Vec<Difference> {
     let mut found: Vec<Difference> = Vec::new();
+    let place = |pair: &Pair<'_>| match &pair.step {
+        Some(step) => step.to_string(),
+        None => pair.base.name.clone(),
+    };
+    let places: BTreeSet<String> = pairs.iter().map(place).collect();
     for pair in pairs {
         let (base, new) = (facts(&pair.base), facts(&pair.new));
         let names: BTreeSet<&(u8, String)> = base.keys().chain(new.keys()).collect();
         for name in names {
             let (base, new) = (format_values(base.get(name)), format_values(new.get(name)));
-            if base == new {
+            let follows =
+                pair.step.is_some() && !INDEPENDENT.iter().any(|it| name.1.starts_with(it));
+            if base == new || follows {
                 continue;
             }
             let (base, new) = apart(base, new);
             let same = |d: &&mut Difference| (&d.what, &d.base, &d.new) == (&name.1, &base, &new);
-            let cell = pair.base.name.clone();
+            let cell = place(pair);
             match found.iter_mut().find(same) {
+                Some(difference) if difference.cells.contains(&cell) => {}
                 Some(difference) => difference.cells.push(cell),
                 None => {
                     found.push(Difference { what: name.1.clone(), base, new, cells: vec![cell] })
@@ -51,11 +60,15 @@ pub fn differences(pairs: &[Pair<'_>]) -> Vec<Difference> {
             }
         }
     }
-    for difference in found.iter_mut().filter(|d| d.cells.len() == pairs.len()) {
+    for difference in found.iter_mut().filter(|d| d.cells.len() == places.len()) {
         difference.cells.clear();
     }
     found
 }
+
+/// The beginnings of the names of what does not follow from the value of an axis.
+const INDEPENDENT: [&str; 7] =
+    ["schema of records", "fsdyno", "mount", "tool ", "feature ", "queue ", "sysctl "];
 
 type Facts = BTreeMap<(u8, String), BTreeSet<String>>;
 
@@ -95,10 +108,20 @@ fn facts(cell: &Cell<'_>) -> Facts {
             ("sysctl", &found.sysctls),
             ("lab", &trial.lab),
         ] {
-            values.iter().for_each(|(key, value)| add(7, &format!("{what} {key}"), value.clone()));
+            let add = |(key, value): (&String, &String)| {
+                add(7, &format!("{what} {key}"), chosen(value).into());
+            };
+            values.iter().for_each(add);
         }
     }
     facts
+}
+
+/// The chosen one of several values as sysfs lists them, `mq-deadline` of `[mq-deadline] none`, whose order differs
+/// between kernels; another value as it is.
+fn chosen(value: &str) -> &str {
+    let mut words = value.split_whitespace();
+    words.find_map(|word| word.strip_prefix('[')?.strip_suffix(']')).unwrap_or(value)
 }
 
 /// The facts of a plan that are not conditions of the match.
@@ -217,6 +240,22 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].base.as_str(), found[0].new.as_str()), (NONE, "1\u{fffd}2"));
         assert!(!found[0].what.contains('\x1b'));
+    }
+
+    #[test]
+    fn of_a_list_of_schedulers_the_one_in_use_counts_and_not_their_order() {
+        let base = fixture::trials();
+        let with = |list: &str| {
+            let mut new = fixture::trials();
+            for trial in &mut new {
+                trial.conditions.queue.insert("scheduler".into(), list.into());
+            }
+            between(&base, &new)
+        };
+        assert_eq!(base[0].conditions.queue["scheduler"], "[mq-deadline] none");
+        assert_eq!(with("none [mq-deadline]"), []);
+        let found = with("[none] mq-deadline");
+        assert_eq!((found[0].base.as_str(), found[0].new.as_str()), ("mq-deadline", "none"));
     }
 
     #[test]

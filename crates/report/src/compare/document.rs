@@ -2,23 +2,30 @@
 
 use fsdyno_stats::compare::Verdict;
 
-use super::{Compared, Row, Side, words};
+use super::{Compared, ExplainedStep, Row, Side, words};
 use crate::table::{Block, Column, Document, Fit, Kind, Legend, Table, Tone};
 
 /// The table of all phases, grouped by cell, the summary, and what else differs.
 pub fn document(compared: &Compared) -> Document {
     let mut out = Document::default();
+    if let Some(by) = compared.by {
+        out.0.push(Block::Paragraph(words::steps(by, compared)));
+    }
     if !compared.rows.is_empty() {
         out.0.push(Block::Table(table(compared)));
     }
     out.0.push(Block::Paragraph(words::summary(compared)));
-    let same = "Nothing else differs: kernel, tools, disk and lab are the same.";
+    let explained: Vec<&Row> = compared.rows.iter().filter(|row| row.explained.is_some()).collect();
+    if !explained.is_empty() {
+        out.0.push(Block::Table(steps(&explained)));
+    }
+    let same = words::nothing_else(compared);
     let differences = compared.differences.iter().map(words::difference).collect();
     out.0.push(match compared.differences.is_empty() {
         true => Block::Paragraph(same.into()),
         false => Block::List("Other differences:", differences),
     });
-    out.0.push(Block::List("Unmatched:", compared.alone.iter().map(words::alone).collect()));
+    out.0.push(Block::List("Unmatched:", words::unmatched(compared)));
     out.0.push(Block::List("Failed or skipped:", words::unfinished(compared)));
     out.0.push(Block::Legend(Legend { terms: words::legend(compared), ..Legend::default() }));
     out
@@ -28,7 +35,7 @@ fn table(compared: &Compared) -> Table {
     let bare = |text: String| text.replace(" %", "");
     let sides = words::measure(compared.metric);
     let columns = vec![
-        Column::new(Kind::Group, "cell", |row: &Row| row.cell.clone()),
+        Column::new(Kind::Group, "cell", Row::group),
         Column::words("phase", |row: &Row| row.phase.clone()),
         Column::number("n", words::n),
         Column::number("base", |row: &Row| words::value(row, Side::Base)).means(sides),
@@ -52,4 +59,28 @@ fn table(compared: &Compared) -> Table {
         };
     }
     table
+}
+
+/// The instructions of the explained steps, the largest steps first.
+fn steps(rows: &[&Row]) -> Table {
+    let of = |row: &&Row, cell: fn(&ExplainedStep) -> String| {
+        row.explained.as_ref().map_or_else(String::new, cell)
+    };
+    let columns = vec![
+        Column::new(Kind::Group, "cell", |row: &&Row| row.group()),
+        Column::words("phase", |row: &&Row| row.phase.clone()),
+        Column::number("effect %", |row: &&Row| words::effect(row).replace(" %", "")),
+        Column::number("before", move |row| of(row, |it| format!("{:.0}", it.base)))
+            .means(words::COUNTED),
+        Column::number("after", move |row| of(row, |it| format!("{:.0}", it.new)))
+            .means(words::COUNTED),
+        Column::number("change %", move |row| {
+            of(row, |it| words::change(it.new / it.base).replace(" %", ""))
+        }),
+        Column::words("function", move |row| of(row, words::source)),
+    ];
+    let mut rows = rows.to_vec();
+    let far = |row: &Row| row.comparison.map_or(0.0, |comparison| comparison.ratio.ln().abs());
+    rows.sort_by(|one, other| far(other).total_cmp(&far(one)));
+    Table { fit: Fit::Tight, ..Table::of(columns, &rows) }
 }

@@ -14,7 +14,7 @@ pub fn junit(compared: &Compared) -> String {
     let (mut errors, mut skipped) =
         (0, compared.count(Verdict::Unknown) + compared.count(Verdict::Inside));
     for alone in &compared.alone {
-        let what = words::alone(alone);
+        let what = words::alone(compared, alone);
         cases.push(outside("unmatched", &alone.what, "skipped", &what, &what));
         skipped += 1;
     }
@@ -85,7 +85,7 @@ fn case(row: &Row) -> String {
     let seconds = row.new.1.filter(|_| row.measure.unit() == "seconds");
     format!(
         "    <testcase classname=\"{}\" name=\"{}\"{}>{inside}</testcase>\n",
-        escape(&row.cell),
+        escape(&row.group()),
         escape(&row.phase),
         seconds.map_or(String::new(), |seconds| format!(" time=\"{seconds:.9}\""))
     )

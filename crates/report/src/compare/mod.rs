@@ -11,15 +11,21 @@ mod junit;
 mod rows;
 mod words;
 
+use std::collections::BTreeSet;
+
+use fsdyno_axes::Axis;
+use fsdyno_axes::along;
+use fsdyno_axes::naming::Subject;
 use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
 use fsdyno_stats::compare::Verdict;
 
 pub(crate) use data::ComparedJson;
 
-pub use cells::{conditions, without_spec};
+pub use cells::{Step, conditions, without_spec};
 pub use differences::Difference;
-pub use rows::{Mark, Metric, Row};
+pub use rows::{ExplainedStep, Mark, Metric, Row};
+pub(crate) use words::{change, effect, interval, n, value, verdict};
 
 use cells::{Cell, Matched};
 
@@ -39,6 +45,8 @@ pub struct CompareOptions {
 /// The comparison of two results.
 #[derive(Clone, Debug)]
 pub struct Compared {
+    /// The axis whose values are compared, if both sides are of one result.
+    pub by: Option<&'static str>,
     /// The requested measure.
     pub metric: Metric,
     /// The least difference that matters, relative.
@@ -141,6 +149,7 @@ pub fn compare(
     bases.for_each(|cell| unfinished.extend(unfinished_of(Side::Base, cell)));
     news.for_each(|cell| unfinished.extend(unfinished_of(Side::New, cell)));
     let compared = Compared {
+        by: None,
         metric: options.metric,
         threshold: options.threshold,
         rows,
@@ -148,15 +157,91 @@ pub fn compare(
         alone,
         unfinished,
     };
-    if compared.rows.is_empty() && !compared.new_failed() {
+    compared.or_nothing()
+}
+
+/// Compares the cells of one result that differ in an axis only, each with that of the next value.
+///
+/// # Errors
+/// The trials have one value of the axis, or no step has successful trials on both sides and nothing has failed.
+pub fn compare_by(
+    trials: &[Trial],
+    axis: &'static Axis,
+    options: CompareOptions,
+) -> Result<Compared, NothingInCommon> {
+    let Matched { pairs, new_alone, .. } = cells::match_steps(trials, axis);
+    if pairs.is_empty() {
+        return Err(NothingInCommon(no_step(trials, axis)));
+    }
+    let (rows, mut alone) = rows::rows(&pairs, options);
+    let side = Side::New;
+    alone.extend(new_alone.iter().map(|cell| Unmatched { side, what: cell.name.clone() }));
+    let mut unfinished: Vec<Unfinished> = Vec::new();
+    let sides = pairs.iter().flat_map(|pair| [(Side::Base, &pair.base), (Side::New, &pair.new)]);
+    // A cell in the middle is the new one of a step, and the base of the next.
+    let mut known = BTreeSet::new();
+    let mut sides: Vec<_> = sides.chain(new_alone.iter().map(|cell| (side, cell))).collect();
+    sides.sort_by_key(|(side, _)| *side == Side::Base);
+    for (side, cell) in sides {
+        if known.insert(cell.trials.first().map(|trial| std::ptr::from_ref(*trial))) {
+            unfinished.extend(unfinished_of(side, cell));
+        }
+    }
+    let compared = Compared {
+        by: Some(axis.key),
+        metric: options.metric,
+        threshold: options.threshold,
+        rows,
+        differences: differences::differences(&pairs),
+        alone,
+        unfinished,
+    };
+    compared.or_nothing()
+}
+
+/// A trial of each side of every step along an axis, of the lowest seed that succeeded on both, with the step's name
+/// ([`Row::group`]).
+pub fn sides_of_steps<'a>(
+    trials: &'a [Trial],
+    axis: &'static Axis,
+) -> Vec<(String, [&'a Trial; 2])> {
+    let pairs = cells::match_steps(trials, axis).pairs;
+    let sides = pairs.iter().filter_map(|pair| {
+        let new = |base: &'a Trial| pair.new.good().find(|new| new.seed == base.seed);
+        let both = pair.base.good().filter_map(|base| Some([base, new(base)?]));
+        Some((pair.title(), both.min_by_key(|[base, _]| base.seed)?))
+    });
+    sides.collect()
+}
+
+/// The reason that trials have no step along an axis.
+fn no_step(trials: &[Trial], axis: &Axis) -> String {
+    let subjects: Vec<Subject<'_>> = trials.iter().map(Into::into).collect();
+    let differ: Vec<&str> = along::differing(&subjects);
+    let others = match differ.iter().filter(|key| **key != axis.key).copied().collect::<Vec<_>>() {
+        none if none.is_empty() => "they differ in no axis".into(),
+        some => format!("they differ in {}", some.join(", ")),
+    };
+    let first = subjects.first().and_then(|subject| axis.words(subject));
+    match (differ.contains(&axis.key), first) {
+        (true, _) => format!("no two trials differ in {} alone; {others}", axis.key),
+        (false, Some(value)) => format!("all trials have the same {}, {value}; {others}", axis.key),
+        (false, None) => format!("no trial has a {}; {others}", axis.key),
+    }
+}
+
+impl Compared {
+    /// The comparison, or the reason that it has no row.
+    fn or_nothing(self) -> Result<Compared, NothingInCommon> {
+        let compared = self;
+        if !compared.rows.is_empty() || compared.new_failed() {
+            return Ok(compared);
+        }
         let why = compared.unfinished.first().map_or(String::new(), |first| {
             format!("; {}, seed {}: {}", first.side.name(), first.seed, clean(&first.reason))
         });
-        return Err(NothingInCommon(format!(
-            "no phase of equal conditions succeeded on both sides{why}"
-        )));
+        Err(NothingInCommon(format!("no phase of equal conditions succeeded on both sides{why}")))
     }
-    Ok(compared)
 }
 
 /// The number of cells listed if none has a match.

@@ -6,7 +6,7 @@ use crate::validity::Flag;
 use fsdyno_record::{OpKind, Trial};
 use fsdyno_stats::compare::{Comparison, Verdict, adjust};
 
-use super::cells::{Cell, Pair};
+use super::cells::{Cell, Pair, Place, Step};
 use super::{CompareOptions, Side, Unmatched};
 use crate::device;
 use crate::measure::Measure;
@@ -81,6 +81,10 @@ pub enum Mark {
 pub struct Row {
     /// The cell.
     pub cell: String,
+    /// The parts of its name, if both sides are of one result.
+    pub place: Place,
+    /// The step along an axis, if both sides are of one result.
+    pub step: Option<Step>,
     /// The phase.
     pub phase: String,
     /// The measure that was compared.
@@ -96,9 +100,31 @@ pub struct Row {
     pub marks: Vec<Mark>,
     /// The reasons why acknowledged data of either side may be lost at a power cut.
     pub risks: Vec<String>,
+    /// The instructions of both sides, if the step was explained.
+    pub explained: Option<ExplainedStep>,
+}
+
+/// The instructions of one trial of each side, counted by a second run under observation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExplainedStep {
+    /// The seed of the trials.
+    pub seed: u64,
+    /// Instructions per op of the threads that issue ops, of the base.
+    pub base: f64,
+    /// The same of the new side.
+    pub new: f64,
+    /// The function that has most of the difference, or else the largest part of it; none without a difference.
+    pub source: Option<fsdyno_why::functions::Source>,
 }
 
 impl Row {
+    /// Returns true if the verdict is a difference of at least the threshold.
+    pub fn is_step(&self) -> bool {
+        let far = |it: Comparison| it.ratio.ln().abs() >= it.threshold.ln_1p();
+        let decided = matches!(self.verdict(), Verdict::Faster | Verdict::Slower);
+        decided && self.comparison.is_some_and(far)
+    }
+
     /// The verdict; unknown if there is no ratio.
     pub fn verdict(&self) -> Verdict {
         self.comparison.map_or(Verdict::Unknown, |comparison| comparison.verdict)
@@ -117,9 +143,17 @@ impl Row {
         })
     }
 
+    /// The cell, with the step.
+    pub fn group(&self) -> String {
+        match &self.step {
+            Some(step) => format!("{}: {step}", self.cell),
+            None => self.cell.clone(),
+        }
+    }
+
     /// `dirops on ext4, create`.
     pub fn title(&self) -> String {
-        format!("{}, {}", self.cell, self.phase)
+        format!("{}, {}", self.group(), self.phase)
     }
 }
 
@@ -205,6 +239,8 @@ fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
     marks.extend(flags.into_iter().map(Mark::Flag));
     Some(Row {
         cell: pair.base.name.clone(),
+        place: pair.base.place.clone(),
+        step: pair.step.clone(),
         phase: clean(phase),
         measure,
         base: (base.len(), base_values.as_deref().map(mean)),
@@ -215,6 +251,7 @@ fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
         }),
         marks,
         risks,
+        explained: None,
     })
 }
 

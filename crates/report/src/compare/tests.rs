@@ -4,6 +4,7 @@ use super::*;
 use crate::fixture;
 use crate::measure::Measure;
 use crate::table::{Format, Style};
+use fsdyno_axes::Axis;
 use fsdyno_record::Nanos;
 
 fn print(compared: &Compared, format: Format, style: Style) -> String {
@@ -303,4 +304,54 @@ fn a_narrow_terminal_loses_p_before_anything_else_and_wraps_the_rest() {
                 .is_empty()
         );
     }
+}
+
+#[test]
+fn steps_of_one_result_are_along_any_axis_and_the_rest_has_no_neighbour() {
+    let by = |trials: &[Trial], key: &str| compare_by(trials, Axis::of(key).unwrap(), options());
+    let trials = fixture::trials();
+    let compared = by(&trials, "fs").unwrap();
+    assert_eq!(compared.by, Some("fs"));
+    let first = &compared.rows[0];
+    assert_eq!((first.cell.as_str(), first.group().as_str()), ("dirops", "dirops: ext4 -> xfs"));
+    let error = by(&trials, "kernel").unwrap_err().to_string();
+    assert!(error.contains("all trials have the same kernel, "), "{error}");
+    let error = by(&trials, "raid").unwrap_err().to_string();
+    assert!(error.contains("they differ in fs"), "{error}");
+    // Three kernels, of which one has no trial of xfs.
+    let mut trials = crate::timeline::tests::on_kernels();
+    trials.retain(|it| {
+        it.plan.label != "xfs" || it.plan.lab().unwrap().kernel.to_string() != "6.12.3"
+    });
+    let compared = by(&trials, "kernel").unwrap();
+    let steps = |cell: &str| -> Vec<String> {
+        let rows = compared.rows.iter().filter(|row| row.cell == cell && row.phase == "create");
+        rows.map(|row| row.step.as_ref().unwrap().to_string()).collect()
+    };
+    assert_eq!(steps("dirops on ext4"), ["5.10.0 -> 6.12.3", "6.12.3 -> 7.3.4"]);
+    assert_eq!(steps("dirops on xfs"), ["5.10.0 -> 7.3.4"]);
+    assert!(compared.alone.is_empty() && compared.differences.is_empty(), "{compared:?}");
+    trials.retain(|it| {
+        it.plan.label != "xfs" || it.plan.lab().unwrap().kernel.to_string() == "7.3.4"
+    });
+    let compared = by(&trials, "kernel").unwrap();
+    let text = print(&compared, Format::Markdown, Style::default());
+    assert!(text.contains("without a neighbour: dirops on xfs, 7.3.4"), "{text}");
+}
+
+#[test]
+fn a_failed_trial_in_the_middle_is_listed_once_and_one_of_the_first_value_is_of_the_base() {
+    let kernel = Axis::of("kernel").unwrap();
+    let mut trials = crate::timeline::tests::on_kernels();
+    let on = |trial: &Trial, kernel: &str| trial.plan.lab().unwrap().kernel.to_string() == kernel;
+    let fail = |trials: &mut Vec<Trial>, kernel: &str| {
+        let found = trials.iter_mut().find(|trial| on(trial, kernel)).unwrap();
+        found.outcome = Outcome::Failed;
+    };
+    fail(&mut trials, "5.10.0");
+    let compared = compare_by(&trials, kernel, options()).unwrap();
+    assert_eq!((compared.unfinished.len(), compared.new_failed()), (1, false));
+    fail(&mut trials, "6.12.3");
+    let compared = compare_by(&trials, kernel, options()).unwrap();
+    assert_eq!((compared.unfinished.len(), compared.new_failed()), (2, true));
 }

@@ -3,7 +3,7 @@
 use crate::validity::Flag;
 use fsdyno_stats::compare::{Method, Verdict};
 
-use super::{Compared, Difference, Mark, Metric, Row, Side, Unmatched};
+use super::{Compared, Difference, ExplainedStep, Mark, Metric, Row, Side, Unmatched};
 use crate::number::{self, clean};
 use crate::processor::INSIDE;
 
@@ -237,9 +237,49 @@ pub fn difference(difference: &Difference) -> String {
     format!("{what}: {base} -> {new}{place}")
 }
 
-/// `only in BASE: dirops on xfs`.
-pub fn alone(alone: &Unmatched) -> String {
-    format!("only in {}: {}", alone.side.name(), alone.what)
+/// `only in BASE: dirops on xfs`; of one result, `without a neighbour: dirops on xfs, 6.1.0-56-amd64`.
+pub fn alone(compared: &Compared, alone: &Unmatched) -> String {
+    match compared.by {
+        Some(_) => format!("without a neighbour: {}", alone.what),
+        None => format!("only in {}: {}", alone.side.name(), alone.what),
+    }
+}
+
+/// All cells and phases without a match.
+pub fn unmatched(compared: &Compared) -> Vec<String> {
+    compared.alone.iter().map(|it| alone(compared, it)).collect()
+}
+
+/// `Steps by kernel: base is the value before the arrow, new the one after it.`
+pub fn steps(by: &str, compared: &Compared) -> String {
+    let mut steps: Vec<String> = Vec::new();
+    for step in compared.rows.iter().filter_map(|row| row.step.as_ref()) {
+        let step = step.to_string();
+        if !steps.contains(&step) {
+            steps.push(step);
+        }
+    }
+    let n = steps.len();
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} step{s} by {by}: base is the value before the arrow, new the one after it.")
+}
+
+/// The meaning of the instructions of explained steps.
+pub const COUNTED: &str =
+    "instructions per op of the threads that make the calls, counted in one trial of each side";
+
+/// `+280 of them in btrfs_foo`, or `no single function`.
+pub fn source(step: &ExplainedStep) -> String {
+    let source = step.source.as_ref();
+    source.map_or("no single function".into(), |source| clean(&source.to_string()))
+}
+
+/// The sentence if no other differences are listed.
+pub fn nothing_else(compared: &Compared) -> &'static str {
+    match compared.by {
+        Some(_) => "Nothing else differs: tools, features and settings are the same.",
+        None => "Nothing else differs: kernel, tools, disk and lab are the same.",
+    }
 }
 
 /// Failed and skipped trials, those of one cell and one reason once.

@@ -9,7 +9,7 @@ use super::chart::MARK;
 use super::colour::Looks;
 use super::figure::Figure;
 use super::figures::figures;
-use super::{growth, overview};
+use super::{growth, overview, timeline};
 use crate::against::Basis;
 use crate::curve;
 use crate::series::Index;
@@ -40,6 +40,9 @@ pub fn charts<'b>(
     let mut files = ChartFiles::default();
     if let Some(figure) = overview::figure(&sections, &looks) {
         files.add("", &figure);
+    }
+    for timeline in &crate::timeline::timelines(trials) {
+        files.add(&timeline.title, &timeline::figure(timeline));
     }
     for section in &sections {
         for figure in figures(section, &looks, &series) {

@@ -30,6 +30,7 @@ mod scale;
 mod study;
 mod style;
 mod table;
+mod timeline;
 mod times;
 mod tune;
 mod why;
@@ -130,11 +131,16 @@ fn page_of(
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.add_template("page", include_str!("page.html"))?;
-    let more = explanations.len().min(why::MOST) + usize::from(!crashed.is_empty());
+    let timelines = crate::timeline::timelines(trials);
+    let more = explanations.len().min(why::MOST)
+        + usize::from(!crashed.is_empty())
+        + usize::from(!timelines.is_empty());
     let mut budget = Budget::of(sections.len() + curves.len() + more);
     let overview = overview::figure(&sections, &looks);
     let overview = overview.and_then(|figure| figure_view(figure, "all", &mut budget));
+    let along = timeline::part(&timelines, &mut budget);
     let mut parts = parts(&sections, &curves, &looks, &Index::of(series), &mut budget);
+    parts.splice(0..0, along);
     let measured = || title(rows().chain(on_curves().map(|place| (place.of.as_str(), &place.row))));
     let cuts = power_cuts(crashed, &mut budget);
     let cuts_at = cuts.as_ref().map(|part| part.id.clone());

@@ -5,7 +5,7 @@ use fsdyno_record::suggest;
 use super::FileName;
 
 /// All built-in studies in the order of `fsdyno list studies`: that of today's machines, then by year of publication, and
-/// readers' wishes last.
+/// readers' wishes and that of kernels last.
 /// A new study needs its file and its row here.
 const FILES: &[(&str, &str)] = &[
     ("today", include_str!("../../../../studies/today.toml")),
@@ -15,6 +15,7 @@ const FILES: &[(&str, &str)] = &[
     ("guenter-2008", include_str!("../../../../studies/guenter-2008.toml")),
     ("layton-journal-size", include_str!("../../../../studies/layton-journal-size.toml")),
     ("wishes", include_str!("../../../../studies/wishes.toml")),
+    ("kernels", include_str!("../../../../studies/kernels.toml")),
 ];
 
 /// Returns the names, in the order of the table.

@@ -1,0 +1,82 @@
+//! Steps along an axis: trials that differ in nothing else, in the order of its values.
+
+use fsdyno_record::Plan;
+
+use crate::naming::{Subject, params, period};
+use crate::{AXES, Axis, TargetKind};
+
+/// An axis, and the conditions that its steps share.
+pub struct Along {
+    axis: &'static Axis,
+    /// The targets of all trials: conditions that one of them lacks are no conditions of a step.
+    targets: Vec<TargetKind>,
+}
+
+impl Along {
+    /// The steps along an axis among these plans.
+    pub fn new<'p>(axis: &'static Axis, plans: impl Iterator<Item = &'p Plan>) -> Along {
+        let mut targets: Vec<TargetKind> = Vec::new();
+        for kind in plans.map(TargetKind::of) {
+            if !targets.contains(&kind) {
+                targets.push(kind);
+            }
+        }
+        Along { axis, targets }
+    }
+
+    /// The conditions of a subject other than the axis, equal for the two sides of a step.
+    pub fn conditions(&self, subject: &Subject<'_>) -> String {
+        let Subject { plan, .. } = subject;
+        let shared = |axis: &&Axis| {
+            let known = self.targets.iter().all(|kind| axis.targets.contains(kind));
+            known && axis.key != self.axis.key && !self.axis.decides(axis)
+        };
+        let axes = AXES.iter().filter(shared).map(|axis| {
+            let labels = axis.labels.iter().map(|label| (label.of)(subject));
+            (axis.key, labels.collect::<Vec<_>>())
+        });
+        let axes: Vec<_> = axes.collect();
+        let own = self.axis.labels.iter().filter(|label| label.condition);
+        let own: Vec<_> = own.map(|label| (label.of)(subject)).collect();
+        let label = Some(&plan.label).filter(|_| !self.axis.names_rows);
+        let workload = (&plan.workload.name, params(plan).collect::<Vec<_>>());
+        format!("{:?}", (workload, label, axes, own, period(plan), &plan.sysctls))
+    }
+
+    /// The value of a subject in words; none if it has none.
+    pub fn value(&self, subject: &Subject<'_>) -> Option<String> {
+        self.axis.words(subject)
+    }
+}
+
+/// The axes in whose values these subjects differ, by key.
+pub fn differing(subjects: &[Subject<'_>]) -> Vec<&'static str> {
+    let differs = |axis: &&Axis| {
+        let first = subjects.first().and_then(|subject| axis.words(subject));
+        subjects.iter().any(|subject| axis.words(subject) != first)
+    };
+    AXES.iter().filter(differs).map(|axis| axis.key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::naming::tests::plan;
+
+    #[test]
+    fn conditions_are_equal_if_only_the_axis_differs() {
+        let (base, mut new) = (plan(), plan());
+        new.lab_mut().unwrap().kernel = "7.3.4".into();
+        let [kernel, fs] = ["kernel", "fs"]
+            .map(|key| Along::new(Axis::of(key).unwrap(), [&base, &new].into_iter()));
+        let same = |along: &Along, new: &Plan| {
+            along.conditions(&(&base).into()) == along.conditions(&new.into())
+        };
+        assert!(same(&kernel, &new) && !same(&fs, &new));
+        assert_eq!(kernel.value(&(&new).into()).as_deref(), Some("7.3.4"));
+        new.threads = 4;
+        assert!(!same(&kernel, &new));
+        let subjects: [Subject<'_>; 2] = [(&base).into(), (&new).into()];
+        assert_eq!(differing(&subjects), ["kernel", "threads"]);
+    }
+}

@@ -1,0 +1,102 @@
+//! Steps along an axis explained: the function of the kernel that has most of each one's instructions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fsdyno_axes::Axis;
+use fsdyno_record::Trial;
+use fsdyno_report::compare::{Compared, ExplainedStep, Row, sides_of_steps};
+use fsdyno_why::Explained;
+use fsdyno_why::functions::source;
+
+use super::Explainer;
+use super::select::irreproducible;
+use crate::failure::Failure;
+use crate::notes::say;
+
+/// The least difference in instructions per op that has a source.
+const LEAST: f64 = 0.5;
+
+/// Explains the `most` largest steps of a comparison along an axis: runs one trial of each side a second time under
+/// observation, each trial once, and adds the instructions and their source to the rows.
+///
+/// # Errors
+/// A step of trials that are not reproducible, or of another lab; a failed run.
+pub fn steps(
+    compared: &mut Compared,
+    trials: &[Trial],
+    axis: &'static Axis,
+    most: usize,
+    stop: &Arc<AtomicBool>,
+) -> Result<(), Failure> {
+    let sides: BTreeMap<String, [&Trial; 2]> = sides_of_steps(trials, axis).into_iter().collect();
+    let mut rows: Vec<(&mut Row, [&Trial; 2])> = Vec::new();
+    for row in compared.rows.iter_mut().filter(|row| row.is_step()) {
+        if let Some(sides) = sides.get(&row.group()) {
+            rows.push((row, *sides));
+        }
+    }
+    let far = |row: &Row| row.comparison.map_or(0.0, |comparison| comparison.ratio.ln().abs());
+    rows.sort_by(|one, other| far(other.0).total_cmp(&far(one.0)));
+    rows.truncate(most);
+    if rows.is_empty() {
+        say("fsdyno: no step is large enough to be explained");
+        return Ok(());
+    }
+    let trials = || rows.iter().flat_map(|(_, sides)| *sides);
+    if let Some(reason) = trials().find_map(irreproducible) {
+        return Err(Failure::wrong(format!("steps cannot be explained: {reason}")));
+    }
+    let explainer = Explainer::new(trials(), &[], stop)?;
+    let mut known: BTreeMap<String, Explained> = BTreeMap::new();
+    for (row, sides) in rows {
+        let mut of = |trial: &Trial| -> Result<Explained, Failure> {
+            let id = format!("{:?}", trial.identity());
+            if !known.contains_key(&id) {
+                known.insert(id.clone(), explainer.explain(trial)?);
+            }
+            Ok(known.get(&id).cloned().unwrap_or_default())
+        };
+        let [base, new] = [of(sides[0])?, of(sides[1])?];
+        row.explained = explained(&row.phase, &base, &new);
+    }
+    Ok(())
+}
+
+/// The instructions of a phase on both sides; none if they were not counted.
+fn explained(name: &str, base: &Explained, new: &Explained) -> Option<ExplainedStep> {
+    let [old, now] = [base, new].map(|it| it.phases.iter().find(|phase| phase.name == name));
+    let (old, now) = (old?, now?);
+    let (before, after) = (old.instructions_per_op()?, now.instructions_per_op()?);
+    let more = after - before;
+    let source = source(now, old, more).filter(|_| more.abs() >= LEAST);
+    Some(ExplainedStep { seed: base.seed, base: before, new: after, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_why::Phase;
+    use fsdyno_why::kernel::{Frame, Task};
+
+    use super::*;
+
+    /// An explained phase of 10 ops, with one function below the entry.
+    fn of(own: u64) -> Explained {
+        let leaf = |own, below| Frame { own, calls: 1, charged: 0, layer: "files".into(), below };
+        let below = [("do_unlinkat".to_string(), leaf(own, BTreeMap::new()))];
+        let mut phase = Phase { name: "delete".into(), ops: 10, ..Phase::default() };
+        phase.take(&BTreeMap::from([(Task::Ops, leaf(0, below.into()))]));
+        Explained { phases: vec![phase], seed: 3, ..Explained::default() }
+    }
+
+    #[test]
+    fn the_source_is_the_function_that_has_the_difference() {
+        let step = explained("delete", &of(1000), &of(1300)).unwrap();
+        assert_eq!((step.seed, step.base, step.new), (3, 100.0, 130.0));
+        let source = step.source.unwrap();
+        assert_eq!((source.function.as_str(), source.delta), ("do_unlinkat", 30.0));
+        assert_eq!(explained("delete", &of(1000), &of(1001)).unwrap().source, None);
+        assert_eq!(explained("create", &of(1000), &of(1300)), None);
+    }
+}

@@ -1,0 +1,67 @@
+//! The arguments of `fsdyno compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fsdyno_report::compare::Metric;
+use fsdyno_report::{Format, Own};
+
+use super::values::axis;
+use super::{OwnFormat, Percent, REPEATS, format, named, whole};
+
+/// `fsdyno compare`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno compare fsdyno-results/old fsdyno-results/new
+  fsdyno compare base new --threshold 1% --format mail
+  fsdyno compare base new --format junit > fsdyno.xml
+  fsdyno compare base new --bisect   # for git bisect run: examples/ci/README.md
+  fsdyno compare result --by kernel  # each step from one kernel to the next
+  fsdyno compare result --by kernel --metric cpu --explain   # with the function that has it
+
+Cells are matched by their conditions: workload and parameters, file system, disk or medium, threads, RAM,
+age and all other options; then by the label of --fs, so that 'x=ext4' of one result matches
+'x=ext4 -I 128' of the other. Kernel, tools, lab and disk model may differ; differences are listed.
+Trials of the lab are paired by seed.
+
+With --by there is one result, which may be the folder of a study: trials that differ in that axis only are compared,
+each with those of the next value, in the order of the values (of kernels: by version).
+
+The exit code is 1 if a phase is slower, and 4 if a trial of NEW failed. With --bisect it is 0 if no phase
+is slower by more than the threshold, 1 if one is, and 125 if that is undecided for any reason:
+`git bisect run` then skips the commit.")]
+pub struct Compare {
+    /// The baseline: a result folder or its trials.ndjson
+    pub base: PathBuf,
+    /// The result to compare with it
+    #[arg(required_unless_present = "by", conflicts_with = "by")]
+    pub new: Option<PathBuf>,
+    /// Compare the values of this axis within one result: each with the next one
+    #[arg(long, value_name = "AXIS", value_parser = axis(), conflicts_with = "bisect")]
+    pub by: Option<String>,
+    /// With --by: name the kernel function that has each of the N largest steps [default: 10], by a second run of one trial
+    /// of each side under observation, as `fsdyno why` does it
+    #[arg(long, value_name = "N", requires = "by", num_args = 0..=1, require_equals = true,
+        default_missing_value = "10", value_parser = whole::<u32>(REPEATS))]
+    pub explain: Option<u32>,
+    /// The smallest difference that matters, in percent; times that differ by less are the same
+    #[arg(long, value_name = "PERCENT", default_value = "3%", visible_alias = "least-difference")]
+    pub threshold: Percent,
+    /// The time of each phase to compare
+    #[arg(long, default_value = "durable", value_parser = named(Metric::ALL))]
+    pub metric: Metric,
+    /// Set the exit code for `git bisect run`: 0 good, 1 bad, 125 undecided
+    #[arg(long)]
+    pub bisect: bool,
+    /// Format of the comparison on standard output
+    #[arg(long, default_value = "text", value_parser = format(COMPARED))]
+    pub format: Format,
+}
+
+/// The formats of a comparison.
+const COMPARED: &[OwnFormat] = &[
+    ("csv", "A line for each cell and phase", Format::Csv),
+    ("json", "Every number, for programs", Format::Json),
+    ("junit", "A test case for each cell and phase, for CI", Format::Own(Own::Junit)),
+];

@@ -1,0 +1,242 @@
+//! Timelines: each phase over the kernels, a line for each file system, its steps marked.
+
+use super::budget::{self, Budget};
+use super::chart::{AXIS, Anchor, Chart, percent, truncate};
+use super::colour::{Look, Looks};
+use super::figure::{Figure, n_of};
+use super::part::{Part, figure_view};
+use crate::compare::{Metric, Side, change, effect, interval, n, value, verdict};
+use crate::table::Table;
+use crate::timeline::{LEAST, Line, Timeline};
+
+/// Height of the field, and of the margin above it.
+const FIELD: f64 = 240.0;
+const HEAD: f64 = 18.0;
+
+/// The positions of the first and the last version; the names of lines are after it.
+const LEFT: f64 = 0.09;
+const RIGHT: f64 = 0.84;
+
+/// Height of a line of names.
+const NAME: f64 = 16.0;
+
+/// The section with all timelines, and a sentence for each marked step; none without timelines.
+pub fn part(timelines: &[Timeline], budget: &mut Budget) -> Option<Part> {
+    if timelines.is_empty() || !budget.next_part() {
+        return None;
+    }
+    let id = "timeline".to_string();
+    let figures = timelines.iter().enumerate();
+    let mut figures = figures.filter_map(|(at, timeline)| {
+        let figure = figure(timeline);
+        let title = format!("{}: {}", timeline.title, timeline.measure());
+        figure_view(Figure { title, ..figure }, &format!("{id}{at}"), budget)
+    });
+    let first = figures.next();
+    let figures = figures.collect();
+    let mut lines: Vec<(f64, String)> = timelines.iter().flat_map(Timeline::sentences).collect();
+    lines.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let lines = budget::lines(lines.into_iter().map(|(_, text)| text).collect());
+    let title = "From kernel to kernel".to_string();
+    Some(Part { id, title, first, figures, lines, calls: None })
+}
+
+/// The figure of a timeline.
+pub fn figure(timeline: &Timeline) -> Figure {
+    let looks = Looks::of_kinds(timeline.lines.iter().map(|line| line.kind.as_str()));
+    let steps = || timeline.lines.iter().flat_map(|line| &line.steps);
+    let numbers = steps().filter_map(|row| Some(row.comparison?.n));
+    let note = format!(
+        "{}, relative to the oldest kernel of each line; geometric means. A large dot is a step of {} or more whose 95 % \
+         interval excludes no change, after Holm's correction for all steps; {}.",
+        timeline.measure(),
+        change(1.0 + LEAST).trim_start_matches('+'),
+        n_of(numbers)
+    );
+    let slug = if timeline.metric == Metric::Cpu { "timeline-cpu" } else { "timeline" };
+    let title = "Timeline".to_string();
+    Figure { slug, title, note, chart: chart(timeline, &looks), table: table(timeline, &looks) }
+}
+
+/// Every step, with its interval and its verdict.
+fn table(timeline: &Timeline, looks: &[Look]) -> Table {
+    let heads = [
+        "<file system",
+        "<from",
+        "<to",
+        "n",
+        "before",
+        "after",
+        "change",
+        "95 % interval",
+        "<verdict",
+    ];
+    let mut table = Table::new("Each step, new over old", &heads);
+    for (line, look) in timeline.lines.iter().zip(looks) {
+        for row in &line.steps {
+            let Some(step) = &row.step else { continue };
+            let verdict = verdict(row.verdict());
+            let mark = if row.is_step() { format!("{verdict} *") } else { verdict.into() };
+            let sides = [Side::Base, Side::New].map(|side| value(row, side));
+            let [before, after] = sides;
+            let mut cells = vec![line.name.clone(), step.from.clone(), step.to.clone(), n(row)];
+            cells.extend([before, after, effect(row), interval(row), mark]);
+            table.row(*look, cells);
+        }
+    }
+    table
+}
+
+fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
+    let title = format!("{}: {} by kernel", timeline.title, timeline.measure());
+    let sentences: Vec<String> = timeline.sentences().into_iter().map(|(_, text)| text).collect();
+    let described = match sentences.is_empty() {
+        true => "No step is marked.".to_string(),
+        false => sentences.join(". "),
+    };
+    let mut chart = Chart::new(title, described);
+    let all = || timeline.lines.iter().flat_map(|line| &line.points).map(|point| point.relative);
+    let axis = Levels::over(all());
+    for (level, label) in axis.ticks() {
+        chart.level(axis.y(level), &label);
+    }
+    let last = timeline.versions.len().saturating_sub(1).max(1) as f64;
+    let x = |at: usize| LEFT + (RIGHT - LEFT) * at as f64 / last;
+    for (at, version) in timeline.versions.iter().enumerate() {
+        chart.upright(x(at), HEAD + FIELD, HEAD + FIELD + 4.0, &short(version));
+    }
+    let mut ends = Vec::new();
+    for (line, look) in timeline.lines.iter().zip(looks) {
+        let path: Vec<String> = line
+            .points
+            .iter()
+            .map(|it| format!("{:.0} {:.1}", x(it.at) * 1000.0, axis.y(it.relative) - HEAD))
+            .collect();
+        chart.paths(HEAD, FIELD, &[(*look, format!("M{}", path.join("L")))]);
+        dots(&mut chart, line, *look, &x, &axis);
+        ends.extend(line.points.last().map(|it| (axis.y(it.relative), line.name.as_str())));
+    }
+    names(&mut chart, ends, x(timeline.versions.len().saturating_sub(1)));
+    chart.grow(HEAD + FIELD + AXIS);
+    chart
+}
+
+/// The dots of a line: a large one with its change for each marked step.
+fn dots(chart: &mut Chart, line: &Line, look: Look, x: &dyn Fn(usize) -> f64, axis: &Levels) {
+    let colour = look.colour;
+    for point in &line.points {
+        let (at, y) = (percent(x(point.at)), axis.y(point.relative));
+        chart.put(format_args!(r#"<circle class="f{colour}" cx="{at}" cy="{y:.1}" r="2.5"/>"#));
+    }
+    for (row, point) in line.marked() {
+        let (at, y) = (percent(x(point.at)), axis.y(point.relative));
+        chart.put(format_args!(r#"<circle class="f{colour}" cx="{at}" cy="{y:.1}" r="5.5"/>"#));
+        let grew = row.comparison.is_some_and(|comparison| comparison.ratio > 1.0);
+        let text_at = if grew { y - 9.0 } else { y + 19.0 };
+        chart.text("tick", x(point.at), text_at, Anchor::Middle, &effect(row));
+    }
+}
+
+/// Writes the names of lines after their last points, one below the other.
+fn names(chart: &mut Chart, mut ends: Vec<(f64, &str)>, right: f64) {
+    ends.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut free = 0.0;
+    for (y, name) in ends {
+        let at = (y + 5.0).max(free);
+        free = at + NAME;
+        chart.text("name", right + 0.015, at, Anchor::Start, &truncate(name, 14));
+    }
+}
+
+/// The series of a release, `6.12` of `6.12.117+deb12-amd64`; another text as it is.
+fn short(version: &str) -> String {
+    let mut parts = version.split(['.', '-', '+']);
+    match (parts.next(), parts.next()) {
+        (Some(major), Some(minor))
+            if major.parse::<u32>().is_ok() && minor.parse::<u32>().is_ok() =>
+        {
+            format!("{major}.{minor}")
+        }
+        _ => truncate(version, 12),
+    }
+}
+
+/// The vertical axis: changes, with no change among them.
+struct Levels {
+    low: f64,
+    high: f64,
+    step: f64,
+}
+
+impl Levels {
+    fn over(ratios: impl Iterator<Item = f64>) -> Levels {
+        let (low, high) =
+            ratios.fold((1.0f64, 1.0f64), |(low, high), it| (low.min(it), high.max(it)));
+        // Differences far below the least marked one are drawn as a flat line.
+        let (low, high) = (low.min(1.0 - LEAST), high.max(1.0 + LEAST));
+        let steps = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
+        let step = steps.into_iter().find(|step| (high - low) / step <= 6.0).unwrap_or(high - low);
+        Levels { low: (low / step).floor() * step, high: (high / step).ceil() * step, step }
+    }
+
+    fn y(&self, ratio: f64) -> f64 {
+        HEAD + FIELD * (self.high - ratio) / (self.high - self.low).max(f64::EPSILON)
+    }
+
+    fn ticks(&self) -> Vec<(f64, String)> {
+        let count = ((self.high - self.low) / self.step).round() as u32;
+        let level = |at: u32| self.low + self.step * f64::from(at);
+        let label = |ratio: f64| match ((ratio - 1.0) * 100.0).round() {
+            0.0 => "0 %".to_string(),
+            percent => format!("{percent:+.0} %"),
+        };
+        (0..=count).map(|at| (level(at), label(level(at)))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeline::tests::on_kernels;
+    use crate::timeline::timelines;
+
+    #[test]
+    fn a_marked_step_has_a_large_dot_with_its_change_and_every_step_is_in_the_table() {
+        let trials = on_kernels();
+        let all = timelines(&trials);
+        let figure = figure(&all[1]);
+        let svg = figure.chart.inline("t");
+        assert_eq!(svg.matches("r=\"5.5\"").count(), 1, "{svg}");
+        for part in [">x2.01<", ">6.12<", ">7.3<", ">ext4<"] {
+            assert!(svg.contains(part), "{part} in {svg}");
+        }
+        assert_eq!(figure.table.rows.len(), 2 * all[1].lines.len());
+        assert!(figure.note.contains("n = 3"), "{}", figure.note);
+        let files = crate::charts(&trials, &[], None);
+        assert!(files.iter().any(|file| file.name == "dirops-create-timeline-cpu.svg"));
+        let page = crate::html(&trials, &[], None).unwrap();
+        assert!(
+            page.contains("From kernel to kernel") && page.contains("id=\"timeline0-timeline\"")
+        );
+        assert!(
+            !crate::html(&crate::fixture::trials(), &[], None).unwrap().contains("From kernel")
+        );
+    }
+
+    #[test]
+    fn the_axis_contains_no_change_and_all_values() {
+        let axis = Levels::over([1.0, 1.24, 0.97].into_iter());
+        let labels: Vec<String> = axis.ticks().into_iter().map(|tick| tick.1).collect();
+        assert_eq!(labels, ["-5 %", "0 %", "+5 %", "+10 %", "+15 %", "+20 %", "+25 %"]);
+        assert!(axis.y(1.24) >= HEAD && axis.y(0.97) <= HEAD + FIELD);
+        let flat: Vec<f64> =
+            Levels::over([1.0].into_iter()).ticks().iter().map(|it| it.0).collect();
+        assert!(flat.len() > 2 && flat[0] < 1.0, "{flat:?}");
+    }
+
+    #[test]
+    fn a_version_is_named_by_its_series() {
+        let shown = ["6.12.117+deb12-amd64", "5.10.0-46-amd64", "7.3-rc7", "custom"].map(short);
+        assert_eq!(shown, ["6.12", "5.10", "7.3", "custom"]);
+    }
+}
