@@ -47,6 +47,12 @@ fn compare_results(args: &Compare) -> Result<Exit, Failure> {
 fn compared(args: &Compare) -> Result<Compared, Failure> {
     let options = CompareOptions { metric: args.metric, threshold: args.threshold.0 };
     let axis = args.by.as_deref().and_then(Axis::of);
+    if axis.is_none() && args.explain.is_some() {
+        // clap does not require --by next to NEW, which excludes it.
+        return Err(Failure::wrong(
+            "--explain needs --by AXIS: it explains the steps of one result",
+        ));
+    }
     let compared = match (axis, &args.new) {
         (Some(axis), _) => return compared_by(args, axis, options),
         (None, Some(new)) => compare::compare(&read(&args.base)?, &read(new)?, options),
