@@ -26,10 +26,14 @@ const SMALL: &[(&str, Needs, &[&str])] = &[
     ),
     ("run maildir --set ops=1000", Lab, &["run maildir --set ops=20 --fs ext4,xfs --dry-run"]),
     (
-        "run dirops --fs ext4,xfs --kernel 5.10",
+        "run dirops --kernel 5.10..7.3",
         Lab,
         &["run dirops --fs ext4,xfs --repeat 3 --boot snapshot --dry-run"],
     ),
+    // Needs a result of two kernels: tests/lab/kernels.rs has one.
+    ("compare kernels --by kernel", Nothing, &[]),
+    ("run command", Nothing, &["run command --set command=true --on ."]),
+    ("tune maildir", Lab, &["tune dirops --set files=200 --fs ext4 --dry-run"]),
     ("crash maildir", Lab, &["crash dirops --set files=20 --fs ext4 --size 64M --cuts 2"]),
     ("record -o build.trace", Nothing, &["record -o build.trace -- true"]),
     (
