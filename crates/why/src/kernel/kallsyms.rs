@@ -2,8 +2,9 @@
 //!
 //! A distribution's vmlinux has no ELF symbols, but the running kernel has names for its traces, packed as
 //! scripts/kallsyms.c of Linux writes them: names as strings of tokens, 256 tokens, addresses as offsets to a
-//! base. The parts are found by their contents: the token table has the digits in sequence, and the names before
-//! it must exactly fill the space between their count and the next part.
+//! base, or to their own places. The parts are found by their contents: the token table has the digits in sequence, and
+//! the names before it must exactly fill the space between their count and the next part. Parts begin at multiples of eight
+//! bytes, in 7.2 and later of four.
 
 /// A symbol: its address, name and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,12 +23,12 @@ const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\x00";
 /// Returns all symbols of a vmlinux in ascending order; `None` if it has no such table, or one of an unknown form.
 pub fn read(image: &[u8]) -> Option<Vec<Symbol>> {
     let tokens_at = token_table(image)?;
-    let (tokens, tokens_end) = tokens(image, tokens_at)?;
-    let index_at = tokens_end.next_multiple_of(8);
+    let (tokens, index_at) = tokens(image, tokens_at)?;
     let (names_at, count) = names(image, tokens_at, &tokens)?;
     let after_index = index_at + 512;
     let addresses = addresses_before(image, names_at, count)
-        .or_else(|| addresses_from(image, after_index.next_multiple_of(8), count))?;
+        .or_else(|| addresses_from(image, after_index.next_multiple_of(8), count))
+        .or_else(|| addresses_of_places(image, after_index, count))?;
     let mut symbols = Vec::with_capacity(count);
     let mut at = names_at;
     for address in addresses {
@@ -82,7 +83,10 @@ fn token_table(image: &[u8]) -> Option<usize> {
 
 type Tokens<'a> = Vec<&'a [u8]>;
 
-/// Returns the tokens and their end; there must be 256, followed by an index of their offsets.
+/// The alignments of parts.
+const UNITS: [usize; 2] = [8, 4];
+
+/// Returns the tokens and the start of the index of their offsets, which follows; there must be 256.
 fn tokens(image: &[u8], at: usize) -> Option<(Tokens<'_>, usize)> {
     let mut tokens = Vec::with_capacity(256);
     let mut end = at;
@@ -92,34 +96,42 @@ fn tokens(image: &[u8], at: usize) -> Option<(Tokens<'_>, usize)> {
         tokens.push(&rest[..length]);
         end += length + 1;
     }
-    let index = end.next_multiple_of(8);
-    let mut place = 0;
-    for (code, token) in tokens.iter().enumerate() {
-        if half(image, index + 2 * code)? as usize != place {
-            return None;
-        }
-        place += token.len() + 1;
-    }
-    Some((tokens, end))
+    let is_index = |index: &usize| {
+        let mut place = 0;
+        tokens.iter().enumerate().all(|(code, token)| {
+            let found = half(image, index + 2 * code).map(usize::from);
+            let expected = place;
+            place += token.len() + 1;
+            found == Some(expected)
+        })
+    };
+    let index = UNITS.into_iter().map(|unit| end.next_multiple_of(unit)).find(is_index)?;
+    Some((tokens, index))
 }
 
 /// Returns the start and number of the names: a count, then names that end before the tokens, with a table of
 /// markers between, one for every 256 names.
 fn names(image: &[u8], tokens_at: usize, tokens: &Tokens<'_>) -> Option<(usize, usize)> {
     const FARTHEST: usize = 16 << 20;
-    let mut at = tokens_at & !7;
+    let mut at = tokens_at & !3;
     let lowest = tokens_at.saturating_sub(FARTHEST);
     while at > lowest + 8 {
-        at -= 8;
+        at -= 4;
         let count = word(image, at)? as usize;
-        if !(1000..1_000_000).contains(&count) || word(image, at + 4)? != 0 {
+        if !(1000..1_000_000).contains(&count) {
             continue;
         }
-        if let Some(end) = skip(image, at + 8, count, tokens)
-            && end <= tokens_at
-            && is_markers(image, at + 8, end.next_multiple_of(8), count, tokens)
-        {
-            return Some((at + 8, count));
+        // The count is followed by padding up to the unit.
+        let begins = |unit: &usize| {
+            let names = at + unit;
+            let padded = *unit == 4 || word(image, at + 4) == Some(0);
+            let end = skip(image, names, count, tokens).filter(|end| padded && *end <= tokens_at);
+            end.is_some_and(|end| {
+                is_markers(image, names, end.next_multiple_of(*unit), count, tokens)
+            })
+        };
+        if let Some(unit) = UNITS.into_iter().find(begins) {
+            return Some((at + unit, count));
         }
     }
     None
@@ -192,16 +204,46 @@ fn addresses(image: &[u8], offsets: usize, base: usize, count: usize) -> Option<
     if base >> 40 != 0xff_ffff {
         return None;
     }
+    let offset = |at: usize| word(image, offsets + 4 * at);
+    let all: Vec<u32> = (0..count).map(offset).collect::<Option<_>>()?;
+    // If some are negative, the others are absolute, as for per-CPU data; else all count from the base (since 6.15).
+    let has_absolute = all.iter().any(|offset| (*offset as i32) < 0);
+    let address = |offset: u32| match offset as i32 {
+        0.. if has_absolute => u64::from(offset),
+        0.. => base.wrapping_add(u64::from(offset)),
+        negative => base.wrapping_sub(1).wrapping_sub(negative as i64 as u64),
+    };
+    let addresses: Vec<u64> = all.into_iter().map(address).collect();
+    addresses.is_sorted().then_some(addresses)
+}
+
+/// Reads addresses as kernels from 7.2 on store them: distances from the place of each entry, after the token index.
+fn addresses_of_places(image: &[u8], offsets: usize, count: usize) -> Option<Vec<u64>> {
+    let place = virtual_address(image, offsets)?;
     let address = |at: usize| {
-        let offset = word(image, offsets + 4 * at)? as i32;
-        // Non-negative offsets are absolute, as for per-CPU data; others count from the base.
-        Some(match offset {
-            0.. => offset as u64,
-            _ => base.wrapping_sub(1).wrapping_sub(offset as i64 as u64),
-        })
+        let distance = word(image, offsets + 4 * at)? as i32;
+        Some(place.wrapping_add(4 * at as u64).wrapping_add(i64::from(distance) as u64))
     };
     let addresses: Vec<u64> = (0..count).map(address).collect::<Option<_>>()?;
-    addresses.is_sorted().then_some(addresses)
+    let in_kernel = addresses.first().is_some_and(|address| address >> 40 == 0xff_ffff);
+    (in_kernel && addresses.is_sorted()).then_some(addresses)
+}
+
+/// Returns the address at which the byte at an offset of an ELF file is loaded (System V ABI, program headers).
+fn virtual_address(image: &[u8], at: usize) -> Option<u64> {
+    const LOAD: u32 = 1;
+    if !image.starts_with(b"\x7fELF") {
+        return None;
+    }
+    let long = |at: usize| Some(u64::from_le_bytes(image.get(at..at + 8)?.try_into().ok()?));
+    let (first, size) = (usize::try_from(long(32)?).ok()?, usize::from(half(image, 54)?));
+    let at = at as u64;
+    (0..usize::from(half(image, 56)?)).find_map(|header| {
+        let header = first.checked_add(header * size)?;
+        let (from, address, length) = (long(header + 8)?, long(header + 16)?, long(header + 32)?);
+        let inside = word(image, header)? == LOAD && at.checked_sub(from)? < length;
+        inside.then(|| address.wrapping_add(at - from))
+    })
 }
 
 fn word(image: &[u8], at: usize) -> Option<u32> {
@@ -216,8 +258,22 @@ fn half(image: &[u8], at: usize) -> Option<u16> {
 mod tests {
     use super::*;
 
+    /// The forms of the addresses, by the first kernel that has them.
+    #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+    enum Since {
+        /// Before the names.
+        First,
+        /// After the token index.
+        V6_4,
+        /// All from the base.
+        V6_15,
+        /// From their own places; parts at multiples of four.
+        V7_2,
+    }
+
     /// Builds a table as scripts/kallsyms.c writes it, with one token a letter.
-    fn image(later: bool) -> Vec<u8> {
+    fn image(since: Since) -> Vec<u8> {
+        let (later, unit) = (since > Since::First, if since == Since::V7_2 { 4 } else { 8 });
         let count = 2000usize;
         let base = 0xffff_ffff_8100_0000_u64;
         let mut names = Vec::new();
@@ -230,21 +286,28 @@ mod tests {
             names.push(text.len() as u8);
             names.extend(text.bytes());
         }
-        let offsets: Vec<u8> =
-            (0..count as i32).flat_map(|at| (-1 - at * 16).to_le_bytes()).collect();
-        let mut out = b"something before that is no table".to_vec();
-        let align = |out: &mut Vec<u8>| out.resize(out.len().next_multiple_of(8), 0);
+        let mut out = elf(base);
+        out.extend(b"something before that is no table");
+        let align = |out: &mut Vec<u8>| out.resize(out.len().next_multiple_of(unit), 0);
         let place = |out: &mut Vec<u8>| {
             align(out);
-            out.extend(&offsets);
+            let begin = out.len() as i32;
+            let offset = |at: i32| match since {
+                Since::First | Since::V6_4 => -1 - at * 16,
+                Since::V6_15 => at * 16,
+                Since::V7_2 => at * 16 - (begin + 4 * at),
+            };
+            out.extend((0..count as i32).flat_map(|at| offset(at).to_le_bytes()));
             align(out);
-            out.extend(base.to_le_bytes());
+            if since < Since::V7_2 {
+                out.extend(base.to_le_bytes());
+            }
         };
         if !later {
             place(&mut out);
         }
         align(&mut out);
-        out.extend((count as u64).to_le_bytes());
+        out.extend(&(count as u64).to_le_bytes()[..unit]);
         out.extend(&names);
         align(&mut out);
         out.extend(0u32.to_le_bytes());
@@ -272,13 +335,26 @@ mod tests {
         out
     }
 
+    /// Returns the headers of an ELF file whose first byte is loaded at an address.
+    fn elf(address: u64) -> Vec<u8> {
+        let mut out = vec![0; 120];
+        out[..4].copy_from_slice(b"\x7fELF");
+        for (at, value) in [(32, 64), (64, 1), (80, address), (96, 1 << 20)] {
+            out[at..at + 8].copy_from_slice(&u64::to_le_bytes(value));
+        }
+        // The size and the number of program headers.
+        (out[54], out[56]) = (56, 1);
+        out
+    }
+
     #[test]
     fn symbols_are_read_in_the_forms_of_earlier_and_later_kernels() {
-        for later in [false, true] {
-            let symbols = read(&image(later)).unwrap();
+        for since in [Since::First, Since::V6_4, Since::V6_15, Since::V7_2] {
+            let symbols = read(&image(since)).unwrap_or_else(|| panic!("{since:?}"));
             assert_eq!(symbols.len(), 2000);
             assert_eq!(symbols[7].name, "fn_7");
-            assert_eq!((symbols[7].address, symbols[7].kind), (0xffff_ffff_8100_0070, 't'));
+            let found = (symbols[7].address, symbols[7].kind);
+            assert_eq!(found, (0xffff_ffff_8100_0070, 't'), "{since:?}");
         }
     }
 
@@ -286,7 +362,7 @@ mod tests {
     fn an_image_without_a_table_has_no_symbols() {
         assert_eq!(read(b""), None);
         assert_eq!(read(&[0; 4096]), None);
-        let mut cut = image(false);
+        let mut cut = image(Since::First);
         cut.truncate(cut.len() - 400);
         assert_eq!(read(&cut), None);
         assert_eq!(read(DIGITS), None);
