@@ -139,5 +139,5 @@ fn searches_of_ext4_find_the_optimum_with_three_percent_of_the_points_and_never_
     );
     assert!(worst <= 1.01, "{worst}");
     // Where options interact, effects on average over the space are known less well than the optimum.
-    assert!(largest <= 0.06, "{largest}");
+    assert!(largest <= 0.07, "{largest}");
 }
