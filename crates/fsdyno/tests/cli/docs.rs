@@ -16,6 +16,7 @@ const COMMANDS: &[&str] = &[
     "compare",
     "crash",
     "study",
+    "tune",
     "why",
     "record",
     "mark",
