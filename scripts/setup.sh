@@ -38,8 +38,8 @@ for file in "${0%/*}"/../catalog/filesystems/*.toml; do
     package=$(sed -n 's/^package = "\(.*\)"/\1/p' "$file")
     program=$(sed -n 's/^tools = .*"\([^"]*\)"\]$/\1/p' "$file")
     case " $missing " in *" $package "*) continue ;; esac
-    # fsdyno brings these from another suite itself.
-    grep -q '^brought = ' "$file" && continue
+    # fsdyno downloads these from another suite itself.
+    grep -q '^downloaded = ' "$file" && continue
     [ -z "$package" ] || need "$package" "$program" "makes, mounts or checks $(basename "$file" .toml)"
 done
 need mdadm mdadm "puts the lab's disks together as a RAID"

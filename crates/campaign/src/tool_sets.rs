@@ -8,7 +8,7 @@ use crate::notes::say;
 use crate::spec::RunSpec;
 use crate::target::several;
 
-/// Brings the tools of the requested file systems that one of the kernels has.
+/// Downloads the tools of the requested file systems that one of the kernels has.
 ///
 /// # Errors
 /// Tools that are neither here nor can be downloaded.

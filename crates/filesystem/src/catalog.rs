@@ -65,7 +65,7 @@ pub struct Filesystem {
     /// Packages of any Debian suite that provide `tools` and all their libraries. A host without these tools gets them
     /// in the lab's cache.
     #[serde(default)]
-    pub brought: Vec<String>,
+    pub downloaded: Vec<String>,
     /// Files that the tools read. If the host has them, they are copied into the lab's guest and are
     /// part of the lab's identity.
     #[serde(default)]

@@ -57,7 +57,7 @@ pub enum LabError {
     /// A program that the guest needs is not installed.
     #[error("find the program '{0}'{place}", place = searched(.0))]
     NoTool(String),
-    /// The tools of a file system could not be brought from Debian's suites.
+    /// The tools of a file system could not be downloaded from Debian's suites.
     #[error("bring the tools of {kind}: {why}")]
     NoToolSet {
         /// The file system.

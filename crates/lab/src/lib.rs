@@ -215,10 +215,10 @@ impl Lab {
         let found = parts.tools.iter().map(|tool| tools::find(tool));
         let found: Vec<PathBuf> = found.collect::<Result<_, _>>()?;
         // All programs of a guest have the same loader and C library.
-        let root = found.iter().find_map(|program| Some(tool_set::brought(program)?.root));
+        let root = found.iter().find_map(|program| Some(tool_set::downloaded(program)?.root));
         tools::add_libraries(&parts.agent, root.as_deref(), &mut libraries)?;
         for (tool, program) in parts.tools.iter().zip(found) {
-            let program = tool_set::brought(&program).map_or(program, |it| it.program);
+            let program = tool_set::downloaded(&program).map_or(program, |it| it.program);
             tools::add_libraries(&program, root.as_deref(), &mut libraries)?;
             add(&format!("tool {tool}"), &tools::in_guest(tool), read(&program)?);
         }

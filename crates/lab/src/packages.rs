@@ -46,14 +46,14 @@ pub struct KernelPackages {
 }
 
 /// The packages of a list that a lab may need, by name: those whose names begin with `linux-`, and those of tools that
-/// the catalog brings from other suites.
+/// the catalog names of other suites.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packages(BTreeMap<String, Package>);
 
 /// Reports whether a lab may need a package.
 fn is_wanted(name: &str) -> bool {
-    let brought = || catalog::all().iter().flat_map(|kind| &kind.brought);
-    name.starts_with("linux-") || brought().any(|package| package == name)
+    let downloaded = || catalog::all().iter().flat_map(|kind| &kind.downloaded);
+    name.starts_with("linux-") || downloaded().any(|package| package == name)
 }
 
 impl Packages {

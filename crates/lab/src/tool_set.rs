@@ -25,14 +25,14 @@ const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
 /// A program of a tool set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Brought {
+pub struct Downloaded {
     /// The ELF file.
     pub program: PathBuf,
     /// The root folder whose loader and libraries it needs.
     pub root: PathBuf,
 }
 
-/// Brings the tools of a file system into the cache, unless the host or the cache has them.
+/// Downloads the tools of a file system into the cache, unless the host or the cache has them.
 ///
 /// # Errors
 /// [`LabError::NoToolSet`] if a package is in no list or cannot be downloaded; errors of the cache.
@@ -45,13 +45,13 @@ pub fn bring(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<(),
         other => other,
     };
     let folder = cache.folder(FOLDER)?;
-    let (unpacked, packages) = fetch::packages(&kind.brought, cache, say).map_err(failed)?;
+    let (unpacked, packages) = fetch::packages(&kind.downloaded, cache, say).map_err(failed)?;
     let launch = unpacked.path().join(LAUNCH);
     fs::create_dir(&launch).map_err(LabError::io("create", &launch))?;
     for tool in &kind.tools {
         let below = program_in(unpacked.path(), tool).ok_or_else(|| LabError::NoToolSet {
             kind: kind.name.clone(),
-            why: format!("none of {} has {tool}", kind.brought.join(", ")),
+            why: format!("none of {} has {tool}", kind.downloaded.join(", ")),
         })?;
         let script = launch.join(tool);
         let written = fs::write(&script, launcher(&below, &packages))
@@ -60,21 +60,21 @@ pub fn bring(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<(),
     }
     cache::sync_all(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
     let root = root_in(cache, kind);
-    // The first process wins; another one brought the same packages.
+    // The first process wins; another one downloaded the same packages.
     if rustix::fs::renameat_with(CWD, unpacked.path(), CWD, &root, RenameFlags::NOREPLACE).is_ok() {
         let _ = unpacked.keep();
     }
     cache::sync(&folder).map_err(LabError::io("write", &folder))
 }
 
-/// Reports whether the tools of a file system are installed or in the cache, or would be brought by a run.
+/// Reports whether the tools of a file system are installed or in the cache, or would be downloaded by a run.
 pub fn can_bring(kind: &Filesystem) -> bool {
-    !kind.brought.is_empty()
+    !kind.downloaded.is_empty()
 }
 
 /// Reports whether all tools of a file system are found without a download.
 fn is_here(kind: &Filesystem) -> bool {
-    kind.brought.is_empty() || kind.tools.iter().all(|tool| tools::find(tool).is_ok())
+    kind.downloaded.is_empty() || kind.tools.iter().all(|tool| tools::find(tool).is_ok())
 }
 
 /// Returns the script that starts a program of a tool set in the user's cache.
@@ -85,12 +85,12 @@ pub(crate) fn launcher_of(tool: &str) -> Option<PathBuf> {
 }
 
 /// Returns the program that one of these scripts starts; none for another file.
-pub(crate) fn brought(script: &Path) -> Option<Brought> {
+pub(crate) fn downloaded(script: &Path) -> Option<Downloaded> {
     let folder = script.parent()?;
     let root = folder.parent().filter(|_| folder.file_name().is_some_and(|name| name == LAUNCH))?;
     let tool = script.file_name()?.to_str()?;
     let program = root.join(program_in(root, tool)?);
-    Some(Brought { program, root: root.to_path_buf() }).filter(|_| root.join(LOADER).is_file())
+    Some(Downloaded { program, root: root.to_path_buf() }).filter(|_| root.join(LOADER).is_file())
 }
 
 fn with_tool(tool: &str) -> Option<&'static Filesystem> {
@@ -159,7 +159,7 @@ mod tests {
         let script = root.path().join(LAUNCH).join("echo");
         let output = std::process::Command::new(&script).arg("two words").output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "two words\n");
-        let found = brought(&script).unwrap();
+        let found = downloaded(&script).unwrap();
         assert_eq!(found.program, root.path().join("usr/bin/echo"));
         // The guest's loader and C library are those of the root.
         let mut files = tools::Files::new();
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_program_of_the_host_is_not_of_a_tool_set() {
-        assert_eq!(brought(&tools::find("true").unwrap()), None);
+        assert_eq!(downloaded(&tools::find("true").unwrap()), None);
         assert_eq!(launcher_of("mke2fs"), None);
     }
 }

@@ -155,7 +155,7 @@ fn tools(kind: &fsdyno_filesystem::Filesystem) -> Finding {
         return finding(&kind.name, State::Ok, version);
     }
     if fsdyno_lab::can_bring_tools(kind) {
-        let detail = "no tools yet; the first run in the lab brings them into the cache";
+        let detail = "no tools yet; the first run in the lab downloads them into the cache";
         return finding(&kind.name, State::Note, detail);
     }
     Finding {

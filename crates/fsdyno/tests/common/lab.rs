@@ -93,7 +93,7 @@ pub fn runnable(rows: impl Iterator<Item = &'static Row>) -> Vec<&'static Row> {
 fn no_tools(row: &Row) -> Option<String> {
     let kind = fsdyno_filesystem::catalog::get(row.kind()).unwrap();
     let missing = kind.tools.iter().any(|tool| fsdyno_lab::find_program(tool).is_err());
-    match kind.brought.is_empty() {
+    match kind.downloaded.is_empty() {
         true => missing.then(|| format!("apt-get install {}", kind.package)),
         false => (missing && !full()).then(|| "a download of its tools (make test-full)".into()),
     }
