@@ -118,7 +118,7 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
     if trace.exists() {
         if fs::read_to_string(&said).is_ok_and(|known| known == text) {
             say(&format!("fsdyno: the command was recorded before, in '{}'", trace.display()));
-            return Ok(());
+            return for_trials(folder);
         }
         return Err(Failure::wrong(format!(
             "'{}' has the recording of another command; give a new folder with --out",
@@ -150,12 +150,19 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
         return Err(failure);
     }
     file::write(&said, |file| file.write_all(text.as_bytes())).map_err(io("write", &said))?;
-    // With it the folder is one of results, to which trials can be added.
+    fs::rename(&part, trace).map_err(io("write the trace", trace))?;
+    for_trials(folder)
+}
+
+/// Makes the folder one of results, to which trials can be added, although it has other files.
+fn for_trials(folder: &Path) -> Result<(), Failure> {
     let trials = folder.join(FILE);
-    if !trials.exists() {
-        file::write(&trials, |_| Ok(())).map_err(io("write", &trials))?;
+    match trials.exists() {
+        true => Ok(()),
+        false => {
+            file::write(&trials, |_| Ok(())).map_err(|error| Failure::io("write", &trials, &error))
+        }
     }
-    fs::rename(&part, trace).map_err(io("write the trace", trace))
 }
 
 /// Runs a line to its end; its output is shown as this program's notes.
