@@ -107,7 +107,7 @@ docs: ## write docs/cli.md and docs/schema from the program, and the verdicts in
 # the stable one accept its flags, for these builds only.
 FUZZ_SECONDS ?= 360
 
-fuzz: ## fuzz archives, configurations, disk requests and logs, six minutes each (FUZZ_SECONDS=60 for less)
+fuzz: ## fuzz archives, configurations, disk requests and logs, traces and imports, six minutes each (FUZZ_SECONDS=60 for less)
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || \
 	{ echo "fuzz: cargo-fuzz is missing; install it with: cargo install cargo-fuzz --locked" >&2; exit 3; }
 	@command -v c++ >/dev/null || \
@@ -126,3 +126,8 @@ fuzz: ## fuzz archives, configurations, disk requests and logs, six minutes each
 		RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/found/$$target fuzz/corpus/$$target -- \
 			-max_len=4096 -timeout=5 -rss_limit_mb=1024 -max_total_time=$(FUZZ_SECONDS) || exit; \
 	done
+	@mkdir -p crates/trace/fuzz/found/trace crates/recorder/fuzz/found/import
+	@cd crates/trace && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run trace fuzz/found/trace fuzz/corpus/trace -- \
+		-max_len=16384 -timeout=5 -rss_limit_mb=1024 -max_total_time=$(FUZZ_SECONDS)
+	@cd crates/recorder && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run import fuzz/found/import fuzz/corpus/import -- \
+		-max_len=8192 -timeout=5 -rss_limit_mb=1024 -max_total_time=$(FUZZ_SECONDS)

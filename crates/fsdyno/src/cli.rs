@@ -88,6 +88,8 @@ pub enum Command {
     Why(Why),
     /// Run a command and record its calls on files as a trace
     Record(crate::commands::record::Record),
+    /// Make a trace of what another tool recorded: strace, fio, LTTng
+    Import(crate::commands::import::Import),
     /// Name a phase in the recording that this command runs in; does nothing outside of one
     Mark(crate::commands::record::Mark),
     /// List the available workloads, file systems, disks, kernels, machines, periods, studies and JSON Schemas; or the

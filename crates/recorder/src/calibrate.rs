@@ -12,7 +12,7 @@ const CALLS: usize = 300;
 /// The median CPU time between two stops of a thread that only makes calls that fail at once, in nanoseconds. None if
 /// it cannot be measured.
 pub fn overhead() -> Option<u64> {
-    let program = filter::program();
+    let program = filter::program(false);
     let parent = std::process::id();
     // SAFETY: the child only makes system calls, and ends.
     let pid = unsafe { libc::fork() };

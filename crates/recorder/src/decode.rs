@@ -1,7 +1,7 @@
 //! From the number and the arguments of a system call, at its begin, to the call of a trace.
 
 use fsdyno_trace::{
-    Call, CallKind, Compressibility, CopyKind, Kind, NodeId, Object, StatKind, SyncKind, Target,
+    Call, CallKind, Compressibility, CopyKind, Kind, Object, StatKind, SyncKind, Target,
 };
 use libc::pid_t;
 
@@ -24,9 +24,9 @@ pub struct Pending {
     pub think: u64,
     /// The inode that is gone if it succeeds.
     pub gone: Option<Key>,
-    /// The identity that the next node had at the begin.
-    pub before: NodeId,
-    /// The descriptor that close removed from the table.
+    /// The sequence number of the begin.
+    pub before: u64,
+    /// The descriptor that close removed from the table at its begin.
     pub closed: Option<Descriptor>,
 }
 
@@ -73,7 +73,7 @@ impl Recorder {
             }
             _ => return None,
         };
-        if memory(tid, address, MARK.len()) != MARK {
+        if self.memory(tid, address, MARK.len()) != MARK {
             return None;
         }
         let name = fsdyno_trace::Name::new(text(tid, address)?.strip_prefix(MARK)?).ok()?;
@@ -142,7 +142,10 @@ impl Recorder {
             CallKind::Symlink => {
                 let (dir, path) =
                     if it.number == libc::SYS_symlink { (CWD, a[1]) } else { (fd(1), a[2]) };
-                let length = text(tid, a[0]).map_or(0, |it| it.len() as u32);
+                let length = match &self.seen {
+                    Some(seen) => seen.more[0] as u32,
+                    None => text(tid, a[0]).map_or(0, |it| it.len() as u32),
+                };
                 let at = self.place(tid, dir, path, false)?.at;
                 (Call::Symlink { at, length, created: None }, None)
             }
@@ -191,7 +194,10 @@ impl Recorder {
         flags: i32,
         follow: bool,
     ) -> Result<Target, Outside> {
-        let empty = || path == 0 || memory(tid, path, 1) == [0];
+        let empty = || match &self.seen {
+            Some(seen) => seen.empty || path == 0,
+            None => path == 0 || memory(tid, path, 1) == [0],
+        };
         if flags & libc::AT_EMPTY_PATH != 0 && dir != CWD && empty() {
             return self.target(tid, dir as u64);
         }
@@ -271,12 +277,8 @@ impl Recorder {
                 }
                 CallKind::Readdir => {
                     let open = self.descriptor(tid, a[0] as i32)?;
-                    if let Ok(dir) =
-                        crate::tree::directory(format!("/proc/{tid}/fd/{}", a[0]).as_ref())
-                    {
-                        if let Ok(stat) = rustix::fs::fstat(&dir) {
-                            self.tree.list(&dir, key(&stat));
-                        }
+                    if self.seen.is_none() {
+                        self.list_open(tid, a[0]);
                     }
                     Call::Readdir { file: open.file, length: a[2] }
                 }
@@ -334,6 +336,15 @@ impl Recorder {
         ))
     }
 
+    /// Lists a directory that a thread is about to read.
+    fn list_open(&mut self, tid: pid_t, number: u64) {
+        if let Ok(dir) = crate::tree::directory(format!("/proc/{tid}/fd/{number}").as_ref()) {
+            if let Ok(stat) = rustix::fs::fstat(&dir) {
+                self.tree.list(&dir, key(&stat));
+            }
+        }
+    }
+
     fn file(&mut self, tid: pid_t, number: u64) -> Result<fsdyno_trace::FileId, Outside> {
         self.descriptor(tid, number as i32).map(|open| open.file)
     }
@@ -346,24 +357,29 @@ impl Recorder {
             libc::SYS_read | libc::SYS_write => (None, a[2], 0),
             libc::SYS_pread64 | libc::SYS_pwrite64 => (positioned(a[3]), a[2], 0),
             number => {
+                let offset = [libc::SYS_readv, libc::SYS_writev].contains(&number);
+                let offset = if offset { None } else { positioned(a[3]) };
+                if let Some(seen) = &self.seen {
+                    return (offset, seen.more[0], seen.more[1] as u32);
+                }
                 // IOV_MAX of Linux.
                 let buffers = a[2].min(1024);
                 let list = memory(tid, a[1], 16 * buffers as usize);
                 let lengths = list
                     .chunks_exact(16)
                     .map(|it| it[8..].try_into().map(u64::from_ne_bytes).unwrap_or(0));
-                let offset = [libc::SYS_readv, libc::SYS_writev].contains(&number);
-                let offset = if offset { None } else { positioned(a[3]) };
                 (offset, lengths.fold(0, u64::saturating_add), buffers as u32)
             }
         }
     }
 
-    /// The class of the bytes of every 16th write of at least 512 bytes.
+    /// The class of the bytes of every 16th write of at least 512 bytes. (The code inside stops at those.)
     fn sample(&mut self, tid: pid_t, it: &Begun, length: u64) -> Compressibility {
         self.writes += 1;
         let plain = [libc::SYS_write, libc::SYS_pwrite64].contains(&it.number);
-        if length >= 512 && plain && self.writes % 16 == 1 {
+        let inside = self.threads.get(&tid).is_some_and(|it| it.inside);
+        let due = (inside || self.writes % 16 == 1) && self.seen.is_none();
+        if length >= 512 && plain && due {
             Compressibility::of(&memory(tid, it.args[1], length.min(4096) as usize))
         } else {
             Compressibility::Unknown

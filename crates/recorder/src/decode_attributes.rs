@@ -5,7 +5,7 @@ use libc::pid_t;
 
 use crate::resolve::Outside;
 use crate::run::Recorder;
-use crate::sys::{Begun, text, words};
+use crate::sys::{Begun, text};
 
 const CWD: i32 = libc::AT_FDCWD;
 
@@ -27,7 +27,7 @@ impl Recorder {
                     libc::UTIME_OMIT => UtimeChange::Omit,
                     _ => UtimeChange::Set,
                 };
-                match words::<4>(tid, a[2]) {
+                match self.words::<4>(tid, a[2]) {
                     Some([_, first, _, second]) if a[2] != 0 => {
                         (accessed, modified) = (change(first), change(second));
                     }
@@ -101,7 +101,7 @@ impl Recorder {
             _ => {
                 // struct flock: two shorts, padding, start, length, process.
                 let [kinds, offset, length] =
-                    words::<3>(tid, a[2]).ok_or(Outside(Object::None, 0))?;
+                    self.words::<3>(tid, a[2]).ok_or(Outside(Object::None, 0))?;
                 let lock = match (command, kinds as u16 as i32) {
                     (libc::F_GETLK | libc::F_OFD_GETLK, _) => LockOp::Query,
                     (_, libc::F_RDLCK) => LockOp::Shared,

@@ -4,6 +4,7 @@ use std::io;
 
 use libc::sock_filter;
 
+use crate::shared::layout::{CODE, GATE};
 use crate::table::{CALLS, FCNTL, FICLONE, FICLONERANGE};
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -15,6 +16,7 @@ const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 /// Offsets in `struct seccomp_data`.
 const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
+const INSTRUCTION: u32 = 8;
 const ARGS: u32 = 16;
 
 /// AUDIT_ARCH_X86_64.
@@ -24,8 +26,9 @@ fn step(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// The program of the filter.
-pub fn program() -> Vec<sock_filter> {
+/// The program of the filter. With `inside`, calls of the code inside pass, which it records itself, and those stop that
+/// make its numbers of threads or its tables of descriptors wrong.
+pub fn program(inside: bool) -> Vec<sock_filter> {
     let trace = step(RETURN, libc::SECCOMP_RET_TRACE, 0, 0);
     let allow = step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0);
     let mut all = vec![
@@ -33,8 +36,19 @@ pub fn program() -> Vec<sock_filter> {
         step(EQUAL, X86_64, 1, 0),
         // Calls of 32-bit programs stop, so that they can be counted.
         trace,
-        step(LOAD, NUMBER, 0, 0),
     ];
+    if inside {
+        // The instruction after the one that makes the call.
+        let gate = (CODE + GATE + 2) as u64;
+        all.extend([
+            step(LOAD, INSTRUCTION, 0, 0),
+            step(EQUAL, gate as u32, 0, 3),
+            step(LOAD, INSTRUCTION + 4, 0, 0),
+            step(EQUAL, (gate >> 32) as u32, 0, 1),
+            allow,
+        ]);
+    }
+    all.push(step(LOAD, NUMBER, 0, 0));
     // The low half of an argument, and the values with which the call is recorded; or those with which it is not.
     let only = |number: i64, arg: u32, values: &[u32], all: &mut Vec<sock_filter>| {
         all.push(step(EQUAL, number as u32, 0, values.len() as u8 + 3));
@@ -59,6 +73,9 @@ pub fn program() -> Vec<sock_filter> {
     let special = [libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_mmap];
     let mut numbers: Vec<u32> = CALLS.iter().map(|(number, _)| *number as u32).collect();
     numbers.push(libc::SYS_io_uring_setup as u32);
+    if inside {
+        numbers.extend([libc::SYS_unshare as u32, libc::SYS_setns as u32]);
+    }
     numbers.retain(|number| !special.contains(&i64::from(*number)));
     numbers.sort_unstable();
     for run in numbers.chunk_by(|a, b| a + 1 == *b) {
@@ -87,9 +104,19 @@ pub fn install(program: &[sock_filter]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The answer of the filter, by the rules of seccomp(2).
     fn answer(number: i64, args: [u32; 6], arch: u32) -> u32 {
-        let program = program();
+        let answer = answer_at(0, number, args, arch);
+        let gate = (CODE + GATE + 2) as u64;
+        let native = arch == X86_64;
+        let inside = if native { libc::SECCOMP_RET_ALLOW } else { libc::SECCOMP_RET_TRACE };
+        assert_eq!(answer_at(gate, number, args, arch), inside);
+        assert_eq!(answer_at(gate + 16, number, args, arch), answer);
+        answer
+    }
+
+    /// The answer of the filter, by the rules of seccomp(2).
+    fn answer_at(instruction: u64, number: i64, args: [u32; 6], arch: u32) -> u32 {
+        let program = program(true);
         let (mut at, mut accumulator) = (0usize, 0u32);
         loop {
             let it = program[at];
@@ -99,6 +126,8 @@ mod tests {
                     accumulator = match it.k {
                         NUMBER => number as u32,
                         ARCH => arch,
+                        INSTRUCTION => instruction as u32,
+                        12 => (instruction >> 32) as u32,
                         other => args[((other - ARGS) / 8) as usize],
                     }
                 }
@@ -116,7 +145,7 @@ mod tests {
         let (trace, allow) = (libc::SECCOMP_RET_TRACE, libc::SECCOMP_RET_ALLOW);
         for number in 0..600 {
             let expected = CALLS.iter().any(|(known, _)| *known == number)
-                || number == libc::SYS_io_uring_setup;
+                || [libc::SYS_io_uring_setup, libc::SYS_unshare, libc::SYS_setns].contains(&number);
             let special = [libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_mmap];
             if !special.contains(&number) {
                 let expected = if expected { trace } else { allow };

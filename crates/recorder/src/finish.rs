@@ -19,12 +19,14 @@ const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 impl Recorder {
     /// A call returns.
     pub fn finish(&mut self, tid: pid_t) {
+        self.begin_inside(tid);
         let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.take());
         let (Some(mut it), Ok(result)) = (pending, sys::returned(tid)) else { return };
         if RESTARTS.contains(&result) {
             return;
         }
         let duration = self.now().saturating_sub(it.start);
+        self.tree.clock = self.tick();
         if self.complete(tid, &mut it, result) {
             let Pending { call, start, think, .. } = it;
             // The result of these is a descriptor or an address, which means nothing elsewhere.
@@ -36,7 +38,7 @@ impl Recorder {
     }
 
     /// Completes the event; false if there is none.
-    fn complete(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
+    pub fn complete(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
         let succeeded = result >= 0;
         let (begun, before, gone) = (it.begun, it.before, it.gone);
         let args = begun.args;
@@ -55,7 +57,7 @@ impl Recorder {
             _ => {}
         }
         if let (true, Some(gone)) = (succeeded, gone) {
-            self.tree.gone(gone);
+            self.tree.gone(gone, before);
         }
         match &mut it.call {
             Call::Open { .. } if succeeded => self.opened(tid, &mut it.call, result as i32, before),
@@ -83,13 +85,11 @@ impl Recorder {
     }
 
     /// The node that a call made under a name.
-    fn made_at(
-        &mut self,
-        tid: pid_t,
-        begun: &sys::Begun,
-        at: &At,
-        before: NodeId,
-    ) -> Option<NodeId> {
+    fn made_at(&mut self, tid: pid_t, begun: &sys::Begun, at: &At, before: u64) -> Option<NodeId> {
+        if let Some(seen) = &self.seen {
+            let (node, new) = self.tree.made(seen.made?.key, at.dir, before);
+            return new.then_some(node);
+        }
         let (dir, path) = match begun.number {
             libc::SYS_mkdir | libc::SYS_mknod => (libc::AT_FDCWD, begun.args[0]),
             libc::SYS_symlink => (libc::AT_FDCWD, begun.args[1]),
@@ -111,9 +111,13 @@ impl Recorder {
     }
 
     /// A file is open as a descriptor.
-    fn opened(&mut self, tid: pid_t, call: &mut Call, number: i32, before: NodeId) {
+    fn opened(&mut self, tid: pid_t, call: &mut Call, number: i32, before: u64) {
         let path = PathBuf::from(format!("/proc/{tid}/fd/{number}"));
-        let Ok(stat) = rustix::fs::stat(&path) else { return };
+        let stat = match &self.seen {
+            Some(seen) => seen.made.map(|it| it.stat()).ok_or(rustix::io::Errno::BADF),
+            None => rustix::fs::stat(&path),
+        };
+        let Ok(stat) = stat else { return };
         if let Some(outside) = self.outside(&path, &stat) {
             if let Descriptor::Outside(object, of) = outside {
                 *call = Call::Outside { call: CallKind::Open, object, number: of };
@@ -132,8 +136,12 @@ impl Recorder {
             node
         } else {
             // It appeared between the begin of the call and the call itself.
-            match self.node_of(&path, &stat) {
-                Some((node, _)) => node,
+            let found = match &self.seen {
+                Some(_) => self.tree.known(key(&stat)),
+                None => self.node_of(&path, &stat).map(|(node, _)| node),
+            };
+            match found {
+                Some(node) => node,
                 None => return,
             }
         };
@@ -145,7 +153,7 @@ impl Recorder {
     /// Puts a descriptor into the table of a thread; one that it replaces was closed unseen.
     fn put(&mut self, tid: pid_t, number: i32, descriptor: Descriptor) {
         let Some(thread) = self.threads.get(&tid) else { return };
-        let replaced = thread.descriptors.borrow_mut().insert(number, descriptor);
+        let replaced = thread.descriptors.insert(number, descriptor, self.seen.is_some());
         self.dropped(tid, replaced, true);
     }
 
@@ -171,9 +179,9 @@ impl Recorder {
             let Some(thread) = self.threads.get(&tid) else { return false };
             let table = thread.descriptors.clone();
             let inside = |number: &i32| (args[0]..=args[1]).contains(&(*number as u64));
-            let numbers: Vec<i32> = table.borrow().keys().copied().filter(inside).collect();
+            let numbers: Vec<i32> = table.all().into_keys().filter(inside).collect();
             for number in numbers {
-                let descriptor = table.borrow_mut().remove(&number);
+                let descriptor = table.remove(number, false);
                 self.dropped(tid, descriptor, false);
             }
         }
@@ -207,6 +215,9 @@ impl Recorder {
                 return true;
             }
         };
+        if protection as i32 & libc::PROT_EXEC != 0 && !(-4095..0).contains(&result) {
+            self.lead(tid, number as i32, result as u64, length, offset);
+        }
         let shared = flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE;
         let writable = protection as i32 & libc::PROT_WRITE != 0;
         it.call = Call::Map { file: open.file, offset, length, shared, writable };

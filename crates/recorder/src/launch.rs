@@ -67,12 +67,12 @@ impl Started {
 }
 
 /// Starts a command whose process is traced by this thread. It runs when the caller resumes it.
-pub fn start(words: &[String]) -> Result<Started, RecordError> {
+pub fn start(words: &[String], inside: bool) -> Result<Started, RecordError> {
     let name = words.first().cloned().unwrap_or_default();
     let wrong = |error| RecordError::Command { command: name.clone(), error };
     let (mut told, mut tell) = io::pipe().map_err(wrong)?;
     let (mut gate, mut open) = io::pipe().map_err(wrong)?;
-    let program = filter::program();
+    let program = filter::program(inside);
     let texts: Vec<CString> = words
         .iter()
         .cloned()

@@ -2,18 +2,29 @@
 //!
 //! A seccomp filter stops the command's threads at the calls of one table ([`CALLS`]); the recorder reads their
 //! arguments and results by ptrace(2). Children and threads are followed, and all other calls run untouched.
+//!
+//! Two stops cost some tens of microseconds. So the recorder puts code of its own into dynamic programs, and leads the
+//! calls of their C library to it (`inject`, `sites`): it makes the call at the only address that the filter lets pass,
+//! and puts it with its result into memory shared with the recorder (`shared`, `drain`). Whatever is not led there, and
+//! whatever that code is not sure of, stops as before.
 
 mod anonymize;
 mod calibrate;
 mod decode;
 mod decode_attributes;
+mod drain;
 mod error;
 mod filter;
 mod finish;
+pub mod import;
+mod inject;
 mod launch;
 mod process;
 mod resolve;
 mod run;
+mod seen;
+mod shared;
+mod sites;
 mod sys;
 mod table;
 mod tree;
@@ -27,7 +38,20 @@ use fsdyno_trace::{End, Header, Writer};
 
 pub use error::RecordError;
 pub use resolve::MARK;
+pub use run::INSIDE;
 pub use table::CALLS;
+
+/// The way in which calls are seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum How {
+    /// The cheapest that misses nothing: inside, where the host allows it.
+    #[default]
+    Auto,
+    /// Code inside the programs records the calls of their C library; all other calls stop for ptrace(2).
+    Inside,
+    /// All calls stop.
+    Ptrace,
+}
 
 /// The choices of a recording.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +61,8 @@ pub struct Options {
     pub trees: Vec<PathBuf>,
     /// Replace the components of names by hashes.
     pub anonymize: bool,
+    /// The way in which calls are seen.
+    pub how: How,
 }
 
 /// A recording that ended.
@@ -46,6 +72,8 @@ pub struct Recorded {
     pub status: ExitStatus,
     /// The end item of the trace.
     pub end: End,
+    /// The way in which calls were seen, never [`How::Auto`].
+    pub how: How,
     /// The number of events.
     pub events: u64,
     /// The reason for which the trace is only the beginning.
@@ -61,8 +89,14 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
     let Some(name) = command.first() else {
         return Err(std::io::Error::other("no command").into());
     };
+    let shared = match options.how {
+        How::Ptrace => None,
+        How::Auto => shared::Shared::new().ok(),
+        How::Inside => Some(shared::Shared::new()?),
+    };
+    let how = if shared.is_some() { How::Inside } else { How::Ptrace };
     let header = Header {
-        recorded_by: "ptrace".into(),
+        recorded_by: if shared.is_some() { "inside and ptrace" } else { "ptrace" }.into(),
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         processors: std::thread::available_parallelism().map_or(0, |it| it.get() as u32),
         anonymized: options.anonymize,
@@ -75,18 +109,19 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
         [] => vec![std::env::current_dir()?],
         trees => trees.to_vec(),
     };
-    let mut tree = tree::Tree::new(&trees, writer, tree::key(&own), options.anonymize)?;
+    let mut tree =
+        tree::Tree::new(&trees, writer, tree::key(&own), options.anonymize, shared.clone())?;
     options.trees.iter().for_each(|path| tree.list_all(path));
     let overhead = calibrate::overhead().unwrap_or(0);
     launch::handle_signals();
-    let started = launch::start(command)?;
-    let recorder = run::Recorder::new(tree, overhead);
+    let started = launch::start(command, shared.is_some())?;
+    let recorder = run::Recorder::new(tree, overhead, shared);
     let (status, tree, end) = recorder.follow(started).map_err(|error| match error {
         RecordError::Command { error, .. } => RecordError::Command { command: name.clone(), error },
         other => other,
     })?;
     let mut recorded =
-        Recorded { status: ExitStatus::from_raw(status), end, events: 0, failed: None };
+        Recorded { status: ExitStatus::from_raw(status), end, how, events: 0, failed: None };
     match tree.into_writer() {
         Ok(writer) => {
             recorded.events = writer.events();

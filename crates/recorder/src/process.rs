@@ -10,6 +10,8 @@ use fsdyno_trace::{FileId, NodeId, Object, ThreadId};
 use libc::pid_t;
 
 use crate::decode::Pending;
+use crate::shared::layout::{DESCRIPTOR_FILE, DESCRIPTOR_OUTSIDE};
+use crate::shared::{Ring, SharedTable};
 
 /// An open file: the descriptors that refer to it share it.
 #[derive(Debug)]
@@ -29,8 +31,70 @@ pub enum Descriptor {
     Outside(Object, u64),
 }
 
+impl Descriptor {
+    fn shared(&self) -> usize {
+        match self {
+            Descriptor::File(_) => DESCRIPTOR_FILE,
+            Descriptor::Outside(..) => DESCRIPTOR_OUTSIDE,
+        }
+    }
+}
+
+/// A table of descriptors, of which the code inside knows which numbers are known.
+#[derive(Default)]
+pub struct Table {
+    all: RefCell<BTreeMap<i32, Descriptor>>,
+    shared: Option<SharedTable>,
+}
+
 /// A table of descriptors; threads share it.
-pub type Descriptors = Rc<RefCell<BTreeMap<i32, Descriptor>>>;
+pub type Descriptors = Rc<Table>;
+
+impl Table {
+    /// A table with these descriptors.
+    pub fn new(all: BTreeMap<i32, Descriptor>, shared: Option<SharedTable>) -> Table {
+        if let Some(shared) = &shared {
+            all.iter().for_each(|(number, it)| shared.set(*number, it.shared()));
+        }
+        Table { all: RefCell::new(all), shared }
+    }
+
+    /// All descriptors.
+    pub fn all(&self) -> BTreeMap<i32, Descriptor> {
+        self.all.borrow().clone()
+    }
+
+    /// What the code inside reads.
+    pub fn shared(&self) -> Option<&SharedTable> {
+        self.shared.as_ref()
+    }
+
+    /// A descriptor.
+    pub fn get(&self, number: i32) -> Option<Descriptor> {
+        self.all.borrow().get(&number).cloned()
+    }
+
+    /// Adds a descriptor; gives the one that it replaces. The code inside knows already of one that it `seen`.
+    pub fn insert(&self, number: i32, it: Descriptor, seen: bool) -> Option<Descriptor> {
+        if let (Some(shared), false) = (&self.shared, seen) {
+            shared.set(number, it.shared());
+        }
+        self.all.borrow_mut().insert(number, it)
+    }
+
+    /// Removes a descriptor. The code inside knows already of one that it `seen`.
+    pub fn remove(&self, number: i32, seen: bool) -> Option<Descriptor> {
+        if let (Some(shared), false) = (&self.shared, seen) {
+            shared.set(number, 0);
+        }
+        self.all.borrow_mut().remove(&number)
+    }
+
+    /// Removes all.
+    pub fn take(&self) -> BTreeMap<i32, Descriptor> {
+        self.all.take()
+    }
+}
 
 /// A mapping of a file.
 #[derive(Clone, Debug)]
@@ -64,6 +128,14 @@ pub struct Thread {
     schedstat: Option<File>,
     /// Its CPU time at the end of its last event.
     pub used: u64,
+    /// Where the code inside puts its calls.
+    pub ring: Option<Ring>,
+    /// The sequence number of the last close that began inside, and the descriptor that it closes.
+    pub closing: Option<(u64, Option<Descriptor>)>,
+    /// The code is inside its program.
+    pub inside: bool,
+    /// It is about to return from an exec.
+    pub executes: bool,
 }
 
 impl Thread {
@@ -76,7 +148,19 @@ impl Thread {
         mappings: Mappings,
     ) -> Thread {
         let schedstat = File::open(format!("/proc/{tid}/schedstat")).ok();
-        Thread { id, process, descriptors, mappings, pending: None, schedstat, used: 0 }
+        Thread {
+            id,
+            process,
+            descriptors,
+            mappings,
+            pending: None,
+            schedstat,
+            used: 0,
+            ring: None,
+            closing: None,
+            inside: false,
+            executes: false,
+        }
     }
 
     /// The CPU time that it used so far, in nanoseconds; 0 if the kernel does not say.

@@ -83,6 +83,9 @@ impl Recorder {
         path: u64,
         follow: bool,
     ) -> Result<Place, Outside> {
+        if self.seen.is_some() {
+            return self.seen_place(path).ok_or(Outside(Object::None, 0));
+        }
         let text = crate::sys::text(tid, path).ok_or(Outside(Object::None, 0))?;
         self.place_of(tid, dirfd, &text, follow)
     }
@@ -202,12 +205,15 @@ impl Recorder {
     pub fn descriptor(&mut self, tid: pid_t, number: i32) -> Result<Rc<Open>, Outside> {
         let Some(thread) = self.threads.get(&tid) else { return Err(Outside(Object::None, 0)) };
         let table = thread.descriptors.clone();
-        let known = table.borrow().get(&number).cloned();
-        let descriptor = match known {
+        let descriptor = match table.get(number) {
             Some(known) => known,
+            None if self.seen.is_some() => {
+                self.note("calls inside a program on descriptors that were not known", 1);
+                return Err(Outside(Object::None, 0));
+            }
             None => {
                 let found = self.look_up(tid, number).ok_or(Outside(Object::None, 0))?;
-                table.borrow_mut().insert(number, found.clone());
+                table.insert(number, found.clone(), false);
                 found
             }
         };
@@ -248,6 +254,8 @@ impl Recorder {
                 Object::Terminal
             }
             T::CharacterDevice | T::BlockDevice => Object::Device,
+            // Those that the code inside opens have a directory that is known.
+            T::RegularFile | T::Directory if self.seen.is_some() => return None,
             T::RegularFile | T::Directory => {
                 // memfd, and files of the kernel.
                 let open =

@@ -1,6 +1,5 @@
 //! The recorder: follows the threads of a command from stop to stop.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Instant;
@@ -9,14 +8,25 @@ use fsdyno_trace::{Call, End, Event, ThreadId};
 use libc::{c_int, pid_t};
 
 use crate::decode::Pending;
+use crate::drain::{Ticker, monotonic};
 use crate::error::RecordError;
+use crate::inject::Injector;
 use crate::launch::{self, Started};
-use crate::process::{Descriptor, Descriptors, Mappings, Thread, unmap};
+use crate::process::{Descriptor, Descriptors, Mappings, Table, Thread, unmap};
+use crate::seen::Seen;
+use crate::shared::Shared;
 use crate::sys::{self, Change, Resume};
 use crate::tree::Tree;
 
 /// A writer writes what it holds at least after this number of nanoseconds, so that a killed recorder loses little.
 const FLUSH: u64 = 1_000_000_000;
+
+/// Milliseconds until the recorder looks for calls inside programs again, while it finds some and while it does not.
+const ACTIVE: i64 = 4;
+const IDLE: i64 = 200;
+
+/// The note that counts the calls that did not stop.
+pub const INSIDE: &str = "calls that were recorded inside the programs, without a stop";
 
 /// The state of a recording.
 pub struct Recorder {
@@ -34,20 +44,34 @@ pub struct Recorder {
     pub notes: BTreeMap<String, u64>,
     /// Ids of threads in the trace, by process: for wait.
     pub ids: HashMap<pid_t, ThreadId>,
+    /// The call inside a program that is being recorded.
+    pub seen: Option<Box<Seen>>,
+    /// The memory shared with programs, if there is code inside them.
+    pub shared: Option<Rc<Shared>>,
+    /// What puts the code inside programs.
+    pub injector: Option<Injector>,
+    /// The calls that were recorded inside programs.
+    pub inside: u64,
+    /// The programs with the code inside.
+    pub programs: u64,
+    /// The progress of the shared memory at the last look.
+    pub drained: (u64, u64),
+    /// CLOCK_MONOTONIC of the start of the command.
+    pub began_monotonic: u64,
     /// CPU time that a stop costs a thread itself, in nanoseconds.
     overhead: u64,
     began: Instant,
     flushed: u64,
     next_thread: u32,
     /// The command runs: what stood before its exec is not recorded.
-    running: bool,
+    pub running: bool,
     /// New threads that stopped before their parent said so.
     early: HashSet<pid_t>,
 }
 
 impl Recorder {
     /// A recorder of a command that has not begun.
-    pub fn new(tree: Tree, overhead: u64) -> Recorder {
+    pub fn new(tree: Tree, overhead: u64, shared: Option<Rc<Shared>>) -> Recorder {
         Recorder {
             tree,
             threads: HashMap::new(),
@@ -56,6 +80,13 @@ impl Recorder {
             writes: 0,
             notes: BTreeMap::new(),
             ids: HashMap::new(),
+            seen: None,
+            injector: shared.clone().map(Injector::new),
+            shared,
+            inside: 0,
+            programs: 0,
+            drained: (0, 0),
+            began_monotonic: 0,
             overhead,
             began: Instant::now(),
             flushed: 0,
@@ -106,7 +137,13 @@ impl Recorder {
         self.next_thread += 1;
         self.ids.insert(tid, id);
         self.threads.insert(tid, Thread::new(tid, id, process, descriptors, mappings));
+        self.give_ring(tid);
         id
+    }
+
+    /// A table with these descriptors.
+    pub fn table(&self, all: BTreeMap<i32, Descriptor>) -> Descriptors {
+        Rc::new(Table::new(all, self.shared.as_ref().and_then(Shared::table)))
     }
 
     /// Follows the command to the end of its last process. Returns the status of the command as wait(2) gives it,
@@ -114,7 +151,9 @@ impl Recorder {
     pub fn follow(mut self, started: Started) -> Result<(c_int, Tree, End), RecordError> {
         let main = started.pid;
         let mut started = Some(started);
-        self.add(main, main, Rc::default(), Rc::default());
+        let table = self.table(BTreeMap::new());
+        self.add(main, main, table, Rc::default());
+        let ticker = self.shared.as_ref().and_then(|_| Ticker::new());
         let mut status = 0;
         while !(self.threads.is_empty() && self.early.is_empty()) {
             if let Some(signal) = launch::signal_to_pass() {
@@ -125,8 +164,11 @@ impl Recorder {
                 Ok(changed) => changed,
                 Err(_) => break,
             }) else {
+                let active = self.drain();
+                ticker.iter().for_each(|it| it.after(if active { ACTIVE } else { IDLE }));
                 continue;
             };
+            self.drain();
             if tid == main {
                 if let Change::Ended(code) = change {
                     status = code;
@@ -135,6 +177,8 @@ impl Recorder {
             if change == Change::Exec && !self.running {
                 self.running = true;
                 self.began = Instant::now();
+                self.began_monotonic = monotonic();
+                ticker.iter().for_each(|it| it.after(ACTIVE));
                 self.begin_reading(main);
             }
             if let Some(how) = self.change(tid, change) {
@@ -148,6 +192,7 @@ impl Recorder {
         if let Err(error) = outcome {
             return Err(RecordError::Command { command: String::new(), error });
         }
+        self.finish_notes();
         let end = End {
             wall: self.now(),
             status: Some(status as u32),
@@ -157,10 +202,18 @@ impl Recorder {
         Ok((status, self.tree, end))
     }
 
+    /// Counts by mechanism.
+    fn finish_notes(&mut self) {
+        if self.shared.is_some() {
+            self.note(INSIDE, self.inside);
+        }
+    }
+
     /// Threads whose parent was killed before it could say so.
     fn adopt_strays(&mut self) {
         for tid in std::mem::take(&mut self.early) {
-            self.add(tid, tid, Rc::default(), Rc::default());
+            let table = self.table(BTreeMap::new());
+            self.add(tid, tid, table, Rc::default());
             sys::resume(tid, Resume::Continue(0));
         }
     }
@@ -191,7 +244,11 @@ impl Recorder {
             }
             Change::Exec => {
                 self.executed(tid);
-                if in_call(self) { Resume::ToReturn(0) } else { Resume::Continue(0) }
+                if in_call(self) || self.injector.is_some() {
+                    Resume::ToReturn(0)
+                } else {
+                    Resume::Continue(0)
+                }
             }
             Change::GroupStop => Resume::Listen,
             Change::Attached => Resume::Continue(0),
@@ -216,12 +273,18 @@ impl Recorder {
             let _ = sys::refuse(tid, libc::ENOSYS);
             return go_on;
         }
+        if [libc::SYS_unshare, libc::SYS_setns].contains(&begun.number) {
+            let flags = begun.args[usize::from(begun.number == libc::SYS_setns)];
+            self.separate(tid, begun.number, flags);
+            return go_on;
+        }
         if !self.running || !self.tree.is_recording() {
             return go_on;
         }
         let Some(thread) = self.threads.get(&tid) else { return go_on };
         let think = thread.cpu().saturating_sub(thread.used).saturating_sub(self.overhead);
-        let before = self.tree.next_node();
+        let before = self.tick();
+        self.tree.clock = before;
         if begun.number == libc::SYS_munmap && !self.is_mapped(tid, begun.args[0], begun.args[1]) {
             return go_on;
         }
@@ -237,7 +300,8 @@ impl Recorder {
         Resume::ToReturn(0)
     }
 
-    fn is_mapped(&self, tid: pid_t, from: u64, length: u64) -> bool {
+    /// True if a part of a range of addresses is a mapping of a file.
+    pub fn is_mapped(&self, tid: pid_t, from: u64, length: u64) -> bool {
         let Some(thread) = self.threads.get(&tid) else { return false };
         let to = from.saturating_add(length);
         thread.mappings.borrow().range(..to).any(|(_, it)| it.end > from)
@@ -247,7 +311,7 @@ impl Recorder {
     fn take_descriptor(&mut self, tid: pid_t, number: i32) -> Option<Descriptor> {
         let _ = self.descriptor(tid, number);
         let thread = self.threads.get(&tid)?;
-        thread.descriptors.borrow_mut().remove(&number)
+        thread.descriptors.remove(number, false)
     }
 
     /// A thread made another one.
@@ -263,16 +327,20 @@ impl Recorder {
         let (process, parent_process) = (!has(libc::CLONE_THREAD), parent.process);
         let descriptors = match has(libc::CLONE_FILES) {
             true => parent.descriptors.clone(),
-            false => Rc::new(RefCell::new(parent.descriptors.borrow().clone())),
+            false => self.table(parent.descriptors.all()),
         };
         // vfork shares memory until the child's exec, which makes new mappings.
         let mappings = match has(libc::CLONE_VM) {
             true => parent.mappings.clone(),
-            false => Rc::new(RefCell::new(parent.mappings.borrow().clone())),
+            false => Rc::new(std::cell::RefCell::new(parent.mappings.borrow().clone())),
         };
         let think = parent.cpu().saturating_sub(parent.used).saturating_sub(self.overhead);
-        let owner = if process { child } else { parent_process };
+        let (owner, inside) = (if process { child } else { parent_process }, parent.inside);
         let id = self.add(child, owner, descriptors, mappings);
+        if let Some(thread) = self.threads.get_mut(&child) {
+            thread.inside = inside;
+        }
+        self.separate(child, libc::SYS_clone, flags);
         let start = self.now();
         let call = Call::Spawn { child: id, process };
         self.write(tid, Event { thread: id, think, start, duration: 0, result: 0, call });
@@ -297,20 +365,22 @@ impl Recorder {
                 self.threads.insert(tid, it);
             }
         }
+        let Some(all) = self.threads.get(&tid).map(|it| it.descriptors.all()) else { return };
+        let table = self.table(all);
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        let table = Rc::new(RefCell::new(thread.descriptors.borrow().clone()));
         let before = std::mem::replace(&mut thread.descriptors, table.clone());
         let mappings = std::mem::take(&mut thread.mappings);
+        (thread.inside, thread.executes) = (false, true);
         drop(before);
+        self.give_ring(tid);
         self.unmapped(tid, mappings);
         let open: HashSet<i32> = std::fs::read_dir(format!("/proc/{tid}/fd")).map_or_else(
             |_| HashSet::new(),
             |all| all.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect(),
         );
-        let gone: Vec<i32> =
-            table.borrow().keys().copied().filter(|it| !open.contains(it)).collect();
+        let gone: Vec<i32> = table.all().into_keys().filter(|it| !open.contains(it)).collect();
         for number in gone {
-            let descriptor = table.borrow_mut().remove(&number);
+            let descriptor = table.remove(number, false);
             self.dropped(tid, descriptor, true);
         }
         let setuid =
@@ -353,6 +423,7 @@ impl Recorder {
     fn ended(&mut self, tid: pid_t, status: c_int) {
         self.early.remove(&tid);
         let Some(thread) = self.threads.get_mut(&tid) else { return };
+        thread.ring = None;
         let process = thread.process;
         let descriptors = std::mem::take(&mut thread.descriptors);
         let mappings = std::mem::take(&mut thread.mappings);

@@ -214,3 +214,56 @@ pub fn words<const N: usize>(tid: pid_t, address: u64) -> Option<[u64; N]> {
     }
     Some(words)
 }
+
+/// Sets the registers of a stopped thread.
+pub fn set_registers(tid: pid_t, all: &libc::user_regs_struct) -> io::Result<()> {
+    request(libc::PTRACE_SETREGS, tid, 0, std::ptr::from_ref(all) as usize).map(|_| ())
+}
+
+/// True if a stopped thread is in a call of a 64-bit program that returns.
+pub fn is_native_return(tid: pid_t) -> bool {
+    /// PTRACE_SYSCALL_INFO_EXIT and AUDIT_ARCH_X86_64.
+    const EXIT: u8 = 2;
+    info(tid).is_ok_and(|it| it.op == EXIT && it.arch == 0xc000_003e)
+}
+
+/// Lets a stopped thread make a call with the `syscall` instruction at an address, whatever it was doing, and gives its
+/// result. Its registers are as before.
+///
+/// # Errors
+/// The thread ended.
+pub fn call(tid: pid_t, at: u64, number: c_long, args: [u64; 6]) -> io::Result<i64> {
+    let before = registers(tid)?;
+    let mut all = before;
+    (all.rip, all.rax, all.orig_rax) = (at, number as u64, u64::MAX);
+    (all.rdi, all.rsi, all.rdx) = (args[0], args[1], args[2]);
+    (all.r10, all.r8, all.r9) = (args[3], args[4], args[5]);
+    set_registers(tid, &all)?;
+    let mut signals = Vec::new();
+    loop {
+        request(libc::PTRACE_SYSCALL, tid, 0, 0)?;
+        let mut status = 0;
+        // SAFETY: `status` outlives the call.
+        if unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL) } != tid {
+            let error = io::Error::last_os_error();
+            if error.kind() == io::ErrorKind::Interrupted {
+                continue;
+            }
+            return Err(error);
+        }
+        match change(status) {
+            Change::Return if info(tid)?.op == 2 => break,
+            Change::Signal(signal) => signals.push(signal),
+            // Its end is reported again to nobody: the table of threads is asked for threads that are gone.
+            Change::Ended(_) => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            _ => {}
+        }
+    }
+    let result = returned(tid)?;
+    set_registers(tid, &before)?;
+    for signal in signals {
+        // SAFETY: a signal that was on its way to this thread.
+        unsafe { libc::syscall(libc::SYS_tkill, tid, signal) };
+    }
+    Ok(result)
+}

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use fsdyno_trace::{Compressibility, Entry, Kind, Name, NodeId, Root, RootKind, Writer, Xattr};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -15,6 +16,9 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use crate::anonymize;
 use crate::error::RecordError;
 use crate::launch::file_system;
+use crate::seen::Info;
+use crate::shared::Shared;
+use crate::shared::layout::{NODE_KNOWN, NODE_LISTED, NODE_PARENT};
 
 /// The identity of an inode while it exists: device and inode number.
 pub type Key = (u64, u64);
@@ -29,6 +33,8 @@ struct Known {
     in_tree: bool,
     /// Its entries are in the trace.
     listed: bool,
+    /// The clock when it was introduced.
+    introduced: u64,
 }
 
 /// The nodes by inode, and where their entries go.
@@ -38,6 +44,9 @@ pub struct Tree {
     /// By node, whether it is below a root of kind tree.
     in_trees: Vec<bool>,
     trees: Vec<PathBuf>,
+    /// Rises with each begin and each end of a call.
+    pub clock: u64,
+    shared: Option<Rc<Shared>>,
     writer: Option<Writer<File>>,
     /// The reason for which the writer is gone.
     pub failed: Option<RecordError>,
@@ -80,12 +89,15 @@ impl Tree {
         writer: Writer<File>,
         own: Key,
         anonymize: bool,
+        shared: Option<Rc<Shared>>,
     ) -> Result<Tree, RecordError> {
         let mut it = Tree {
             nodes: HashMap::new(),
             next: 0,
             in_trees: Vec::new(),
             trees: Vec::new(),
+            clock: 0,
+            shared,
             writer: Some(writer),
             failed: None,
             anonymize,
@@ -160,14 +172,36 @@ impl Tree {
         let node = NodeId(self.next);
         self.next += 1;
         self.in_trees.push(in_tree);
-        self.nodes.insert(key, Known { node, in_tree, listed: false });
+        let introduced = self.clock;
+        self.nodes.insert(key, Known { node, in_tree, listed: false, introduced });
+        self.mark(key, NODE_KNOWN);
         node
     }
 
+    fn mark(&self, key: Key, flags: usize) {
+        if let Some(shared) = &self.shared {
+            shared.mark(key, flags);
+        }
+    }
+
+    /// The node of an inode that is known.
+    pub fn known(&self, key: Key) -> Option<NodeId> {
+        self.nodes.get(&key).map(|it| it.node)
+    }
+
+    /// The node of an entry that the code inside a program saw; introduces it if it is new.
+    pub fn node_seen(&mut self, parent: NodeId, name: &[u8], info: &Info) -> NodeId {
+        if let Some(known) = self.known(info.key) {
+            return known;
+        }
+        let in_tree = self.in_trees.get(parent.0 as usize).copied().unwrap_or(false);
+        self.enter(parent, name, &info.stat(), None, in_tree)
+    }
+
     /// The node of an inode that the program made: new, unless another call introduced it meanwhile (false).
-    pub fn made(&mut self, key: Key, of: NodeId, before: NodeId) -> (NodeId, bool) {
+    pub fn made(&mut self, key: Key, of: NodeId, before: u64) -> (NodeId, bool) {
         match self.nodes.get(&key) {
-            Some(known) if known.node >= before => (known.node, false),
+            Some(known) if known.introduced > before => (known.node, false),
             _ => {
                 let in_tree = self.in_trees.get(of.0 as usize).copied().unwrap_or(false);
                 let node = self.add(key, in_tree);
@@ -175,19 +209,17 @@ impl Tree {
                     // It begins empty.
                     known.listed = true;
                 }
+                self.mark(key, NODE_LISTED);
                 (node, true)
             }
         }
     }
 
-    /// The identity that the next node gets.
-    pub fn next_node(&self) -> NodeId {
-        NodeId(self.next)
-    }
-
-    /// The inode is gone: another one may get its number.
-    pub fn gone(&mut self, key: Key) {
-        self.nodes.remove(&key);
+    /// An inode is gone since a call that began at `before`: another one may have its number since then.
+    pub fn gone(&mut self, key: Key, before: u64) {
+        if self.nodes.get(&key).is_some_and(|it| it.introduced <= before) {
+            self.nodes.remove(&key);
+        }
     }
 
     /// The node of a directory that is open here.
@@ -199,13 +231,15 @@ impl Tree {
             // Listing the directory above may have introduced it.
             if !self.nodes.contains_key(&key(&stat)) {
                 let in_tree = self.trees.iter().any(|tree| path.starts_with(tree));
-                self.enter(above, path.file_name()?.as_bytes(), &stat, &path, in_tree);
+                self.enter(above, path.file_name()?.as_bytes(), &stat, Some(&path), in_tree);
             }
         }
         let known = *self.nodes.get(&key(&stat))?;
         if known.in_tree && !known.listed {
             self.list(dir, key(&stat));
         }
+        // Only now do programs name its entries without a stop.
+        self.mark(key(&stat), NODE_PARENT);
         Some(known.node)
     }
 
@@ -223,9 +257,11 @@ impl Tree {
             if key(&stat) != self.own
                 && (kind(&stat) != Kind::Directory || !self.nodes.contains_key(&key(&stat)))
             {
-                self.enter(known.node, name.as_bytes(), &stat, &entry.path(), known.in_tree);
+                let path = entry.path();
+                self.enter(known.node, name.as_bytes(), &stat, Some(&path), known.in_tree);
             }
         }
+        self.mark(of, NODE_LISTED);
     }
 
     /// Introduces all entries below a directory.
@@ -249,7 +285,7 @@ impl Tree {
         }
         let in_tree = self.in_trees.get(parent.0 as usize).copied().unwrap_or(false);
         let path = through(dir).join(OsStr::from_bytes(name));
-        self.enter(parent, name, stat, &path, in_tree)
+        self.enter(parent, name, stat, Some(&path), in_tree)
     }
 
     fn enter(
@@ -257,7 +293,7 @@ impl Tree {
         parent: NodeId,
         name: &[u8],
         stat: &Stat,
-        path: &Path,
+        path: Option<&Path>,
         in_tree: bool,
     ) -> NodeId {
         let known = self.nodes.get(&key(stat)).map(|it| it.node);
@@ -275,8 +311,11 @@ impl Tree {
             mode: stat.st_mode & 0o7777,
             links: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
             inode: stat.st_ino,
-            class: if sampled { self.class(path) } else { Compressibility::Unknown },
-            xattrs: xattrs(path),
+            class: match path {
+                Some(path) if sampled => self.class(path),
+                _ => Compressibility::Unknown,
+            },
+            xattrs: path.map(xattrs).unwrap_or_default(),
         };
         self.write(|writer| writer.entry(&entry));
         node

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
 
-use fsdyno_recorder::{Options, Recorded, record};
+use fsdyno_recorder::{How, INSIDE, Options, Recorded, record};
 use fsdyno_trace::{Call, CallKind, Checker, Event, Item, Reader};
 
 /// A recorder waits for all children of its process, so that one process has one at a time.
@@ -32,7 +32,7 @@ impl Bench {
 
     /// Records a command with the tree as its root.
     fn record(&self, words: &[&str]) -> (Recorded, Vec<Item>) {
-        let options = Options { trees: vec![self.tree()], anonymize: false };
+        let options = Options { trees: vec![self.tree()], ..Options::default() };
         self.record_with(&options, words)
     }
 
@@ -73,23 +73,28 @@ fn named<'i>(items: &'i [Item], prefix: &str) -> Vec<(&'i Event, String)> {
     events(items).iter().filter_map(of).collect()
 }
 
-fn compiled(dir: &Path, source: &str) -> PathBuf {
+fn compiled(dir: &Path, source: &str, flags: &[&str]) -> PathBuf {
     let program = dir.join(source);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(format!("{source}.c"));
-    let built =
-        Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).status();
+    let built = Command::new("cc")
+        .args(["-O1", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source)
+        .args(flags)
+        .status();
     assert!(built.unwrap().success());
     program
 }
 
 /// The events of the program's own files must be those that it counted.
-fn none_is_lost(rounds: u64, linked: &str) {
+fn none_is_lost(rounds: u64, how: How, flags: &[&str]) -> Recorded {
     let bench = Bench::new();
-    let program = compiled(bench.dir.path(), "counted");
+    let program = compiled(bench.dir.path(), "counted", flags);
     let tree = bench.tree();
     let words = [program.to_str().unwrap(), tree.to_str().unwrap(), "8", &rounds.to_string()];
-    let (recorded, items) = bench.record(&words);
-    assert!(recorded.status.success(), "{linked}");
+    let options = Options { trees: vec![tree.clone()], how, ..Options::default() };
+    let (recorded, items) = bench.record_with(&options, &words);
+    assert!(recorded.status.success(), "{flags:?}");
     let mut counts: BTreeMap<CallKind, u64> = BTreeMap::new();
     let mut own = std::collections::HashSet::new();
     for event in events(&items) {
@@ -116,14 +121,71 @@ fn none_is_lost(rounds: u64, linked: &str) {
     ];
     let expected: BTreeMap<CallKind, u64> =
         kinds.into_iter().map(|kind| (kind, 8 * rounds)).collect();
-    assert_eq!(counts, expected);
+    assert_eq!(counts, expected, "{:?}", recorded.end.notes);
+    recorded
+}
+
+/// Calls that did not stop.
+fn inside(recorded: &Recorded) -> u64 {
+    recorded.end.notes.get(INSIDE).copied().unwrap_or(0)
 }
 
 #[test]
 fn no_call_of_eight_threads_is_lost() {
     // 8 threads of 8 calls: 102,400; in test-full 1,024,000.
     let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
-    none_is_lost(if full { 16_000 } else { 1_600 }, "dynamic");
+    let rounds = if full { 16_000 } else { 1_600 };
+    let recorded = none_is_lost(rounds, How::Inside, &[]);
+    // All but the first ones of each name are recorded inside the program, and nothing else happened.
+    assert!(inside(&recorded) > 60 * rounds, "{:?}", recorded.end.notes);
+    assert_eq!(recorded.end.notes.len(), 1, "{:?}", recorded.end.notes);
+}
+
+#[test]
+fn no_call_of_a_static_program_or_with_stops_alone_is_lost() {
+    none_is_lost(160, How::Ptrace, &[]);
+    let recorded = none_is_lost(160, How::Auto, &["-static"]);
+    assert_eq!(inside(&recorded), 0);
+}
+
+#[test]
+fn code_inside_a_program_changes_nothing_that_it_sees() {
+    let bench = Bench::new();
+    let program = compiled(bench.dir.path(), "sees", &[]);
+    let words = [program.to_str().unwrap(), bench.tree().to_str().unwrap()];
+    let of = |how| {
+        let options = Options { trees: vec![bench.tree()], how, ..Options::default() };
+        let (recorded, items) = bench.record_with(&options, &words);
+        assert!(recorded.status.success(), "{how:?}: {:?}", recorded.status);
+        // What the program itself did: not the sizes of its libraries, and not identities, which differ.
+        let of_tree = |it: &&Event| {
+            let name = it.call.uses().names[0].and_then(|at| at.name.clone());
+            name.is_some_and(|name| name.bytes().starts_with(b"s-"))
+        };
+        let all: Vec<String> = events(&items)
+            .into_iter()
+            .filter(of_tree)
+            .map(|it| {
+                let name = it.call.uses().names[0].and_then(|at| at.name.clone()).unwrap();
+                let name = String::from_utf8_lossy(name.bytes()).into_owned();
+                format!("{} {name} {}", it.call.kind().name(), it.result)
+            })
+            .collect();
+        (all, inside(&recorded))
+    };
+    let (stopped, none) = of(How::Ptrace);
+    let (seen, some) = of(How::Inside);
+    assert_eq!((&seen, none), (&stopped, 0));
+    assert!(stopped.len() > 20 && some > 20, "{some} {stopped:?}");
+}
+
+#[test]
+fn io_uring_is_refused_and_noted() {
+    let bench = Bench::new();
+    let program = compiled(bench.dir.path(), "uring", &[]);
+    let (recorded, _) = bench.record(&[program.to_str().unwrap()]);
+    assert_eq!(recorded.status.code(), Some(libc::ENOSYS));
+    assert_eq!(recorded.end.notes.get("io_uring_setup answered with ENOSYS"), Some(&1));
 }
 
 #[test]
@@ -174,16 +236,16 @@ fn calls_have_their_objects_results_and_sizes() {
 #[test]
 fn many_children_are_followed() {
     let bench = Bench::new();
-    let (recorded, items) = bench.script("for i in $(seq 200); do (: >c$i) & done; wait");
+    let (recorded, items) = bench.script("for i in $(seq 1000); do (: >c$i) & done; wait");
     assert!(recorded.status.success());
     let made = named(&items, "c")
         .iter()
         .filter(|(it, _)| matches!(it.call, Call::Open { created: Some(_), .. }))
         .count();
-    assert_eq!(made, 200);
+    assert_eq!(made, 1000);
     let spawned = events(&items).iter().filter(|it| it.call.kind() == CallKind::Spawn).count();
     let ended = events(&items).iter().filter(|it| it.call.kind() == CallKind::Exit).count();
-    assert!(spawned >= 200, "{spawned}");
+    assert!(spawned >= 1000, "{spawned}");
     assert_eq!(ended, spawned + 1);
 }
 
@@ -201,7 +263,7 @@ fn a_program_that_crashes_or_stops_leaves_a_whole_trace() {
 fn names_are_hashed_everywhere_if_wanted() {
     let bench = Bench::new();
     fs::write(bench.tree().join("secret-plan.txt"), "x").unwrap();
-    let options = Options { trees: vec![bench.tree()], anonymize: true };
+    let options = Options { trees: vec![bench.tree()], anonymize: true, ..Options::default() };
     let file = bench.tree().join("secret-plan.txt");
     bench.record_with(&options, &["cat", file.to_str().unwrap()]);
     let path = bench.dir.path().join("out.trace");
@@ -226,7 +288,7 @@ fn a_full_disk_ends_the_trace_and_not_the_command() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     // The header fails at once on such a disk.
     let words = ["sh".to_string(), "-c".into(), script];
-    let options = Options { trees: vec![bench.tree()], anonymize: false };
+    let options = Options { trees: vec![bench.tree()], ..Options::default() };
     assert!(record(&options, &words, full).is_err());
     // A limit on the size of files (160 KiB) is reached in the middle; a signal comes with it, which is ignored.
     let path = bench.dir.path().join("part.trace");

@@ -7,6 +7,7 @@ mod doctor;
 mod fit;
 mod fit_cpu;
 pub mod generate;
+pub mod import;
 mod list;
 mod list_results;
 mod merge;
@@ -46,6 +47,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Tune(tune) => tune::run(&tune),
         Command::Why(why) => why::run(&why),
         Command::Record(record) => record::run(&record),
+        Command::Import(it) => import::run(&it),
         Command::Mark(mark) => record::mark(&mark),
         Command::List(list) => list::run(&list),
         Command::Show(show) => show::run(&show),

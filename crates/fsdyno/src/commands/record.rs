@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use fsdyno_recorder::{MARK, Options, RecordError};
+use fsdyno_recorder::{INSIDE, MARK, Options, RecordError};
 use fsdyno_trace::Name;
 
 use crate::commands::record_calibrate;
@@ -55,8 +55,11 @@ pub struct Record {
 /// A mechanism of recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum How {
-    /// The cheapest that misses nothing: ptrace
+    /// The cheapest that misses nothing: inside, and ptrace where the host does not allow that
     Auto,
+    /// Code put into dynamic programs records the calls of their C library; all others stop as with ptrace
+    #[value(alias = "preload")]
+    Inside,
     /// A seccomp filter stops threads at calls on files, and ptrace(2) reads them
     Ptrace,
 }
@@ -73,7 +76,15 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
         check_program(program)?;
     }
     let out = create(&record.out)?;
-    let options = Options { trees: record.trees.clone(), anonymize: record.anonymize };
+    let options = Options {
+        trees: record.trees.clone(),
+        anonymize: record.anonymize,
+        how: match record.how {
+            How::Auto => fsdyno_recorder::How::Auto,
+            How::Inside => fsdyno_recorder::How::Inside,
+            How::Ptrace => fsdyno_recorder::How::Ptrace,
+        },
+    };
     let recorded = fsdyno_recorder::record(&options, &record.command, out).map_err(|error| {
         let exit = match error {
             RecordError::Trace(_) => Exit::Missing,
@@ -86,10 +97,18 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     match &recorded.failed {
         Some(error) => say(&format!("fsdyno: {error}; '{trace}' has the calls before that")),
         None => {
-            say(&format!("fsdyno: {} events in '{trace}', recorded by ptrace", recorded.events))
+            let how = match recorded.how {
+                fsdyno_recorder::How::Ptrace => "by ptrace".to_string(),
+                _ => {
+                    let inside = recorded.end.notes.get(INSIDE).copied().unwrap_or(0);
+                    let stopped = recorded.events.saturating_sub(inside);
+                    format!("{inside} inside the programs, {stopped} by ptrace")
+                }
+            };
+            say(&format!("fsdyno: {} events in '{trace}', recorded {how}", recorded.events));
         }
     }
-    for (note, count) in &recorded.end.notes {
+    for (note, count) in recorded.end.notes.iter().filter(|it| it.0 != INSIDE) {
         say(&format!("fsdyno: {note}: {count}"));
     }
     if record.calibrate {
@@ -117,7 +136,7 @@ fn check_program(program: &str) -> Result<(), Failure> {
 }
 
 /// Creates the file of the trace; an older trace is replaced, and nothing else.
-fn create(path: &Path) -> Result<File, Failure> {
+pub(crate) fn create(path: &Path) -> Result<File, Failure> {
     let failed = |error: std::io::Error| Failure::io("write the trace", path, &error);
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,

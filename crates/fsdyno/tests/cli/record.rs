@@ -61,3 +61,75 @@ fn what_cannot_be_recorded_or_shown_is_an_error() {
     assert_eq!(std::fs::read_to_string(folder.path().join("text")).unwrap(), text);
     assert!(!folder.path().join("fsdyno.trace").exists());
 }
+
+#[test]
+fn texts_of_other_tools_are_imported_and_mistakes_have_their_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "open(\"a\", O_RDWR|O_CREAT, 0600) = 3\nhm\nwrite(3, \"x\", 1) = 1\n";
+    std::fs::write(folder.path().join("it.strace"), text).unwrap();
+    std::fs::write(folder.path().join("it.fio"), "fio version 2 iolog\na open\na read\n").unwrap();
+    let output = run(folder.path(), "import it.strace --from strace -o it.trace");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("2 events of 3 lines in 'it.trace'"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("'it.strace' line 2: it is no call"), "{}", stderr(&output));
+    assert!(stdout(&run(folder.path(), "show trace it.trace")).contains("strace text"));
+    for (line, message) in [
+        (
+            "import it.fio --from fio-v2 -o no.trace",
+            "'it.fio': line 3: offset and length are missing",
+        ),
+        ("import none --from strace", "failed to read 'none'"),
+        ("import it.strace --from strace --tree rel", "--tree 'rel' is not an absolute path"),
+        ("import it.strace --from strace -o it.fio", "'it.fio' exists and is no trace"),
+    ] {
+        let output = run(folder.path(), line);
+        assert_eq!(code(&output), 2, "{line}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{line}: {}", stderr(&output));
+    }
+    assert!(!folder.path().join("no.trace").exists());
+}
+
+/// What only a user without privileges meets: a setuid program runs without its own, and is recorded.
+#[test]
+fn a_user_without_privileges_records_all_and_setuid_programs_too() {
+    use std::os::unix::fs::PermissionsExt;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can become another user and make a setuid program");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let program = folder.path().join("suid-id");
+    std::fs::copy("/usr/bin/id", &program).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
+    let own = env!("CARGO_BIN_EXE_fsdyno");
+    let words = [
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        own,
+        "record",
+        "-o",
+        "it.trace",
+        "--",
+        "sh",
+        "-c",
+    ];
+    let output = std::process::Command::new("setpriv")
+        .args(words)
+        .arg(format!("{at}/suid-id -u; : >made; cat made"))
+        .current_dir(folder.path())
+        .output();
+    let output = match output {
+        Ok(output) if !stderr(&output).contains("Permission denied") => output,
+        _ => {
+            eprintln!("skipped: there is no setpriv, or {own} is not readable for others");
+            return;
+        }
+    };
+    assert_eq!((code(&output), stdout(&output).as_str()), (0, "65534\n"), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("setuid programs, which ran without their privileges: 1"), "{said}");
+    assert!(said.contains("inside the programs") && !said.contains(" 0 inside"), "{said}");
+}

@@ -1,0 +1,106 @@
+//! `fsdyno import`
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use fsdyno_recorder::RecordError;
+use fsdyno_recorder::import::{Format, ImportOptions};
+
+use crate::commands::record::create;
+use crate::exit::{Exit, Failure};
+use crate::output::say;
+
+/// `fsdyno import`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  strace -f -y -ttt -T -o make.strace make -j4
+  fsdyno import make.strace --from strace -o make.trace
+  fio --write_iolog=db.log db.fio && fsdyno import db.log --from fio-v3 -o db.trace
+  fsdyno run replay --set trace=make.trace --fs ext4 --fs xfs
+
+The tree of the trace is what calls found that nothing in the text made before. Lines that are not
+understood are counted, and the first ones are shown with their numbers; docs/record.md has the limits.")]
+pub struct Import {
+    /// The file to import
+    pub file: PathBuf,
+    /// Its format
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub from: Tool,
+    /// The directory of the recorded host whose entries are the tree of the trace, an absolute path [default: the
+    /// working directory of the program]
+    #[arg(long, value_name = "DIR")]
+    pub tree: Option<PathBuf>,
+    /// The file of the trace; an older trace is replaced
+    #[arg(short, long, value_name = "FILE", default_value = "fsdyno.trace")]
+    pub out: PathBuf,
+    /// Replace each component of a name by a hash; its extension and roughly its length stay
+    #[arg(long)]
+    pub anonymize: bool,
+}
+
+/// A format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Tool {
+    /// Text of strace; best with -f -y -ttt -T
+    Strace,
+    /// A log of fio --write_iolog, version 2
+    #[value(name = "fio-v2")]
+    FioV2,
+    /// A log of fio --write_iolog, version 3
+    #[value(name = "fio-v3")]
+    FioV3,
+    /// Text of babeltrace for system calls that LTTng traced, with the context vtid or tid
+    Lttng,
+}
+
+/// Imports a file.
+pub fn run(import: &Import) -> Result<Exit, Failure> {
+    if let Some(tree) = import.tree.as_ref().filter(|it| !it.is_absolute()) {
+        let message = format!("--tree '{}' is not an absolute path", tree.display());
+        return Err(Failure::wrong(message));
+    }
+    let opened = File::open(&import.file).and_then(|file| {
+        if file.metadata()?.is_dir() {
+            return Err(std::io::ErrorKind::IsADirectory.into());
+        }
+        Ok(file)
+    });
+    let file = opened.map_err(|error| Failure::io("read", &import.file, &error))?;
+    let format = match import.from {
+        Tool::Strace => Format::Strace,
+        Tool::FioV2 => Format::FioV2,
+        Tool::FioV3 => Format::FioV3,
+        Tool::Lttng => Format::Lttng,
+    };
+    let options = ImportOptions { tree: import.tree.clone(), anonymize: import.anonymize };
+    let from = BufReader::with_capacity(1 << 20, file);
+    let mut refused = None;
+    let out = || {
+        create(&import.out).map_err(|failure| {
+            let message = failure.message.clone();
+            refused = Some(failure);
+            std::io::Error::other(message)
+        })
+    };
+    let imported = fsdyno_recorder::import::import(format, from, &options, out);
+    if let Some(failure) = refused {
+        return Err(failure);
+    }
+    let name = import.file.display();
+    let imported = imported.map_err(|error| match error {
+        RecordError::Write(_) => Failure { exit: Exit::TrialFailed, message: error.to_string() },
+        error => Failure::wrong(format!("'{name}': {error}")),
+    })?;
+    let out = import.out.display();
+    say(&format!("fsdyno: {} events of {} lines in '{out}'", imported.events, imported.lines));
+    for (line, problem) in &imported.first {
+        say(&format!("fsdyno: '{name}' line {line}: {problem}"));
+    }
+    for (note, count) in &imported.notes {
+        say(&format!("fsdyno: {note}: {count}"));
+    }
+    Ok(Exit::Good)
+}

@@ -1,0 +1,422 @@
+// Runs inside the recorded programs: makes their calls on files, and puts each call with its result into the ring of
+// its thread. The recorder maps it into a program and leads the calls of the C library to it (src/inject.rs). Whatever
+// it does not know, or is not sure of, it makes as a call that stops for the recorder. It uses no library, no memory but
+// its stack and what is shared, and no registers but the general ones.
+#include "layout.h"
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long u64;
+
+#define TEXT(it) #it
+#define NUMBER(it) TEXT(it)
+
+// The calls of GATE are not stopped; those of STOPPING are, if they are recorded ones. ENTRY is reached by a jump in the
+// place of a syscall instruction: with the number and arguments in their registers, and the address to go on at in rcx.
+__asm__(".section .head, \"ax\"\n"
+        "gate: syscall\n ret\n"
+        ".org " NUMBER(STOPPING) "\n"
+        "stopping: syscall\n ret\n"
+        ".org " NUMBER(ENTRY) "\n"
+        "lea -128(%rsp), %rsp\n"
+        "push %rbp\n mov %rsp, %rbp\n"
+        "push %rcx\n push %r9\n push %r8\n push %r10\n push %rdx\n push %rsi\n push %rdi\n push %rax\n"
+        "mov %rsp, %rdi\n and $-16, %rsp\n cld\n call handle\n"
+        "mov -56(%rbp), %rdi\n mov -48(%rbp), %rsi\n mov -40(%rbp), %rdx\n mov -32(%rbp), %r10\n"
+        "mov -24(%rbp), %r8\n mov -16(%rbp), %r9\n mov -8(%rbp), %rcx\n"
+        "mov %rbp, %rsp\n pop %rbp\n lea 128(%rsp), %rsp\n jmp *%rcx\n"
+        ".org " NUMBER(SHAPES) "\n"
+        ".text\n");
+
+struct call {
+    u64 number, arg[6];
+};
+
+#define MAKE(label, it)                                                                            \
+    ({                                                                                             \
+        register u64 r10 __asm__("r10") = (it)->arg[3];                                            \
+        register u64 r8 __asm__("r8") = (it)->arg[4];                                              \
+        register u64 r9 __asm__("r9") = (it)->arg[5];                                              \
+        long result;                                                                               \
+        __asm__ volatile("call " label                                                             \
+                         : "=a"(result)                                                            \
+                         : "a"((it)->number), "D"((it)->arg[0]), "S"((it)->arg[1]), "d"((it)->arg[2]), \
+                           "r"(r10), "r"(r8), "r"(r9)                                              \
+                         : "rcx", "r11", "memory");                                                \
+        result;                                                                                    \
+    })
+
+static long make(const struct call *it) { return MAKE("gate", it); }
+static long stop(const struct call *it) { return MAKE("stopping", it); }
+
+static long sys(u64 number, u64 a, u64 b, u64 c, u64 d, u64 e) {
+    struct call it = {number, {a, b, c, d, e, 0}};
+    return make(&it);
+}
+
+enum {
+    READ = 0, WRITE = 1, OPEN = 2, CLOSE = 3, STAT = 4, FSTAT = 5, LSTAT = 6, LSEEK = 8, MMAP = 9, MUNMAP = 11, PREAD = 17,
+    PWRITE = 18, READV = 19, WRITEV = 20, ACCESS = 21, FCNTL = 72, FLOCK = 73, FSYNC = 74, FDATASYNC = 75,
+    TRUNCATE = 76, FTRUNCATE = 77, CHDIR = 80, FCHDIR = 81, RENAME = 82, MKDIR = 83, RMDIR = 84, LINK = 86,
+    UNLINK = 87, SYMLINK = 88, READLINK = 89, CHMOD = 90, FCHMOD = 91, CHOWN = 92, FCHOWN = 93, LCHOWN = 94, STATFS = 137,
+    FSTATFS = 138, GETTID = 186, GETDENTS64 = 217, FADVISE = 221, CLOCK_GETTIME = 228, OPENAT = 257,
+    MKDIRAT = 258, FCHOWNAT = 260, NEWFSTATAT = 262, UNLINKAT = 263, RENAMEAT = 264, LINKAT = 265, SYMLINKAT = 266,
+    READLINKAT = 267, FCHMODAT = 268, FACCESSAT = 269, UNSHARE = 272, SYNC_FILE_RANGE = 277, UTIMENSAT = 280, FALLOCATE = 285,
+    PREADV = 295, PWRITEV = 296, SYNCFS = 306, PROCESS_VM_READV = 310, RENAMEAT2 = 316, STATX = 332, FACCESSAT2 = 439,
+    NUMBERS = 440,
+};
+
+enum { NONE, ON_DESCRIPTOR, ON_WRITE, ON_VECTOR, ON_READDIR, ON_FCNTL, ON_CLOSE, ON_MMAP, ON_MUNMAP, ON_PATH, ON_TWO };
+
+// How a call takes its paths: the arguments of the directory (CWD for the working directory), of the path, and of flags
+// that forbid (1: AT_SYMLINK_NOFOLLOW) or demand (2: AT_SYMLINK_FOLLOW) to follow a link, with the rule without flags.
+#define CWD 7
+struct shape {
+    u8 kind, dir, path, flags, follow, makes;
+};
+
+__attribute__((section(".head.shapes"), used)) static const struct shape shapes[NUMBERS] = {
+    [READ] = {ON_DESCRIPTOR}, [PREAD] = {ON_DESCRIPTOR}, [WRITE] = {ON_WRITE}, [PWRITE] = {ON_WRITE},
+    [READV] = {ON_VECTOR}, [WRITEV] = {ON_VECTOR}, [PREADV] = {ON_VECTOR}, [PWRITEV] = {ON_VECTOR},
+    [FSTAT] = {ON_DESCRIPTOR}, [LSEEK] = {ON_DESCRIPTOR}, [FSYNC] = {ON_DESCRIPTOR}, [FDATASYNC] = {ON_DESCRIPTOR},
+    [FTRUNCATE] = {ON_DESCRIPTOR}, [FLOCK] = {ON_DESCRIPTOR}, [FCHDIR] = {ON_DESCRIPTOR}, [FCHMOD] = {ON_DESCRIPTOR},
+    [FCHOWN] = {ON_DESCRIPTOR}, [FSTATFS] = {ON_DESCRIPTOR}, [FADVISE] = {ON_DESCRIPTOR},
+    [SYNC_FILE_RANGE] = {ON_DESCRIPTOR}, [FALLOCATE] = {ON_DESCRIPTOR}, [SYNCFS] = {ON_DESCRIPTOR},
+    [GETDENTS64] = {ON_READDIR}, [FCNTL] = {ON_FCNTL}, [CLOSE] = {ON_CLOSE}, [MMAP] = {ON_MMAP}, [MUNMAP] = {ON_MUNMAP},
+    [OPEN] = {ON_PATH, CWD, 0, 0, 1, 0}, [OPENAT] = {ON_PATH, 0, 1, 0, 1, 0},
+    [STAT] = {ON_PATH, CWD, 0, 0, 1, 0}, [LSTAT] = {ON_PATH, CWD, 0, 0, 0, 0}, [NEWFSTATAT] = {ON_PATH, 0, 1, 3, 1, 0},
+    [STATX] = {ON_PATH, 0, 1, 2, 1, 0}, [ACCESS] = {ON_PATH, CWD, 0, 0, 1, 0}, [FACCESSAT] = {ON_PATH, 0, 1, 0, 1, 0},
+    [FACCESSAT2] = {ON_PATH, 0, 1, 0, 1, 0}, [READLINK] = {ON_PATH, CWD, 0, 0, 0, 0},
+    [READLINKAT] = {ON_PATH, 0, 1, 0, 0, 0}, [MKDIR] = {ON_PATH, CWD, 0, 0, 0, 1}, [MKDIRAT] = {ON_PATH, 0, 1, 0, 0, 1},
+    [RMDIR] = {ON_PATH, CWD, 0, 0, 0, 0}, [UNLINK] = {ON_PATH, CWD, 0, 0, 0, 0}, [UNLINKAT] = {ON_PATH, 0, 1, 0, 0, 0},
+    [SYMLINK] = {ON_PATH, CWD, 1, 0, 0, 1}, [SYMLINKAT] = {ON_PATH, 1, 2, 0, 0, 1},
+    [CHMOD] = {ON_PATH, CWD, 0, 0, 1, 0}, [FCHMODAT] = {ON_PATH, 0, 1, 0, 1, 0}, [CHOWN] = {ON_PATH, CWD, 0, 0, 1, 0},
+    [LCHOWN] = {ON_PATH, CWD, 0, 0, 0, 0}, [FCHOWNAT] = {ON_PATH, 0, 1, 4, 1, 0}, [UTIMENSAT] = {ON_PATH, 0, 1, 3, 1, 0},
+    [TRUNCATE] = {ON_PATH, CWD, 0, 0, 1, 0}, [CHDIR] = {ON_PATH, CWD, 0, 0, 1, 0}, [STATFS] = {ON_PATH, CWD, 0, 0, 1, 0},
+    [RENAME] = {ON_TWO, CWD, 0, 0, 0, 0}, [RENAMEAT] = {ON_TWO, 0, 1, 0, 0, 0}, [RENAMEAT2] = {ON_TWO, 0, 1, 0, 0, 0},
+    [LINK] = {ON_TWO, CWD, 0, 0, 0, 0}, [LINKAT] = {ON_TWO, 0, 1, 0, 0, 0},
+};
+
+// struct stat of the kernel.
+struct stat {
+    u64 dev, ino, nlink;
+    u32 mode, uid, gid, pad;
+    u64 rdev;
+    long size, blksize, blocks, times[9];
+};
+
+struct info {
+    u64 dev, ino, rdev, size, blocks;
+    u32 mode, nlink;
+};
+
+struct place {
+    u64 path, dev, ino;
+    u8 exists, base, walked, length, pad[4];
+    struct info node;
+    char name[256];
+};
+
+struct event {
+    u32 length, flags;
+    u64 begin, end, wall_begin, wall_end, cpu_begin, cpu_end, number, arg[6];
+    long result;
+    u64 more[4];
+    // As many of these as the flags say, each of the length that it has.
+    struct info made;
+    struct place place[2];
+};
+
+#define AT(offset) ((char *)SHARED + (offset))
+#define FIELD(type, base, offset) ((volatile type *)((base) + (offset)))
+#define BARRIER() __asm__ volatile("" ::: "memory")
+
+#define S_IFMT 0170000
+#define S_IFDIR 0040000
+#define S_IFREG 0100000
+#define S_IFLNK 0120000
+#define O_CREAT 0100
+#define O_EXCL 0200
+#define O_NOFOLLOW 0400000
+#define O_TMPFILE 020000000
+#define AT_SYMLINK_NOFOLLOW 0x100
+#define AT_SYMLINK_FOLLOW 0x400
+#define AT_EMPTY_PATH 0x1000
+#define AT_FDCWD (-100)
+#define ENOENT 2
+
+static u64 next_sequence(void) { return __atomic_fetch_add((u64 *)AT(SEQUENCE), 1, __ATOMIC_SEQ_CST) + 1; }
+
+static u64 clock(u64 which) {
+    u64 time[2] = {0, 0};
+    sys(CLOCK_GETTIME, which, (u64)time, 0, 0, 0);
+    return time[0] * 1000000000 + time[1];
+}
+#define WALL 1
+#define CPU 3
+
+static void copy(char *to, const char *from, u64 length) {
+    for (u64 at = 0; at < length; at++) to[at] = from[at];
+}
+
+// Reads memory of the program, which it may have given wrongly. 0 if it could be read.
+static int fetch(void *to, u64 from, u64 length) {
+    u64 local[2] = {(u64)to, length}, remote[2] = {from, length};
+    struct call it = {PROCESS_VM_READV, {sys(GETTID, 0, 0, 0, 0, 0), (u64)local, 1, (u64)remote, 1, 0}};
+    return make(&it) == (long)length ? 0 : -1;
+}
+
+static u64 fingerprint(u64 dev, u64 ino) {
+    u64 it = ino * 0x9e3779b97f4a7c15 ^ (dev + 0x7f4a7c15) * 0xbf58476d1ce4e5b9;
+    it ^= it >> 29;
+    it *= 0x94d049bb133111eb;
+    it ^= it >> 32;
+    return (it | 8) & ~7ul;
+}
+
+// The flags of a node; adds some if they are not 0. A node that finds no room stays unknown.
+static u64 node(u64 dev, u64 ino, u64 add) {
+    u64 key = fingerprint(dev, ino), *table = (u64 *)AT(NODES);
+    for (u64 probe = 0, at = key >> 8; probe < 16; probe++, at++) {
+        u64 *slot = &table[at % NODES_COUNT], found = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+        if (found == 0 && add == 0) return 0;
+        if (found == 0 && __atomic_compare_exchange_n(slot, &found, key | add, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+            return add;
+        if ((found & ~7ul) == key) {
+            if (add) __atomic_fetch_or(slot, add, __ATOMIC_SEQ_CST);
+            return (found & 7) | add;
+        }
+    }
+    return 0;
+}
+
+static void describe(struct info *to, const struct stat *it) {
+    to->dev = it->dev;
+    to->ino = it->ino;
+    to->rdev = it->rdev;
+    to->size = it->size;
+    to->blocks = it->blocks;
+    to->mode = it->mode;
+    to->nlink = it->nlink;
+}
+
+// Finds out what a path names now. 0 if the recorder knows its directory and its object; else the call must stop.
+static int find(struct place *it, int dir, u64 path, int follow) {
+    struct stat of, above;
+    if (path < 4096) return -1;
+    long found = sys(NEWFSTATAT, dir, path, (u64)&of, AT_SYMLINK_NOFOLLOW, 0);
+    if (found != 0 && found != -ENOENT) return -1;
+    int exists = found == 0;
+    // The kernel has read it, so that it can be read here.
+    const char *text = (const char *)path;
+    u64 length = 0, slash = 0, walked = 0, part = 0;
+    for (; text[length]; length++) {
+        if (length >= 600) return -1;
+        if (text[length] != '/') continue;
+        if (length > part && !(length == part + 1 && text[part] == '.')) walked++;
+        part = slash = length + 1;
+    }
+    const char *name = text + slash;
+    length -= slash;
+    if (length == 0 || length > 255 || (name[0] == '.' && (length == 1 || (length == 2 && name[1] == '.')))) return -1;
+    if (slash == 0) {
+        if (dir == AT_FDCWD) found = sys(NEWFSTATAT, dir, (u64) ".", (u64)&above, 0, 0);
+        else found = sys(FSTAT, dir, (u64)&above, 0, 0, 0);
+    } else {
+        char prefix[608];
+        copy(prefix, text, slash);
+        prefix[slash] = 0;
+        found = sys(NEWFSTATAT, dir, (u64)prefix, (u64)&above, 0, 0);
+    }
+    if (found != 0 || (above.mode & S_IFMT) != S_IFDIR) return -1;
+    if (!(node(above.dev, above.ino, 0) & NODE_PARENT)) return -1;
+    it->exists = 0;
+    if (exists) {
+        u32 type = of.mode & S_IFMT;
+        if (type != S_IFREG && type != S_IFDIR && (type != S_IFLNK || follow)) return -1;
+        // The root of another mount may be anything.
+        if (of.dev != above.dev || !node(of.dev, of.ino, 0)) return -1;
+        it->exists = 1;
+        describe(&it->node, &of);
+    }
+    it->path = path;
+    it->dev = above.dev;
+    it->ino = above.ino;
+    it->base = text[0] == '/' ? 0 : dir == AT_FDCWD ? 1 : 2;
+    walked++;
+    it->walked = walked > 255 ? 255 : walked;
+    it->length = length;
+    copy(it->name, name, length);
+    return 0;
+}
+
+static u64 place_length(const struct place *it) { return sizeof *it - sizeof it->name + (it->length + 7ul) / 8 * 8; }
+
+// Puts an event into the ring. The ring has room for one: handle() made sure, and only handlers of signals that ran during
+// the call could fill it, after which the recorder is asked to empty it.
+static void publish(char *ring, struct event *it) {
+    struct place second = it->place[1];
+    char *end = (char *)&it->made;
+    if (it->flags & HAS_MADE) end += sizeof it->made;
+    for (int at = 0; at < 2; at++) {
+        if (!(it->flags & (HAS_PLACE_0 << at))) continue;
+        struct place *from = at ? &second : &it->place[0];
+        u64 length = place_length(from);
+        copy(end, (char *)from, length);
+        end += length;
+    }
+    it->length = end - (char *)it;
+    *FIELD(u32, ring, RING_BUSY) = 1;
+    BARRIER();
+    u64 tail = *FIELD(u64, ring, RING_TAIL);
+    if (tail + 2 * EVENT_MOST - __atomic_load_n(FIELD(u64, ring, RING_HEAD), __ATOMIC_ACQUIRE) > RING_ROOM) {
+        struct call empty = {UNSHARE, {0}};
+        stop(&empty);
+    }
+    u64 at = tail % RING_ROOM;
+    if (at + EVENT_MOST > RING_ROOM) {
+        *FIELD(u32, ring, RING_DATA + at) = SKIP;
+        tail += RING_ROOM - at;
+        at = 0;
+    }
+    // By words: the copy of bytes above moves few.
+    u64 *to = (u64 *)(ring + RING_DATA + at), *from = (u64 *)it;
+    for (u64 word = 0; word < it->length / 8; word++) to[word] = from[word];
+    __atomic_store_n((u64 *)(ring + RING_TAIL), tail + it->length, __ATOMIC_RELEASE);
+    __atomic_fetch_add((u64 *)AT(PUBLISHED), 1, __ATOMIC_SEQ_CST);
+    *FIELD(u32, ring, RING_BUSY) = 0;
+}
+
+// The arguments that stand in memory; those calls that cannot be recorded from here are -1.
+static int read_more(const struct call *it, const struct shape *shape, char *ring, struct event *event) {
+    const u64 *arg = it->arg;
+    switch (shape->kind) {
+    case ON_WRITE:
+        // The recorder samples the bytes.
+        return arg[2] >= 512 && (*FIELD(u32, ring, RING_WRITES))++ % 16 == 0 ? -1 : 0;
+    case ON_VECTOR: {
+        u64 list[32];
+        if (arg[2] > 16 || fetch(list, arg[1], arg[2] * 16)) return -1;
+        for (u64 at = 0; at < arg[2]; at++) {
+            u64 sum = event->more[0] + list[2 * at + 1];
+            event->more[0] = sum < event->more[0] ? ~0ul : sum;
+        }
+        event->more[1] = arg[2];
+        return 0;
+    }
+    case ON_READDIR: {
+        struct stat of;
+        if (sys(FSTAT, arg[0], (u64)&of, 0, 0, 0)) return -1;
+        return node(of.dev, of.ino, 0) & NODE_LISTED ? 0 : -1;
+    }
+    case ON_FCNTL:
+        // F_SETFL = 4; F_GETLK to F_SETLKW = 5 to 7, F_OFD_GETLK to F_OFD_SETLKW = 36 to 38 take a struct flock.
+        if (arg[1] == 4) return 0;
+        return (arg[1] >= 5 && arg[1] <= 7) || (arg[1] >= 36 && arg[1] <= 38) ? fetch(event->more, arg[2], 24) : -1;
+    default:
+        if (it->number == UTIMENSAT && arg[2]) return fetch(event->more, arg[2], 32);
+        return 0;
+    }
+}
+
+// Finds the places of the paths of a call; -1 for a call that must stop.
+static int find_places(const struct call *it, const struct shape *shape, const u8 *table, struct event *event) {
+    const u64 *arg = it->arg;
+    int dir = shape->dir == CWD ? AT_FDCWD : (int)arg[shape->dir], follow = shape->follow;
+    u64 path = arg[shape->path];
+    if (shape->flags) follow = !(arg[shape->flags] & AT_SYMLINK_NOFOLLOW);
+    if (it->number == LINKAT) follow = !!(arg[4] & AT_SYMLINK_FOLLOW);
+    if (it->number == LINKAT && arg[4] & AT_EMPTY_PATH) return -1;
+    if (dir != AT_FDCWD && dir >= 0 && (dir >= DESCRIPTORS || table[dir] != DESCRIPTOR_FILE)) return -1;
+    if (it->number == OPEN || it->number == OPENAT) {
+        u64 flags = arg[shape->path + 1];
+        if ((flags & O_TMPFILE) == O_TMPFILE) return -1;
+        follow = !(flags & O_NOFOLLOW) && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
+    }
+    if (it->number == UTIMENSAT && path == 0) return dir >= 0 ? 0 : -1;
+    if ((it->number == NEWFSTATAT || it->number == STATX) && arg[shape->flags] & AT_EMPTY_PATH && dir >= 0) {
+        char first;
+        if (fetch(&first, path, 1)) return -1;
+        if (first == 0) {
+            event->flags |= EMPTY_PATH;
+            return 0;
+        }
+    }
+    if (find(&event->place[0], dir, path, follow)) return -1;
+    event->flags |= HAS_PLACE_0;
+    if (shape->kind != ON_TWO) return 0;
+    int plain = it->number == RENAME || it->number == LINK;
+    dir = plain ? AT_FDCWD : (int)arg[2];
+    if (dir != AT_FDCWD && dir >= 0 && (dir >= DESCRIPTORS || table[dir] != DESCRIPTOR_FILE)) return -1;
+    if (find(&event->place[1], dir, plain ? arg[1] : arg[3], 0)) return -1;
+    event->flags |= HAS_PLACE_1;
+    return 0;
+}
+
+__attribute__((used)) long handle(const struct call *it) {
+    const struct shape *shape = it->number < NUMBERS ? &shapes[it->number] : &shapes[NUMBERS - 2];
+    const u64 *arg = it->arg;
+    // mmap without a file, and the other commands of fcntl(2), are not recorded: the filter lets them pass.
+    if (shape->kind == ON_MMAP && arg[3] & 0x20) return make(it);
+    if (*FIELD(u32, AT(0), OFF) || shape->kind == NONE) return stop(it);
+    u64 thread = sys(GETTID, 0, 0, 0, 0, 0);
+    u16 number = thread < THREADS ? *FIELD(u16, AT(RING_OF), 2 * thread) : 0;
+    if (number == 0) return stop(it);
+    char *ring = AT(RINGS) + (u64)number * RING_LENGTH;
+    u64 tail = *FIELD(u64, ring, RING_TAIL), head = __atomic_load_n(FIELD(u64, ring, RING_HEAD), __ATOMIC_ACQUIRE);
+    if (*FIELD(u32, ring, RING_BUSY) || tail + 3 * EVENT_MOST - head > RING_ROOM) return stop(it);
+    volatile u8 *table = FIELD(u8, AT(TABLES), (u64) * FIELD(u32, ring, RING_TABLE) * DESCRIPTORS);
+    int fd = (int)(shape->kind == ON_MMAP ? arg[4] : arg[0]);
+    if (shape->kind < ON_MUNMAP && (fd < 0 || fd >= DESCRIPTORS || table[fd] == 0)) return stop(it);
+
+    struct event event;
+    event.cpu_begin = clock(CPU);
+    event.flags = 0;
+    event.more[0] = event.more[1] = event.more[2] = event.more[3] = 0;
+    if (read_more(it, shape, ring, &event)) return stop(it);
+    if (shape->kind >= ON_PATH && find_places(it, shape, (u8 *)table, &event)) return stop(it);
+    event.number = it->number;
+    for (int at = 0; at < 6; at++) event.arg[at] = arg[at];
+    event.begin = next_sequence();
+    if (shape->kind == ON_CLOSE) {
+        table[fd] = 0;
+        *FIELD(u64, ring, RING_CLOSING_FD) = fd;
+        BARRIER();
+        *FIELD(u64, ring, RING_CLOSING) = event.begin;
+    }
+    event.wall_begin = clock(WALL);
+    event.result = make(it);
+    event.wall_end = clock(WALL);
+    event.end = next_sequence();
+
+    struct stat after;
+    int opens = it->number == OPEN || it->number == OPENAT, made = 0;
+    if (event.result >= 0) {
+        if (opens) made = !sys(FSTAT, event.result, (u64)&after, 0, 0, 0);
+        if (shape->makes) {
+            int dir = shape->dir == CWD ? AT_FDCWD : (int)arg[shape->dir];
+            made = !sys(NEWFSTATAT, dir, arg[shape->path], (u64)&after, AT_SYMLINK_NOFOLLOW, 0);
+        }
+    }
+    if (made) {
+        event.flags |= HAS_MADE;
+        describe(&event.made, &after);
+    }
+    if (it->number == SYMLINK || it->number == SYMLINKAT) {
+        // The kernel has read it, if it made the link.
+        const char *target = (const char *)arg[0];
+        if (event.result == 0)
+            while (target[event.more[0]]) event.more[0]++;
+    }
+    event.cpu_end = clock(CPU);
+    publish(ring, &event);
+    // Whoever sees these knows that the event stands in the ring.
+    if (made && !event.place[0].exists)
+        node(after.dev, after.ino, NODE_KNOWN | ((after.mode & S_IFMT) == S_IFDIR ? NODE_PARENT | NODE_LISTED : 0));
+    if (opens && made && event.result < DESCRIPTORS) {
+        u32 type = after.mode & S_IFMT;
+        table[event.result] = type == S_IFREG || type == S_IFDIR ? DESCRIPTOR_FILE : DESCRIPTOR_OUTSIDE;
+    }
+    return event.result;
+}

@@ -1,0 +1,249 @@
+//! The calls that the code inside programs recorded: taken from the rings of all threads, and brought into one order.
+
+use fsdyno_trace::{Call, Event, ThreadId};
+use libc::pid_t;
+
+use crate::decode::Pending;
+use crate::process::Descriptor;
+use crate::run::Recorder;
+use crate::seen::{Seen, SeenPlace};
+use crate::sys::Begun;
+
+/// What happened at one sequence number.
+enum Step {
+    /// close(2) of a descriptor began: from then on, another call may get its number.
+    Closing(i32),
+    /// A call ended.
+    Call(Box<Seen>),
+}
+
+impl Recorder {
+    /// A new number in the order of begins and ends.
+    pub fn tick(&mut self) -> u64 {
+        match &self.shared {
+            Some(shared) => shared.next(),
+            None => self.tree.clock + 1,
+        }
+    }
+
+    /// Records all calls inside programs that returned. True if there were any.
+    pub fn drain(&mut self) -> bool {
+        let Some(shared) = &self.shared else { return false };
+        let progress = shared.progress();
+        if progress == self.drained {
+            return false;
+        }
+        self.drained = progress;
+        // A close that has begun is seen if a call is seen that got its descriptor: so all events are looked for first.
+        let tails: Vec<(pid_t, u64)> = self
+            .threads
+            .iter()
+            .filter_map(|(tid, it)| Some((*tid, it.ring.as_ref()?.tail())))
+            .collect();
+        let mut steps: Vec<(u64, pid_t, Step)> = Vec::new();
+        let mut damaged = 0;
+        for (tid, tail) in tails {
+            let Some(ring) = self.threads.get_mut(&tid).and_then(|it| it.ring.as_mut()) else {
+                continue;
+            };
+            let closing = ring.closing();
+            let mut begun = ring.begun;
+            ring.take(tail, |bytes| {
+                let Some(seen) = Seen::read(bytes) else {
+                    damaged += 1;
+                    return;
+                };
+                let (begin, end) = seen.sequence;
+                if seen.number == libc::SYS_close && begin > begun {
+                    begun = begin;
+                    steps.push((begin, tid, Step::Closing(seen.args[0] as i32)));
+                }
+                steps.push((end, tid, Step::Call(Box::new(seen))));
+            });
+            if closing.0 > begun {
+                begun = closing.0;
+                steps.push((closing.0, tid, Step::Closing(closing.1)));
+            }
+            ring.begun = begun;
+        }
+        if damaged > 0 {
+            self.note("calls that a program damaged", damaged);
+        }
+        steps.sort_by_key(|(sequence, ..)| *sequence);
+        let any = !steps.is_empty();
+        for (sequence, tid, step) in steps {
+            match step {
+                Step::Closing(number) => self.closing(tid, sequence, number),
+                Step::Call(seen) => self.call_inside(tid, seen),
+            }
+        }
+        any
+    }
+
+    fn closing(&mut self, tid: pid_t, sequence: u64, number: i32) {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.closing = Some((sequence, thread.descriptors.remove(number, true)));
+        }
+    }
+
+    /// A call inside a program, from its begin to its end.
+    fn call_inside(&mut self, tid: pid_t, seen: Box<Seen>) {
+        if !self.running || !self.tree.is_recording() {
+            return;
+        }
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let (before, end) = seen.sequence;
+        let think = seen.cpu.0.saturating_sub(thread.used);
+        thread.used = seen.cpu.1;
+        let closing = thread.closing.take_if(|it| it.0 == before);
+        let closed: Option<Descriptor> = closing.and_then(|it| it.1);
+        let start = seen.wall.0.saturating_sub(self.began_monotonic);
+        let duration = seen.wall.1.saturating_sub(seen.wall.0);
+        let (result, begun) =
+            (seen.result, Begun { native: true, number: seen.number, args: seen.args });
+        if begun.number == libc::SYS_munmap && !self.is_mapped(tid, begun.args[0], begun.args[1]) {
+            return;
+        }
+        self.seen = Some(seen);
+        self.tree.clock = before;
+        if let Some((call, gone)) = self.decode(tid, &begun) {
+            self.tree.clock = end;
+            let mut it = Pending { call, begun, start, think, gone, before, closed };
+            if self.complete(tid, &mut it, result) {
+                let call = it.call;
+                let plain = matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::Map { .. });
+                let result = if plain && result >= 0 { 0 } else { result };
+                let thread = ThreadId(0);
+                self.inside += 1;
+                self.write(tid, Event { thread, think, start, duration, result, call });
+            }
+        }
+        self.seen = None;
+    }
+
+    /// The place that the code inside found for the path at an address.
+    pub fn seen_place(&mut self, path: u64) -> Option<crate::resolve::Place> {
+        let seen = self.seen.as_ref()?;
+        let SeenPlace { dir, name, node, base, walked, .. } =
+            seen.places.iter().find(|it| it.path == path)?.clone();
+        let Some(parent) = self.tree.known(dir) else {
+            self.note("calls inside a program in directories that were not known", 1);
+            return None;
+        };
+        let known = node.map(|it| self.tree.node_seen(parent, &name, &it));
+        let mut at = fsdyno_trace::At::new(parent, self.tree.name(&name)?, known);
+        at.base = match base {
+            0 => fsdyno_trace::Base::Root,
+            1 => fsdyno_trace::Base::Cwd,
+            _ => fsdyno_trace::Base::Directory,
+        };
+        at.walked = walked;
+        Some(crate::resolve::Place { at, stat: node.map(|it| it.stat()) })
+    }
+
+    /// Puts the code inside into the program of a thread that returns from exec.
+    pub fn begin_inside(&mut self, tid: pid_t) {
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        if !std::mem::take(&mut thread.executes) {
+            return;
+        }
+        let begun = self.injector.as_ref().is_some_and(|it| it.begin(tid).is_ok());
+        if begun {
+            self.programs += 1;
+        } else if self.injector.is_some() {
+            self.note("programs whose calls all stopped", 1);
+        }
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.inside = begun;
+        }
+    }
+
+    /// Leads the calls of a library that a program maps to the code inside, if both are there.
+    pub fn lead(&mut self, tid: pid_t, number: i32, start: u64, length: u64, offset: u64) {
+        let inside = self.threads.get(&tid).is_some_and(|it| it.inside);
+        if let (true, Some(injector)) = (inside && self.seen.is_none(), &mut self.injector) {
+            let _ = injector.lead(tid, number, start, length, offset);
+        }
+    }
+
+    /// A thread begins to have a ring, if there is one and its table of descriptors is shared.
+    pub fn give_ring(&mut self, tid: pid_t) {
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        // That of a former thread of this number goes first.
+        thread.ring = None;
+        let (Some(shared), Some(table)) = (&self.shared, thread.descriptors.shared()) else {
+            return;
+        };
+        thread.ring = shared.ring(tid, table);
+    }
+
+    /// Acts on unshare(2), setns(2) or a clone that changes what the code inside relies on: numbers of threads as the
+    /// recorder sees them, and a table of descriptors for each process.
+    pub fn separate(&mut self, tid: pid_t, number: libc::c_long, flags: u64) {
+        let has = |flag: i32| flags & flag as u64 != 0;
+        if has(libc::CLONE_NEWPID) || number == libc::SYS_setns && flags == 0 {
+            if let Some(shared) = &self.shared {
+                shared.turn_off();
+            }
+        }
+        if number == libc::SYS_unshare && has(libc::CLONE_FILES) {
+            let Some(all) = self.threads.get(&tid).map(|it| it.descriptors.all()) else { return };
+            let table = self.table(all);
+            if let Some(thread) = self.threads.get_mut(&tid) {
+                thread.descriptors = table;
+            }
+            self.give_ring(tid);
+        }
+    }
+}
+
+/// CLOCK_MONOTONIC in nanoseconds.
+pub fn monotonic() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    (time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_nsec as u64
+}
+
+/// A timer that interrupts the waiting recorder, so that it takes what programs recorded meanwhile.
+pub struct Ticker {
+    timer: libc::timer_t,
+}
+
+impl Ticker {
+    /// A timer for the calling thread; none if there is none, and then programs wait when their rings are full.
+    pub fn new() -> Option<Ticker> {
+        extern "C" fn nothing(_: libc::c_int) {}
+        let signal = libc::SIGRTMIN() + 3;
+        // SAFETY: the structures are plain data, the handler does nothing, and the timer is owned by the result.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = signal;
+            event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
+            let mut timer = std::mem::zeroed();
+            let made =
+                libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) == 0;
+            made.then_some(Ticker { timer })
+        }
+    }
+
+    /// Interrupts once after so many milliseconds.
+    pub fn after(&self, milliseconds: i64) {
+        // SAFETY: the structure consists of integers, and the timer exists.
+        unsafe {
+            let mut when: libc::itimerspec = std::mem::zeroed();
+            when.it_value.tv_sec = milliseconds / 1000;
+            when.it_value.tv_nsec = milliseconds % 1000 * 1_000_000;
+            libc::timer_settime(self.timer, 0, &raw const when, std::ptr::null_mut());
+        }
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        // SAFETY: the timer exists, and this was its owner.
+        unsafe { libc::timer_delete(self.timer) };
+    }
+}

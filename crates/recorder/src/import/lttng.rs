@@ -1,0 +1,163 @@
+//! The text of babeltrace(1) for system calls that LTTng traced: a line where a call begins, and one where it ends.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+
+use super::calls::Said;
+use super::world::World;
+use super::{Imported, lines};
+use crate::error::RecordError;
+
+/// The fields of the calls whose order is not that of the arguments, or which lack some: `0` stands for one that the
+/// text does not have.
+const FIELDS: &[(&str, &[&str])] = &[
+    ("open", &["filename", "flags", "mode"]),
+    ("openat", &["dfd", "filename", "flags", "mode"]),
+    ("creat", &["pathname", "mode"]),
+    ("close", &["fd"]),
+    ("read", &["fd", "0", "count"]),
+    ("write", &["fd", "0", "count"]),
+    ("pread64", &["fd", "0", "count", "pos"]),
+    ("pwrite64", &["fd", "0", "count", "pos"]),
+    ("lseek", &["fd", "offset", "whence"]),
+    ("fsync", &["fd"]),
+    ("fdatasync", &["fd"]),
+    ("newstat", &["filename"]),
+    ("newlstat", &["filename"]),
+    ("newfstat", &["fd"]),
+    ("newfstatat", &["dfd", "filename", "0", "flag"]),
+    ("statx", &["dfd", "filename", "flags"]),
+    ("access", &["filename", "mode"]),
+    ("faccessat", &["dfd", "filename", "mode"]),
+    ("faccessat2", &["dfd", "filename", "mode"]),
+    ("readlink", &["path", "0", "bufsiz"]),
+    ("readlinkat", &["dfd", "pathname", "0", "bufsiz"]),
+    ("getdents", &["fd", "0", "count"]),
+    ("getdents64", &["fd", "0", "count"]),
+    ("mkdir", &["pathname", "mode"]),
+    ("mkdirat", &["dfd", "pathname", "mode"]),
+    ("rmdir", &["pathname"]),
+    ("unlink", &["pathname"]),
+    ("unlinkat", &["dfd", "pathname", "flag"]),
+    ("rename", &["oldname", "newname"]),
+    ("renameat", &["olddfd", "oldname", "newdfd", "newname"]),
+    ("renameat2", &["olddfd", "oldname", "newdfd", "newname", "flags"]),
+    ("link", &["oldname", "newname"]),
+    ("linkat", &["olddfd", "oldname", "newdfd", "newname", "flags"]),
+    ("symlink", &["oldname", "newname"]),
+    ("symlinkat", &["oldname", "newdfd", "newname"]),
+    ("truncate", &["path", "length"]),
+    ("ftruncate", &["fd", "length"]),
+    ("fallocate", &["fd", "mode", "offset", "len"]),
+    ("chmod", &["filename", "mode"]),
+    ("fchmod", &["fd", "mode"]),
+    ("fchmodat", &["dfd", "filename", "mode"]),
+    ("chdir", &["filename"]),
+    ("fchdir", &["fd"]),
+    ("dup", &["fildes"]),
+    ("dup2", &["oldfd"]),
+    ("dup3", &["oldfd", "newfd", "flags"]),
+    ("fcntl", &["fd", "cmd", "arg"]),
+    ("flock", &["fd", "cmd"]),
+    ("statfs", &["pathname"]),
+    ("fstatfs", &["fd"]),
+    ("execve", &["filename"]),
+    ("clone", &["clone_flags"]),
+    ("fork", &[]),
+    ("vfork", &[]),
+];
+
+/// A call that began.
+struct Begun {
+    name: String,
+    args: Vec<String>,
+    start: u64,
+}
+
+/// A field `NAME = VALUE` of the groups in braces. Of flags with their names, the number.
+fn field(text: &str, name: &str) -> Option<String> {
+    let wanted = format!(" {name} = ");
+    let value = &text[text.find(&wanted)? + wanted.len()..];
+    if let Some(inner) = value.strip_prefix('"') {
+        let bytes = inner.as_bytes();
+        let mut at = 0;
+        while *bytes.get(at)? != b'"' {
+            at += if bytes[at] == b'\\' { 2 } else { 1 };
+        }
+        return Some(value.get(..at + 2)?.to_string());
+    }
+    if value.starts_with('(') {
+        let container = value.split_once("container = ")?.1;
+        return Some(container[..container.find([' ', ')', '}'])?].to_string());
+    }
+    Some(value[..value.find([',', ' ', '}']).unwrap_or(value.len())].to_string())
+}
+
+/// `[12:34:56.123456789]` in nanoseconds.
+fn time(text: &str) -> Option<u64> {
+    let inner = text.strip_prefix('[')?.split_once(']')?.0;
+    let (clock, part) = inner.rsplit_once('.')?;
+    let mut seconds = 0u64;
+    // A date may stand before the time.
+    for digits in clock.rsplit(' ').next()?.split(':') {
+        seconds = seconds.checked_mul(60)?.checked_add(digits.parse().ok()?)?;
+    }
+    let part: u64 = (part.len() == 9).then(|| part.parse().ok()).flatten()?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(part)
+}
+
+/// Reads a text.
+pub fn read(
+    from: impl BufRead,
+    world: &mut World,
+    imported: &mut Imported,
+) -> Result<(), RecordError> {
+    let mut begun: HashMap<i64, Begun> = HashMap::new();
+    let mut first = None;
+    world.timed = true;
+    lines(from, imported, |text| {
+        let (_, rest) = match text.split_once(" syscall_") {
+            Some(parts) => parts,
+            // Other events of the kernel.
+            None if text.starts_with('[') || text.trim().is_empty() => return Ok(()),
+            None => return Err("it begins with no time in brackets".into()),
+        };
+        let time = time(text)
+            .ok_or_else(|| "its time is not of the form [12:34:56.123456789]".to_string())?;
+        let now = time.saturating_sub(*first.get_or_insert(time));
+        let (event, fields) =
+            rest.split_once(": ").ok_or_else(|| "it has no fields".to_string())?;
+        let thread = field(fields, "vtid").or_else(|| field(fields, "tid"));
+        let thread = thread.and_then(|it| it.parse().ok());
+        // Without the context vtid or tid, threads of one processor are taken for one.
+        let thread: i64 = thread.or_else(|| field(fields, "cpu_id")?.parse().ok()).unwrap_or(0);
+        if let Some(name) = event.strip_prefix("entry_") {
+            let Some((_, wanted)) = FIELDS.iter().find(|it| it.0 == name) else {
+                begun.remove(&thread);
+                return Ok(());
+            };
+            let args = wanted.iter().map(|name| match *name {
+                "0" => Ok("0".to_string()),
+                "clone_flags" => Ok(format!("flags={}", field(fields, name).unwrap_or_default())),
+                name => field(fields, name).ok_or_else(|| format!("the field {name} is missing")),
+            });
+            let args = args.collect::<Result<Vec<String>, String>>()?;
+            begun.insert(thread, Begun { name: name.into(), args, start: now });
+            return Ok(());
+        }
+        let Some(name) = event.strip_prefix("exit_") else { return Ok(()) };
+        let Some(it) = begun.remove(&thread).filter(|it| it.name == name) else { return Ok(()) };
+        let result = field(fields, "ret").and_then(|it| it.parse().ok());
+        let result: i64 = result.ok_or_else(|| "it has no field ret".to_string())?;
+        let args =
+            it.args.iter().map(|text| if text == "-100" { "AT_FDCWD" } else { text.as_str() });
+        let name =
+            it.name.strip_prefix("new").filter(|it| it.ends_with("stat")).unwrap_or(&it.name);
+        let (args, start, duration) = (args.collect(), it.start, now.saturating_sub(it.start));
+        world.call(&Said { name, args, result, thread, start, duration }).map(|_| ())
+    })?;
+    if !begun.is_empty() {
+        world.note("calls that did not return", begun.len() as u64);
+    }
+    Ok(())
+}

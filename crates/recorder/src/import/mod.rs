@@ -1,0 +1,156 @@
+//! Import of what other tools recorded: a trace of their calls, with the tree that follows from them.
+//!
+//! Such a text shows no tree: an entry is in it if a call found it that nothing in the text made before, with the
+//! size that a stat or the reads show.
+
+mod calls;
+mod fio;
+mod lttng;
+mod strace;
+mod symbols;
+mod world;
+
+use std::io::BufRead;
+use std::path::PathBuf;
+
+use fsdyno_trace::{End, Header, TraceError, Writer};
+
+use crate::error::RecordError;
+use world::World;
+
+/// The formats that are imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The text of strace(1), with `-f`, `-y`, `-yy`, `-t`, `-tt`, `-ttt`, `-r` and `-T` or without.
+    Strace,
+    /// A log of `fio --write_iolog`, version 2.
+    FioV2,
+    /// The same, version 3.
+    FioV3,
+    /// The text of babeltrace(1) for system calls that LTTng traced.
+    Lttng,
+}
+
+/// The choices of an import.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// The directory whose entries are the tree of the trace. None for the working directory of the program.
+    pub tree: Option<PathBuf>,
+    /// Replace the components of names by hashes.
+    pub anonymize: bool,
+}
+
+/// An import that ended.
+#[derive(Debug, Default)]
+pub struct Imported {
+    /// The number of events of the trace.
+    pub events: u64,
+    /// The number of lines.
+    pub lines: u64,
+    /// The number of lines that were not understood.
+    pub unknown: u64,
+    /// The first of these, with what is wrong.
+    pub first: Vec<(u64, String)>,
+    /// What the trace does not have.
+    pub notes: std::collections::BTreeMap<String, u64>,
+}
+
+/// The most lines that are shown.
+const SHOWN: usize = 5;
+
+/// The longest line, in bytes.
+const LINE: u64 = 1 << 20;
+
+/// The most events: they are held in memory until the tree is known.
+const EVENTS: usize = 50_000_000;
+
+/// Reads lines of a text: each is given with its number, and may be wrong.
+pub(crate) fn lines(
+    mut from: impl BufRead,
+    imported: &mut Imported,
+    mut each: impl FnMut(&str) -> Result<(), String>,
+) -> Result<(), RecordError> {
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        let read = std::io::Read::take(&mut from, LINE).read_until(b'\n', &mut bytes)?;
+        if read == 0 {
+            return Ok(());
+        }
+        imported.lines += 1;
+        let outcome = match std::str::from_utf8(&bytes) {
+            _ if read as u64 == LINE => Err(format!("it is longer than {LINE} bytes")),
+            Ok(text) => each(text.trim_end_matches(['\n', '\r'])),
+            Err(_) => Err("it is not UTF-8".into()),
+        };
+        if let Err(problem) = outcome {
+            imported.unknown += 1;
+            if imported.first.len() < SHOWN {
+                imported.first.push((imported.lines, problem));
+            }
+        }
+    }
+}
+
+/// Imports a text and writes its trace.
+///
+/// # Errors
+/// A text in which nothing is understood, or a fio log in which anything is not; a trace that cannot be written.
+pub fn import<W: std::io::Write>(
+    format: Format,
+    mut from: impl BufRead,
+    options: &ImportOptions,
+    out: impl FnOnce() -> std::io::Result<W>,
+) -> Result<Imported, RecordError> {
+    let mut imported = Imported::default();
+    let tree = match &options.tree {
+        Some(path) => Some(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec()),
+        None if format == Format::Strace => strace::working_directory(from.fill_buf()?),
+        None => None,
+    };
+    let mut world = World::new(tree, options.anonymize);
+    match format {
+        Format::Strace => strace::read(from, &mut world, &mut imported)?,
+        Format::FioV2 => fio::read(from, 2, &mut world, &mut imported)?,
+        Format::FioV3 => fio::read(from, 3, &mut world, &mut imported)?,
+        Format::Lttng => lttng::read(from, &mut world, &mut imported)?,
+    }
+    let is_fio = matches!(format, Format::FioV2 | Format::FioV3);
+    if let Some((line, problem)) = imported.first.first() {
+        if is_fio || world.events.is_empty() {
+            return Err(RecordError::Line { line: *line, problem: problem.clone() });
+        }
+    }
+    if world.events.is_empty() {
+        let problem = "the file has no call that a trace could have".to_string();
+        return Err(RecordError::Line { line: imported.lines.max(1), problem });
+    }
+    let header = Header {
+        recorded_by: match format {
+            Format::Strace => "strace text",
+            Format::FioV2 => "fio log v2",
+            Format::FioV3 => "fio log v3",
+            Format::Lttng => "lttng text",
+        }
+        .into(),
+        anonymized: options.anonymize,
+        has_times: world.timed,
+        ..Header::default()
+    };
+    if imported.unknown > 0 {
+        world.note("lines that were not understood", imported.unknown);
+    }
+    let out = out().map_err(|error| TraceError::Io { offset: 0, error })?;
+    imported.events = world.events.len() as u64;
+    imported.notes = world.notes.clone();
+    world.write(Writer::new(out, &header)?)?;
+    Ok(imported)
+}
+
+impl World {
+    /// The end item of the trace.
+    pub(crate) fn end(&self) -> End {
+        let wall = self.events.iter().map(|it| it.returned()).max().unwrap_or(0);
+        End { wall, status: None, notes: self.notes.clone(), ..End::default() }
+    }
+}

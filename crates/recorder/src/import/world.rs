@@ -1,0 +1,434 @@
+//! What an imported text shows of its program: processes, descriptors, names; and the items of the trace so far.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+
+use fsdyno_trace::{
+    At, Base, Call, CallKind, Compressibility, Entry, Event, FileId, Kind, Name, NodeId, Object,
+    Root, RootKind, ThreadId, TraceError, Writer,
+};
+
+use crate::anonymize;
+
+/// The tree, and everything else.
+const TREE: NodeId = NodeId(0);
+const SYSTEM: NodeId = NodeId(1);
+
+/// Stands for the tree in paths if its own is unknown: no path has a NUL.
+const UNKNOWN: &[u8] = b"/\0";
+
+/// A node.
+struct Node {
+    kind: Kind,
+    /// The kind is a guess: no call showed it.
+    guessed: bool,
+    size: u64,
+    /// A stat showed the size, or it was changed since.
+    size_known: bool,
+    mode: u32,
+    /// Where it was at first, for an entry of the initial tree.
+    initial: Option<(NodeId, Name)>,
+}
+
+/// An open file.
+#[derive(Clone, Debug)]
+pub struct Open {
+    /// Its identity.
+    pub file: FileId,
+    /// Its object.
+    pub node: NodeId,
+    /// The path by which it was opened.
+    pub path: Vec<u8>,
+    /// Its position.
+    pub position: Rc<RefCell<u64>>,
+}
+
+/// What a descriptor is.
+#[derive(Clone, Debug)]
+pub struct Descriptor {
+    /// The open file; none for a pipe, a socket, ...
+    pub open: Option<Rc<Open>>,
+    /// exec closes it.
+    pub cloexec: bool,
+}
+
+/// Descriptors by number.
+pub type Descriptors = Rc<RefCell<BTreeMap<i32, Descriptor>>>;
+
+/// A thread.
+#[derive(Clone)]
+pub struct Thread {
+    /// Its identity.
+    pub id: ThreadId,
+    /// Its descriptors.
+    pub descriptors: Descriptors,
+    /// Its working directory.
+    pub cwd: Rc<RefCell<Vec<u8>>>,
+}
+
+/// A call on nothing that a trace has.
+pub struct Outside(pub Object);
+
+/// All of it.
+pub struct World {
+    nodes: Vec<Node>,
+    names: HashMap<(NodeId, Name), NodeId>,
+    /// Names that led to nothing, or were removed.
+    absent: HashSet<(NodeId, Name)>,
+    anonymized: bool,
+    /// The path of the tree.
+    tree: Vec<u8>,
+    threads: HashMap<i64, Thread>,
+    /// The events so far.
+    pub events: Vec<Event>,
+    /// What the trace does not have.
+    pub notes: BTreeMap<String, u64>,
+    /// The events have times.
+    pub timed: bool,
+    files: u32,
+    next_thread: u32,
+}
+
+impl World {
+    /// A world whose tree has this path.
+    pub fn new(tree: Option<Vec<u8>>, anonymized: bool) -> World {
+        let root = || Node {
+            kind: Kind::Directory,
+            guessed: false,
+            size: 0,
+            size_known: true,
+            mode: 0o755,
+            initial: None,
+        };
+        let mut it = World {
+            nodes: vec![root(), root()],
+            names: HashMap::new(),
+            absent: HashSet::new(),
+            anonymized,
+            tree: Vec::new(),
+            threads: HashMap::new(),
+            events: Vec::new(),
+            notes: BTreeMap::new(),
+            timed: false,
+            files: 0,
+            next_thread: 0,
+        };
+        it.tree = it.absolute(b"", &tree.unwrap_or(UNKNOWN.into()));
+        it
+    }
+
+    /// Counts something that the trace does not have.
+    pub fn note(&mut self, what: &str, count: u64) {
+        *self.notes.entry(what.into()).or_default() += count;
+    }
+
+    /// A name as the trace has it.
+    pub fn name(&self, bytes: &[u8]) -> Option<Name> {
+        let name = Name::new(bytes).ok()?;
+        Some(if self.anonymized { anonymize::name(&name) } else { name })
+    }
+
+    /// The thread of a number; the first one begins the command, another unknown one was started by it.
+    pub fn thread(&mut self, number: i64) -> Thread {
+        if let Some(known) = self.threads.get(&number) {
+            return known.clone();
+        }
+        let first = self.threads.values().min_by_key(|it| it.id.0).cloned();
+        let Some(first) = first else { return self.spawn(None, number, true, false) };
+        self.note("threads whose begin is not in the text", 1);
+        self.spawn(Some(first), number, true, false)
+    }
+
+    /// A new thread.
+    pub fn spawn(
+        &mut self,
+        of: Option<Thread>,
+        number: i64,
+        process: bool,
+        shares: bool,
+    ) -> Thread {
+        let id = ThreadId(self.next_thread);
+        self.next_thread += 1;
+        let tree = self.tree.clone();
+        let it = match &of {
+            None => Thread { id, descriptors: Rc::default(), cwd: Rc::new(RefCell::new(tree)) },
+            Some(of) if shares => Thread { id, ..of.clone() },
+            Some(of) => Thread {
+                id,
+                descriptors: Rc::new(RefCell::new(of.descriptors.borrow().clone())),
+                cwd: Rc::new(RefCell::new(of.cwd.borrow().clone())),
+            },
+        };
+        self.threads.insert(number, it.clone());
+        if let Some(of) = of {
+            let start = self.events.last().map_or(0, |it| it.returned());
+            self.event(of.id, start, 0, 0, Call::Spawn { child: id, process });
+        }
+        it
+    }
+
+    /// A thread has another number from now on.
+    pub fn rename(&mut self, from: i64, to: i64) {
+        if let Some(it) = self.threads.remove(&from) {
+            self.threads.insert(to, it);
+        }
+    }
+
+    /// True if there is a thread of this number.
+    pub fn has_thread(&self, number: i64) -> bool {
+        self.threads.contains_key(&number)
+    }
+
+    /// A thread ended: descriptors that no other has are closed.
+    pub fn end_thread(&mut self, number: i64, start: u64, result: i64) {
+        let Some(it) = self.threads.remove(&number) else { return };
+        let process = Rc::strong_count(&it.descriptors) == 1;
+        if process {
+            for descriptor in it.descriptors.take().into_values() {
+                self.close(it.id, start, descriptor, true);
+            }
+        }
+        self.event(it.id, start, 0, result, Call::Exit { process });
+        // The number may come back; a trace needs one thread.
+        if self.threads.is_empty() {
+            self.threads.insert(number, Thread { descriptors: Rc::default(), ..it });
+        }
+    }
+
+    /// Appends an event.
+    pub fn event(&mut self, thread: ThreadId, start: u64, duration: u64, result: i64, call: Call) {
+        if self.events.len() >= super::EVENTS {
+            self.note("events beyond the most that are imported", 1);
+            return;
+        }
+        self.events.push(Event { thread, think: 0, start, duration, result, call });
+    }
+
+    /// A descriptor is gone.
+    pub fn close(&mut self, thread: ThreadId, start: u64, it: Descriptor, implicit: bool) {
+        if let Some(open) = it.open {
+            let last = Rc::strong_count(&open) == 1;
+            if last || !implicit {
+                let call = Call::Close { file: open.file, last, implicit };
+                self.event(thread, start, 0, 0, call);
+            }
+        }
+    }
+
+    /// A new open file.
+    pub fn open(&mut self, node: NodeId, path: Vec<u8>) -> Rc<Open> {
+        self.files += 1;
+        let file = FileId(self.files - 1);
+        Rc::new(Open { file, node, path, position: Rc::default() })
+    }
+
+    /// A path without `.`, `..` and double slashes, from the directory that it begins in.
+    pub fn absolute(&self, from: &[u8], path: &[u8]) -> Vec<u8> {
+        let whole =
+            if path.starts_with(b"/") { path.to_vec() } else { [from, b"/", path].concat() };
+        let mut parts: Vec<&[u8]> = Vec::new();
+        for part in whole.split(|byte| *byte == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => _ = parts.pop(),
+                part => parts.push(part),
+            }
+        }
+        let mut out = Vec::new();
+        parts.iter().for_each(|part| out.extend([b"/", *part].concat()));
+        if out.is_empty() { b"/".to_vec() } else { out }
+    }
+
+    /// The place that an absolute path names. `exists` says whether its object must have been there, `kind` what it is
+    /// if it was not known, and `sure` that this is no guess.
+    pub fn place(
+        &mut self,
+        path: &[u8],
+        exists: bool,
+        kind: Kind,
+        sure: bool,
+    ) -> Result<At, Outside> {
+        for (prefix, object) in [
+            (&b"/proc/"[..], Object::Kernel),
+            (b"/sys/", Object::Kernel),
+            (b"/dev/", Object::Device),
+        ] {
+            if path.starts_with(prefix) {
+                return Err(Outside(object));
+            }
+        }
+        let below = path.strip_prefix(&self.tree[..]).filter(|it| it.is_empty() || it[0] == b'/');
+        let (mut dir, rest) = match below {
+            Some(rest) => (TREE, rest),
+            None => (SYSTEM, path),
+        };
+        let parts: Vec<&[u8]> =
+            rest.split(|byte| *byte == b'/').filter(|it| !it.is_empty()).collect();
+        let Some((last, above)) = parts.split_last() else { return Ok(At::itself(dir)) };
+        let walked = u8::try_from(parts.len()).unwrap_or(u8::MAX);
+        let base = if below.is_some() { Base::Cwd } else { Base::Root };
+        for (at, part) in above.iter().enumerate() {
+            let name = self.name(part).ok_or(Outside(Object::None))?;
+            dir = match self.names.get(&(dir, name.clone())) {
+                Some(known) => *known,
+                None if exists => self.enter(dir, name, Kind::Directory, false)?,
+                None => {
+                    let beyond = u8::try_from(parts.len() - at - 1).unwrap_or(u8::MAX);
+                    return Ok(At { base, walked, beyond, ..At::new(dir, name, None) });
+                }
+            };
+            let node = &mut self.nodes[dir.0 as usize];
+            if node.kind != Kind::Directory {
+                if !node.guessed {
+                    self.note(
+                        "calls whose paths lead through links that the text does not show",
+                        1,
+                    );
+                    return Err(Outside(Object::None));
+                }
+                node.kind = Kind::Directory;
+            }
+            node.guessed = false;
+        }
+        let name = self.name(last).ok_or(Outside(Object::None))?;
+        let node = match self.names.get(&(dir, name.clone())) {
+            Some(known) => Some(*known),
+            None if exists => Some(self.enter(dir, name.clone(), kind, !sure)?),
+            None => {
+                self.absent.insert((dir, name.clone()));
+                None
+            }
+        };
+        if let (Some(node), true) = (node, sure) {
+            let node = &mut self.nodes[node.0 as usize];
+            if node.guessed {
+                (node.kind, node.guessed) = (kind, false);
+            }
+        }
+        Ok(At { base, walked, ..At::new(dir, name, node) })
+    }
+
+    /// Adds an entry to the initial tree.
+    fn enter(
+        &mut self,
+        dir: NodeId,
+        name: Name,
+        kind: Kind,
+        guessed: bool,
+    ) -> Result<NodeId, Outside> {
+        let made = dir.0 > SYSTEM.0 && self.nodes[dir.0 as usize].initial.is_none();
+        if made || self.absent.contains(&(dir, name.clone())) {
+            self.note("calls on names that appeared without a call that made them", 1);
+            return Err(Outside(Object::None));
+        }
+        let id = self.node(kind, 0);
+        let node = &mut self.nodes[id.0 as usize];
+        node.guessed = guessed;
+        node.size_known = false;
+        node.initial = Some((dir, name.clone()));
+        self.names.insert((dir, name), id);
+        Ok(id)
+    }
+
+    /// A new node, which a call made.
+    pub fn node(&mut self, kind: Kind, mode: u32) -> NodeId {
+        let (guessed, size_known, initial) = (false, true, None);
+        self.nodes.push(Node { kind, guessed, size: 0, size_known, mode, initial });
+        NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// A name leads to a node from now on, or to none.
+    pub fn set_name(&mut self, at: &At, node: Option<NodeId>) {
+        let Some(name) = at.name.clone() else { return };
+        match node {
+            Some(node) => _ = self.names.insert((at.dir, name), node),
+            None => {
+                self.names.remove(&(at.dir, name.clone()));
+                self.absent.insert((at.dir, name));
+            }
+        }
+    }
+
+    /// A stat showed the type, mode and size of a node.
+    pub fn shown(&mut self, id: NodeId, kind: Option<Kind>, mode: Option<u32>, size: Option<u64>) {
+        let node = &mut self.nodes[id.0 as usize];
+        if let (Some(kind), true) = (kind, node.guessed) {
+            (node.kind, node.guessed) = (kind, false);
+        }
+        if let (Some(size), false) = (size, node.size_known) {
+            (node.size, node.size_known) = (size, true);
+            node.mode = mode.unwrap_or(node.mode);
+        }
+    }
+
+    /// A read found bytes up to an offset: an initial file has at least these.
+    pub fn reached(&mut self, id: NodeId, end: u64) {
+        let node = &mut self.nodes[id.0 as usize];
+        if !node.size_known {
+            node.size = node.size.max(end);
+        }
+    }
+
+    /// An initial file has at least a size.
+    pub fn at_least(&mut self, path: &[u8], size: u64) {
+        let tree = self.tree.clone();
+        let path = self.absolute(&tree, path);
+        if let Ok(At { node: Some(node), .. }) = self.place(&path, false, Kind::File, false) {
+            let node = &mut self.nodes[node.0 as usize];
+            node.size = node.size.max(size);
+        }
+    }
+
+    /// The size of a node was changed: later stats and reads do not show that of the beginning.
+    pub fn changed(&mut self, id: NodeId) {
+        self.nodes[id.0 as usize].size_known = true;
+    }
+
+    /// Writes the trace.
+    pub fn write<W: std::io::Write>(self, mut writer: Writer<W>) -> Result<(), TraceError> {
+        let label = self.tree.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        for (node, kind, label) in
+            [(TREE, RootKind::Tree, label), (SYSTEM, RootKind::System, &b"system"[..])]
+        {
+            let label = Name::new(label).or(Name::new(b"tree"));
+            let Ok(label) = label else { continue };
+            let hashed = self.anonymized && kind == RootKind::Tree;
+            let label = if hashed { anonymize::name(&label) } else { label };
+            writer.root(&Root { node, kind, label, file_system: String::new() })?;
+        }
+        for (at, node) in self.nodes.iter().enumerate() {
+            let Some((parent, name)) = &node.initial else { continue };
+            let is_dir = node.kind == Kind::Directory;
+            let limit = if node.kind == Kind::Symlink { 4095 } else { i64::MAX as u64 };
+            let size = if is_dir { 4096 } else { node.size.min(limit) };
+            writer.entry(&Entry {
+                parent: *parent,
+                name: name.clone(),
+                node: NodeId(at as u32),
+                kind: node.kind,
+                size,
+                allocated: size.min(i64::MAX as u64 - 4096).next_multiple_of(4096),
+                mode: match node.mode {
+                    0 if is_dir => 0o755,
+                    0 => 0o644,
+                    mode => mode,
+                },
+                links: 1,
+                inode: at as u64 + 2,
+                class: Compressibility::Unknown,
+                xattrs: Vec::new(),
+            })?;
+        }
+        let end = self.end();
+        for event in self.events {
+            writer.event(&event)?;
+        }
+        writer.end(end).map(|_| ())
+    }
+}
+
+/// The call on something outside.
+pub fn outside(call: CallKind, Outside(object): &Outside) -> Call {
+    Call::Outside { call, object: *object, number: 0 }
+}

@@ -1,0 +1,236 @@
+//! The memory that the recorder shares with the programs that it records (inside/layout.h), with the code for them.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use rustix::fs::MemfdFlags;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::tree::Key;
+
+/// The constants of inside/layout.h.
+#[allow(dead_code, missing_docs, reason = "made of a header that others use too")]
+pub mod layout {
+    include!(concat!(env!("OUT_DIR"), "/layout.rs"));
+}
+use layout::*;
+
+/// The code that runs inside recorded programs.
+pub const INSIDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/inside.bin"));
+
+/// The shared memory.
+pub struct Shared {
+    file: OwnedFd,
+    start: *mut u8,
+    rings: RefCell<Vec<u16>>,
+    tables: RefCell<Vec<u16>>,
+}
+
+impl Shared {
+    /// New memory with the code.
+    ///
+    /// # Errors
+    /// The host has no memory for it.
+    pub fn new() -> io::Result<Rc<Shared>> {
+        let file = rustix::fs::memfd_create("fsdyno-record", MemfdFlags::CLOEXEC)?;
+        let mut file = File::from(file);
+        file.write_all(INSIDE)?;
+        file.set_len((CODE_LENGTH + SHARED_LENGTH) as u64)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let (null, offset) = (std::ptr::null_mut(), CODE_LENGTH as u64);
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let start = unsafe {
+            rustix::mm::mmap(null, SHARED_LENGTH, access, MapFlags::SHARED, &file, offset)?
+        };
+        // Ring 0 means none; a table is never handed out twice.
+        Ok(Rc::new(Shared {
+            file: file.into(),
+            start: start.cast(),
+            rings: RefCell::new((1..RINGS_COUNT as u16).rev().collect()),
+            tables: RefCell::new((0..TABLES_COUNT as u16).rev().collect()),
+        }))
+    }
+
+    /// The path under which a recorded program finds the memory.
+    pub fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+    }
+
+    fn at<T>(&self, offset: usize) -> &T {
+        assert!(offset + size_of::<T>() <= SHARED_LENGTH && offset % align_of::<T>() == 0);
+        // SAFETY: it lies within the mapping, which lives as long as this value. `T` is an atomic number in every use.
+        unsafe { &*self.start.add(offset).cast::<T>() }
+    }
+
+    /// The last sequence number that was given, and the number of events so far.
+    pub fn progress(&self) -> (u64, u64) {
+        let of = |offset| self.at::<AtomicU64>(offset).load(Ordering::SeqCst);
+        (of(SEQUENCE), of(PUBLISHED))
+    }
+
+    /// A new sequence number.
+    pub fn next(&self) -> u64 {
+        self.at::<AtomicU64>(SEQUENCE).fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// From now on, all calls stop for the recorder.
+    pub fn turn_off(&self) {
+        self.at::<AtomicU32>(OFF).store(1, Ordering::SeqCst);
+    }
+
+    /// Adds flags to a node, which is then known to the programs. One that finds no room stays unknown to them.
+    pub fn mark(&self, (dev, ino): Key, flags: usize) {
+        let key = fingerprint(dev, ino);
+        for probe in 0..16 {
+            let at = ((key >> 8) as usize + probe) % NODES_COUNT;
+            let slot = self.at::<AtomicU64>(NODES + 8 * at);
+            let new = key | flags as u64;
+            match slot.compare_exchange(0, new, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return,
+                Err(found) if found & !7 == key => {
+                    slot.fetch_or(flags as u64, Ordering::SeqCst);
+                    return;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// An empty table of descriptors; none if all are in use.
+    pub fn table(self: &Rc<Shared>) -> Option<SharedTable> {
+        let index = self.tables.borrow_mut().pop()?;
+        Some(SharedTable { index, shared: self.clone() })
+    }
+
+    /// A ring for a thread with a table; none if all are in use, or its number is too large.
+    pub fn ring(self: &Rc<Shared>, thread: i32, table: &SharedTable) -> Option<Ring> {
+        let thread = usize::try_from(thread).ok().filter(|it| *it < THREADS)?;
+        let index = self.rings.borrow_mut().pop()?;
+        let ring = Ring { index, thread, shared: self.clone(), begun: 0 };
+        ring.word(RING_HEAD).store(0, Ordering::SeqCst);
+        ring.word(RING_TAIL).store(0, Ordering::SeqCst);
+        ring.word(RING_CLOSING).store(0, Ordering::SeqCst);
+        self.at::<AtomicU32>(ring.offset(RING_BUSY)).store(0, Ordering::SeqCst);
+        ring.use_table(table);
+        self.at::<AtomicU16>(RING_OF + 2 * thread).store(index, Ordering::SeqCst);
+        Some(ring)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: nothing refers to it any more: every reference borrows this value.
+        let _ = unsafe { rustix::mm::munmap(self.start.cast(), SHARED_LENGTH) };
+    }
+}
+
+/// The key of a node in the shared table: as in inside.c.
+fn fingerprint(dev: u64, ino: u64) -> u64 {
+    let mut it = ino.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ^ dev.wrapping_add(0x7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    it ^= it >> 29;
+    it = it.wrapping_mul(0x94d0_49bb_1331_11eb);
+    it ^= it >> 32;
+    (it | 8) & !7
+}
+
+/// A table that says which descriptors the recorder knows.
+pub struct SharedTable {
+    index: u16,
+    shared: Rc<Shared>,
+}
+
+impl SharedTable {
+    /// Sets what a descriptor is: 0, [`DESCRIPTOR_FILE`] or [`DESCRIPTOR_OUTSIDE`].
+    pub fn set(&self, number: i32, what: usize) {
+        if let Some(number) = usize::try_from(number).ok().filter(|it| *it < DESCRIPTORS) {
+            let at = TABLES + usize::from(self.index) * DESCRIPTORS + number;
+            self.shared.at::<AtomicU8>(at).store(what as u8, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for SharedTable {
+    fn drop(&mut self) {
+        let at = TABLES + usize::from(self.index) * DESCRIPTORS;
+        // SAFETY: the table lies within the mapping, and no thread uses it any more.
+        unsafe { self.shared.start.add(at).write_bytes(0, DESCRIPTORS) };
+        self.shared.tables.borrow_mut().push(self.index);
+    }
+}
+
+/// The ring of a thread: it writes events, the recorder reads them.
+pub struct Ring {
+    index: u16,
+    thread: usize,
+    shared: Rc<Shared>,
+    /// The sequence number of the last close whose begin was seen.
+    pub begun: u64,
+}
+
+impl Ring {
+    fn offset(&self, field: usize) -> usize {
+        RINGS + usize::from(self.index) * RING_LENGTH + field
+    }
+
+    fn word(&self, field: usize) -> &AtomicU64 {
+        self.shared.at(self.offset(field))
+    }
+
+    /// The thread has another table of descriptors.
+    pub fn use_table(&self, table: &SharedTable) {
+        let at = self.shared.at::<AtomicU32>(self.offset(RING_TABLE));
+        at.store(u32::from(table.index), Ordering::SeqCst);
+    }
+
+    /// The end of what was written so far.
+    pub fn tail(&self) -> u64 {
+        self.word(RING_TAIL).load(Ordering::SeqCst)
+    }
+
+    /// The sequence number and descriptor of the last close that began.
+    pub fn closing(&self) -> (u64, i32) {
+        let sequence = self.word(RING_CLOSING).load(Ordering::SeqCst);
+        (sequence, self.word(RING_CLOSING_FD).load(Ordering::SeqCst) as i32)
+    }
+
+    /// Takes the events up to an end: the bytes of each.
+    pub fn take(&self, tail: u64, mut each: impl FnMut(&[u8])) {
+        let mut head = self.word(RING_HEAD).load(Ordering::SeqCst);
+        let mut bytes = Vec::with_capacity(EVENT_MOST);
+        while head < tail {
+            let at = (head % RING_ROOM as u64) as usize;
+            let begin = self.offset(RING_DATA + at);
+            let length = self.shared.at::<AtomicU32>(begin).load(Ordering::SeqCst) as usize;
+            if length == SKIP {
+                head += (RING_ROOM - at) as u64;
+                continue;
+            }
+            // The program may have written anything: its trace is then nonsense, and nothing else.
+            if length < 8 || length % 8 != 0 || at + length > RING_ROOM {
+                break;
+            }
+            bytes.clear();
+            for word in (0..length).step_by(8) {
+                let word = self.shared.at::<AtomicU64>(begin + word).load(Ordering::Relaxed);
+                bytes.extend_from_slice(&word.to_ne_bytes());
+            }
+            each(&bytes);
+            head += length as u64;
+        }
+        self.word(RING_HEAD).store(tail, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let of = self.shared.at::<AtomicU16>(RING_OF + 2 * self.thread);
+        // A thread that ran another program may have taken over the number.
+        let _ = of.compare_exchange(self.index, 0, Ordering::SeqCst, Ordering::SeqCst);
+        self.shared.rings.borrow_mut().push(self.index);
+    }
+}

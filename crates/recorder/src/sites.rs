@@ -1,0 +1,147 @@
+//! The places in a C library from which calls are led to the code inside (inside/inside.c), and how.
+//!
+//! A place is `mov $NUMBER,%eax; syscall`, of which the first instruction is replaced by a jump; whoever jumps to the
+//! second still makes the call, and stops. Or it is `xor %eax,%eax; syscall; cmp $-4096,%rax` (read), if no jump of the
+//! library can lead to the second or third of these.
+
+use std::collections::HashSet;
+
+use crate::shared::INSIDE;
+use crate::shared::layout::{CODE, ENTRY, SHAPES};
+
+/// Bytes of the way from a place to the code inside and back.
+pub const STUB: usize = 48;
+
+/// The length of a jump.
+const JUMP: usize = 5;
+
+/// `syscall; cmp $-4096,%rax`.
+const SYSCALL_CMP: &[u8] = &[0x0f, 0x05, 0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff];
+
+/// A place from which calls are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The offset in the code.
+    pub at: usize,
+    /// The number of the call, or none for the form of read.
+    pub number: Option<u32>,
+}
+
+/// True for a call that the code inside can record.
+fn is_handled(number: u32) -> bool {
+    // struct shape: its first byte is the kind, 0 for none. There are 440 of them.
+    let at = SHAPES + 6 * number as usize;
+    number < 440 && INSIDE.get(at).is_some_and(|kind| *kind != 0)
+}
+
+/// The places in the executable part of a library.
+pub fn find(text: &[u8]) -> Vec<Site> {
+    let mut found = Vec::new();
+    for at in (1..text.len().saturating_sub(12)).filter(|at| text[*at] == 0x0f) {
+        if text[at + 1] != 0x05 {
+            continue;
+        }
+        if at > 5 && text[at - 5] == 0xb8 {
+            let number =
+                u32::from_le_bytes([text[at - 4], text[at - 3], text[at - 2], text[at - 1]]);
+            // After a REX prefix, it is another register.
+            let prefixed = (0x40..0x50).contains(&text[at - 6]);
+            if is_handled(number) && !prefixed {
+                found.push(Site { at: at - 5, number: Some(number) });
+            }
+        } else if at > 2 && text[at - 2..at] == [0x31, 0xc0] && text[at..].starts_with(SYSCALL_CMP)
+        {
+            found.push(Site { at: at - 2, number: None });
+        }
+    }
+    let inner: HashSet<usize> = found
+        .iter()
+        .filter(|it| it.number.is_none())
+        .flat_map(|it| it.at + 1..it.at + JUMP)
+        .collect();
+    let reached = reached(text, &inner);
+    found.retain(|it| {
+        it.number.is_some() || !(it.at + 1..it.at + JUMP).any(|at| reached.contains(&at))
+    });
+    found
+}
+
+/// Those of the offsets to which the bytes at any offset, read as a jump, lead.
+fn reached(text: &[u8], of: &HashSet<usize>) -> HashSet<usize> {
+    let mut reached = HashSet::new();
+    if of.is_empty() {
+        return reached;
+    }
+    for at in 0..text.len().saturating_sub(6) {
+        let long = |from: usize| {
+            let bytes = [text[from], text[from + 1], text[from + 2], text[from + 3]];
+            (from + 4).wrapping_add_signed(i32::from_le_bytes(bytes) as isize)
+        };
+        let target = match text[at] {
+            0xe8 | 0xe9 => long(at + 1),
+            0x0f if text[at + 1] & 0xf0 == 0x80 => long(at + 2),
+            0x70..=0x7f | 0xeb | 0xe0..=0xe3 => {
+                (at + 2).wrapping_add_signed(text[at + 1] as i8 as isize)
+            }
+            _ => continue,
+        };
+        if of.contains(&target) {
+            reached.insert(target);
+        }
+    }
+    reached
+}
+
+/// The way for a place whose code is at `text`, and the jump to put there; none if that is too far.
+pub fn stub(site: &Site, text: u64, stub: u64) -> Option<([u8; STUB], [u8; JUMP])> {
+    let jump = |from: u64, to: u64| -> Option<[u8; JUMP]> {
+        let by = to.wrapping_sub(from.wrapping_add(JUMP as u64)) as i64;
+        let by = i32::try_from(by).ok()?.to_le_bytes();
+        Some([0xe9, by[0], by[1], by[2], by[3]])
+    };
+    let place = text + site.at as u64;
+    // The number, and rcx = the address to go on at.
+    let mut code = match site.number {
+        Some(number) => [&[0xb8][..], &number.to_le_bytes()].concat(),
+        None => vec![0x31, 0xc0],
+    };
+    let tail = match site.number {
+        Some(_) => vec![],
+        None => SYSCALL_CMP[2..].to_vec(),
+    };
+    let after_entry = code.len() + 10 + 10 + 3;
+    code.extend([0x48, 0xb9]);
+    code.extend((stub + after_entry as u64).to_le_bytes());
+    code.extend([0x49, 0xbb]);
+    code.extend(((CODE + ENTRY) as u64).to_le_bytes());
+    code.extend([0x41, 0xff, 0xe3]);
+    code.extend(&tail);
+    let back = place + if site.number.is_some() { 7 } else { 10 };
+    code.extend(jump(stub + code.len() as u64, back)?);
+    code.resize(STUB, 0xcc);
+    Some((code.try_into().ok()?, jump(place, stub)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_found_where_they_are_what_they_seem() {
+        // mov $3,%eax; syscall. The same after a REX prefix. A call that is not recorded. xor, syscall, cmp.
+        let mut text = vec![0x90; 8];
+        text.extend([0xb8, 3, 0, 0, 0, 0x0f, 0x05, 0x90, 0x41, 0xb8, 3, 0, 0, 0, 0x0f, 0x05]);
+        text.extend([0x90, 0xb8, 39, 0, 0, 0, 0x0f, 0x05, 0x90]);
+        let read = text.len();
+        text.extend([0x31, 0xc0]);
+        text.extend(SYSCALL_CMP);
+        text.extend([0x90; 16]);
+        let sites = [Site { at: 8, number: Some(3) }, Site { at: read, number: None }];
+        assert_eq!(find(&text), sites);
+        // A jump to the comparison behind the call forbids it.
+        let from = text.len();
+        text.extend([0xeb, (read as i64 + 4 - (from as i64 + 2)) as u8]);
+        text.extend([0x90; 16]);
+        assert_eq!(find(&text), sites[..1]);
+    }
+}
