@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use super::calls::Said;
+use super::said::Said;
 use super::world::World;
 use super::{Imported, lines};
 use crate::error::RecordError;

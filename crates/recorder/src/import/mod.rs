@@ -3,9 +3,13 @@
 //! Such a text shows no tree: an entry is in it if a call found it that nothing in the text made before, with the
 //! size that a stat or the reads show.
 
+mod attributes;
 mod calls;
+mod data;
 mod fio;
 mod lttng;
+mod names;
+mod said;
 mod strace;
 mod symbols;
 mod world;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 
-use super::calls::{Said, unquoted};
+use super::said::{Said, unquoted};
 use super::symbols::{errno, number};
 use super::world::World;
 use super::{Imported, lines};
@@ -155,7 +155,7 @@ pub fn read(
             return Ok(());
         }
         let mut it = line(text);
-        it.thread = threads.of(it.thread, &unfinished, world);
+        it.thread = threads.of(it.thread, &mut unfinished, world);
         match it.time {
             Some((time, true)) => now = now.saturating_add(time),
             Some((time, false)) => now = time.saturating_sub(*first.get_or_insert(time)),
@@ -206,7 +206,7 @@ impl Threads {
     fn of(
         &mut self,
         number: i64,
-        unfinished: &HashMap<i64, (String, u64)>,
+        unfinished: &mut HashMap<i64, (String, u64)>,
         world: &mut World,
     ) -> i64 {
         if number == 0 {
@@ -215,24 +215,26 @@ impl Threads {
         if world.has_thread(number) {
             return number;
         }
-        let makes = |it: &&(&i64, &(String, u64))| {
+        if self.main == 0 && world.has_thread(0) && !self.attached.contains(&number) {
+            world.rename(0, number);
+            self.main = number;
+            unfinished.remove(&0).and_then(|it| unfinished.insert(number, it));
+            return number;
+        }
+        let makes = |it: &(&i64, &(String, u64))| {
             ["clone(", "clone3(", "fork(", "vfork("].iter().any(|name| it.1.0.starts_with(name))
         };
         // Of several, the last one that began.
         let parent = unfinished.iter().filter(makes).max_by_key(|it| it.1.1);
         if let Some((parent, (begin, start))) = parent {
-            let args = vec![begin.as_str()];
             world.begun(&Said {
                 name: "clone",
-                args,
+                args: vec![begin.as_str()],
                 result: number,
                 thread: *parent,
                 start: *start,
                 duration: 0,
             });
-        } else if self.main == 0 && world.has_thread(0) && !self.attached.contains(&number) {
-            world.rename(0, number);
-            self.main = number;
         }
         number
     }

@@ -1,0 +1,163 @@
+//! A call as a text has it, and the forms of its arguments.
+
+use fsdyno_trace::CallKind;
+
+use super::symbols::number;
+
+/// A call of a text.
+#[derive(Clone, Debug, Default)]
+pub struct Said<'t> {
+    /// Its name, such as `openat`.
+    pub name: &'t str,
+    /// Its arguments as they stand there: texts with their quotes, numbers, flags.
+    pub args: Vec<&'t str>,
+    /// Its result, or the negative errno.
+    pub result: i64,
+    /// The thread that made it.
+    pub thread: i64,
+    /// Nanoseconds since the first call.
+    pub start: u64,
+    /// Nanoseconds that it took.
+    pub duration: u64,
+}
+
+/// A call cannot be read: what is wrong.
+pub type Wrong = String;
+
+impl Said<'_> {
+    /// An argument as it stands there.
+    pub fn arg(&self, at: usize) -> Result<&str, Wrong> {
+        self.args
+            .get(at)
+            .copied()
+            .ok_or_else(|| format!("{} has no argument {}", self.name, at + 1))
+    }
+
+    /// An argument that is a number or flags.
+    pub fn number(&self, at: usize) -> Result<i64, Wrong> {
+        let text = self.arg(at)?;
+        number(text).ok_or_else(|| format!("'{text}' is no number and no flags"))
+    }
+
+    /// An argument that may be missing; then 0.
+    pub fn optional(&self, at: usize) -> i64 {
+        self.args.get(at).and_then(|text| number(text)).unwrap_or(0)
+    }
+
+    /// An argument that is a text in quotes.
+    pub fn text(&self, at: usize) -> Result<Vec<u8>, Wrong> {
+        let text = self.arg(at)?;
+        unquoted(text).ok_or_else(|| format!("'{text}' is no text in quotes, or only its begin"))
+    }
+
+    /// The call failed.
+    pub fn fails(&self) -> bool {
+        self.result < 0
+    }
+
+    /// The object of a path was there: the call succeeded, or failed with another error.
+    pub fn existed(&self) -> bool {
+        let missing = [i64::from(-libc::ENOENT), i64::from(-libc::ENOTDIR)];
+        !missing.contains(&self.result)
+    }
+}
+
+/// A descriptor with what strace -y shows: `3</path>`, `4<pipe:[123]>`.
+pub fn descriptor(text: &str) -> Option<(i32, Option<Vec<u8>>)> {
+    let (digits, rest) = text.split_at(text.find('<').unwrap_or(text.len()));
+    let number = match digits.trim() {
+        "AT_FDCWD" => libc::AT_FDCWD,
+        digits => digits.parse().ok()?,
+    };
+    let path = rest.strip_prefix('<').and_then(|it| it.rsplit_once('>')).map(|it| it.0);
+    // -yy shows more behind the path of a device.
+    let path = path.map(|it| it.strip_suffix(" (deleted)").unwrap_or(it));
+    Some((number, path.and_then(|it| unquoted(&format!("\"{it}\"")))))
+}
+
+/// The bytes of a text in quotes with the escapes of strace(1); none if it is none, or shortened.
+pub fn unquoted(text: &str) -> Option<Vec<u8>> {
+    let inner = text.trim().strip_prefix('"')?.strip_suffix('"')?.as_bytes();
+    let mut out = Vec::with_capacity(inner.len());
+    let mut at = 0;
+    while at < inner.len() {
+        if inner[at] != b'\\' {
+            out.push(inner[at]);
+            at += 1;
+            continue;
+        }
+        at += 1;
+        match inner.get(at)? {
+            b'x' => {
+                let digits = std::str::from_utf8(inner.get(at + 1..at + 3)?).ok()?;
+                out.push(u8::from_str_radix(digits, 16).ok()?);
+                at += 3;
+            }
+            b'0'..=b'7' => {
+                let digits = inner[at..].iter().take(3).take_while(|it| (b'0'..=b'7').contains(it));
+                let value = digits.clone().fold(0u32, |sum, it| sum * 8 + u32::from(it - b'0'));
+                out.push(u8::try_from(value).ok()?);
+                at += digits.count();
+            }
+            other => {
+                out.push(match other {
+                    b'n' => b'\n',
+                    b't' => b'\t',
+                    b'r' => b'\r',
+                    b'v' => 11,
+                    b'f' => 12,
+                    other => *other,
+                });
+                at += 1;
+            }
+        }
+    }
+    Some(out)
+}
+
+/// A field of a structure, such as `st_size` in `{st_mode=S_IFREG|0644, st_size=5, ...}`.
+pub fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let at = text.find(&format!("{name}="))? + name.len() + 1;
+    let rest = &text[at..];
+    Some(rest[..rest.find([',', '}']).unwrap_or(rest.len())].trim())
+}
+
+/// The kind of a call by its name; none for one that a trace does not have.
+pub fn kind(name: &str) -> Option<CallKind> {
+    use CallKind as K;
+    Some(match name {
+        "open" | "openat" | "openat2" | "creat" => K::Open,
+        "read" | "readv" | "pread64" | "pread" | "preadv" | "preadv2" => K::Read,
+        "write" | "writev" | "pwrite64" | "pwrite" | "pwritev" | "pwritev2" => K::Write,
+        "lseek" => K::Seek,
+        "sendfile" | "sendfile64" | "copy_file_range" | "splice" => K::Copy,
+        "truncate" | "ftruncate" => K::Truncate,
+        "fallocate" => K::Fallocate,
+        "fsync" | "fdatasync" | "sync_file_range" | "syncfs" => K::Sync,
+        "sync" => K::SyncAll,
+        "stat" | "lstat" | "fstat" | "newfstatat" | "fstatat64" | "statx" => K::Stat,
+        "access" | "faccessat" | "faccessat2" => K::Access,
+        "readlink" | "readlinkat" => K::Readlink,
+        "getdents" | "getdents64" => K::Readdir,
+        "mkdir" | "mkdirat" => K::Mkdir,
+        "rmdir" => K::Rmdir,
+        "unlink" | "unlinkat" => K::Unlink,
+        "rename" | "renameat" | "renameat2" => K::Rename,
+        "link" | "linkat" => K::Link,
+        "symlink" | "symlinkat" => K::Symlink,
+        "mknod" | "mknodat" => K::Mknod,
+        "chmod" | "fchmod" | "fchmodat" | "fchmodat2" => K::Chmod,
+        "chown" | "fchown" | "lchown" | "fchownat" => K::Chown,
+        "utime" | "utimes" | "futimesat" | "utimensat" => K::Utimes,
+        "setxattr" | "lsetxattr" | "fsetxattr" => K::Setxattr,
+        "getxattr" | "lgetxattr" | "fgetxattr" => K::Getxattr,
+        "listxattr" | "llistxattr" | "flistxattr" => K::Listxattr,
+        "removexattr" | "lremovexattr" | "fremovexattr" => K::Removexattr,
+        "flock" => K::Lock,
+        "chdir" | "fchdir" => K::Chdir,
+        "statfs" | "fstatfs" => K::Statfs,
+        "fadvise64" | "readahead" => K::Advise,
+        "mmap" => K::Map,
+        _ => return None,
+    })
+}
