@@ -152,7 +152,8 @@ fn no_call_of_a_static_program_or_with_stops_alone_is_lost() {
 fn code_inside_a_program_changes_nothing_that_it_sees() {
     let bench = Bench::new();
     let program = compiled(bench.dir.path(), "sees", &[]);
-    let words = [program.to_str().unwrap(), bench.tree().to_str().unwrap()];
+    let tree = bench.tree();
+    let words = [program.to_str().unwrap(), tree.to_str().unwrap()];
     let of = |how| {
         let options = Options { trees: vec![bench.tree()], how, ..Options::default() };
         let (recorded, items) = bench.record_with(&options, &words);

@@ -218,7 +218,9 @@ impl Threads {
         if self.main == 0 && world.has_thread(0) && !self.attached.contains(&number) {
             world.rename(0, number);
             self.main = number;
-            unfinished.remove(&0).and_then(|it| unfinished.insert(number, it));
+            if let Some(it) = unfinished.remove(&0) {
+                unfinished.insert(number, it);
+            }
             return number;
         }
         let makes = |it: &(&i64, &(String, u64))| {
