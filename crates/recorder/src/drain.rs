@@ -124,13 +124,14 @@ impl Recorder {
     /// The place that the code inside found for the path at an address.
     pub fn seen_place(&mut self, path: u64) -> Option<crate::resolve::Place> {
         let seen = self.seen.as_ref()?;
+        let at_begin = seen.sequence.0;
         let SeenPlace { dir, name, node, base, walked, .. } =
             seen.places.iter().find(|it| it.path == path)?.clone();
-        let Some(parent) = self.tree.known(dir) else {
+        let Some(parent) = self.tree.known(dir, at_begin) else {
             self.note("calls inside a program in directories that were not known", 1);
             return None;
         };
-        let known = node.map(|it| self.tree.node_seen(parent, &name, &it));
+        let known = node.map(|it| self.tree.node_seen(parent, &name, &it, at_begin));
         let mut at = fsdyno_trace::At::new(parent, self.tree.name(&name)?, known);
         at.base = match base {
             0 => fsdyno_trace::Base::Root,

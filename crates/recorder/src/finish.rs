@@ -87,7 +87,7 @@ impl Recorder {
     /// The node that a call made under a name.
     fn made_at(&mut self, tid: pid_t, begun: &sys::Begun, at: &At, before: u64) -> Option<NodeId> {
         if let Some(seen) = &self.seen {
-            let (node, new) = self.tree.made(seen.made?.key, at.dir, before);
+            let (node, new) = self.tree.made(seen.made?.key, at.dir, before, true);
             return new.then_some(node);
         }
         let (dir, path) = match begun.number {
@@ -106,7 +106,7 @@ impl Recorder {
         let mut whole = from.into_bytes();
         whole.extend_from_slice(&text[..end]);
         let stat = attributes(rustix::fs::CWD, &whole).ok()?;
-        let (node, new) = self.tree.made(key(&stat), at.dir, before);
+        let (node, new) = self.tree.made(key(&stat), at.dir, before, true);
         new.then_some(node)
     }
 
@@ -129,7 +129,9 @@ impl Recorder {
         let creates = *flags & libc::O_CREAT as u32 != 0 && at.node.is_none()
             || *flags & libc::O_TMPFILE as u32 == libc::O_TMPFILE as u32;
         let node = if creates {
-            let (node, new) = self.tree.made(key(&stat), at.dir, before);
+            let exclusive =
+                *flags & (libc::O_EXCL | libc::O_TMPFILE) as u32 & !(libc::O_DIRECTORY as u32) != 0;
+            let (node, new) = self.tree.made(key(&stat), at.dir, before, exclusive);
             *created = new.then_some(node);
             node
         } else if let Some(node) = at.node {
@@ -137,7 +139,7 @@ impl Recorder {
         } else {
             // It appeared between the begin of the call and the call itself.
             let found = match &self.seen {
-                Some(_) => self.tree.known(key(&stat)),
+                Some(_) => self.tree.known(key(&stat), u64::MAX),
                 None => self.node_of(&path, &stat).map(|(node, _)| node),
             };
             match found {

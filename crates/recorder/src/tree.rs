@@ -1,6 +1,6 @@
 //! The nodes that a recording knows, and the entries of the initial tree, taken before the program changes them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
@@ -23,6 +23,9 @@ use crate::shared::layout::{NODE_KNOWN, NODE_LISTED, NODE_PARENT};
 /// The identity of an inode while it exists: device and inode number.
 pub type Key = (u64, u64);
 
+/// Inodes that went, of which the former node is kept.
+const FORMER: usize = 4096;
+
 /// Files of one extension whose contents are sampled.
 const SAMPLES: u32 = 4;
 
@@ -35,11 +38,16 @@ struct Known {
     listed: bool,
     /// The clock when it was introduced.
     introduced: u64,
+    /// A call made it.
+    made: bool,
 }
 
 /// The nodes by inode, and where their entries go.
 pub struct Tree {
     nodes: HashMap<Key, Known>,
+    /// The node that an inode was before, and until when; of the last ones that went.
+    former: HashMap<Key, (NodeId, u64)>,
+    former_order: VecDeque<Key>,
     next: u32,
     /// By node, whether it is below a root of kind tree.
     in_trees: Vec<bool>,
@@ -93,6 +101,8 @@ impl Tree {
     ) -> Result<Tree, RecordError> {
         let mut it = Tree {
             nodes: HashMap::new(),
+            former: HashMap::new(),
+            former_order: VecDeque::new(),
             next: 0,
             in_trees: Vec::new(),
             trees: Vec::new(),
@@ -173,7 +183,10 @@ impl Tree {
         self.next += 1;
         self.in_trees.push(in_tree);
         let introduced = self.clock;
-        self.nodes.insert(key, Known { node, in_tree, listed: false, introduced });
+        let new = Known { node, in_tree, listed: false, introduced, made: false };
+        if let Some(former) = self.nodes.insert(key, new) {
+            self.keep_former(key, former.node);
+        }
         self.mark(key, NODE_KNOWN);
         node
     }
@@ -184,30 +197,49 @@ impl Tree {
         }
     }
 
-    /// The node of an inode that is known.
-    pub fn known(&self, key: Key) -> Option<NodeId> {
-        self.nodes.get(&key).map(|it| it.node)
+    /// Keeps which node an inode was until now: calls of other threads that began before may still name it.
+    fn keep_former(&mut self, key: Key, node: NodeId) {
+        if self.former_order.len() >= FORMER {
+            if let Some(oldest) = self.former_order.pop_front() {
+                self.former.remove(&oldest);
+            }
+        }
+        self.former.insert(key, (node, self.clock));
+        self.former_order.push_back(key);
+    }
+
+    /// The node that an inode was for a call that began at a number of the clock.
+    pub fn known(&self, key: Key, at: u64) -> Option<NodeId> {
+        let present = self.nodes.get(&key);
+        let former = || self.former.get(&key).filter(|it| it.1 > at).map(|it| it.0);
+        match present {
+            Some(known) if known.introduced <= at => Some(known.node),
+            present => former().or(present.map(|it| it.node)),
+        }
     }
 
     /// The node of an entry that the code inside a program saw; introduces it if it is new.
-    pub fn node_seen(&mut self, parent: NodeId, name: &[u8], info: &Info) -> NodeId {
-        if let Some(known) = self.known(info.key) {
+    pub fn node_seen(&mut self, parent: NodeId, name: &[u8], info: &Info, at: u64) -> NodeId {
+        if let Some(known) = self.known(info.key, at) {
             return known;
         }
         let in_tree = self.in_trees.get(parent.0 as usize).copied().unwrap_or(false);
         self.enter(parent, name, &info.stat(), None, in_tree)
     }
 
-    /// The node of an inode that the program made: new, unless another call introduced it meanwhile (false).
-    pub fn made(&mut self, key: Key, of: NodeId, before: u64) -> (NodeId, bool) {
+    /// The node of an inode that a call which began at `before` made: new, unless another call introduced it meanwhile
+    /// (false). Two `exclusive` calls do not make one inode: then its number was used again.
+    pub fn made(&mut self, key: Key, of: NodeId, before: u64, exclusive: bool) -> (NodeId, bool) {
         match self.nodes.get(&key) {
-            Some(known) if known.introduced > before => (known.node, false),
+            Some(known) if known.introduced > before && !(known.made && exclusive) => {
+                (known.node, false)
+            }
             _ => {
                 let in_tree = self.in_trees.get(of.0 as usize).copied().unwrap_or(false);
                 let node = self.add(key, in_tree);
                 if let Some(known) = self.nodes.get_mut(&key) {
                     // It begins empty.
-                    known.listed = true;
+                    (known.listed, known.made) = (true, true);
                 }
                 self.mark(key, NODE_LISTED);
                 (node, true)
@@ -218,7 +250,9 @@ impl Tree {
     /// An inode is gone since a call that began at `before`: another one may have its number since then.
     pub fn gone(&mut self, key: Key, before: u64) {
         if self.nodes.get(&key).is_some_and(|it| it.introduced <= before) {
-            self.nodes.remove(&key);
+            if let Some(former) = self.nodes.remove(&key) {
+                self.keep_former(key, former.node);
+            }
         }
     }
 
