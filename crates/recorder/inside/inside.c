@@ -381,9 +381,9 @@ __attribute__((used)) long handle(const struct call *it) {
     event.begin = next_sequence();
     if (shape->kind == ON_CLOSE) {
         table[fd] = 0;
-        *FIELD(u64, ring, RING_CLOSING_FD) = fd;
-        BARRIER();
-        *FIELD(u64, ring, RING_CLOSING) = event.begin;
+        event.flags = IS_BEGIN;
+        publish(ring, &event);
+        event.flags = 0;
     }
     event.wall_begin = clock(WALL);
     event.result = make(it);

@@ -39,8 +39,6 @@
 #define RING_HEAD 0
 #define RING_TAIL 64
 #define RING_BUSY 72
-#define RING_CLOSING 80
-#define RING_CLOSING_FD 88
 #define RING_TABLE 96
 #define RING_WRITES 100
 #define RING_DATA 4096
@@ -52,5 +50,7 @@
 #define HAS_PLACE_1 2
 #define HAS_MADE 4
 #define EMPTY_PATH 8
+// The call only begins: its descriptor is free for others from now on.
+#define IS_BEGIN 16
 // In the place of a length: the rest up to the end of the ring is unused.
 #define SKIP 0xffffffff

@@ -1,16 +1,18 @@
 //! The calls that the code inside programs recorded: taken from the rings of all threads, and brought into one order.
 
+use std::collections::HashMap;
+
 use fsdyno_trace::{Call, Event, ThreadId};
 use libc::pid_t;
 
 use crate::decode::Pending;
-use crate::process::Descriptor;
+use crate::process::{Descriptor, Thread};
 use crate::run::Recorder;
 use crate::seen::{Seen, SeenPlace};
 use crate::sys::Begun;
 
 /// What happened at one sequence number.
-enum Step {
+pub enum Step {
     /// close(2) of a descriptor began: from then on, another call may get its number.
     Closing(i32),
     /// A call ended.
@@ -30,46 +32,48 @@ impl Recorder {
     pub fn drain(&mut self) -> bool {
         let Some(shared) = &self.shared else { return false };
         let progress = shared.progress();
-        if progress == self.drained {
+        if progress == self.drained && self.deferred.is_empty() {
             return false;
         }
         self.drained = progress;
-        // A close that has begun is seen if a call is seen that got its descriptor: so all events are looked for first.
-        let tails: Vec<(pid_t, u64)> = self
-            .threads
-            .iter()
-            .filter_map(|(tid, it)| Some((*tid, it.ring.as_ref()?.tail())))
-            .collect();
-        let mut steps: Vec<(u64, pid_t, Step)> = Vec::new();
+        // Whatever an event of the first look depends on was put into a ring before: a second look finds it. What the second
+        // one finds beyond may depend on what it missed, and waits for the next time.
+        let look = |it: &Recorder| -> HashMap<pid_t, u64> {
+            let of = |(tid, it): (&pid_t, &Thread)| Some((*tid, it.ring.as_ref()?.tail()));
+            it.threads.iter().filter_map(of).collect()
+        };
+        let first = look(self);
+        let second = look(self);
+        let mut steps = std::mem::take(&mut self.deferred);
+        let mut last = steps.iter().map(|it| it.0).max().unwrap_or(0);
         let mut damaged = 0;
-        for (tid, tail) in tails {
-            let Some(ring) = self.threads.get_mut(&tid).and_then(|it| it.ring.as_mut()) else {
+        for (tid, tail) in second {
+            let sure = first.get(&tid).copied().unwrap_or(0);
+            let Some(ring) = self.threads.get(&tid).and_then(|it| it.ring.as_ref()) else {
                 continue;
             };
-            let closing = ring.closing();
-            let mut begun = ring.begun;
-            ring.take(tail, |bytes| {
+            ring.take(tail, |at, bytes| {
                 let Some(seen) = Seen::read(bytes) else {
                     damaged += 1;
                     return;
                 };
                 let (begin, end) = seen.sequence;
-                if seen.number == libc::SYS_close && begin > begun {
-                    begun = begin;
-                    steps.push((begin, tid, Step::Closing(seen.args[0] as i32)));
+                let (sequence, step) = match seen.begins {
+                    true => (begin, Step::Closing(seen.args[0] as i32)),
+                    false => (end, Step::Call(Box::new(seen))),
+                };
+                if at < sure {
+                    last = last.max(sequence);
                 }
-                steps.push((end, tid, Step::Call(Box::new(seen))));
+                steps.push((sequence, tid, step));
             });
-            if closing.0 > begun {
-                begun = closing.0;
-                steps.push((closing.0, tid, Step::Closing(closing.1)));
-            }
-            ring.begun = begun;
         }
         if damaged > 0 {
             self.note("calls that a program damaged", damaged);
         }
         steps.sort_by_key(|(sequence, ..)| *sequence);
+        let due = steps.partition_point(|it| it.0 <= last);
+        self.deferred = steps.split_off(due);
         let any = !steps.is_empty();
         for (sequence, tid, step) in steps {
             match step {

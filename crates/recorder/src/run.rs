@@ -8,7 +8,7 @@ use fsdyno_trace::{Call, End, Event, ThreadId};
 use libc::{c_int, pid_t};
 
 use crate::decode::Pending;
-use crate::drain::{Ticker, monotonic};
+use crate::drain::{Step, Ticker, monotonic};
 use crate::error::RecordError;
 use crate::inject::Injector;
 use crate::launch::{self, Started};
@@ -54,6 +54,8 @@ pub struct Recorder {
     pub inside: u64,
     /// The programs with the code inside.
     pub programs: u64,
+    /// What was seen and waits for what it may depend on.
+    pub deferred: Vec<(u64, pid_t, Step)>,
     /// The progress of the shared memory at the last look.
     pub drained: (u64, u64),
     /// CLOCK_MONOTONIC of the start of the command.
@@ -85,6 +87,7 @@ impl Recorder {
             shared,
             inside: 0,
             programs: 0,
+            deferred: Vec::new(),
             drained: (0, 0),
             began_monotonic: 0,
             overhead,

@@ -5,7 +5,7 @@ use libc::{c_long, pid_t};
 use rustix::fs::Stat;
 
 use crate::run::Recorder;
-use crate::shared::layout::{EMPTY_PATH, HAS_MADE, HAS_PLACE_0, HAS_PLACE_1};
+use crate::shared::layout::{EMPTY_PATH, HAS_MADE, HAS_PLACE_0, HAS_PLACE_1, IS_BEGIN};
 use crate::sys;
 use crate::tree::Key;
 
@@ -75,6 +75,8 @@ pub struct Seen {
     pub result: i64,
     /// What stood in memory: the total length and the number of buffers, a lock, times, the length of a link.
     pub more: [u64; 4],
+    /// The call only begins.
+    pub begins: bool,
     /// The path is empty: the descriptor itself is meant.
     pub empty: bool,
     /// What it made or opened.
@@ -151,6 +153,7 @@ impl Seen {
             args,
             result,
             more,
+            begins: flags & IS_BEGIN != 0,
             empty: flags & EMPTY_PATH != 0,
             made,
             places,

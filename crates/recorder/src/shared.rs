@@ -110,10 +110,9 @@ impl Shared {
     pub fn ring(self: &Rc<Shared>, thread: i32, table: &SharedTable) -> Option<Ring> {
         let thread = usize::try_from(thread).ok().filter(|it| *it < THREADS)?;
         let index = self.rings.borrow_mut().pop()?;
-        let ring = Ring { index, thread, shared: self.clone(), begun: 0 };
+        let ring = Ring { index, thread, shared: self.clone() };
         ring.word(RING_HEAD).store(0, Ordering::SeqCst);
         ring.word(RING_TAIL).store(0, Ordering::SeqCst);
-        ring.word(RING_CLOSING).store(0, Ordering::SeqCst);
         self.at::<AtomicU32>(ring.offset(RING_BUSY)).store(0, Ordering::SeqCst);
         ring.use_table(table);
         self.at::<AtomicU16>(RING_OF + 2 * thread).store(index, Ordering::SeqCst);
@@ -168,8 +167,6 @@ pub struct Ring {
     index: u16,
     thread: usize,
     shared: Rc<Shared>,
-    /// The sequence number of the last close whose begin was seen.
-    pub begun: u64,
 }
 
 impl Ring {
@@ -192,14 +189,8 @@ impl Ring {
         self.word(RING_TAIL).load(Ordering::SeqCst)
     }
 
-    /// The sequence number and descriptor of the last close that began.
-    pub fn closing(&self) -> (u64, i32) {
-        let sequence = self.word(RING_CLOSING).load(Ordering::SeqCst);
-        (sequence, self.word(RING_CLOSING_FD).load(Ordering::SeqCst) as i32)
-    }
-
-    /// Takes the events up to an end: the bytes of each.
-    pub fn take(&self, tail: u64, mut each: impl FnMut(&[u8])) {
+    /// Takes the events up to an end: where each begins, and its bytes.
+    pub fn take(&self, tail: u64, mut each: impl FnMut(u64, &[u8])) {
         let mut head = self.word(RING_HEAD).load(Ordering::SeqCst);
         let mut bytes = Vec::with_capacity(EVENT_MOST);
         while head < tail {
@@ -219,7 +210,7 @@ impl Ring {
                 let word = self.shared.at::<AtomicU64>(begin + word).load(Ordering::Relaxed);
                 bytes.extend_from_slice(&word.to_ne_bytes());
             }
-            each(&bytes);
+            each(head, &bytes);
             head += length as u64;
         }
         self.word(RING_HEAD).store(tail, Ordering::SeqCst);

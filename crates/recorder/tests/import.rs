@@ -90,7 +90,7 @@ fn a_text_of_strace_becomes_calls_on_objects() {
     assert_eq!((trace.imported.unknown, trace.imported.lines), (0, 15));
     let expected = [
         "open", "stat", "open", "read", "write", "close", "rename", "spawn", "stat", "sync",
-        "unlink", "close", "exit",
+        "unlink", "exit",
     ];
     assert_eq!(trace.kinds(), expected);
     let old = trace.entry("old");

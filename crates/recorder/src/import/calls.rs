@@ -87,6 +87,7 @@ impl World {
     pub fn begun(&mut self, said: &Said<'_>) {
         let thread = self.thread(said.thread);
         self.forked(said, thread);
+        self.early.insert(said.result);
     }
 
     fn forked(&mut self, said: &Said<'_>, thread: Thread) {
@@ -95,7 +96,9 @@ impl World {
             number(&it[..end]).unwrap_or(0)
         });
         let has = |flag: i32| flags & i64::from(flag) != 0;
-        if said.result > 0 && !self.has_thread(said.result) {
+        // It may have ended before the call that made it returned.
+        let early = self.early.remove(&said.result);
+        if said.result > 0 && !early && !self.has_thread(said.result) {
             self.spawn(Some(thread), said.result, !has(libc::CLONE_THREAD), has(libc::CLONE_FILES));
         }
     }

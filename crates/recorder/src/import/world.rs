@@ -74,6 +74,8 @@ pub struct Outside(pub Object);
 pub struct World {
     nodes: Vec<Node>,
     names: HashMap<(NodeId, Name), NodeId>,
+    /// Threads that appeared before the call that made them returned.
+    pub early: HashSet<i64>,
     /// Names that led to nothing, or were removed.
     absent: HashSet<(NodeId, Name)>,
     anonymized: bool,
@@ -104,6 +106,7 @@ impl World {
         let mut it = World {
             nodes: vec![root(), root()],
             names: HashMap::new(),
+            early: HashSet::new(),
             absent: HashSet::new(),
             anonymized,
             tree: Vec::new(),
