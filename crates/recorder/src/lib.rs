@@ -38,7 +38,6 @@ use fsdyno_trace::{End, Header, Writer};
 
 pub use error::RecordError;
 pub use resolve::MARK;
-pub use run::INSIDE;
 pub use table::CALLS;
 
 /// The way in which calls are seen.
@@ -76,6 +75,8 @@ pub struct Recorded {
     pub how: How,
     /// The number of events.
     pub events: u64,
+    /// Those of them that were recorded inside the programs, without a stop.
+    pub inside: u64,
     /// The reason for which the trace is only the beginning.
     pub failed: Option<RecordError>,
 }
@@ -116,12 +117,12 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
     launch::handle_signals();
     let started = launch::start(command, shared.is_some())?;
     let recorder = run::Recorder::new(tree, overhead, shared);
-    let (status, tree, end) = recorder.follow(started).map_err(|error| match error {
+    let (status, tree, end, inside) = recorder.follow(started).map_err(|error| match error {
         RecordError::Command { error, .. } => RecordError::Command { command: name.clone(), error },
         other => other,
     })?;
-    let mut recorded =
-        Recorded { status: ExitStatus::from_raw(status), end, how, events: 0, failed: None };
+    let status = ExitStatus::from_raw(status);
+    let mut recorded = Recorded { status, end, how, events: 0, inside, failed: None };
     match tree.into_writer() {
         Ok(writer) => {
             recorded.events = writer.events();

@@ -25,9 +25,6 @@ const FLUSH: u64 = 1_000_000_000;
 const ACTIVE: i64 = 4;
 const IDLE: i64 = 200;
 
-/// The note that counts the calls that did not stop.
-pub const INSIDE: &str = "calls that were recorded inside the programs, without a stop";
-
 /// The state of a recording.
 pub struct Recorder {
     /// The nodes and the trace.
@@ -150,8 +147,8 @@ impl Recorder {
     }
 
     /// Follows the command to the end of its last process. Returns the status of the command as wait(2) gives it,
-    /// and the trace to be ended.
-    pub fn follow(mut self, started: Started) -> Result<(c_int, Tree, End), RecordError> {
+    /// the trace to be ended, and the number of calls that were recorded inside the programs.
+    pub fn follow(mut self, started: Started) -> Result<(c_int, Tree, End, u64), RecordError> {
         let main = started.pid;
         let mut started = Some(started);
         let table = self.table(BTreeMap::new());
@@ -195,21 +192,13 @@ impl Recorder {
         if let Err(error) = outcome {
             return Err(RecordError::Command { command: String::new(), error });
         }
-        self.finish_notes();
         let end = End {
             wall: self.now(),
             status: Some(status as u32),
             notes: std::mem::take(&mut self.notes),
             ..End::default()
         };
-        Ok((status, self.tree, end))
-    }
-
-    /// Counts by mechanism.
-    fn finish_notes(&mut self) {
-        if self.shared.is_some() {
-            self.note(INSIDE, self.inside);
-        }
+        Ok((status, self.tree, end, self.inside))
     }
 
     /// Threads whose parent was killed before it could say so.

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use fsdyno_recorder::{INSIDE, MARK, Options, RecordError};
+use fsdyno_recorder::{MARK, Options, RecordError};
 use fsdyno_trace::Name;
 
 use crate::commands::record_calibrate;
@@ -100,15 +100,14 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
             let how = match recorded.how {
                 fsdyno_recorder::How::Ptrace => "by ptrace".to_string(),
                 _ => {
-                    let inside = recorded.end.notes.get(INSIDE).copied().unwrap_or(0);
-                    let stopped = recorded.events.saturating_sub(inside);
-                    format!("{inside} inside the programs, {stopped} by ptrace")
+                    let stopped = recorded.events.saturating_sub(recorded.inside);
+                    format!("{} inside the programs, {stopped} by ptrace", recorded.inside)
                 }
             };
             say(&format!("fsdyno: {} events in '{trace}', recorded {how}", recorded.events));
         }
     }
-    for (note, count) in recorded.end.notes.iter().filter(|it| it.0 != INSIDE) {
+    for (note, count) in &recorded.end.notes {
         say(&format!("fsdyno: {note}: {count}"));
     }
     if record.calibrate {
