@@ -49,10 +49,10 @@ pub enum Tool {
     /// A log of fio --write_iolog, version 2
     #[value(name = "fio-v2")]
     FioV2,
-    /// A log of fio --write_iolog, version 3
+    /// The same, version 3
     #[value(name = "fio-v3")]
     FioV3,
-    /// Text of babeltrace for system calls that LTTng traced, with the context vtid or tid
+    /// Text of babeltrace for system calls that LTTng traced (context vtid)
     Lttng,
 }
 

@@ -55,9 +55,9 @@ pub struct Record {
 /// A mechanism of recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum How {
-    /// The cheapest that misses nothing: inside, and ptrace where the host does not allow that
+    /// The cheapest that misses nothing: inside, or ptrace where that is not possible
     Auto,
-    /// Code put into dynamic programs records the calls of their C library; all others stop as with ptrace
+    /// Code put into dynamic programs records their calls; the others stop
     #[value(alias = "preload")]
     Inside,
     /// A seccomp filter stops threads at calls on files, and ptrace(2) reads them

@@ -19,6 +19,7 @@ const COMMANDS: &[&str] = &[
     "tune",
     "why",
     "record",
+    "import",
     "mark",
     "list",
     "show",
