@@ -22,7 +22,8 @@ Examples:
   fsdyno run replay --set trace=make.trace --fs ext4 --fs xfs
 
 The tree of the trace is what calls found that nothing in the text made before. Lines that are not
-understood are counted, and the first ones are shown with their numbers; docs/record.md has the limits.")]
+understood are counted, and the first ones are shown with their numbers.
+docs/record.md has the limits.")]
 pub struct Import {
     /// The file to import
     pub file: PathBuf,
