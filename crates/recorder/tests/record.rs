@@ -135,16 +135,24 @@ fn no_call_of_eight_threads_is_lost() {
     // 8 threads of 8 calls: 102,400; in test-full 1,024,000.
     let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
     let rounds = if full { 16_000 } else { 1_600 };
+    let recorded = none_is_lost(rounds, How::Auto, &[]);
+    assert_eq!(recorded.end.notes.len(), 0, "{:?}", recorded.end.notes);
+}
+
+#[test]
+#[ignore = "this mechanism is on trial"]
+fn no_call_of_eight_threads_is_lost_inside() {
+    let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
+    let rounds = if full { 16_000 } else { 1_600 };
     let recorded = none_is_lost(rounds, How::Inside, &[]);
     // All but the first ones of each name are recorded inside the program, and nothing else happened.
     assert!(inside(&recorded) > 60 * rounds, "{:?}", recorded.end.notes);
-    assert_eq!(recorded.end.notes.len(), 0, "{:?}", recorded.end.notes);
 }
 
 #[test]
 fn no_call_of_a_static_program_or_with_stops_alone_is_lost() {
     none_is_lost(160, How::Ptrace, &[]);
-    let recorded = none_is_lost(160, How::Auto, &["-static"]);
+    let recorded = none_is_lost(160, How::Inside, &["-static"]);
     assert_eq!(inside(&recorded), 0);
 }
 

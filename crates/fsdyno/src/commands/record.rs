@@ -55,9 +55,9 @@ pub struct Record {
 /// A mechanism of recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum How {
-    /// The cheapest that misses nothing: inside, or ptrace where that is not possible
+    /// ptrace
     Auto,
-    /// Code put into dynamic programs records their calls; the others stop
+    /// Code put into dynamic programs records their calls; the others stop. On trial: cheaper, less tested
     #[value(alias = "preload")]
     Inside,
     /// A seccomp filter stops threads at calls on files, and ptrace(2) reads them

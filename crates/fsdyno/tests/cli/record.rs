@@ -10,7 +10,10 @@ use serde_json::Value;
 
 /// Records a script as it.trace.
 fn recorded(folder: &Path, script: &str) -> Output {
-    fsdyno(folder).args(["record", "-o", "it.trace", "--", "sh", "-c", script]).output().unwrap()
+    fsdyno(folder)
+        .args(["record", "--how", "inside", "-o", "it.trace", "--", "sh", "-c", script])
+        .output()
+        .unwrap()
 }
 
 #[test]
