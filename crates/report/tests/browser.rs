@@ -174,6 +174,9 @@ fn a_separate_chart_is_drawn_as_on_the_page() {
     for file in fsdyno_report::charts(&trials, &fixture::series(&trials), Some("ext4")) {
         let path = folder.path().join(&file.name);
         std::fs::write(&path, &file.svg).unwrap();
+        let ink = "getComputedStyle(document.querySelector('text')).fill";
+        browser.open(&path, 800, Light::Day);
+        assert_eq!(browser.value(ink), "rgb(29, 33, 38)", "{}: dark on white", file.name);
         browser.open(&path, 800, Light::Night);
         // A broken document has an element that reports the error.
         assert_eq!(
@@ -186,11 +189,10 @@ fn a_separate_chart_is_drawn_as_on_the_page() {
         assert_eq!(browser.value(drawn), true, "{}", file.name);
         let inside = "[...document.querySelectorAll('text')].every(e => e.getBoundingClientRect().right <= 762)";
         assert_eq!(browser.value(inside), true, "{}", file.name);
-        let ink = "getComputedStyle(document.querySelector('text')).fill";
         assert_eq!(
             browser.value(ink),
-            "rgb(29, 33, 38)",
-            "{}: dark on white in both colour schemes",
+            "rgb(230, 233, 237)",
+            "{}: light on dark for a reader who prefers that",
             file.name
         );
         browser.shoot(&file.name.replace(".svg", ""), 760, 500);
