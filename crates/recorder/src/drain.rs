@@ -1,4 +1,4 @@
-//! The calls that the code inside programs recorded: taken from the rings of all threads, and brought into one order.
+//! The calls that the code inside programs recorded: taken from the rings of all threads, in one order.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::run::Recorder;
 use crate::seen::{Seen, SeenPlace};
 use crate::sys::Begun;
 
-/// What happened at one sequence number.
+/// The event of one sequence number.
 pub enum Step {
     /// close(2) of a descriptor began: from then on, another call may get its number.
     Closing(i32),
@@ -234,7 +234,7 @@ impl Ticker {
         }
     }
 
-    /// Interrupts once after so many milliseconds.
+    /// Interrupts once after a number of milliseconds.
     pub fn after(&self, milliseconds: i64) {
         // SAFETY: the structure consists of integers, and the timer exists.
         unsafe {

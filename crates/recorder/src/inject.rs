@@ -24,7 +24,7 @@ const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
 /// The part of a library that a mapping shows, by its file and its change: its places.
 type Searched = HashMap<(u64, u64, i64, u64, u64), Rc<Vec<Site>>>;
 
-/// What is put into programs.
+/// The code and memory that are put into programs.
 pub struct Injector {
     shared: Rc<Shared>,
     searched: Searched,

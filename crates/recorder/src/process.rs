@@ -64,7 +64,7 @@ impl Table {
         self.all.borrow().clone()
     }
 
-    /// What the code inside reads.
+    /// The table that the code inside reads.
     pub fn shared(&self) -> Option<&SharedTable> {
         self.shared.as_ref()
     }
@@ -128,7 +128,7 @@ pub struct Thread {
     schedstat: Option<File>,
     /// Its CPU time at the end of its last event.
     pub used: u64,
-    /// Where the code inside puts its calls.
+    /// The ring in which the code inside puts its calls.
     pub ring: Option<Ring>,
     /// The sequence number of the last close that began inside, and the descriptor that it closes.
     pub closing: Option<(u64, Option<Descriptor>)>,

@@ -45,13 +45,13 @@ pub struct Recorder {
     pub seen: Option<Box<Seen>>,
     /// The memory shared with programs, if there is code inside them.
     pub shared: Option<Rc<Shared>>,
-    /// What puts the code inside programs.
+    /// The injector of the code inside programs.
     pub injector: Option<Injector>,
     /// The calls that were recorded inside programs.
     pub inside: u64,
     /// The programs with the code inside.
     pub programs: u64,
-    /// What was seen and waits for what it may depend on.
+    /// Events that wait for others on which they may depend.
     pub deferred: Vec<(u64, pid_t, Step)>,
     /// The progress of the shared memory at the last look.
     pub drained: (u64, u64),

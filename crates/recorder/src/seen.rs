@@ -50,7 +50,7 @@ pub struct SeenPlace {
     pub dir: Key,
     /// The last component.
     pub name: Vec<u8>,
-    /// What it named.
+    /// The object that it named.
     pub node: Option<Info>,
     /// `/`, the working directory, or an open directory.
     pub base: u8,
@@ -73,13 +73,13 @@ pub struct Seen {
     pub args: [u64; 6],
     /// Result, or -errno.
     pub result: i64,
-    /// What stood in memory: the total length and the number of buffers, a lock, times, the length of a link.
+    /// Values that stood in memory: the total length and the number of buffers, a lock, times, the length of a link.
     pub more: [u64; 4],
     /// The call only begins.
     pub begins: bool,
     /// The path is empty: the descriptor itself is meant.
     pub empty: bool,
-    /// What it made or opened.
+    /// The object that it made or opened.
     pub made: Option<Info>,
     /// Its paths.
     pub places: Vec<SeenPlace>,

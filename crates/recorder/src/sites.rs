@@ -1,6 +1,6 @@
 //! The places in a C library from which calls are led to the code inside (inside/inside.c), and how.
 //!
-//! A place is `mov $NUMBER,%eax; syscall`, of which the first instruction is replaced by a jump; whoever jumps to the
+//! A place is `mov $NUMBER,%eax; syscall`, of which the first instruction is replaced by a jump; a jump to the
 //! second still makes the call, and stops. Or it is `xor %eax,%eax; syscall; cmp $-4096,%rax` (read), if no jump of the
 //! library can lead to the second or third of these.
 

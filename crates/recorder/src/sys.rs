@@ -254,7 +254,7 @@ pub fn call(tid: pid_t, at: u64, number: c_long, args: [u64; 6]) -> io::Result<i
         match change(status) {
             Change::Return if info(tid)?.op == 2 => break,
             Change::Signal(signal) => signals.push(signal),
-            // Its end is reported again to nobody: the table of threads is asked for threads that are gone.
+            // Its end is not reported again: the recording ends when there is no other thread.
             Change::Ended(_) => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
             _ => {}
         }

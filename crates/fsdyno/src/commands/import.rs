@@ -50,7 +50,7 @@ pub enum Tool {
     /// A log of fio --write_iolog, version 2
     #[value(name = "fio-v2")]
     FioV2,
-    /// The same, version 3
+    /// A log of fio --write_iolog, version 3
     #[value(name = "fio-v3")]
     FioV3,
     /// Text of babeltrace for system calls that LTTng traced (context vtid)

@@ -29,7 +29,7 @@ pub enum Format {
     Strace,
     /// A log of `fio --write_iolog`, version 2.
     FioV2,
-    /// The same, version 3.
+    /// A log of version 3.
     FioV3,
     /// The text of babeltrace(1) for system calls that LTTng traced.
     Lttng,
@@ -55,7 +55,7 @@ pub struct Imported {
     pub unknown: u64,
     /// The first of these, with what is wrong.
     pub first: Vec<(u64, String)>,
-    /// What the trace does not have.
+    /// Counts of things that the trace does not have.
     pub notes: std::collections::BTreeMap<String, u64>,
 }
 

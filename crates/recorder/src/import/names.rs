@@ -162,7 +162,7 @@ impl World {
     }
 
     fn create(&mut self, at: &At, done: bool, kind: Kind, mode: u32) -> Option<NodeId> {
-        // A name that an earlier call found cannot be made: somebody else removed it.
+        // A name that an earlier call found cannot be made: another program removed it.
         if !done || at.node.is_some() || at.name.is_none() {
             return None;
         }

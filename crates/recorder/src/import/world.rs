@@ -27,7 +27,7 @@ struct Node {
     /// A stat showed the size, or it was changed since.
     size_known: bool,
     mode: u32,
-    /// Where it was at first, for an entry of the initial tree.
+    /// Its place at first, for an entry of the initial tree.
     initial: Option<(NodeId, Name)>,
 }
 
@@ -44,7 +44,7 @@ pub struct Open {
     pub position: Rc<RefCell<u64>>,
 }
 
-/// What a descriptor is.
+/// The object of a descriptor.
 #[derive(Clone, Debug)]
 pub struct Descriptor {
     /// The open file; none for a pipe, a socket, ...
@@ -84,7 +84,7 @@ pub struct World {
     threads: HashMap<i64, Thread>,
     /// The events so far.
     pub events: Vec<Event>,
-    /// What the trace does not have.
+    /// Counts of things that the trace does not have.
     pub notes: BTreeMap<String, u64>,
     /// The events have times.
     pub timed: bool,
@@ -193,7 +193,7 @@ impl World {
             }
         }
         self.event(it.id, start, 0, result, Call::Exit { process });
-        // The number may come back; a trace needs one thread.
+        // The number may be used again; a trace needs one thread.
         if self.threads.is_empty() {
             self.threads.insert(number, Thread { descriptors: Rc::default(), ..it });
         }
