@@ -140,7 +140,6 @@ fn no_call_of_eight_threads_is_lost() {
 }
 
 #[test]
-#[ignore = "this mechanism is on trial"]
 fn no_call_of_eight_threads_is_lost_inside() {
     let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
     let rounds = if full { 16_000 } else { 1_600 };
