@@ -7,7 +7,6 @@ mod acks;
 mod age;
 mod block_queue;
 mod cacheable;
-mod calls;
 mod entropy;
 mod exit_status;
 mod free_space;

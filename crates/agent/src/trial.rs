@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fsdyno_engine::issue::shared::Slots;
 use fsdyno_engine::issue::uring;
-use fsdyno_engine::{EngineCost, PhaseError, PhaseRun, calibrate, clock, run_with_acks};
+use fsdyno_engine::{EngineCost, PhaseError, PhaseRun, calibrate, calls, clock, run_with_acks};
 use fsdyno_record::acks::{AckLog, PhaseEventKind};
 use fsdyno_record::agent::Job;
 use fsdyno_record::job::Task;
@@ -28,7 +28,7 @@ use crate::processor;
 use crate::sampler::{Sampler, dirty_and_writeback};
 use crate::target::Target;
 use crate::{acks, age};
-use crate::{cacheable, calls, machine};
+use crate::{cacheable, machine};
 
 mod beforehand;
 mod command;
@@ -456,6 +456,7 @@ impl Trial<'_> {
             device: self.device.as_ref().map(|(device, _)| device.as_c_str()),
             contents: &self.contents,
             slots: self.slots.as_ref(),
+            among: None,
         };
         let together = machine::at_once(phase_run.threads());
         let counting = self.processor();

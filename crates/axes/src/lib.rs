@@ -106,7 +106,7 @@ impl TargetKind {
             (VenuePlan::Model { .. }, _) => TargetKind::Model,
             (VenuePlan::Host, MediumPlan::Drive { .. }) => TargetKind::Drive,
             (VenuePlan::Host, MediumPlan::Loop(_) | MediumPlan::Ram(_)) => TargetKind::Ephemeral,
-            (VenuePlan::Host, _) => TargetKind::Directory,
+            (VenuePlan::Host | VenuePlan::Ranks(_), _) => TargetKind::Directory,
         }
     }
 }

@@ -5,8 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use fsdyno_record::plan::{
-    AccelPlan, AgePlan, BootPlan, IssuerPlan, LabPlan, MediumPlan, Plan, Target, VenuePlan,
-    VerifyMode,
+    AccelPlan, AgePlan, BootPlan, IssuerPlan, LabPlan, MediumPlan, Plan, Target, VerifyMode,
 };
 use fsdyno_record::{Bytes, Count};
 
@@ -239,7 +238,7 @@ pub const AXES: &[Axis] = &[
             })
             .compared(),
             any(|it| {
-                let of_host = it.plan.venue == VenuePlan::Host;
+                let of_host = it.plan.on_hosts();
                 Some(it.host_cpu.to_string()).filter(|cpu| of_host && !cpu.is_empty())
             })
             .compared()
@@ -522,7 +521,7 @@ fn on_disks(plan: &Plan) -> bool {
 
 /// The value of `--size`. The size of a device of this host is part of its name.
 fn size(plan: &Plan) -> Option<String> {
-    let of_lab_or_model = plan.venue != VenuePlan::Host;
+    let of_lab_or_model = !plan.on_hosts();
     let size: Option<Bytes> = plan.medium.size();
     let text = size.map_or("the whole disk".to_string(), |size| format!("file system of {size}"));
     of_lab_or_model.then_some(text)

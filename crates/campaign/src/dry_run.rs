@@ -181,6 +181,7 @@ fn place(plan: &Plan) -> String {
     };
     let mut parts = vec![match plan.venue {
         VenuePlan::Host => on,
+        VenuePlan::Ranks(ref shared) => format!("{on}, shared by {} ranks", shared.ranks),
         VenuePlan::Lab(ref lab) if !lab.accel.is_exact() => {
             format!("in the lab (KVM: host time, not repeatable) {on}")
         }

@@ -24,6 +24,7 @@ mod model_rows;
 pub mod notes;
 pub mod points;
 pub mod question;
+pub mod ranks;
 mod refused;
 pub mod repeats;
 pub mod results;
@@ -54,6 +55,7 @@ pub use question::{
     Cell, DevicePlace, HostDevice, LabPlace, MatrixError, ModelPlace, Place, Question, Size,
     USUAL_DEADLINE, USUAL_RAM,
 };
+pub use ranks::RanksRequest;
 pub use run::{Observer, RunError, Runner, Summary, is_there, run, todo};
 pub use same::{may_join, others};
 pub use schedule::{Shard, Slot, schedule, stage};

@@ -194,7 +194,12 @@ fn work(
         params.insert(parameter.to_string(), input::absolute(file.path()));
         file.plan(parameter)
     });
-    let ranks = question.threads.saturating_mul(question.issuer.depth());
+    let mut ranks = question.threads.saturating_mul(question.issuer.depth());
+    if let Some(plan) = &question.ranks {
+        crate::ranks::fits(kind.name, workload.as_ref(), plan, input.is_some())
+            .map_err(MatrixError::Wrong)?;
+        ranks = if plan.own { ranks } else { ranks.saturating_mul(plan.ranks) };
+    }
     let phases = workload.phases();
     let shared = phases.iter().any(|phase| phase.threads == Threads::Any);
     let phases = phases
@@ -210,7 +215,11 @@ fn work(
         })
         .collect();
     let plan = WorkloadPlan { name: kind.name.to_string(), params, input };
-    Ok(Work { plan, needs: workload.needs(), shared, phases, built: workload })
+    let (needs, phases) = match &question.ranks {
+        Some(of) => crate::ranks::of_all(of, workload.needs(), phases),
+        None => (workload.needs(), phases),
+    };
+    Ok(Work { plan, needs, shared, phases, built: workload })
 }
 
 /// Returns the input file of a workload, and the parameter that names it.
@@ -270,7 +279,8 @@ fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
             let medium = MediumPlan::Directory { path: path.to_string() };
             let label = label.clone();
             let (longest_name, room, skip) = (*longest_name, None, None);
-            let (filesystem, lacks, venue) = (None, BTreeMap::new(), VenuePlan::Host);
+            let venue = question.ranks.clone().map_or(VenuePlan::Host, VenuePlan::Ranks);
+            let (filesystem, lacks) = (None, BTreeMap::new());
             Ok(vec![Row { label, filesystem, medium, venue, longest_name, room, lacks, skip }])
         }
         Place::Device(device) => device_rows(question, device),

@@ -8,7 +8,7 @@ pub use fsdyno_axes::{Size, USUAL_RAM};
 use fsdyno_filesystem::{Author, SpecError};
 use fsdyno_record::plan::{
     AgePlan, EphemeralPlan, EphemeralSize, IssuerPlan, KernelPlan, LabPlan, MediumPlan, RaidPlan,
-    Target, VerifyMode,
+    RanksPlan, Target, VerifyMode,
 };
 use fsdyno_record::{Bytes, Nanos, OpKind, Plan};
 use fsdyno_venue::Inputs;
@@ -49,6 +49,8 @@ pub struct Question {
     pub author: Author,
     /// Ages of the fresh file systems, each a row of its own; empty leaves them fresh.
     pub ages: Vec<Option<AgePlan>>,
+    /// The processes that share each trial, if there are several.
+    pub ranks: Option<RanksPlan>,
 }
 
 /// Default deadline: two days, more than the slowest file system of 2008 took for its 725,000 files, so that only

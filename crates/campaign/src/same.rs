@@ -41,7 +41,7 @@ fn clock(plan: &Plan) -> &'static str {
         VenuePlan::Lab(lab) if lab.accel.is_exact() => "in the lab",
         VenuePlan::Lab(_) => "in the lab under KVM",
         VenuePlan::Model { .. } => "in the model",
-        VenuePlan::Host => "on a host",
+        VenuePlan::Host | VenuePlan::Ranks(_) => "on a host",
     }
 }
 

@@ -6,7 +6,7 @@ use fsdyno_axes::Request;
 use fsdyno_filesystem::Author;
 use fsdyno_lab::Change;
 
-use crate::Shard;
+use crate::{RanksRequest, Shard};
 
 /// The allowed numbers of trials per configuration.
 pub const REPEATS: RangeInclusive<u64> = 1..=10_000;
@@ -59,6 +59,8 @@ pub struct RunSpec {
     pub shard: Option<Shard>,
     /// True if the result folder may hold other trials.
     pub mix: bool,
+    /// The processes that share each trial, if there are several.
+    pub ranks: Option<RanksRequest>,
 }
 
 impl Default for RunSpec {
@@ -81,6 +83,7 @@ impl Default for RunSpec {
             keep_log: false,
             shard: None,
             mix: false,
+            ranks: None,
         }
     }
 }

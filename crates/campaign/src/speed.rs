@@ -127,6 +127,7 @@ fn path() -> Option<PathBuf> {
 fn keys(plan: &Plan) -> [String; 3] {
     let venue = match &plan.venue {
         VenuePlan::Host => "host".to_string(),
+        VenuePlan::Ranks(shared) => format!("{} ranks", shared.ranks),
         VenuePlan::Lab(lab) if !lab.accel.is_exact() => "kvm".to_string(),
         VenuePlan::Lab(lab) => format!("lab {} {:?}", lab.cpu, lab.boot),
         VenuePlan::Model { .. } => "model".to_string(),

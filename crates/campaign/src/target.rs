@@ -9,10 +9,12 @@ use fsdyno_axes::{Axis, TargetKind};
 use fsdyno_filesystem::Author;
 use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_media::{EphemeralMedium, Room};
+use fsdyno_ranks::Group;
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{EphemeralKind, EphemeralSize, IssuerPlan, KernelPlan, Target};
 use fsdyno_venue::{
-    Agent, HostVenue, Inputs, LabVenue, ModelVenue, SetupHooks, Venue, VenueError, tools,
+    Agent, HostVenue, Inputs, LabVenue, ModelVenue, RanksVenue, SetupHooks, Venue, VenueError,
+    tools,
 };
 
 use crate::RunSpec;
@@ -43,6 +45,7 @@ pub struct TargetRequest {
 /// # Errors
 /// The first option that is invalid for its target.
 pub fn parse_targets(run: &RunSpec) -> Result<Vec<TargetRequest>, Failure> {
+    crate::ranks::check(run)?;
     let lab = [Target::Lab.to_string()];
     let on = if run.axes.on.is_empty() { &lab } else { run.axes.on.as_slice() };
     if let Some((at, on)) = on.iter().enumerate().find(|(at, one)| on[..*at].contains(one)) {
@@ -132,6 +135,7 @@ fn question(run: &RunSpec, on: &Target) -> Question {
         periods: axes.periods.clone(),
         author: run.author,
         ages: axes.ages.clone(),
+        ranks: run.ranks.as_ref().map(|ranks| ranks.plan.clone()),
     }
 }
 
@@ -162,6 +166,11 @@ fn model(run: &RunSpec) -> Result<Place, Failure> {
 
 /// Resolves one target: to a place for each machine of the lab, and to one elsewhere.
 fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
+    if run.ranks.is_some() && (!matches!(target, Target::Path(_)) || drive::is_named(target)) {
+        return Err(Failure::wrong(format!(
+            "--ranks needs a directory that all hosts share, and --on {target} is none; give --on DIR"
+        )));
+    }
     let place = match target {
         Target::Lab => {
             let kernels = match run.axes.kernels.is_empty() {
@@ -258,7 +267,10 @@ fn directory(run: &RunSpec, on: &str) -> Result<Place, Failure> {
         )));
     }
     fsdyno_media::check(path, &Room::default())?;
-    let kind = fsdyno_media::directory::kind(path)?;
+    let mut kind = fsdyno_media::directory::kind(path)?;
+    if let Some(ranks) = &run.ranks {
+        kind.push_str(&ranks.label());
+    }
     let path = std::fs::canonicalize(path)
         .map_err(|error| Failure::wrong(format!("failed to find '{on}': {error}")))?;
     let longest_name = rustix::fs::statvfs(&path).ok().map(|status| status.f_namemax as usize);
@@ -346,7 +358,10 @@ pub fn venues(
         let host = || agent().map(|agent| HostVenue::new(agent).with_inputs(inputs.clone()));
         let (venue, place): (Option<Box<dyn Venue>>, Place) = match place {
             Place::Model(_) => (Some(Box::new(ModelVenue)), place),
-            Place::Directory { .. } => (Some(Box::new(host()?)), place),
+            Place::Directory { .. } => match &run.ranks {
+                None => (Some(Box::new(host()?)), place),
+                Some(ranks) => (ranks.group.get().map(shared), place),
+            },
             Place::Device(device) => {
                 // A folder that does not exist yet will be on the file system of its parent.
                 let there =
@@ -373,6 +388,11 @@ pub fn venues(
         known.push(TargetRequest { question, place });
     }
     Ok((Venues::new(venues), known))
+}
+
+/// The venue of processes that have come together.
+fn shared(group: &Arc<Group>) -> Box<dyn Venue> {
+    Box::new(RanksVenue::new(Arc::clone(group)))
 }
 
 /// Completes a place with the kernels found.

@@ -5,6 +5,7 @@
 //! phase of many threads.
 
 pub mod calibrate;
+pub mod calls;
 pub mod clock;
 pub mod errno;
 pub mod issue;
@@ -27,7 +28,7 @@ pub use errno::Errno;
 pub use issue::Issuer;
 pub use recorder::Recorder;
 pub use run::{Cause, Failure, Meter, Outcome, run_phase, run_rank};
-pub use threads::{PhaseError, PhaseRun, run_threads, run_with_acks};
+pub use threads::{Among, PhaseError, PhaseRun, run_threads, run_with_acks};
 pub use timeline::{Gauge, Timeline};
 pub use verify::verify;
 pub use verify_device::verify_device;

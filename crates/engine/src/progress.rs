@@ -8,7 +8,7 @@
 //! is being set: it then sees it an op later, and a waiting thread checks again after [`SAFETY_NET`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fsdyno_workload::After;
@@ -28,8 +28,20 @@ pub enum Halt {
     Never(After),
 }
 
+/// The ranks of a phase that run in other processes.
+pub trait Elsewhere: Send + Sync {
+    /// Waits until that many ops of that rank have returned.
+    ///
+    /// # Errors
+    /// The phase was stopped, or its other processes are lost.
+    fn wait(&self, point: After) -> Result<(), Halt>;
+}
+
 /// Progress of all ranks of a phase, shared by its threads.
 pub struct PhaseProgress {
+    /// Number of the first rank of this process among those of all processes.
+    first: u32,
+    elsewhere: Option<Arc<dyn Elsewhere>>,
     ranks: Box<[RankProgress]>,
     /// Ops of all ranks, as of their last ticks.
     reported: AtomicU64,
@@ -76,6 +88,8 @@ impl PhaseProgress {
     pub fn new(ranks: u32, threads: u32) -> PhaseProgress {
         let rank = |_| RankProgress { alarm: AtomicU64::new(TICK), ..RankProgress::default() };
         PhaseProgress {
+            first: 0,
+            elsewhere: None,
             ranks: (0..ranks.max(1)).map(rank).collect(),
             reported: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
@@ -83,6 +97,12 @@ impl PhaseProgress {
             waiting: Mutex::new(Waiting { running: threads, points: Vec::new() }),
             changed: Condvar::new(),
         }
+    }
+
+    /// Makes this a part of a phase of several processes: its ranks have the numbers from `first` on, and others are
+    /// waited for through `elsewhere`.
+    pub fn among(self, first: u32, elsewhere: Arc<dyn Elsewhere>) -> PhaseProgress {
+        PhaseProgress { first, elsewhere: Some(elsewhere), ..self }
     }
 
     /// The progress of a rank, which must be below the number given to [`PhaseProgress::new`].
@@ -155,11 +175,39 @@ impl PhaseProgress {
     /// # Errors
     /// Another thread has failed, or none of the points can be reached.
     pub fn wait(&self, points: &[After]) -> Result<(), Halt> {
+        match (&self.elsewhere, points) {
+            (Some(elsewhere), [point]) => match self.local(*point) {
+                Some(point) => self.wait_here(&[point], 1),
+                None => elsewhere.wait(*point),
+            },
+            _ => self.wait_here(points, 1),
+        }
+    }
+
+    /// Waits, for another process, until a point of this one is reached; `point` has the number of its rank among all.
+    ///
+    /// # Errors
+    /// As [`PhaseProgress::wait`].
+    pub fn observe(&self, point: After) -> Result<(), Halt> {
+        match self.local(point) {
+            Some(point) => self.wait_here(&[point], 0),
+            None => Err(Halt::Never(point)),
+        }
+    }
+
+    /// A point by the number of its rank in this process; none if it belongs to another.
+    fn local(&self, point: After) -> Option<After> {
+        let thread = point.thread.checked_sub(self.first)?;
+        ((thread as usize) < self.ranks.len()).then_some(After { thread, ..point })
+    }
+
+    /// Waits as one of the phase's threads (`threads` is 1), or as none of them (0).
+    fn wait_here(&self, points: &[After], threads: u32) -> Result<(), Halt> {
         if points.iter().any(|point| self.reached(*point)) {
             return Ok(());
         }
         let mut waiting = self.lock();
-        waiting.running -= 1;
+        waiting.running -= threads;
         waiting.points.extend_from_slice(points);
         let mut netted = false;
         let ended = loop {
@@ -171,14 +219,14 @@ impl PhaseProgress {
                 self.missed.fetch_add(u64::from(netted), Ordering::Relaxed);
                 break Ok(());
             }
-            if let Some(never) = self.unreachable(points, &waiting) {
+            if let Some(never) = self.unreachable(points, &waiting, threads > 0) {
                 break Err(Halt::Never(never));
             }
             let woken = self.changed.wait_timeout(waiting, SAFETY_NET);
             let (locked, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
             (waiting, netted) = (locked, timeout.timed_out());
         };
-        waiting.running += 1;
+        waiting.running += threads;
         for point in points {
             if let Some(at) = waiting.points.iter().position(|other| other == point) {
                 waiting.points.swap_remove(at);
@@ -198,16 +246,19 @@ impl PhaseProgress {
     }
 
     /// A point that can no longer be reached, if any: its rank has ended before it, or
-    /// all threads wait.
-    fn unreachable(&self, points: &[After], waiting: &Waiting) -> Option<After> {
+    /// all threads wait, of which the caller is one.
+    fn unreachable(&self, points: &[After], waiting: &Waiting, is_thread: bool) -> Option<After> {
         let over = |point: &&After| {
             let progress = self.ranks.get(point.thread as usize);
             progress.is_none_or(|progress| {
                 progress.ended.load(Ordering::Acquire) && progress.done() < point.ops
             })
         };
-        let stuck =
-            || waiting.running == 0 && !waiting.points.iter().any(|point| self.reached(*point));
+        let stuck = || {
+            is_thread
+                && waiting.running == 0
+                && !waiting.points.iter().any(|point| self.reached(*point))
+        };
         points.iter().find(over).or_else(|| points.first().filter(|_| stuck())).copied()
     }
 

@@ -76,7 +76,8 @@ impl Recorder {
     }
 }
 
-fn stats(histogram: &Histogram) -> OpStats {
+/// The record of a histogram.
+pub fn stats(histogram: &Histogram) -> OpStats {
     let percentile = |p| Nanos(histogram.percentile(p));
     OpStats {
         count: histogram.count(),

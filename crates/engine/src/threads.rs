@@ -47,6 +47,17 @@ pub struct PhaseRun<'a> {
     pub contents: &'a Arc<Contents>,
     /// The open files that all threads share, if the workload's do.
     pub slots: Option<&'a Arc<Slots>>,
+    /// The processes that share the phase, if there are several.
+    pub among: Option<Among<'a>>,
+}
+
+/// A process among several that share a phase.
+#[derive(Clone, Copy)]
+pub struct Among<'a> {
+    /// The share of this process among processes; its threads divide it further.
+    pub share: Share,
+    /// The progress of this process's ranks, made by [`PhaseProgress::among`].
+    pub progress: &'a PhaseProgress,
 }
 
 /// An error of running a phase.
@@ -223,15 +234,18 @@ pub fn run_with_acks(
     tick: &(dyn Fn(u64) + Sync),
 ) -> Result<PhaseResult, PhaseError> {
     let (threads, ranks) = (phase_run.threads(), phase_run.ranks());
-    let progress = PhaseProgress::new(ranks, threads);
+    let own = PhaseProgress::new(ranks, threads);
+    let progress = phase_run.among.map_or(&own, |among| among.progress);
+    let among = phase_run.among.map_or(Share::WHOLE, |among| among.share);
     let each = ranks / threads;
     let mut workers = Vec::new();
     for thread in 0..threads {
         let first = thread * each;
         let share = |rank| {
-            let source = phase_run.work.ops(phase_run.phase, Share { rank, ranks });
+            let share = Share { rank: among.rank * ranks + rank, ranks: among.ranks * ranks };
+            let source = phase_run.work.ops(phase_run.phase, share);
             let source = with_time_limit(source, phase_run.work.limit(phase_run.phase));
-            until_rank_ends(source, &progress, rank, phase_run.work.ends_with(phase_run.phase))
+            until_rank_ends(source, progress, rank, phase_run.work.ends_with(phase_run.phase))
         };
         workers.push(Worker {
             first,
@@ -243,9 +257,9 @@ pub fn run_with_acks(
     let outcome = match workers.as_mut_slice() {
         [only] => {
             ready();
-            only.run(&progress, clock::now(), tick)?
+            only.run(progress, clock::now(), tick)?
         }
-        workers => run_together(workers, &progress, ready, tick)?,
+        workers => run_together(workers, progress, ready, tick)?,
     };
     let done =
         workers.iter().flat_map(|worker| &worker.sources).map(|source| source.done()).collect();

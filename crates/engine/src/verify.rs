@@ -142,7 +142,10 @@ impl Walk<'_> {
             libc::S_IFDIR => self.report.directories += 1,
             _ => self.report.files += 1,
         }
-        let Some(expected) = expected else { return self.problem("should not be there") };
+        let Some(expected) = expected else {
+            self.report.extra += 1;
+            return self.problem("should not be there");
+        };
         self.attributes(expected, &status);
         match (expected.kind, kind) {
             (ExpectedKind::Directory, libc::S_IFDIR) => match open_directory(parent, name) {
@@ -304,6 +307,7 @@ impl Walk<'_> {
         for (what, found, wanted) in totals {
             if found < wanted {
                 let sentence = format!("{} of {wanted} {what} are missing", wanted - found);
+                self.report.missing += wanted - found;
                 self.add_problems(wanted - found, sentence);
             } else if found > wanted {
                 let sentence = format!("found {found} {what}, expected {wanted}");

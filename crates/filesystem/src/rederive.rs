@@ -31,7 +31,10 @@ pub fn rederive(
             (Context::of_lab(medium.raid()), medium.size())
         }
         (VenuePlan::Host, medium) if medium.is_host_device() => (Context::Host, None),
-        (VenuePlan::Host | VenuePlan::Lab(_) | VenuePlan::Model { .. }, _) => {
+        (
+            VenuePlan::Host | VenuePlan::Lab(_) | VenuePlan::Model { .. } | VenuePlan::Ranks(_),
+            _,
+        ) => {
             let problem = "it has file system commands, but its medium takes no file system";
             return Err(refused(problem.to_string()));
         }

@@ -5,6 +5,7 @@ mod compare;
 mod defaults;
 mod look_up;
 mod parse;
+mod ranks;
 mod values;
 
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub use axes::{CrashAxes, RunAxes};
 pub use compare::Compare;
 pub use look_up::{List, Show};
 pub use parse::{command, parse_args, suggest_nearest_command};
+use ranks::RanksArgs;
 use values::width;
 pub use values::{Least, Listable, OwnFormat, Percent, Showable, TRIALS, folder, format, named};
 
@@ -106,6 +108,9 @@ pub enum Command {
     Completions(crate::commands::generate::Completions),
     /// Write the manual pages to a folder
     Man(crate::commands::generate::ManPages),
+    /// One rank of a run, as its launcher's process starts it
+    #[command(name = fsdyno_ranks::parent::WORKER, hide = true)]
+    RankWorker,
 }
 
 /// `fsdyno run`
@@ -123,6 +128,7 @@ Examples:
   sudo fsdyno run dirops --on loop:8G --fs ext4 --fs xfs --repeat 10
   sudo fsdyno run dirops --on loop:2G --on ram:2G --fs ext4 --repeat 10
   sudo fsdyno run dirops --on /dev/disk/by-id/ata-DISK --erase SERIAL --dry-run
+  mpiexec -n 64 fsdyno run dirops --on /mnt/shared --ranks
   fsdyno run dirops tarball --fs ext4 --dry-run
 
 Ctrl-C kills the running trials, keeps the finished ones and reports them. To resume, repeat the command
@@ -178,6 +184,8 @@ pub struct Run {
     /// Run only the I-th of N equal shards of the trials; `fsdyno merge` combines them
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
+    #[command(flatten)]
+    pub ranks: RanksArgs,
     /// Print what would run, with exact operation counts, and change nothing. Errors and exit codes are those of the
     /// run itself; the code is 3 if this host lacks something
     #[arg(long)]
@@ -215,6 +223,7 @@ impl Run {
             keep_log: self.keep_log,
             shard: self.shard,
             mix: self.mix,
+            ranks: None,
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod op;
 pub mod plan;
 pub mod processor;
 pub mod quote;
+pub mod ranks;
 pub mod repeats;
 #[cfg(feature = "schema")]
 mod schema;

@@ -13,6 +13,7 @@ use crate::build::{self, Build};
 use crate::op::OpKind;
 use crate::plan::{Plan, VerifyMode};
 use crate::processor::ProcessorCounts;
+use crate::ranks::RanksMeasured;
 use crate::repeats::Repeats;
 use crate::series::PhaseSeries;
 use crate::shared::Shared;
@@ -101,7 +102,7 @@ pub struct AgentReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Conditions {
-    /// `lab`, `host` or `model`.
+    /// `lab`, `host`, `model` or `ranks`.
     pub venue: String,
     /// `uname -r` and `-v` where the ops ran.
     pub kernel: String,
@@ -222,6 +223,9 @@ pub struct Measured {
     pub verify: VerifyReport,
     /// The file system's own check; none on an existing directory, or if there is none.
     pub check: Option<CheckReport>,
+    /// What each rank did, if several processes shared the trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<RanksMeasured>,
 }
 
 /// Times of the setup, by the clock of the system where the ops ran. In the lab the CPU is hardly idle
@@ -408,6 +412,12 @@ pub struct VerifyReport {
     pub bytes: Bytes,
     /// Number of differences.
     pub problems: u64,
+    /// Of these, entries that were not found.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missing: u64,
+    /// Of these, entries that should not be there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub extra: u64,
     /// The first differences, each in a sentence.
     pub examples: Vec<String>,
     /// Duration.
@@ -537,6 +547,11 @@ pub struct Host {
     /// A sentence on what is missing from that log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_note: Option<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn is_empty(map: &Shared<BTreeMap<String, String>>) -> bool {

@@ -66,6 +66,7 @@ fn replayed(work: &dyn Workload) -> (Differences, Vec<String>) {
             device: None,
             contents: &contents,
             slots: Some(&slots),
+            among: None,
         };
         let mut result = run_threads(&phase_run, &mut || {}, &|_| {}).unwrap();
         differences.merge(std::mem::take(&mut result.differences));

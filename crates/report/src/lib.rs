@@ -35,6 +35,7 @@ mod page;
 mod pairing;
 mod part;
 mod processor;
+mod ranks;
 mod records;
 mod repeatability;
 mod repeats;
@@ -76,6 +77,7 @@ pub use page::{
 pub use pairing::{Matching, Pairing};
 pub use part::Part;
 pub use processor::of_figure as processor_error;
+pub use ranks::Ranks;
 pub use run::Run;
 pub use series::{OverTime, load_series};
 pub use sort::Sort;

@@ -263,6 +263,14 @@ pub fn media(trials: &[Trial]) -> Vec<String> {
         };
         let medium = match &plan.venue {
             VenuePlan::Host => format!("{medium} of this host"),
+            VenuePlan::Ranks(plan) => {
+                let each = if plan.own { ", a directory each" } else { "" };
+                let shift = match plan.shift {
+                    0 => String::new(),
+                    shift => format!(", shifted by {shift} in each phase"),
+                };
+                format!("{medium}, shared by {} ranks{each}{shift}", plan.ranks)
+            }
             VenuePlan::Model { .. } => format!("{medium} below a model of ext2 directories"),
             VenuePlan::Lab(lab) => {
                 let time = if lab.accel.is_exact() { "virtual time" } else { "KVM: host time" };

@@ -17,8 +17,8 @@ use crate::sort::sort;
 use crate::table::{Block, Document, Format, Lab, Legend, Output, Own, Rows, Style, Term};
 use crate::view;
 use crate::{
-    answer, calls, columns, described, device, disks, fidelity, instrument, processor, records,
-    repeatability, spreadsheet, statistics, subject, trees, unfinished, work_units,
+    answer, calls, columns, described, device, disks, fidelity, instrument, processor, ranks,
+    records, repeatability, spreadsheet, statistics, subject, trees, unfinished, work_units,
 };
 
 /// Trials to print, with ratios to the label of the baseline or to the best.
@@ -113,6 +113,7 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
         table.more = units.into_iter().chain(calls).collect();
         out.0.push(Block::Table(table));
     }
+    out.0.extend(ranks::summary(trials).map(Block::Table));
     let curves = curve::curves(trials);
     for curve in &curves {
         out.0.push(Block::Table(curve::table(curve)));

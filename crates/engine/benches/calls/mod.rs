@@ -116,6 +116,7 @@ impl Side {
             device: None,
             contents: &self.contents,
             slots: None,
+            among: None,
         };
         let outcome = run_threads(&phase_run(at), &mut || {}, &|_| {})?.outcome;
         if PHASES[at] == "write" {

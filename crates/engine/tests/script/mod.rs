@@ -172,6 +172,7 @@ pub fn run(
         device: None,
         contents: &contents,
         slots: None,
+        among: None,
     };
     run_threads(&phase_run, &mut || {}, &|_| {})
 }

@@ -271,6 +271,7 @@ fn a_panic_at_the_start_leaves_no_thread_at_the_gate() {
                 device: None,
                 contents: &contents,
                 slots: None,
+                among: None,
             };
             run_threads(&phase_run, &mut || panic!("on purpose"), &|_| {}).is_ok()
         })
@@ -293,6 +294,7 @@ fn a_tick_reports_the_sum_of_all_threads() {
         device: None,
         contents: &contents,
         slots: None,
+        among: None,
     };
     let mut ready = 0;
     let tick = |done| {

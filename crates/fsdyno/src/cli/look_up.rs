@@ -9,12 +9,12 @@ use super::values::{Listable, OwnFormat, Showable, format};
 
 /// The formats of `show`.
 const SHOWN: &[OwnFormat] = &[
-    ("mail", "For series and traces only: 72 columns for a mailing list", Format::Mail),
-    ("markdown", "For series and traces only: for an issue tracker", Format::Markdown),
-    ("html", "For series and traces only: for a page", Format::Html),
+    ("mail", "For series, ranks and traces only: 72 columns for a mailing list", Format::Mail),
+    ("markdown", "For series, ranks and traces only: for an issue tracker", Format::Markdown),
+    ("html", "For series, ranks and traces only: for a page", Format::Html),
     (
         "csv",
-        "For series (one line per trial, phase and interval) and traces (one per call) only",
+        "For series (one line per trial, phase and interval), ranks (one per trial, phase and rank) and traces (one per call) only",
         Format::Csv,
     ),
 ];
@@ -58,6 +58,7 @@ Examples:
   fsdyno show schema trial
   fsdyno show series fsdyno-results/demo
   fsdyno show series fsdyno-results/demo --format csv > series.csv
+  fsdyno show ranks fsdyno-results/demo
   fsdyno show trace build.trace
   fsdyno show log fsdyno-results/RUN/logs/TRIAL.log --format json")]
 pub struct Show {
@@ -65,7 +66,7 @@ pub struct Show {
     #[arg(value_enum)]
     pub kind: Showable,
     /// The item's name; for a machine, a disk, a space or a study also the path of its file; for a log or a trace its
-    /// file; for series a result folder
+    /// file; for series and ranks a result folder
     pub name: String,
     /// For a workload: its definition, the accepted values, counts of calls, and the source of each
     #[arg(long)]

@@ -207,6 +207,8 @@ pub enum Showable {
     Trace,
     /// The phases of a result over time: operations, dirty memory, bytes written
     Series,
+    /// What each rank of a result did: rates, latencies, clocks, stragglers
+    Ranks,
 }
 
 /// A parser for the names in a table of `(name, description, value)`. The table is defined with the value's type, in

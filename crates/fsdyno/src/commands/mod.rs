@@ -11,6 +11,7 @@ pub mod import;
 mod list;
 mod list_results;
 mod merge;
+mod ranks;
 pub mod record;
 mod record_calibrate;
 mod report;
@@ -21,6 +22,7 @@ mod show_log;
 mod show_machine;
 mod show_model;
 mod show_period;
+mod show_ranks;
 mod show_schema;
 mod show_series;
 mod show_space;
@@ -55,5 +57,6 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Completions(completions) => generate::completions(&completions),
         Command::Man(man) => generate::man_pages(&man),
+        Command::RankWorker => ranks::work(),
     }
 }

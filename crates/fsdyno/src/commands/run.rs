@@ -11,16 +11,21 @@ use fsdyno_campaign::{Experiment, Session, Store, crash, dry_run, results};
 use fsdyno_report::{Format, counted};
 
 use crate::cli::Run;
-use crate::commands::{report, run_recorded};
+use crate::commands::{ranks, report, run_recorded};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, detail, say};
 use crate::{session, stop, version};
 
 /// Runs the command.
 pub fn run(run: &Run) -> Result<Exit, Failure> {
+    let position = ranks::position_of(run)?;
+    if let Some(position) = position.as_ref().filter(|position| position.rank > 0) {
+        return ranks::attend(run, position);
+    }
     let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
     crash::folder::refuse(&folder)?;
     let mut spec = run.spec();
+    spec.ranks = position.as_ref().map(|position| ranks::request(run, position));
     if run_recorded::is_wanted(&spec) {
         match run_recorded::replayed(spec, &folder, run.dry_run)? {
             Some(replayed) => spec = replayed,
@@ -40,6 +45,10 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     // Until here a signal simply ends the program: there is nothing to clean up.
     let stop = stop::flag()?;
     detail(&format!("fsdyno: {} writes to '{}'", version::text(), folder.display()));
+    if let (Some(position), Some(request)) = (&position, &experiment.spec.ranks) {
+        let group = ranks::gather(run, position, &stop)?;
+        request.group.get_or_init(|| group);
+    }
     let mut store = open(&folder)?;
     experiment.same_rule(store.trials())?;
     let measured = experiment.measure(&mut store, &session::of(&stop, &command));

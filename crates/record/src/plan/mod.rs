@@ -25,7 +25,7 @@ pub use medium::{DiskPlan, EphemeralKind, EphemeralPlan, EphemeralSize, MediumPl
 pub use raid::{MD_DATA_OFFSET, RaidPlan};
 pub use run::{IssuerPlan, VerifyMode};
 pub use target::Target;
-pub use venue::{AccelPlan, BootPlan, KernelPlan, LabPlan, VenuePlan};
+pub use venue::{AccelPlan, BootPlan, KernelPlan, LabPlan, RanksPlan, VenuePlan};
 pub use workload::{InputPlan, WorkloadPlan};
 
 /// One cell of a study: a workload on a file system on a medium, at a venue.
@@ -143,15 +143,28 @@ impl Plan {
     pub fn lab(&self) -> Option<&LabPlan> {
         match &self.venue {
             VenuePlan::Lab(lab) => Some(lab),
-            VenuePlan::Host | VenuePlan::Model { .. } => None,
+            VenuePlan::Host | VenuePlan::Model { .. } | VenuePlan::Ranks(_) => None,
         }
+    }
+
+    /// The processes that share it, if it runs in several.
+    pub fn shared_by(&self) -> Option<&RanksPlan> {
+        match &self.venue {
+            VenuePlan::Ranks(ranks) => Some(ranks),
+            _ => None,
+        }
+    }
+
+    /// Returns true if its calls are issued by the kernel and the clock of real hosts.
+    pub fn on_hosts(&self) -> bool {
+        matches!(self.venue, VenuePlan::Host | VenuePlan::Ranks(_))
     }
 
     /// The lab, to change it.
     pub fn lab_mut(&mut self) -> Option<&mut LabPlan> {
         match &mut self.venue {
             VenuePlan::Lab(lab) => Some(lab),
-            VenuePlan::Host | VenuePlan::Model { .. } => None,
+            VenuePlan::Host | VenuePlan::Model { .. } | VenuePlan::Ranks(_) => None,
         }
     }
 
@@ -160,10 +173,11 @@ impl Plan {
         match (&self.venue, &self.medium) {
             (VenuePlan::Lab(_), _) => Target::Lab,
             (VenuePlan::Model { .. }, _) => Target::Model,
-            (VenuePlan::Host, MediumPlan::Directory { path } | MediumPlan::Drive { path }) => {
-                Target::Path(path.clone())
-            }
-            (VenuePlan::Host, medium) => match medium.ephemeral() {
+            (
+                VenuePlan::Host | VenuePlan::Ranks(_),
+                MediumPlan::Directory { path } | MediumPlan::Drive { path },
+            ) => Target::Path(path.clone()),
+            (VenuePlan::Host | VenuePlan::Ranks(_), medium) => match medium.ephemeral() {
                 Some((made, _)) => Target::Ephemeral(made),
                 None => Target::Lab,
             },

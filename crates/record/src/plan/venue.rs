@@ -23,6 +23,44 @@ pub enum VenuePlan {
         #[cfg_attr(feature = "schema", schemars(extend("enum" = [1024, 2048, 4096])))]
         block_size: u32,
     },
+    /// In several processes, on one or several hosts, that share a directory.
+    Ranks(RanksPlan),
+}
+
+/// Processes on one or several hosts that share a trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(inline))]
+pub struct RanksPlan {
+    /// Number of ranks; each has the plan's threads.
+    pub ranks: u32,
+    /// True if each rank does the whole workload in a directory of its own, instead of a share of one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
+    /// In each phase a rank works on what the rank this far behind it worked on in the phase before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub shift: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl RanksPlan {
+    /// The share, and in own directories the directory, that a rank has in a phase.
+    pub fn share_of(&self, rank: u32, phase: usize) -> u32 {
+        let ranks = u64::from(self.ranks.max(1));
+        let moved = u64::from(self.shift) * (phase as u64 % ranks);
+        ((u64::from(rank) + moved) % ranks) as u32
+    }
+
+    /// The rank that has a share in a phase: the inverse of [`RanksPlan::share_of`].
+    pub fn rank_of(&self, share: u32, phase: usize) -> u32 {
+        let ranks = u64::from(self.ranks.max(1));
+        let moved = u64::from(self.shift) * (phase as u64 % ranks) % ranks;
+        ((u64::from(share) + ranks - moved) % ranks) as u32
+    }
 }
 
 /// A guest: its kernel, its memory and its CPU.
@@ -175,6 +213,20 @@ impl AccelPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shift_moves_every_share_to_one_other_rank() {
+        let plan = RanksPlan { ranks: 5, shift: 3, ..RanksPlan::default() };
+        for phase in 0..12 {
+            let mut shares: Vec<u32> = (0..5).map(|rank| plan.share_of(rank, phase)).collect();
+            assert!((0..5).all(|rank| plan.rank_of(shares[rank as usize], phase) == rank));
+            shares.sort_unstable();
+            assert_eq!(shares, [0, 1, 2, 3, 4]);
+        }
+        assert_eq!((plan.share_of(4, 0), plan.share_of(4, 1), plan.share_of(4, 2)), (4, 2, 0));
+        let none = RanksPlan { ranks: 5, ..RanksPlan::default() };
+        assert!((0..9).all(|phase| none.share_of(2, phase) == 2));
+    }
 
     #[test]
     fn the_name_of_a_boot_mode_is_its_recorded_form() {

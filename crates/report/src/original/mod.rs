@@ -4,6 +4,7 @@
 
 mod bonnie;
 mod fdtree;
+mod mdtest;
 mod postmark;
 
 use fsdyno_record::Trial;
@@ -27,10 +28,12 @@ pub fn original(trials: &[Trial]) -> Result<String, ReportError> {
         let form = FORMS.iter().find(|(name, _)| *name == trial.plan.workload.name)?.1;
         (trial.outcome == Outcome::Ok).then_some(form)
     };
-    let texts: Vec<String> =
+    let mut texts: Vec<String> =
         trials.iter().filter_map(|trial| form_of(&trial).map(|form| form(trial))).collect();
+    texts.extend(mdtest::summaries(trials));
     if texts.is_empty() {
         let known = FORMS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        let known = format!("{known}, dirops with --ranks");
         return Err(ReportError::NoOriginal(known));
     }
     Ok(texts.concat())

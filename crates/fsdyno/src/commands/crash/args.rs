@@ -110,6 +110,9 @@ const ABSENT: &[(&str, &str)] = &[
     ("mix", "a result folder has the crash points of one command"),
     ("keep-log", "a finding can be repeated with --replay"),
     ("shard", "it cannot be divided; run several commands with a --seed each"),
+    ("ranks", "it runs in the lab only"),
+    ("own", "it runs in the lab only"),
+    ("shift", "it runs in the lab only"),
     ("change", "the option is for benchmarks with `fsdyno run`"),
 ];
 

@@ -10,7 +10,7 @@ type Counts = BTreeMap<OpKind, u64>;
 ///
 /// Three numbers depend on the file system and may differ: how many getdents64(2) calls a directory
 /// takes; and where the phase `removes` trees whose names it does not know (see
-/// `fsdyno_engine::scan`), how often a directory had to be emptied again because names were skipped
+/// [`crate::scan`]), how often a directory had to be emptied again because names were skipped
 /// while others were removed, each time by one open, one close and one rmdir more, and whether
 /// getdents64(2) gives the type of an entry, or each one removed takes a call for its status.
 ///

@@ -1,0 +1,125 @@
+//! Trials that several processes share: the request, and what it asks of workloads and targets.
+
+use std::sync::{Arc, OnceLock};
+
+use fsdyno_ranks::Group;
+use fsdyno_record::Bytes;
+use fsdyno_record::plan::{IssuerPlan, RanksPlan};
+use fsdyno_workload::{Needs, OpCounts, Threads, Workload};
+
+use crate::RunSpec;
+use crate::failure::Failure;
+
+/// The processes of a command and what they share.
+#[derive(Clone, Debug)]
+pub struct RanksRequest {
+    /// The part of plans.
+    pub plan: RanksPlan,
+    /// The processes, once they have come together.
+    pub group: Arc<OnceLock<Arc<Group>>>,
+}
+
+impl RanksRequest {
+    /// A request of processes that have not come together yet.
+    pub fn new(plan: RanksPlan) -> RanksRequest {
+        RanksRequest { plan, group: Arc::default() }
+    }
+
+    /// The end of a row's label.
+    pub(crate) fn label(&self) -> String {
+        let RanksPlan { ranks, own, shift } = &self.plan;
+        let own = if *own { ", own" } else { "" };
+        let shift = if *shift > 0 { format!(", shift {shift}") } else { String::new() };
+        format!(", {ranks} ranks{own}{shift}")
+    }
+}
+
+/// Refuses options that several processes cannot have.
+///
+/// # Errors
+/// The first one.
+pub fn check(run: &RunSpec) -> Result<(), Failure> {
+    let Some(request) = &run.ranks else { return Ok(()) };
+    let wrong = |text: String| Err(Failure::wrong(text));
+    if run.axes.on.len() != 1 {
+        return wrong("--ranks needs one --on DIR: the directory that all hosts share".into());
+    }
+    if run.jobs > 1 {
+        return wrong("--ranks runs one trial at a time: remove --jobs".into());
+    }
+    if run.shard.is_some() {
+        return wrong(
+            "--ranks shares each trial among processes, and --shard divides the trials: remove one"
+                .into(),
+        );
+    }
+    if matches!(run.axes.issuer, IssuerPlan::IoUring { .. }) {
+        return wrong("--ranks with --issuer uring is not possible yet; leave --issuer out, and take --threads".into());
+    }
+    if request.plan.shift >= request.plan.ranks.max(1) && request.plan.shift > 0 {
+        return wrong(format!(
+            "--shift {} must be below the number of ranks, {}",
+            request.plan.shift, request.plan.ranks
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that ranks can share a workload, or each do it.
+///
+/// # Errors
+/// A sentence with what would be possible.
+pub(crate) fn fits(
+    name: &str,
+    work: &dyn Workload,
+    plan: &RanksPlan,
+    has_input: bool,
+) -> Result<(), String> {
+    if has_input || work.shared_slots().is_some() {
+        return Err(format!("workload '{name}' with an input file cannot run on --ranks yet"));
+    }
+    if work.prefill().is_some() {
+        return Err(format!(
+            "workload '{name}' prepares files before its first phase and cannot run on --ranks yet"
+        ));
+    }
+    if work.command().is_some() {
+        return Err(format!(
+            "workload '{name}' runs a command, and ranks make calls of their own; remove --ranks"
+        ));
+    }
+    if work.fills() {
+        return Err(format!("workload '{name}' fills its file system, and cannot run on --ranks"));
+    }
+    let shared = work.phases().iter().all(|phase| phase.threads == Threads::Any);
+    match shared || plan.own {
+        true => Ok(()),
+        false => Err(format!(
+            "workload '{name}' has phases that cannot be shared among ranks; add --own, and each rank does all of it \
+             in a directory of its own"
+        )),
+    }
+}
+
+/// The names of phases, with their counts.
+type Phases = Vec<(String, OpCounts)>;
+
+/// The requirements and counts of all ranks, from those of the workload with the number of threads of one.
+pub(crate) fn of_all(plan: &RanksPlan, needs: Needs, phases: Phases) -> (Needs, Phases) {
+    if !plan.own {
+        return (needs, phases);
+    }
+    let ranks = u64::from(plan.ranks);
+    let needs = Needs {
+        bytes: Bytes(needs.bytes.0.saturating_mul(ranks)),
+        inodes: (needs.inodes + 1).saturating_mul(ranks),
+        ..needs
+    };
+    let times = |(name, counts): (String, OpCounts)| {
+        (
+            name,
+            counts.into_iter().map(|(kind, count)| (kind, count.saturating_mul(ranks))).collect(),
+        )
+    };
+    (needs, phases.into_iter().map(times).collect())
+}

@@ -1,0 +1,132 @@
+//! Several processes that share the trials of one `fsdyno run`: the one with rank 0 is that command, the others are led by it.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fsdyno_campaign::RanksRequest;
+use fsdyno_ranks::{Group, GroupError, Join, Meeting, Patience, Position, launcher, meet, parent};
+use fsdyno_record::plan::RanksPlan;
+
+use crate::cli::Run;
+use crate::exit::{Exit, Failure};
+use crate::output::detail;
+use crate::{stop, version};
+
+/// The position of this process, if the command is one of several.
+///
+/// # Errors
+/// No launcher, or one whose variables are wrong.
+pub fn position_of(run: &Run) -> Result<Option<Position>, Failure> {
+    let Some(given) = run.ranks.ranks else { return Ok(None) };
+    let env = |name: &str| std::env::var(name).ok();
+    let found = launcher::detect(&env, given).map_err(Failure::wrong)?;
+    found.map(Some).ok_or_else(|| {
+        Failure::wrong(
+            "--ranks: no launcher started this process; put one before the command, such as 'mpiexec -n 4 fsdyno run \
+             ... --ranks' or srun (docs/ranks.md has the others)",
+        )
+    })
+}
+
+/// The request of ranks.
+pub fn request(run: &Run, position: &Position) -> RanksRequest {
+    let (own, shift) = (run.ranks.own, run.ranks.shift);
+    RanksRequest::new(RanksPlan { ranks: position.ranks, own, shift })
+}
+
+/// The work of a process with another rank than 0: it has the run done by its worker.
+pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
+    if run.dry_run {
+        return Ok(Exit::Good);
+    }
+    let failed = |message: String| Failure { exit: Exit::Missing, message };
+    let stop = stop::flag()?;
+    let patience = Patience::default().gather;
+    let on = directory(run)?;
+    let meeting = meet::find(place, &on, patience).map_err(failed)?;
+    let hello = parent::hello(place.rank, place.ranks, &version::text());
+    let worker =
+        parent::start(&program()?, &join(&meeting, place, on, patience)).map_err(failed)?;
+    parent::attend(worker, &meeting, &hello, &stop).map_err(failed)?;
+    Ok(Exit::Good)
+}
+
+/// Waits at rank 0 until all ranks have come.
+pub fn gather(run: &Run, place: &Position, stop: &Arc<AtomicBool>) -> Result<Arc<Group>, Failure> {
+    let failed = |message: String| Failure { exit: Exit::Missing, message };
+    let patience = Patience::default();
+    let on = directory(run)?;
+    let (listener, meeting, note) = meet::open(place, &on).map_err(failed)?;
+    let (program, text) = (program()?, version::text());
+    let (join, hello) =
+        (join(&meeting, place, on, patience.gather), parent::hello(place.rank, place.ranks, &text));
+    let own = meeting.clone();
+    // The kernel kills the worker when the thread that started it ends.
+    std::thread::spawn(move || {
+        let never = AtomicBool::new(false);
+        let ended = parent::start(&program, &join)
+            .and_then(|worker| parent::attend(worker, &own, &hello, &never));
+        if let Err(why) = ended {
+            detail(&format!("fsdyno: the worker of rank 0: {why}"));
+        }
+    });
+    let is_stopped = || stop.load(Ordering::Relaxed);
+    let kind = (place.kind, place.ranks);
+    let group = Group::gather(listener, &meeting.secret, kind, &text, patience, &is_stopped);
+    drop(note);
+    let group = group.map_err(|error| {
+        let exit = match error {
+            GroupError::Stopped => Exit::Stopped,
+            _ => Exit::TrialFailed,
+        };
+        Failure { exit, message: error.to_string() }
+    })?;
+    let hosts: Vec<String> =
+        group.hosts().iter().map(|(host, ranks)| format!("{host} ({ranks})")).collect();
+    detail(&format!("fsdyno: {} ranks of {}: {}", place.ranks, place.kind, hosts.join(", ")));
+    Ok(Arc::new(group))
+}
+
+/// The work of a worker: its parent says through its standard input which rank it is.
+pub fn work() -> Result<Exit, Failure> {
+    let mut text = String::new();
+    let read = std::io::stdin().take(1 << 16).read_to_string(&mut text);
+    let join: Join = match read
+        .map_err(serde_json::Error::io)
+        .and_then(|_| serde_json::from_str(&text))
+    {
+        Ok(join) => join,
+        Err(error) => {
+            return Err(Failure::wrong(format!(
+                "rank-worker is started by fsdyno itself ({error}); to start ranks see docs/ranks.md"
+            )));
+        }
+    };
+    match fsdyno_ranks::work(&join, &version::text()) {
+        Ok(()) => Ok(Exit::Good),
+        Err(message) => Err(Failure { exit: Exit::VerdictNo, message }),
+    }
+}
+
+fn join(meeting: &Meeting, place: &Position, on: PathBuf, patience: Duration) -> Join {
+    let (rank, ranks) = (place.rank, place.ranks);
+    Join { meeting: meeting.to_text(), rank, ranks, on, patience: patience.as_secs() }
+}
+
+/// The shared directory, by its path on this host.
+fn directory(run: &Run) -> Result<PathBuf, Failure> {
+    let [on] = run.axes.0.on.as_slice() else {
+        return Err(Failure::wrong(
+            "--ranks needs one --on DIR: the directory that all hosts share",
+        ));
+    };
+    std::path::absolute(Path::new(on)).map_err(|error| Failure::io("find", Path::new(on), &error))
+}
+
+fn program() -> Result<PathBuf, Failure> {
+    let failed = |error| Failure::io("find", Path::new("/proc/self/exe"), &error);
+    std::env::current_exe().map_err(failed)
+}

@@ -1,0 +1,216 @@
+//! Several processes that share a trial, on this machine: started by a script, and by the launchers that are installed.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{PROGRAM, code, fsdyno, run, stderr, stdout};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Starts a run of `ranks` processes, each as a launcher of the user's would.
+fn start(folder: &Path, ranks: u32, words: &str) -> Vec<Child> {
+    (0..ranks).map(|rank| start_one(folder, rank, ranks, words)).collect()
+}
+
+fn start_one(folder: &Path, rank: u32, ranks: u32, words: &str) -> Child {
+    fsdyno(folder)
+        .args(words.split_whitespace())
+        .env("FSDYNO_RANK", rank.to_string())
+        .env("FSDYNO_RANKS", ranks.to_string())
+        .env("FSDYNO_RUN", "test")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits for all; the output of rank 0 comes first.
+fn wait(children: Vec<Child>) -> Vec<Output> {
+    children.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
+}
+
+fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).unwrap().count() == 0
+}
+
+struct Place {
+    on: tempfile::TempDir,
+    out: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { on: tempfile::tempdir().unwrap(), out: tempfile::tempdir().unwrap() }
+    }
+
+    fn words(&self, rest: &str) -> String {
+        let (on, out) = (self.on.path().display(), self.out.path().display());
+        format!("run {rest} --on {on} --out {out}/r --ranks")
+    }
+
+    /// The rows of `show ranks`, without their head.
+    fn rows(&self) -> Vec<String> {
+        let shown = run(self.out.path(), "show ranks r --format csv");
+        assert_eq!(code(&shown), 0, "{}", stderr(&shown));
+        stdout(&shown).lines().skip(1).map(String::from).collect()
+    }
+}
+
+#[test]
+fn ranks_share_a_directory_and_every_file_is_made_seen_and_removed() {
+    let place = Place::new();
+    let words = place.words("dirops --set files=4003 --set stat=yes --threads 2 --repeat 2");
+    let outputs = wait(start(place.out.path(), 3, &words));
+    assert_eq!(code(&outputs[0]), 0, "{}", stderr(&outputs[0]));
+    assert!(outputs.iter().all(|output| output.status.success()));
+    assert!(stdout(&outputs[0]).contains("skew"), "{}", stdout(&outputs[0]));
+    assert!(is_empty(place.on.path()));
+    let rows = place.rows();
+    // Two trials, three phases, three ranks.
+    assert_eq!(rows.len(), 18);
+    let created: u64 = rows
+        .iter()
+        .filter(|row| row.contains(",create,"))
+        .map(|row| row.split(',').rev().nth(11).unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(created, 2 * 4003);
+    let original = run(place.out.path(), "report r --format original");
+    assert!(stdout(&original).contains("File creation"), "{}", stdout(&original));
+}
+
+#[test]
+fn ranks_with_directories_of_their_own_work_on_each_others() {
+    let place = Place::new();
+    let words = place.words("tarball --set files=200 --own --shift 1");
+    let outputs = wait(start(place.out.path(), 3, &words));
+    assert_eq!(code(&outputs[0]), 0, "{}", stderr(&outputs[0]));
+    assert!(is_empty(place.on.path()));
+    assert_eq!(place.rows().len(), 6);
+}
+
+#[test]
+fn what_ranks_cannot_share_is_refused_before_anything_is_done() {
+    let place = Place::new();
+    let refused = |words: &str| {
+        let output = start_one(place.out.path(), 0, 2, &place.words(words)).wait_with_output();
+        let output = output.unwrap();
+        assert_eq!(code(&output), 2, "{}", stderr(&output));
+        stderr(&output)
+    };
+    assert!(refused("tarball").contains("--own"));
+    assert!(refused("dirops --shift 2").contains("below the number of ranks"));
+    assert!(refused("dirops --jobs 2").contains("--jobs"));
+    let alone = run(place.out.path(), &place.words("dirops"));
+    assert_eq!(code(&alone), 2);
+    assert!(stderr(&alone).contains("mpiexec"), "{}", stderr(&alone));
+    assert!(is_empty(place.on.path()));
+}
+
+/// The worker that a process has started.
+fn worker_of(child: &Child) -> Pid {
+    let begin = Instant::now();
+    loop {
+        let path = format!("/proc/{0}/task/{0}/children", child.id());
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        if let Some(pid) = text.split_whitespace().next().and_then(|pid| pid.parse().ok()) {
+            return Pid::from_raw(pid).unwrap();
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "no worker");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until the ranks have begun to make files.
+fn wait_for_files(on: &Path) {
+    let begin = Instant::now();
+    let is_there = || {
+        let mut folders = std::fs::read_dir(on).unwrap().flatten();
+        folders.any(|folder| folder.path().join("root/d").is_dir())
+    };
+    while !is_there() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no files");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+const LONG: &str = "dirops --set files=3000000";
+
+#[test]
+fn a_rank_that_is_killed_ends_the_run_with_its_name_and_nothing_is_left() {
+    let place = Place::new();
+    let children = start(place.out.path(), 3, &place.words(LONG));
+    let worker = worker_of(&children[2]);
+    wait_for_files(place.on.path());
+    kill_process(worker, Signal::KILL).unwrap();
+    let outputs = wait(children);
+    assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));
+    let said = stdout(&outputs[0]) + &stderr(&outputs[0]);
+    assert!(said.contains("rank 2") && said.contains("signal 9"), "{said}");
+    assert!(is_empty(place.on.path()));
+}
+
+#[test]
+fn a_signal_to_all_ends_the_run_and_nothing_is_left() {
+    let place = Place::new();
+    let children = start(place.out.path(), 3, &place.words(LONG));
+    wait_for_files(place.on.path());
+    for child in &children {
+        kill_process(Pid::from_child(child), Signal::INT).unwrap();
+    }
+    let outputs = wait(children);
+    assert_eq!(code(&outputs[0]), 130, "{}", stderr(&outputs[0]));
+    assert!(outputs[1..].iter().all(|output| output.status.success()));
+    assert!(is_empty(place.on.path()));
+}
+
+#[test]
+fn a_rank_that_comes_twice_ends_the_run() {
+    let place = Place::new();
+    let words = place.words("dirops --set files=100");
+    let mut children: Vec<Child> =
+        [0, 1, 1].iter().map(|rank| start_one(place.out.path(), *rank, 3, &words)).collect();
+    let first = children.remove(0).wait_with_output().unwrap();
+    assert_eq!(code(&first), 4, "{}", stderr(&first));
+    assert!(stderr(&first).contains("rank 1 came twice"), "{}", stderr(&first));
+    wait(children);
+    assert!(is_empty(place.on.path()));
+}
+
+/// The mpiexec of an implementation of MPI, if it is installed; else says past the harness that it is not.
+fn launcher(name: &str, more: &[&str]) -> Option<Command> {
+    let program = format!("mpiexec.{name}");
+    let found = Command::new(&program).arg("--version").output().is_ok();
+    if !found {
+        let _ = writeln!(std::io::stderr(), "skipped: {program} is not installed");
+        return None;
+    }
+    let mut command = Command::new(program);
+    command.args(more).env("COLUMNS", "100").stdin(Stdio::null());
+    Some(command)
+}
+
+fn launched(launcher: Option<Command>) {
+    let Some(mut command) = launcher else { return };
+    let place = Place::new();
+    command.args(["-n", "4", PROGRAM]).current_dir(place.out.path());
+    command.args(place.words("dirops --set files=2000").split_whitespace());
+    let output = command.output().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(is_empty(place.on.path()));
+    assert_eq!(place.rows().len(), 8);
+}
+
+#[test]
+fn mpich_starts_ranks_without_being_linked() {
+    launched(launcher("mpich", &[]));
+}
+
+#[test]
+fn open_mpi_starts_ranks_without_being_linked() {
+    launched(launcher("openmpi", &["--allow-run-as-root", "--oversubscribe"]));
+}

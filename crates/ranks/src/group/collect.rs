@@ -1,0 +1,355 @@
+//! Waiting for the answers of ranks, and what ends that: a failure, a lost or silent rank, the user.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use fsdyno_record::Nanos;
+use fsdyno_record::mailbox::{Progress, Stage};
+use fsdyno_record::plan::RanksPlan;
+
+use super::{Event, GroupError, State};
+use crate::clocks::{Offset, Sample, best};
+use crate::wire::{FromRank, Point, ToRank};
+
+/// Interval at which the watcher is called.
+const PERIOD: Duration = Duration::from_millis(20);
+
+/// Longest wait for what a lost rank's position says.
+const OBITUARY: Duration = Duration::from_millis(1500);
+
+/// Longest wait for ranks to end after the order to.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Longest wait for ranks that did not fail, once another has.
+const AFTER_FAILURE: Duration = Duration::from_secs(15);
+
+/// Waits of ranks for ops of other ranks.
+#[derive(Default)]
+pub(super) struct Waits {
+    /// The phase in which they wait, its plan, and the number of threads of a rank.
+    pub(super) phase: Option<(usize, RanksPlan, u32)>,
+    /// Ranks that wait, by op.
+    asked: HashMap<Point, Vec<u32>>,
+    reached: HashMap<u32, u64>,
+}
+
+/// Nothing done yet.
+pub(super) fn no_progress() -> Progress {
+    Progress {
+        stage: Stage::Starting,
+        phase: 0,
+        phases: 0,
+        ops_done: 0,
+        ops_total: 0,
+        now: Nanos(0),
+        requests: 0,
+    }
+}
+
+/// The watcher of a trial.
+pub(super) type Watch<'a> = &'a mut dyn FnMut(&Progress) -> bool;
+
+/// A collection of answers.
+struct Answers<T> {
+    answers: Vec<Option<T>>,
+    /// Ranks that failed, or stopped by order.
+    out: Vec<bool>,
+    failure: Option<String>,
+    /// Time of the order to stop, and true if the user gave it.
+    stopped: Option<(Instant, bool)>,
+}
+
+impl State {
+    /// Sends a message to all ranks. One that is gone is noticed by its silence.
+    pub(super) fn tell(&self, message: &ToRank) {
+        for peer in &self.peers {
+            let _ = peer.wire.send(message);
+        }
+    }
+
+    /// Waits until all ranks have given an answer that `pick` takes; `doing` says what they do.
+    pub(super) fn collect<T>(
+        &mut self,
+        doing: &str,
+        deadline: Instant,
+        watch: Watch<'_>,
+        pick: &dyn Fn(FromRank) -> Option<T>,
+    ) -> Result<Vec<T>, GroupError> {
+        let now = Instant::now();
+        let count = self.peers.len();
+        let mut all = Answers {
+            answers: (0..count).map(|_| None).collect(),
+            out: vec![false; count],
+            failure: None,
+            stopped: None,
+        };
+        for peer in &mut self.peers {
+            (peer.heard, peer.work.1) = (now, now);
+        }
+        let mut watched = Instant::now();
+        loop {
+            let open = all.answers.iter().zip(&all.out).any(|(one, out)| one.is_none() && !out);
+            if !open {
+                return all.end();
+            }
+            if let Ok(event) = self.events.recv_timeout(PERIOD) {
+                self.take(event, &mut all, doing, pick)?;
+            }
+            if watched.elapsed() >= PERIOD {
+                watched = Instant::now();
+                self.progress.ops_done = self.peers.iter().map(|peer| peer.ops).sum();
+                if !watch(&self.progress) && all.stopped.is_none_or(|(_, by_user)| !by_user) {
+                    self.tell(&ToRank::Stop);
+                    all.stopped = Some((Instant::now(), true));
+                }
+                self.check(&mut all, doing, deadline)?;
+            }
+        }
+    }
+
+    fn take<T>(
+        &mut self,
+        event: Event,
+        all: &mut Answers<T>,
+        doing: &str,
+        pick: &dyn Fn(FromRank) -> Option<T>,
+    ) -> Result<(), GroupError> {
+        let (rank, message) = match event {
+            Event::Heard(rank, message, _) => (rank, message),
+            Event::Gone(rank) => return Err(self.lost(rank, doing)),
+            Event::Obituary(hello) => {
+                let why = format!("rank {} on {}: {} {doing}", hello.rank, hello.host, hello.text);
+                return Err(self.abort(why));
+            }
+            Event::Arrived(arrived) => {
+                let (hello, wire) = *arrived;
+                let why = format!(
+                    "rank {} came again, as process {} on {}",
+                    hello.rank, hello.pid, hello.host
+                );
+                let _ = wire.send(&ToRank::Abort { why: why.clone() });
+                self.notes.push(format!("{why}, and was turned away"));
+                return Ok(());
+            }
+            Event::TurnedAway(why) => {
+                self.notes.push(why);
+                return Ok(());
+            }
+        };
+        let Some(peer) = self.peers.get_mut(rank as usize) else { return Ok(()) };
+        peer.heard = Instant::now();
+        match message {
+            FromRank::Beat { work, ops } => {
+                peer.ops = ops;
+                if peer.work.0 != work {
+                    peer.work = (work, Instant::now());
+                }
+            }
+            FromRank::Await(point) => self.route(rank, point),
+            FromRank::Reached(point) => self.reached(point),
+            FromRank::Failed { why, stopped } => {
+                let name = peer.name();
+                if let Some(out) = all.out.get_mut(rank as usize) {
+                    *out = true;
+                }
+                if !stopped && all.failure.is_none() {
+                    all.failure = Some(format!("{name}: {why}"));
+                }
+                if all.stopped.is_none() {
+                    self.tell(&ToRank::Stop);
+                    all.stopped = Some((Instant::now(), false));
+                }
+            }
+            message => {
+                if let (Some(answer), Some(place)) =
+                    (pick(message), all.answers.get_mut(rank as usize))
+                {
+                    *place = Some(answer);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes a rank's wait for an op on to the rank whose op it is.
+    fn route(&mut self, rank: u32, point: Point) {
+        let Some((phase, plan, threads)) = &self.waits.phase else { return };
+        let known = self.waits.reached.get(&point.thread).copied().unwrap_or(0);
+        // A peer that cannot be reached is noticed by its silence.
+        if known >= point.ops {
+            let _ = self.peers[rank as usize].wire.send(&ToRank::Reached(point));
+            return;
+        }
+        let owner = plan.rank_of(point.thread / threads.max(&1), *phase);
+        let asked = self.waits.asked.entry(point).or_default();
+        asked.push(rank);
+        if let (1, Some(owner)) = (asked.len(), self.peers.get(owner as usize)) {
+            let _ = owner.wire.send(&ToRank::Await(point));
+        }
+    }
+
+    fn reached(&mut self, point: Point) {
+        let known = self.waits.reached.entry(point.thread).or_default();
+        *known = point.ops.max(*known);
+        for rank in self.waits.asked.remove(&point).unwrap_or_default() {
+            let _ = self.peers[rank as usize].wire.send(&ToRank::Reached(point));
+        }
+    }
+
+    /// Ends the wait if a rank is silent, a call hangs, or the time is over.
+    fn check<T>(
+        &mut self,
+        all: &mut Answers<T>,
+        doing: &str,
+        deadline: Instant,
+    ) -> Result<(), GroupError> {
+        let now = Instant::now();
+        if let Some((when, by_user)) = all.stopped {
+            let patience = if by_user { self.patience.stop } else { AFTER_FAILURE };
+            if now > when + patience {
+                let slow =
+                    (0..self.peers.len()).find(|at| all.answers[*at].is_none() && !all.out[*at]);
+                let name = slow.map(|at| self.peers[at].name()).unwrap_or_default();
+                let why = format!("{name} did not stop {doing} within {} s", patience.as_secs());
+                let first = all.failure.take();
+                let error = self.abort(first.unwrap_or(why));
+                return Err(if by_user { GroupError::Stopped } else { error });
+            }
+        }
+        for (at, peer) in self.peers.iter().enumerate() {
+            if now.duration_since(peer.heard) > self.patience.silence {
+                let why = format!(
+                    "{} has given no sign of life for {} s {doing}: its host or the network is down, or the process \
+                     is stopped",
+                    peer.name(),
+                    self.patience.silence.as_secs()
+                );
+                return Err(self.abort(why));
+            }
+            let waits = all.answers[at].is_none() && !all.out[at];
+            if self.works && waits && now.duration_since(peer.work.1) > self.patience.stuck {
+                let why = format!(
+                    "{} has completed nothing for {} s {doing}, after {} operations: a call hangs; is its mount gone?",
+                    peer.name(),
+                    self.patience.stuck.as_secs(),
+                    peer.ops
+                );
+                return Err(self.abort(why));
+            }
+        }
+        if now > deadline {
+            return Err(self.abort(format!("the trial exceeded its deadline {doing}")));
+        }
+        Ok(())
+    }
+
+    /// A rank's connection ended: waits a moment for what its position says, and ends all.
+    fn lost(&mut self, rank: u32, doing: &str) -> GroupError {
+        let name = self.peers.get(rank as usize).map(super::Peer::name).unwrap_or_default();
+        if let Some(peer) = self.peers.get_mut(rank as usize) {
+            peer.gone = true;
+        }
+        let begin = Instant::now();
+        let mut why = "its connection ended".to_string();
+        while let Some(left) = OBITUARY.checked_sub(begin.elapsed()) {
+            match self.events.recv_timeout(left) {
+                Ok(Event::Obituary(hello)) if hello.rank == rank => {
+                    why = hello.text;
+                    break;
+                }
+                Ok(Event::Gone(other)) => {
+                    if let Some(peer) = self.peers.get_mut(other as usize) {
+                        peer.gone = true;
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        self.abort(format!("{name} was lost {doing}: {why}"))
+    }
+
+    /// Ends all ranks at once, and waits until they are gone.
+    pub(super) fn abort(&mut self, why: String) -> GroupError {
+        self.tell(&ToRank::Abort { why: why.clone() });
+        let begin = Instant::now();
+        while let Some(left) = FAREWELL.checked_sub(begin.elapsed()) {
+            if self.peers.iter().all(|peer| peer.gone) {
+                break;
+            }
+            match self.events.recv_timeout(left) {
+                Ok(Event::Gone(rank)) => {
+                    if let Some(peer) = self.peers.get_mut(rank as usize) {
+                        peer.gone = true;
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        let left: Vec<String> =
+            self.peers.iter().filter(|peer| !peer.gone).map(super::Peer::name).collect();
+        self.peers.iter().for_each(|peer| peer.wire.shut());
+        let why = match left.first() {
+            None => why,
+            Some(first) => format!(
+                "{why}; {first}{} did not end within {} s and may still write",
+                match left.len() {
+                    1 => String::new(),
+                    more => format!(" and {} more", more - 1),
+                },
+                FAREWELL.as_secs()
+            ),
+        };
+        self.broken = Some(why.clone());
+        GroupError::Lost(why)
+    }
+
+    /// Measures the clocks of all ranks; they do nothing else meanwhile.
+    pub(super) fn clocks(&mut self, rounds: usize, doing: &str) -> Result<Vec<Offset>, GroupError> {
+        let mut offsets = Vec::new();
+        for rank in 0..self.peers.len() {
+            let mut samples = Vec::new();
+            for _ in 0..rounds {
+                let sent = fsdyno_engine::clock::now();
+                let _ = self.peers[rank].wire.send(&ToRank::Ping);
+                let (there, back) = self.pong(rank as u32, doing)?;
+                samples.push(Sample { sent, there, back });
+            }
+            offsets.push(best(&samples).unwrap_or_default());
+        }
+        Ok(offsets)
+    }
+
+    fn pong(&mut self, from: u32, doing: &str) -> Result<(Nanos, Nanos), GroupError> {
+        let begin = Instant::now();
+        while let Some(left) = self.patience.silence.checked_sub(begin.elapsed()) {
+            match self.events.recv_timeout(left) {
+                Ok(Event::Heard(rank, FromRank::Pong { now }, at)) if rank == from => {
+                    return Ok((now, at));
+                }
+                Ok(Event::Gone(rank)) => return Err(self.lost(rank, doing)),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        let name = self.peers[from as usize].name();
+        Err(self.abort(format!("{name} does not answer {doing}")))
+    }
+
+    /// Forgets the waits of the phase before.
+    pub(super) fn begin_waits(&mut self, phase: usize, plan: &RanksPlan, threads: u32) {
+        self.waits = Waits { phase: Some((phase, plan.clone(), threads)), ..Waits::default() };
+    }
+}
+
+impl<T> Answers<T> {
+    fn end(self) -> Result<Vec<T>, GroupError> {
+        match (self.failure, self.stopped) {
+            (Some(why), _) => Err(GroupError::Failed(why)),
+            (None, Some((_, true))) => Err(GroupError::Stopped),
+            (None, Some(_)) => Err(GroupError::Failed("the ranks stopped each other".into())),
+            (None, None) => Ok(self.answers.into_iter().flatten().collect()),
+        }
+    }
+}

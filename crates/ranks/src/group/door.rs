@@ -1,0 +1,122 @@
+//! The thread that lets ranks in and turns strangers away, as long as the run lasts.
+
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+
+use fsdyno_engine::clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::Event;
+use crate::secret::Secret;
+use crate::wire::{self, Ear, FromRank, Role};
+
+/// The beginning of the reason for which a process of this run was turned away: the run cannot begin without it.
+pub(super) const MISFIT: &str = "misfit: ";
+
+/// Most callers that are being greeted at the same time.
+const MOST_CALLERS: usize = 4096;
+
+/// The thread, which ends when this is shut or dropped.
+pub(super) struct Door {
+    closed: Arc<AtomicBool>,
+}
+
+impl Door {
+    /// Lets in ranks that know the secret and have this version.
+    pub(super) fn open(
+        listener: TcpListener,
+        secret: Secret,
+        expected: (u32, String),
+        events: Sender<Event>,
+    ) -> std::io::Result<Door> {
+        listener.set_nonblocking(true)?;
+        let closed = Arc::new(AtomicBool::new(false));
+        let (is_closed, callers) = (Arc::clone(&closed), Arc::new(AtomicUsize::new(0)));
+        std::thread::spawn(move || {
+            while !is_closed.load(Ordering::Relaxed) {
+                let wait = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+                // An interrupted wait is one that ended early.
+                let _ = poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&wait));
+                while let Ok((stream, address)) = listener.accept() {
+                    if callers.fetch_add(1, Ordering::Relaxed) >= MOST_CALLERS {
+                        callers.fetch_sub(1, Ordering::Relaxed);
+                        continue;
+                    }
+                    let (secret, expected) = (secret.clone(), expected.clone());
+                    let (events, callers) = (events.clone(), Arc::clone(&callers));
+                    std::thread::spawn(move || {
+                        let from = address.to_string();
+                        greet(stream, &from, &secret, &expected, &events);
+                        callers.fetch_sub(1, Ordering::Relaxed);
+                    });
+                }
+            }
+        });
+        Ok(Door { closed })
+    }
+
+    /// Lets no process in any more.
+    pub(super) fn shut(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+fn greet(
+    stream: TcpStream,
+    from: &str,
+    secret: &Secret,
+    (ranks, version): &(u32, String),
+    events: &Sender<Event>,
+) {
+    if stream.set_nonblocking(false).is_err() {
+        return;
+    }
+    let greeted = wire::greet(stream, secret, &|hello| {
+        let name = format!("rank {} on {}", hello.rank, hello.host);
+        if hello.version != *version {
+            return Some(format!(
+                "{MISFIT}{name} has fsdyno {} and rank 0 has {version}; use one version on all hosts",
+                hello.version
+            ));
+        }
+        (hello.ranks != *ranks || hello.rank >= *ranks).then(|| {
+            format!(
+                "{MISFIT}{name} was started as one of {} ranks, and rank 0 as one of {ranks}: the launcher started \
+                 separate runs",
+                hello.ranks
+            )
+        })
+    });
+    // No process listens any more when the run is over.
+    let _ = match greeted {
+        Ok((hello, wire, ear)) if hello.role == Role::Worker => {
+            let rank = hello.rank;
+            let arrived = events.send(Event::Arrived(Box::new((hello, wire))));
+            arrived.map(|()| listen(rank, ear, events))
+        }
+        Ok((hello, ..)) => events.send(Event::Obituary(hello)),
+        Err(why) if why.starts_with(MISFIT) => events.send(Event::TurnedAway(why)),
+        Err(why) => {
+            events.send(Event::TurnedAway(format!("a connection from {from} was refused: {why}")))
+        }
+    };
+}
+
+/// Passes on what a worker says, with the time at which it was heard.
+fn listen(rank: u32, mut ear: Ear, events: &Sender<Event>) {
+    while let Ok(message) = ear.hear::<FromRank>() {
+        if events.send(Event::Heard(rank, message, clock::now())).is_err() {
+            return;
+        }
+    }
+    // As above.
+    let _ = events.send(Event::Gone(rank));
+}

@@ -1,0 +1,380 @@
+//! Rank 0's side: it waits for all ranks, and leads them through trials.
+
+mod collect;
+mod door;
+mod merge;
+mod trial;
+mod views;
+
+use std::net::TcpListener;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fsdyno_record::Nanos;
+use fsdyno_record::mailbox::Progress;
+use fsdyno_record::trial::AgentReport;
+
+use crate::clocks::Clock;
+use crate::launcher::Kind;
+use crate::secret::Secret;
+use crate::wire::{FromRank, Hello, ToRank, Wire};
+use door::Door;
+
+pub use trial::Trial;
+
+/// The longest waits of rank 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For all ranks to come.
+    pub gather: Duration,
+    /// For a sign of life of a rank.
+    pub silence: Duration,
+    /// For a rank in a phase to complete an operation.
+    pub stuck: Duration,
+    /// For ranks to stop, after which they are ended.
+    pub stop: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            gather: Duration::from_secs(60),
+            silence: Duration::from_secs(10),
+            stuck: Duration::from_secs(120),
+            stop: Duration::from_secs(3),
+        }
+    }
+}
+
+/// The reason why a trial of several ranks has no report.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GroupError {
+    /// A rank is lost; there will be no further trial.
+    #[error("{0}")]
+    Lost(String),
+    /// The trial failed, and the ranks are ready for another one.
+    #[error("{0}")]
+    Failed(String),
+    /// The user stopped it.
+    #[error("the trial was stopped")]
+    Stopped,
+}
+
+/// An event at rank 0.
+enum Event {
+    /// A worker came.
+    Arrived(Box<(Hello, Wire)>),
+    /// A position says how its worker ended.
+    Obituary(Hello),
+    /// A caller was turned away.
+    TurnedAway(String),
+    /// A worker said something, at this time.
+    Heard(u32, FromRank, Nanos),
+    /// A worker's connection ended.
+    Gone(u32),
+}
+
+/// A rank, as rank 0 knows it.
+struct Peer {
+    hello: Hello,
+    wire: Wire,
+    /// Its last sign of life.
+    heard: Instant,
+    /// Its amount of work, and the time of its last growth.
+    work: (u64, Instant),
+    /// Ops of the phase so far.
+    ops: u64,
+    gone: bool,
+    clock: Clock,
+    /// Ranks of one number share a host and a mount.
+    client: u32,
+}
+
+impl Peer {
+    fn new(hello: Hello, wire: Wire) -> Peer {
+        let now = Instant::now();
+        let (clock, client) = (Clock::default(), 0);
+        Peer { hello, wire, heard: now, work: (0, now), ops: 0, gone: false, clock, client }
+    }
+
+    fn name(&self) -> String {
+        format!("rank {} on {} (process {})", self.hello.rank, self.hello.host, self.hello.pid)
+    }
+}
+
+/// The ranks of a run.
+pub struct Group {
+    state: Mutex<State>,
+    kind: Kind,
+    ranks: u32,
+}
+
+impl std::fmt::Debug for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Group({} ranks of {})", self.ranks, self.kind)
+    }
+}
+
+/// The state of a run.
+struct State {
+    peers: Vec<Peer>,
+    events: Receiver<Event>,
+    /// Lets no process in any more when dropped.
+    door: Door,
+    patience: Patience,
+    /// The reason why there can be no further trial.
+    broken: Option<String>,
+    progress: Progress,
+    /// True while ranks do what can be seen to go on.
+    works: bool,
+    /// Waits of ranks for ops of others.
+    waits: collect::Waits,
+    notes: Vec<String>,
+}
+
+impl Group {
+    /// Waits until all ranks have come; `stop` is asked often and ends that.
+    ///
+    /// # Errors
+    /// Ranks that do not come, come twice or have another version; all with their numbers, as a sentence.
+    pub fn gather(
+        listener: TcpListener,
+        secret: &Secret,
+        (kind, ranks): (Kind, u32),
+        version: &str,
+        patience: Patience,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Group, GroupError> {
+        let (sender, events) = mpsc::channel();
+        let door = Door::open(listener, secret.clone(), (ranks, version.to_string()), sender)
+            .map_err(|error| GroupError::Lost(format!("listen for the ranks: {error}")))?;
+        let mut arrivals = Arrivals { came: (0..ranks).map(|_| None).collect(), notes: Vec::new() };
+        let begin = Instant::now();
+        while arrivals.came.iter().any(Option::is_none) {
+            if stop() {
+                arrivals.dismiss("the run was stopped");
+                return Err(GroupError::Stopped);
+            }
+            let taken = match events.recv_timeout(Duration::from_millis(20)) {
+                Ok(event) => arrivals.take(event),
+                Err(_) => Ok(()),
+            };
+            let late = begin.elapsed() > patience.gather;
+            let missing = || Err(missing(&arrivals.came, patience.gather, &arrivals.notes));
+            if let Err(why) = taken.and_then(|()| if late { missing() } else { Ok(()) }) {
+                arrivals.dismiss(&why);
+                return Err(GroupError::Lost(why));
+            }
+        }
+        let state = State {
+            peers: arrivals.came.into_iter().flatten().collect(),
+            events,
+            door,
+            patience,
+            broken: None,
+            progress: collect::no_progress(),
+            works: true,
+            waits: collect::Waits::default(),
+            notes: arrivals.notes,
+        };
+        Ok(Group { state: Mutex::new(state), kind, ranks })
+    }
+
+    /// The number of ranks.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// The names of the hosts, each once, with the number of ranks.
+    pub fn hosts(&self) -> Vec<(String, usize)> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts: Vec<(String, usize)> = Vec::new();
+        for peer in &state.peers {
+            match hosts.iter_mut().find(|(host, _)| *host == peer.hello.host) {
+                Some((_, ranks)) => *ranks += 1,
+                None => hosts.push((peer.hello.host.clone(), 1)),
+            }
+        }
+        hosts
+    }
+
+    /// Leads all ranks through a trial; `watch` is called about every 20 ms and returns false to stop it.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub fn run(
+        &self,
+        trial: &Trial<'_>,
+        watch: &mut dyn FnMut(&Progress) -> bool,
+    ) -> Result<AgentReport, GroupError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = &state.broken {
+            return Err(GroupError::Lost(format!("the ranks have ended: {why}")));
+        }
+        state.trial(trial, self.kind, watch)
+    }
+}
+
+impl Drop for Group {
+    /// Ends all ranks.
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for peer in &state.peers {
+            // A rank that is gone needs no farewell.
+            let _ = peer.wire.send(&ToRank::End);
+        }
+        state.door.shut();
+    }
+}
+
+/// The ranks that have come so far.
+struct Arrivals {
+    came: Vec<Option<Peer>>,
+    notes: Vec<String>,
+}
+
+impl Arrivals {
+    /// Takes an event; fails with the reason why the run cannot begin.
+    fn take(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::Arrived(arrived) => {
+                let (hello, wire) = *arrived;
+                let peer = Peer::new(hello, wire);
+                let Some(place) = self.came.get_mut(peer.hello.rank as usize) else {
+                    return Ok(());
+                };
+                if let Some(first) = place {
+                    let why = twice(first, &peer);
+                    // The second one may be gone already.
+                    let _ = peer.wire.send(&ToRank::Abort { why: why.clone() });
+                    return Err(why);
+                }
+                *place = Some(peer);
+                Ok(())
+            }
+            Event::Gone(rank) => {
+                let peer = self.came.get(rank as usize).and_then(Option::as_ref);
+                let name = peer.map_or_else(|| format!("rank {rank}"), Peer::name);
+                Err(format!("{name} ended before all ranks had come"))
+            }
+            Event::Obituary(hello) => {
+                Err(format!("rank {} on {}: {}", hello.rank, hello.host, hello.text))
+            }
+            Event::TurnedAway(why) => match why.strip_prefix(door::MISFIT) {
+                Some(misfit) => Err(misfit.to_string()),
+                None => {
+                    self.notes.push(why);
+                    Ok(())
+                }
+            },
+            Event::Heard(..) => Ok(()),
+        }
+    }
+
+    /// Ends those that have come.
+    fn dismiss(&self, why: &str) {
+        for peer in self.came.iter().flatten() {
+            // A rank that is gone needs no farewell.
+            let _ = peer.wire.send(&ToRank::Abort { why: why.to_string() });
+            peer.wire.shut();
+        }
+    }
+}
+
+fn twice(first: &Peer, second: &Peer) -> String {
+    format!(
+        "rank {} came twice: process {} on {} and process {} on {}; does every process get a number of its own, and \
+         does another run use the same FSDYNO_RUN?",
+        first.hello.rank, first.hello.pid, first.hello.host, second.hello.pid, second.hello.host
+    )
+}
+
+fn missing(came: &[Option<Peer>], waited: Duration, notes: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let absent: Vec<String> = (0..)
+        .zip(came)
+        .filter(|(_, peer)| peer.is_none())
+        .map(|(rank, _): (u32, _)| rank.to_string())
+        .collect();
+    let more = absent.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let notes = notes.last().map(|note| format!("; {note}")).unwrap_or_default();
+    format!(
+        "{} of {} ranks did not come within {} s: {}{more}; were they started, and can they reach this host by \
+         TCP?{notes}",
+        absent.len(),
+        came.len(),
+        waited.as_secs(),
+        absent[..absent.len().min(SHOWN)].join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Ear, Rejection, call};
+    use std::net::{SocketAddr, TcpStream};
+
+    fn patience(gather: u64) -> Patience {
+        Patience { gather: Duration::from_millis(gather), ..Patience::default() }
+    }
+
+    fn listener() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    fn join(
+        at: SocketAddr,
+        secret: &Secret,
+        rank: u32,
+        version: &str,
+    ) -> Result<(Wire, Ear), Rejection> {
+        let version = version.to_string();
+        let hello = Hello { rank, ranks: 2, version, host: "a".into(), ..Hello::default() };
+        call(TcpStream::connect(at).unwrap(), secret, &hello)
+    }
+
+    fn gather(listener: TcpListener, secret: &Secret, wait: u64) -> Result<Group, GroupError> {
+        let kind = (Kind::Environment, 2);
+        Group::gather(listener, secret, kind, "1", patience(wait), &|| false)
+    }
+
+    #[test]
+    fn ranks_that_do_not_come_are_named_with_the_strangers_that_came_instead() {
+        let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
+        let other = Secret::draw().unwrap();
+        let known = secret.clone();
+        let caller = std::thread::spawn(move || {
+            let stranger = join(at, &other, 1, "1").is_err();
+            (stranger, join(at, &known, 0, "1"))
+        });
+        let error = gather(listener, &secret, 1500).unwrap_err().to_string();
+        assert!(error.contains("1 of 2 ranks") && error.contains(": 1;"), "{error}");
+        assert!(error.contains("does not know the secret"), "{error}");
+        let (stranger, rank) = caller.join().unwrap();
+        assert!(stranger && rank.is_ok());
+    }
+
+    #[test]
+    fn another_version_ends_the_run_before_it_begins() {
+        let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
+        let known = secret.clone();
+        let caller = std::thread::spawn(move || join(at, &known, 1, "2").is_err());
+        let error = gather(listener, &secret, 60_000).unwrap_err().to_string();
+        assert!(error.contains("rank 1 on a has fsdyno 2 and rank 0 has 1"), "{error}");
+        assert!(caller.join().unwrap());
+    }
+
+    #[test]
+    fn a_rank_that_ends_early_is_named() {
+        let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
+        let known = secret.clone();
+        let caller = std::thread::spawn(move || drop(join(at, &known, 1, "1")));
+        let error = gather(listener, &secret, 60_000).unwrap_err().to_string();
+        assert!(error.contains("rank 1 on a") && error.contains("ended before"), "{error}");
+        caller.join().unwrap();
+    }
+}

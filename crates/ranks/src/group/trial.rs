@@ -1,0 +1,418 @@
+//! One trial over all ranks.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use fsdyno_engine::{calls, clock};
+use fsdyno_record::mailbox::Stage;
+use fsdyno_record::plan::{RanksPlan, VerifyMode};
+use fsdyno_record::ranks::{Member, RanksMeasured};
+use fsdyno_record::series::PhaseSeries;
+use fsdyno_record::trial::{AgentReport, Conditions, Gap, Measured, Outcome};
+use fsdyno_record::{Bytes, Job, Nanos};
+use fsdyno_workload::{GapKind, OpCounts, PhaseSpec, Setting, WorkUnits, Workload, workloads};
+
+use super::collect::{Watch, no_progress};
+use super::merge::{PhaseOfRanks, merge};
+use super::{GroupError, State};
+use crate::clocks::Clock;
+use crate::launcher::Kind;
+use crate::wire::{FromRank, PhaseDone, Preparation, ToRank};
+
+/// Questions to each clock before and after a phase.
+const ROUNDS: usize = 12;
+
+/// Time from the order to begin a phase until it begins, and more for each rank, so that the last one knows it before.
+const LEAD: Nanos = Nanos(3_000_000);
+const LEAD_PER_RANK: Nanos = Nanos(60_000);
+
+/// A trial for the group: its directory exists.
+pub struct Trial<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// The path of its directory below the shared directory.
+    pub folder: String,
+    /// The trial's directory, open at rank 0.
+    pub root: BorrowedFd<'a>,
+    /// Longest time for which a client may show an earlier state of the tree; zero for a file system of one host.
+    pub settle: Nanos,
+}
+
+/// The state of a trial at rank 0.
+pub(super) struct Course<'a> {
+    pub(super) trial: &'a Trial<'a>,
+    pub(super) plan: RanksPlan,
+    pub(super) work: Box<dyn Workload>,
+    pub(super) phases: Vec<PhaseSpec>,
+    pub(super) deadline: Instant,
+    pub(super) measured: Measured,
+    pub(super) ranks: RanksMeasured,
+    pub(super) series: Vec<PhaseSeries>,
+    /// The work that the shares of each phase report as done; in own directories, that of each rank.
+    pub(super) done: Vec<Vec<Vec<u64>>>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Course<'_> {
+    /// Returns true if calls are made at all.
+    pub(super) fn has_calls(&self) -> bool {
+        self.trial.job.plan.issuer != fsdyno_record::plan::IssuerPlan::Null
+    }
+
+    /// Number of threads of a rank in a phase.
+    fn threads(&self, phase: usize) -> u32 {
+        let plan = &self.trial.job.plan;
+        self.phases[phase].threads.of(plan.ranks())
+    }
+
+    /// The work that the threads of the common directory, or of each rank's own, have done.
+    pub(super) fn trees(&self, phase: usize) -> &[Vec<u64>] {
+        self.done.get(phase).map_or(&[], Vec::as_slice)
+    }
+
+    /// The exact counts of a phase.
+    fn counts(&self, phase: usize) -> OpCounts {
+        let mut all = OpCounts::new();
+        for done in self.trees(phase) {
+            for (kind, count) in self.work.counts_after(phase, done) {
+                *all.entry(kind).or_default() += count;
+            }
+        }
+        all
+    }
+
+    fn units(&self, phase: usize) -> WorkUnits {
+        let mut all = WorkUnits::new();
+        for done in self.trees(phase) {
+            for (unit, count) in self.work.work_units_after(phase, done) {
+                *all.entry(unit).or_default() += count;
+            }
+        }
+        all
+    }
+}
+
+fn died(error: impl ToString) -> GroupError {
+    GroupError::Failed(error.to_string())
+}
+
+impl State {
+    /// Leads all ranks through a trial. A trial of which a rank is lost has a report, too, of the phases before.
+    pub(super) fn trial(
+        &mut self,
+        trial: &Trial<'_>,
+        kind: Kind,
+        watch: Watch<'_>,
+    ) -> Result<AgentReport, GroupError> {
+        let job = trial.job;
+        let plan = job.plan.shared_by().cloned();
+        let plan = plan.ok_or_else(|| died("the plan is not one of several ranks"))?;
+        let setting = Setting { seed: job.seed, input: None };
+        let work = workloads::find(&job.plan.workload.name)
+            .map_err(died)?
+            .build(&job.plan.workload.params, &setting)
+            .map_err(died)?;
+        let phases = work.phases();
+        let mut course = Course {
+            trial,
+            plan,
+            work,
+            phases,
+            deadline: Instant::now() + Duration::from_nanos(job.deadline.0),
+            measured: Measured::default(),
+            ranks: RanksMeasured { launcher: kind.to_string(), ..RanksMeasured::default() },
+            series: Vec::new(),
+            done: Vec::new(),
+            notes: Vec::new(),
+        };
+        self.progress = no_progress();
+        let ended = self.lead(&mut course, watch);
+        let (outcome, reason) = match ended {
+            Ok(()) => (Outcome::Ok, None),
+            Err(GroupError::Stopped) => {
+                self.close(&course)?;
+                return Err(GroupError::Stopped);
+            }
+            Err(GroupError::Failed(why) | GroupError::Lost(why)) => (Outcome::Failed, Some(why)),
+        };
+        if self.broken.is_none() {
+            // If a rank is lost only now, the next trial says so.
+            let _ = self.close(&course);
+        }
+        let Course { mut measured, ranks, series, notes, .. } = course;
+        measured.ranks = Some(ranks);
+        let conditions = Conditions { venue: "ranks".into(), notes, ..Conditions::default() };
+        Ok(AgentReport { outcome, reason, conditions, measured, series })
+    }
+
+    fn lead(&mut self, course: &mut Course<'_>, watch: Watch<'_>) -> Result<(), GroupError> {
+        self.progress.phases = course.phases.len() as u64;
+        self.stage(Stage::Preparing);
+        let (job, folder) = (course.trial.job.clone(), course.trial.folder.clone());
+        self.tell(&ToRank::Prepare(Box::new(Preparation { job, folder })));
+        let prepared = self.collect(
+            "while it looked for the trial's directory",
+            course.deadline,
+            watch,
+            &|answer| match answer {
+                FromRank::Prepared { found, device } => Some((found, device)),
+                _ => None,
+            },
+        )?;
+        self.members(course, &prepared);
+        for index in 0..course.phases.len() {
+            self.gap(course, index, watch)?;
+            self.phase(course, index, watch)?;
+        }
+        if let Some(last) = course.phases.len().checked_sub(1) {
+            if course.phases[last].verify && course.has_calls() {
+                let began = clock::now();
+                let done = self.step(course, GapKind::Drop, watch)?;
+                self.verify(course, last, watch)?;
+                let elapsed_ns = clock::now().since(began);
+                let (before, wanted) = (String::new(), "verify".to_string());
+                course.measured.gaps.push(Gap { before, wanted, done, elapsed_ns });
+            }
+        }
+        self.stage(Stage::Done);
+        Ok(())
+    }
+
+    fn stage(&mut self, stage: Stage) {
+        self.progress.stage = stage;
+    }
+
+    /// Notes which ranks share a client, and what is known of each.
+    fn members(&mut self, course: &mut Course<'_>, prepared: &[(Nanos, u64)]) {
+        let mut clients: Vec<(String, u64)> = Vec::new();
+        for (peer, (found, device)) in self.peers.iter_mut().zip(prepared) {
+            let own = (peer.hello.host.clone(), *device);
+            let client = clients.iter().position(|one| *one == own).unwrap_or(clients.len());
+            if client == clients.len() {
+                clients.push(own);
+            }
+            peer.client = client as u32;
+            course.ranks.members.push(Member {
+                rank: peer.hello.rank,
+                host: peer.hello.host.clone(),
+                client: peer.client,
+                found_ns: *found,
+            });
+        }
+        course.notes.append(&mut self.notes);
+    }
+
+    /// The first rank of each client.
+    pub(super) fn leaders(&self) -> Vec<u32> {
+        let mut leaders: Vec<(u32, u32)> = Vec::new();
+        for peer in &self.peers {
+            if leaders.iter().all(|(client, _)| *client != peer.client) {
+                leaders.push((peer.client, peer.hello.rank));
+            }
+        }
+        leaders.into_iter().map(|(_, rank)| rank).collect()
+    }
+
+    /// The step before a phase, and the verification of the phase before it.
+    fn gap(
+        &mut self,
+        course: &mut Course<'_>,
+        index: usize,
+        watch: Watch<'_>,
+    ) -> Result<(), GroupError> {
+        let spec = course.phases[index];
+        let before = spec.name.to_string();
+        let wanted = spec.gap.name().to_string();
+        if spec.gap == GapKind::BackToBack && index > 0 {
+            let (done, elapsed_ns) = (wanted.clone(), Nanos(0));
+            course.measured.gaps.push(Gap { before, wanted, done, elapsed_ns });
+            return Ok(());
+        }
+        self.stage(Stage::Gap);
+        let began = clock::now();
+        let done = self.step(course, spec.gap, watch)?;
+        let elapsed_ns = clock::now().since(began);
+        course.measured.gaps.push(Gap { before: before.clone(), wanted, done, elapsed_ns });
+        if index > 0 && course.phases[index - 1].verify && course.has_calls() {
+            let began = clock::now();
+            self.verify(course, index - 1, watch)?;
+            let done = self.step(course, spec.gap, watch)?;
+            let elapsed_ns = clock::now().since(began);
+            let wanted = "verify".to_string();
+            course.measured.gaps.push(Gap { before, wanted, done, elapsed_ns });
+        }
+        Ok(())
+    }
+
+    /// Makes a step at each client; returns what was done.
+    fn step(
+        &mut self,
+        course: &Course<'_>,
+        kind: GapKind,
+        watch: Watch<'_>,
+    ) -> Result<String, GroupError> {
+        let leaders = self.leaders();
+        for peer in &self.peers {
+            let kind = if leaders.contains(&peer.hello.rank) { kind } else { GapKind::None };
+            // A peer that cannot be reached is noticed by its silence.
+            let _ = peer.wire.send(&ToRank::Gap { kind: kind.name().to_string() });
+        }
+        self.works = false;
+        let done =
+            self.collect("between two phases", course.deadline, watch, &|answer| match answer {
+                FromRank::GapDone { done } => Some(done),
+                _ => None,
+            });
+        self.works = true;
+        let done = done?;
+        Ok(leaders.first().and_then(|rank| done.get(*rank as usize)).cloned().unwrap_or_default())
+    }
+
+    fn phase(
+        &mut self,
+        course: &mut Course<'_>,
+        index: usize,
+        watch: Watch<'_>,
+    ) -> Result<(), GroupError> {
+        let spec = course.phases[index];
+        let doing = format!("in phase {}", spec.name);
+        self.stage(Stage::Running);
+        self.progress.phase = index as u64;
+        self.begin_waits(index, &course.plan, course.threads(index));
+        self.tell(&ToRank::Arm { phase: index });
+        self.collect("before a phase", course.deadline, watch, &|answer| {
+            matches!(answer, FromRank::Armed).then_some(())
+        })?;
+        let before = self.clocks(ROUNDS, &doing)?;
+        for (peer, offset) in self.peers.iter_mut().zip(&before) {
+            peer.clock = Clock { before: *offset, after: *offset };
+        }
+        let at = clock::now() + LEAD + Nanos(LEAD_PER_RANK.0 * self.peers.len() as u64);
+        for peer in &self.peers {
+            // A peer that cannot be reached is noticed by its silence.
+            let _ = peer.wire.send(&ToRank::Go { at: peer.clock.to_theirs(at) });
+        }
+        let done = self.collect(&doing, course.deadline, watch, &|answer| match answer {
+            FromRank::Done(done) => Some(*done),
+            _ => None,
+        })?;
+        let next = course.phases.get(index + 1);
+        let runs_on = next.is_some_and(|next| next.gap == GapKind::BackToBack);
+        let synced = match runs_on || !course.has_calls() {
+            true => vec![None; done.len()],
+            false => self.sync(course, watch)?,
+        };
+        let after = self.clocks(ROUNDS, &doing)?;
+        for (peer, offset) in self.peers.iter_mut().zip(&after) {
+            peer.clock.after = *offset;
+        }
+        self.put(course, index, &done, &synced)
+    }
+
+    /// Syncs each client; returns when, by the clock of its rank.
+    fn sync(
+        &mut self,
+        course: &Course<'_>,
+        watch: Watch<'_>,
+    ) -> Result<Vec<Option<Nanos>>, GroupError> {
+        let leaders = self.leaders();
+        for peer in &self.peers {
+            let order = match leaders.contains(&peer.hello.rank) {
+                true => ToRank::Sync,
+                false => ToRank::Gap { kind: GapKind::None.name().to_string() },
+            };
+            // A peer that cannot be reached is noticed by its silence.
+            let _ = peer.wire.send(&order);
+        }
+        self.works = false;
+        let synced = self.collect("in syncfs", course.deadline, watch, &|answer| match answer {
+            FromRank::Synced { at } => Some(Some(at)),
+            FromRank::GapDone { .. } => Some(None),
+            _ => None,
+        });
+        self.works = true;
+        synced
+    }
+
+    /// Puts a phase together and checks its counts.
+    fn put(
+        &mut self,
+        course: &mut Course<'_>,
+        index: usize,
+        done: &[PhaseDone],
+        synced: &[Option<Nanos>],
+    ) -> Result<(), GroupError> {
+        let spec = course.phases[index];
+        let clocks: Vec<Clock> = self.peers.iter().map(|peer| peer.clock).collect();
+        let of = PhaseOfRanks { name: spec.name, done, clocks: &clocks, synced };
+        let (mut phase, ranks, series) = merge(&of);
+        course.done.push(shares(&course.plan, index, done));
+        let space = rustix::fs::fstatvfs(course.trial.root.as_fd()).map_err(died)?;
+        phase.space_used = Bytes(space.f_blocks.saturating_sub(space.f_bfree) * space.f_frsize);
+        phase.limit_ns = course.work.limit(index);
+        phase.unit = course.work.unit(index).map(String::from);
+        let units = course.units(index).into_iter();
+        phase.books = units.map(|(name, count)| (name.to_string(), count)).collect();
+        let made = phase.ops.iter().map(|(kind, stats)| (*kind, stats.count)).collect();
+        let removes = done.iter().any(|one| one.removals > 0);
+        course.measured.phases.push(phase);
+        course.ranks.phases.push(ranks);
+        course.series.extend(series);
+        if course.has_calls() {
+            calls::compare(&made, &course.counts(index), removes)
+                .map_err(|wrong| GroupError::Failed(format!("phase {}: {wrong}", spec.name)))?;
+        }
+        Ok(())
+    }
+
+    /// Has every rank close the trial's files, so that its directory can be removed.
+    fn close(&mut self, course: &Course<'_>) -> Result<(), GroupError> {
+        if self.broken.is_some() {
+            return Ok(());
+        }
+        self.tell(&ToRank::Close);
+        let deadline = course.deadline.max(Instant::now() + Duration::from_secs(60));
+        self.collect("at the end of the trial", deadline, &mut |_| true, &|answer| {
+            matches!(answer, FromRank::Closed).then_some(())
+        })
+        .map(drop)
+    }
+
+    /// Has trees read and compared, by other clients than those that made them where there are several.
+    fn verify(
+        &mut self,
+        course: &mut Course<'_>,
+        phase: usize,
+        watch: Watch<'_>,
+    ) -> Result<(), GroupError> {
+        self.stage(Stage::Verifying);
+        let readers = self.readers(course, phase);
+        for (peer, trees) in self.peers.iter().zip(&readers) {
+            let (trees, settle) = (trees.clone(), course.trial.settle);
+            // A peer that cannot be reached is noticed by its silence.
+            let _ = peer.wire.send(&ToRank::Verify { phase, trees, settle });
+        }
+        let seen =
+            self.collect(
+                "while it read the tree",
+                course.deadline,
+                watch,
+                &|answer| match answer {
+                    FromRank::Verified { seen } => Some(seen),
+                    _ => None,
+                },
+            )?;
+        let mode: VerifyMode = course.trial.job.plan.verify;
+        super::views::add(course, phase, mode, &readers, &seen)
+    }
+}
+
+/// The work that the threads of each tree's ranks have done: of one tree in the order of the shares, or of each rank's own tree.
+fn shares(plan: &RanksPlan, phase: usize, done: &[PhaseDone]) -> Vec<Vec<u64>> {
+    let in_order = (0..plan.ranks).map(|share| plan.rank_of(share, phase) as usize);
+    let each = in_order.map(|rank| done.get(rank).map(|one| one.done.clone()).unwrap_or_default());
+    match plan.own {
+        true => each.collect(),
+        false => vec![each.flatten().collect()],
+    }
+}

@@ -1,0 +1,126 @@
+//! The assignment of trees to the ranks that read them after a phase, and their observations.
+
+use fsdyno_record::plan::VerifyMode;
+use fsdyno_record::ranks::View;
+
+use super::trial::Course;
+use super::{GroupError, Peer, State};
+use crate::wire::{Seen, TreeOf};
+
+impl State {
+    /// The trees that each rank reads. The tree of all is read by the first rank of each client; a rank's own tree by a
+    /// rank of another client, or, if there is one client only, by the next rank.
+    pub(super) fn readers(&self, course: &Course<'_>, phase: usize) -> Vec<Vec<TreeOf>> {
+        let mut readers = vec![Vec::new(); self.peers.len()];
+        if !course.plan.own {
+            let done = course.trees(phase).first().cloned().unwrap_or_default();
+            for leader in self.leaders() {
+                if let Some(trees) = readers.get_mut(leader as usize) {
+                    trees.push(TreeOf { of: None, done: done.clone() });
+                }
+            }
+            return readers;
+        }
+        for (of, done) in (0..).zip(course.trees(phase)) {
+            let reader = other(&self.peers, course.plan.rank_of(of, phase));
+            if let Some(trees) = readers.get_mut(reader) {
+                trees.push(TreeOf { of: Some(of), done: done.clone() });
+            }
+        }
+        readers
+    }
+}
+
+/// A rank of another client than that of `rank`, a different one for each of its ranks as far as possible.
+fn other(peers: &[Peer], rank: u32) -> usize {
+    let clients: Vec<u32> = peers.iter().map(|peer| peer.client).collect();
+    other_of(&clients, rank as usize)
+}
+
+fn other_of(clients: &[u32], rank: usize) -> usize {
+    let Some(own) = clients.get(rank) else { return 0 };
+    let together = clients.iter().filter(|client| *client == own).count();
+    let count = clients.len();
+    let around = (0..count).map(|step| (rank + together + step) % count);
+    let mut elsewhere = around.filter(|at| clients[*at] != *own);
+    elsewhere.next().unwrap_or((rank + 1) % count)
+}
+
+/// Adds what was seen to the measured values.
+///
+/// # Errors
+/// The first difference that remained.
+pub(super) fn add(
+    course: &mut Course<'_>,
+    phase: usize,
+    mode: VerifyMode,
+    readers: &[Vec<TreeOf>],
+    seen: &[Vec<Seen>],
+) -> Result<(), GroupError> {
+    let total = &mut course.measured.verify;
+    total.mode = mode;
+    let mut first = None;
+    for (rank, (trees, all)) in (0..).zip(readers.iter().zip(seen)) {
+        for (tree, one) in trees.iter().zip(all) {
+            let Seen { report, stale, settled } = one;
+            total.files += report.files;
+            total.directories += report.directories;
+            total.bytes = total.bytes + report.bytes;
+            total.problems += report.problems;
+            total.missing += report.missing;
+            total.extra += report.extra;
+            total.elapsed_ns = total.elapsed_ns.max(report.elapsed_ns);
+            let by = format!("as rank {rank} sees it, ");
+            total.examples.extend(report.examples.iter().map(|text| format!("{by}{text}")));
+            if first.is_none() {
+                first = total.examples.first().cloned();
+            }
+            let view = View {
+                rank,
+                of: tree.of,
+                files: report.files,
+                missing: report.missing,
+                extra: report.extra,
+                wrong: report.problems.saturating_sub(report.missing + report.extra),
+                stale: *stale,
+                settled_ns: *settled,
+            };
+            if let Some(ranks) = course.ranks.phases.get_mut(phase) {
+                ranks.views.push(view);
+            }
+        }
+    }
+    let stale: u64 = seen.iter().flatten().map(|one| one.stale).sum();
+    if stale > 0 {
+        let longest = seen.iter().flatten().map(|one| one.settled).max().unwrap_or_default();
+        course.notes.push(format!(
+            "after phase {} clients showed {stale} entries in an earlier state for up to {longest}; a file system with \
+             cached attributes may (close-to-open consistency; nfs(5), acregmax and acdirmax)",
+            course.phases[phase].name
+        ));
+    }
+    match first {
+        Some(first) => Err(GroupError::Failed(format!(
+            "verify found {} differences after phase {}: {first}",
+            course.measured.verify.problems, course.phases[phase].name
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_read_by_another_client_where_there_is_one() {
+        let of = |clients: &[u32]| -> Vec<usize> {
+            (0..clients.len()).map(|rank| other_of(clients, rank)).collect()
+        };
+        assert_eq!(of(&[0, 0, 1, 1]), [2, 3, 0, 1]);
+        assert_eq!(of(&[0, 1, 0, 1]), [3, 0, 1, 2]);
+        assert_eq!(of(&[0, 0, 0]), [1, 2, 0]);
+        assert_eq!(of(&[0]), [0]);
+        assert_eq!(of(&[0, 0, 1]), [2, 2, 0]);
+    }
+}

@@ -1,0 +1,207 @@
+//! The launcher that started this process as one of several, known by the environment that it gives.
+
+use std::fmt;
+
+/// A way of starting ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A launcher that speaks PMI-1 over an inherited descriptor: hydra (MPICH, Intel MPI), or srun with --mpi=pmi2.
+    Mpich,
+    /// Open MPI, or another launcher of PMIx that names rank and size in the variables of Open MPI.
+    OpenMpi,
+    /// srun.
+    Slurm,
+    /// An indexed job of Kubernetes.
+    Kubernetes,
+    /// fsdyno itself, over ssh.
+    Ssh,
+    /// Another launcher: the variables `FSDYNO_RANK`, `FSDYNO_RANKS` and `FSDYNO_RUN`.
+    Environment,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Mpich => "mpich",
+            Kind::OpenMpi => "open-mpi",
+            Kind::Slurm => "slurm",
+            Kind::Kubernetes => "kubernetes",
+            Kind::Ssh => "ssh",
+            Kind::Environment => "environment",
+        })
+    }
+}
+
+/// The place of this process among those that its launcher started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The launcher.
+    pub kind: Kind,
+    /// Its rank, from zero.
+    pub rank: u32,
+    /// The number of ranks.
+    pub ranks: u32,
+    /// A word that all ranks of this run have and no other run has; none if the launcher gives no such word.
+    pub run: Option<String>,
+    /// The descriptor on which the launcher speaks PMI-1, if it does.
+    pub pmi: Option<i32>,
+}
+
+/// Most ranks of a run.
+pub const MOST_RANKS: u32 = 65_536;
+
+/// Finds out by the environment which rank this process is; `given` is the number of ranks that the user gave, which only a
+/// Kubernetes job needs. None if no launcher started it.
+///
+/// # Errors
+/// Variables of a launcher that contradict each other or lack a value, as a sentence.
+pub fn detect(
+    env: &dyn Fn(&str) -> Option<String>,
+    given: Option<u32>,
+) -> Result<Option<Position>, String> {
+    // Another launcher may itself run inside a job of Slurm or Kubernetes, so it comes first.
+    let position = match () {
+        () if env("FSDYNO_RANK").is_some() => by_variables(env, Kind::Environment, given)?,
+        () if env("PMI_RANK").is_some() && env("PMI_FD").is_some() => {
+            by_variables(env, Kind::Mpich, given)?
+        }
+        () if env("OMPI_COMM_WORLD_RANK").is_some() => by_variables(env, Kind::OpenMpi, given)?,
+        () if env("SLURM_PROCID").is_some() => by_variables(env, Kind::Slurm, given)?,
+        () if env("JOB_COMPLETION_INDEX").is_some() => by_variables(env, Kind::Kubernetes, given)?,
+        () => return Ok(None),
+    };
+    if let Some(given) = given.filter(|given| *given != position.ranks) {
+        return Err(format!(
+            "--ranks {given} is given, and the launcher ({}) started {} ranks; leave the number out",
+            position.kind, position.ranks
+        ));
+    }
+    Ok(Some(position))
+}
+
+/// The variables of rank and size, and those that together name a run.
+fn variables(kind: Kind) -> (&'static str, &'static str, &'static [&'static str]) {
+    match kind {
+        Kind::Mpich => ("PMI_RANK", "PMI_SIZE", &[]),
+        Kind::OpenMpi => (
+            "OMPI_COMM_WORLD_RANK",
+            "OMPI_COMM_WORLD_SIZE",
+            &["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"],
+        ),
+        Kind::Slurm => ("SLURM_PROCID", "SLURM_NTASKS", &["SLURM_JOB_ID", "SLURM_STEP_ID"]),
+        Kind::Kubernetes => ("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS", &["FSDYNO_RUN"]),
+        Kind::Ssh | Kind::Environment => ("FSDYNO_RANK", "FSDYNO_RANKS", &["FSDYNO_RUN"]),
+    }
+}
+
+fn by_variables(
+    env: &dyn Fn(&str) -> Option<String>,
+    kind: Kind,
+    given: Option<u32>,
+) -> Result<Position, String> {
+    let (rank_name, ranks_name, run_names) = variables(kind);
+    let number = |name: &str| match env(name) {
+        Some(text) => {
+            let number = text.trim().parse::<u32>();
+            number.map(Some).map_err(|_| format!("{name} is '{text}', not a number of ranks"))
+        }
+        None => Ok(None),
+    };
+    // Slurm: a step may have fewer tasks than its job.
+    let ranks = match (kind, number("SLURM_STEP_NUM_TASKS")?) {
+        (Kind::Slurm, Some(tasks)) => Some(tasks),
+        _ => number(ranks_name)?,
+    };
+    let rank = number(rank_name)?.unwrap_or(0);
+    let ranks = ranks.or(given).ok_or_else(|| match kind {
+        Kind::Kubernetes => format!(
+            "{rank_name} is set and {ranks_name} is not: a Kubernetes job does not tell its pods how many they \
+             are; give the number, such as --ranks 16"
+        ),
+        _ => format!("{rank_name} is set and {ranks_name} is not; set both"),
+    })?;
+    if ranks == 0 || rank >= ranks || ranks > MOST_RANKS {
+        return Err(format!(
+            "{rank_name} is {rank} of {ranks} ranks; it must be below their number, which is at most {MOST_RANKS}"
+        ));
+    }
+    let words: Vec<String> = run_names.iter().filter_map(|name| env(name)).collect();
+    let run = (!words.is_empty()).then(|| plain(&words.join("-")));
+    let pmi = match kind {
+        Kind::Mpich => env("PMI_FD").and_then(|text| text.parse().ok()),
+        _ => None,
+    };
+    Ok(Position { kind, rank, ranks, run, pmi })
+}
+
+/// The text as a part of a file's name.
+fn plain(text: &str) -> String {
+    let keep = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    text.chars().map(keep).take(100).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn position(set: &[(&str, &str)], given: Option<u32>) -> Result<Option<Position>, String> {
+        let env = |name: &str| {
+            set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string())
+        };
+        detect(&env, given)
+    }
+
+    /// The variables that each launcher sets, as seen with MPICH 4.0.2, Open MPI 4.1.4 and Slurm 22.05.
+    #[test]
+    fn each_launcher_is_known_by_its_variables() {
+        let mpich = position(&[("PMI_FD", "9"), ("PMI_RANK", "3"), ("PMI_SIZE", "8")], None);
+        let mpich = mpich.unwrap().unwrap();
+        assert_eq!((mpich.kind, mpich.rank, mpich.ranks), (Kind::Mpich, 3, 8));
+        assert_eq!((mpich.pmi, mpich.run), (Some(9), None));
+        let open = position(
+            &[
+                ("OMPI_COMM_WORLD_RANK", "0"),
+                ("OMPI_COMM_WORLD_SIZE", "2"),
+                ("PMIX_NAMESPACE", "prterun-a@1"),
+            ],
+            None,
+        );
+        let open = open.unwrap().unwrap();
+        assert_eq!((open.kind, open.run.as_deref()), (Kind::OpenMpi, Some("prterun-a-1")));
+        let slurm = [
+            ("SLURM_PROCID", "1"),
+            ("SLURM_NTASKS", "64"),
+            ("SLURM_STEP_NUM_TASKS", "4"),
+            ("SLURM_JOB_ID", "17"),
+            ("SLURM_STEP_ID", "0"),
+        ];
+        let slurm = position(&slurm, None).unwrap().unwrap();
+        assert_eq!((slurm.kind, slurm.ranks, slurm.run.as_deref()), (Kind::Slurm, 4, Some("17-0")));
+        let pods = position(&[("JOB_COMPLETION_INDEX", "5")], Some(16)).unwrap().unwrap();
+        assert_eq!((pods.kind, pods.rank, pods.ranks), (Kind::Kubernetes, 5, 16));
+        assert_eq!(position(&[], None), Ok(None));
+    }
+
+    #[test]
+    fn a_launcher_inside_a_job_of_another_counts_and_not_the_job() {
+        let set = [
+            ("SLURM_PROCID", "0"),
+            ("SLURM_NTASKS", "1"),
+            ("PMI_FD", "7"),
+            ("PMI_RANK", "2"),
+            ("PMI_SIZE", "3"),
+        ];
+        assert_eq!(position(&set, None).unwrap().unwrap().rank, 2);
+    }
+
+    #[test]
+    fn contradicting_variables_are_refused_with_what_would_be_right() {
+        let error = |set: &[(&str, &str)], given| position(set, given).unwrap_err();
+        assert!(error(&[("JOB_COMPLETION_INDEX", "1")], None).contains("--ranks 16"));
+        let two = [("FSDYNO_RANK", "2"), ("FSDYNO_RANKS", "2")];
+        assert!(error(&two, None).contains("below their number"));
+        let one = [("FSDYNO_RANK", "1"), ("FSDYNO_RANKS", "2")];
+        assert!(error(&one, Some(3)).contains("leave the number out"));
+        assert!(error(&[("FSDYNO_RANK", "x"), ("FSDYNO_RANKS", "2")], None).contains("'x'"));
+    }
+}

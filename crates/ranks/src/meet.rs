@@ -1,0 +1,285 @@
+//! The meeting of ranks: rank 0 listens on a TCP port and makes its addresses and the run's secret known by the
+//! launcher's key-value store, or, where there is none, by a file in the shared directory that only its user can read.
+
+use std::io::Read;
+use std::net::{TcpListener, ToSocketAddrs};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fsdyno_media::Note;
+
+use crate::address;
+use crate::launcher::Position;
+use crate::pmi::Pmi;
+use crate::secret::Secret;
+
+/// The place at which the ranks of a run meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meeting {
+    /// Names or addresses of rank 0's host.
+    pub hosts: Vec<String>,
+    /// The port.
+    pub port: u16,
+    /// The secret of the run.
+    pub secret: Secret,
+    /// The id of that host's boot: ranks on it take the loopback interface.
+    pub boot: String,
+}
+
+/// The environment variable that names the place to meet, as `HOST:PORT`; then the secret is in [`SECRET`].
+const MEET: &str = "FSDYNO_MEET";
+
+/// The environment variable of the secret.
+const SECRET: &str = "FSDYNO_SECRET";
+
+/// The key in a launcher's store.
+const KEY: &str = "fsdyno-meet";
+
+/// Most addresses that are made known: a value in a launcher's store has less than 1,024 bytes.
+const MOST_HOSTS: usize = 12;
+
+/// Interval between two looks for the file.
+const LOOK: Duration = Duration::from_millis(25);
+
+impl Meeting {
+    /// As one word: `PORT;SECRET;BOOT;HOST,HOST`.
+    pub fn to_text(&self) -> String {
+        format!("{};{};{};{}", self.port, self.secret.text(), self.boot, self.hosts.join(","))
+    }
+
+    /// Reads [`Meeting::to_text`].
+    ///
+    /// # Errors
+    /// Another text.
+    pub fn parse(text: &str) -> Result<Meeting, String> {
+        let mut parts = text.trim_end().splitn(4, ';');
+        let mut part = || parts.next().ok_or("a part is missing");
+        let port = part()?.parse().map_err(|_| "no port")?;
+        let secret = Secret::parse(part()?)?;
+        let boot = part()?.to_string();
+        let hosts = part()?.split(',').map(String::from).collect();
+        Ok(Meeting { hosts, port, secret, boot })
+    }
+}
+
+/// The id of this boot of this host.
+pub fn boot() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_string()
+}
+
+/// The name of this host.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Rank 0's side: listens, and makes the place known. The note in the shared directory, if one is needed, is removed when
+/// dropped.
+///
+/// # Errors
+/// A port that cannot be opened; a directory that cannot be written; as a sentence.
+pub fn open(
+    position: &Position,
+    folder: &Path,
+) -> Result<(TcpListener, Meeting, Option<Note>), String> {
+    if let Some((_, port, secret)) = given()? {
+        let (listener, _) = listen(port)?;
+        let (hosts, boot) = (vec![host_name()], boot());
+        return Ok((listener, Meeting { hosts, port, secret, boot }, None));
+    }
+    let (listener, port) = listen(0)?;
+    let mut hosts = vec![host_name()];
+    hosts.extend(address::of_host().iter().map(ToString::to_string));
+    hosts.truncate(MOST_HOSTS);
+    let secret = Secret::draw().map_err(|error| format!("draw a secret: {error}"))?;
+    let meeting = Meeting { hosts, port, secret, boot: boot() };
+    let note = match position.pmi {
+        Some(fd) => {
+            by_store(fd, |pmi| pmi.put(KEY, &meeting.to_text()))?;
+            None
+        }
+        None => {
+            let note = Note::leave(folder, &note_name(position)?, meeting.to_text().as_bytes());
+            Some(note.map_err(|error| error.to_string())?)
+        }
+    };
+    Ok((listener, meeting, note))
+}
+
+fn listen(port: u16) -> Result<(TcpListener, u16), String> {
+    // An IPv6 socket takes IPv4 connections, too; where the kernel has no IPv6, IPv4 alone.
+    let any = TcpListener::bind(("::", port)).or_else(|_| TcpListener::bind(("0.0.0.0", port)));
+    let listener = any.map_err(|error| format!("listen on a TCP port: {error}"))?;
+    let port = listener.local_addr().map_err(|error| format!("listen on a TCP port: {error}"))?;
+    Ok((listener, port.port()))
+}
+
+/// The other ranks' side: waits until rank 0 has made the place known.
+///
+/// # Errors
+/// A missing part, as a sentence.
+pub fn find(position: &Position, folder: &Path, patience: Duration) -> Result<Meeting, String> {
+    if let Some((host, port, secret)) = given()? {
+        return Ok(Meeting { hosts: vec![host], port, secret, boot: String::new() });
+    }
+    if let Some(fd) = position.pmi {
+        let found = by_store(fd, |_| Ok(()))?.get(KEY).map_err(|error| error.to_string())?;
+        let text = found.ok_or("rank 0 has not made its address known to the launcher")?;
+        return Meeting::parse(&text);
+    }
+    let (name, begin) = (note_name(position)?, Instant::now());
+    loop {
+        let last = match read_note(&folder.join(&name)) {
+            Ok(meeting) => return Ok(meeting),
+            Err(error) => error,
+        };
+        if begin.elapsed() > patience {
+            return Err(format!(
+                "rank 0 has not left its address in '{}' within {} s ({last}): is this directory the same on all \
+                 hosts, and does rank 0 run?",
+                folder.join(&name).display(),
+                patience.as_secs()
+            ));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// The place and the secret that the user's environment gives.
+fn given() -> Result<Option<(String, u16, Secret)>, String> {
+    let Ok(place) = std::env::var(MEET) else { return Ok(None) };
+    let wrong = || format!("{MEET} is '{place}'; it must be HOST:PORT, such as job-0.job:4711");
+    let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;
+    let port = port.parse().map_err(|_| wrong())?;
+    let secret = std::env::var(SECRET).map_err(|_| {
+        format!("{MEET} is set and {SECRET} is not: strangers could join; set it to one random word for all ranks")
+    })?;
+    let secret = Secret::parse(&secret).map_err(|error| format!("{SECRET}: {error}"))?;
+    Ok(Some((host.trim_matches(['[', ']']).to_string(), port, secret)))
+}
+
+/// Does something in the launcher's store, waits for all ranks, and ends the conversation as far as that keeps the store.
+fn by_store(
+    fd: i32,
+    put: impl FnOnce(&mut Pmi) -> std::io::Result<()>,
+) -> Result<Conversation, String> {
+    let failed = |error: std::io::Error| format!("the launcher's key-value store (PMI-1): {error}");
+    let mut pmi = Pmi::open(fd).map_err(failed)?;
+    put(&mut pmi).map_err(failed)?;
+    pmi.barrier().map_err(failed)?;
+    Ok(Conversation(pmi))
+}
+
+/// A conversation with the launcher that ends as it must: a process that leaves without a farewell ends all others.
+struct Conversation(Pmi);
+
+impl Conversation {
+    fn get(&mut self, key: &str) -> std::io::Result<Option<String>> {
+        self.0.get(key)
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        // The launcher may have gone; there is no process to tell.
+        let _ = self.0.finalize();
+    }
+}
+
+/// The name of the note of this run.
+fn note_name(position: &Position) -> Result<String, String> {
+    let run = position.run.as_ref().ok_or_else(|| {
+        format!(
+            "the launcher ({}) gives its ranks no common word; set FSDYNO_RUN to one that is new for each run, such \
+             as the name of the job",
+            position.kind
+        )
+    })?;
+    Ok(format!(".fsdyno-meet-{}-{run}", position.kind))
+}
+
+/// Reads a note, if it is this user's own and no process else can read it.
+fn read_note(path: &Path) -> Result<Meeting, String> {
+    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = file.map_err(|error| error.to_string())?;
+    let meta = file.metadata().map_err(|error| error.to_string())?;
+    let own = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o077 == 0;
+    if !own || !meta.is_file() {
+        return Err("it belongs to another user, or others can read it".into());
+    }
+    let mut text = String::new();
+    file.take(4096).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    Meeting::parse(&text)
+}
+
+/// The socket addresses to try, the nearest first.
+pub(crate) fn addresses(meeting: &Meeting) -> Vec<std::net::SocketAddr> {
+    let near = meeting.boot == boot();
+    let loopback = ["127.0.0.1".to_string(), "::1".to_string()];
+    let hosts = loopback.iter().filter(|_| near).chain(&meeting.hosts);
+    let mut all = Vec::new();
+    for host in hosts {
+        for address in (host.as_str(), meeting.port).to_socket_addrs().into_iter().flatten() {
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::launcher::Kind;
+
+    fn position(rank: u32, run: Option<&str>) -> Position {
+        let run = run.map(String::from);
+        Position { kind: Kind::Environment, rank, ranks: 2, run, pmi: None }
+    }
+
+    #[test]
+    fn ranks_without_a_store_meet_by_a_note_in_the_directory_that_is_gone_afterwards() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_listener, meeting, note) = open(&position(0, Some("a")), folder.path()).unwrap();
+        let found = find(&position(1, Some("a")), folder.path(), Duration::from_secs(5)).unwrap();
+        assert_eq!(found, meeting);
+        assert!(!addresses(&found).is_empty());
+        drop(note);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        let late = find(&position(1, Some("a")), folder.path(), Duration::ZERO).unwrap_err();
+        assert!(late.contains("does rank 0 run?"), "{late}");
+    }
+
+    #[test]
+    fn a_note_that_others_can_read_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_listener, _, note) = open(&position(0, Some("a")), folder.path()).unwrap();
+        let path = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let error = find(&position(1, Some("a")), folder.path(), Duration::ZERO).unwrap_err();
+        assert!(error.contains("others can read it"), "{error}");
+        drop(note);
+    }
+
+    #[test]
+    fn a_launcher_without_a_common_word_is_refused() {
+        let error = open(&position(0, None), Path::new("/tmp")).unwrap_err();
+        assert!(error.contains("FSDYNO_RUN"), "{error}");
+    }
+
+    #[test]
+    fn a_place_is_read_as_it_was_written() {
+        let secret = Secret::draw().unwrap();
+        let hosts = vec!["a".to_string(), "fe80::1".to_string()];
+        let meeting = Meeting { hosts, port: 7, secret, boot: "b".into() };
+        assert_eq!(Meeting::parse(&meeting.to_text()).unwrap(), meeting);
+        for wrong in ["", "7", "7;short;b;a", "x;0123456789abcdef;b;a"] {
+            assert!(Meeting::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The process that a launcher started for a rank: it starts the worker, waits for it, and tells rank 0 how it ended.
+
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fsdyno_child::Process;
+
+use crate::meet::{self, Meeting};
+use crate::wire::{Hello, Role};
+use crate::worker::{Join, LOST, connect};
+
+/// The hidden argument of the program with which it becomes a worker.
+pub const WORKER: &str = "rank-worker";
+
+/// Time between a signal and the end of this process, if rank 0 does not end the run.
+const GRACE: Duration = Duration::from_secs(8);
+
+/// Starts a worker as a child that dies with the calling thread.
+///
+/// # Errors
+/// The program cannot be started, as a sentence.
+pub fn start(program: &Path, join: &Join) -> Result<Process, String> {
+    let failed = |error: std::io::Error| format!("start the worker of rank {}: {error}", join.rank);
+    let memory = || -> std::io::Result<File> {
+        let fd = rustix::fs::memfd_create("fsdyno-join", rustix::fs::MemfdFlags::CLOEXEC)?;
+        Ok(File::from(fd))
+    };
+    let mut input = memory().map_err(failed)?;
+    input
+        .write_all(&serde_json::to_vec(join).map_err(|error| failed(error.into()))?)
+        .map_err(failed)?;
+    input.rewind().map_err(failed)?;
+    let mut command = Command::new(program);
+    command.arg(WORKER);
+    Process::start_between(command, input, &memory().map_err(failed)?, &[]).map_err(failed)
+}
+
+/// Waits until the worker of a rank other than 0 ends, and reports to rank 0 if it did not end as ordered; `stop` is set by signals.
+///
+/// # Errors
+/// The reason why the worker could not work, as a sentence, if rank 0 cannot know it.
+pub fn attend(
+    mut worker: Process,
+    meeting: &Meeting,
+    hello: &Hello,
+    stop: &AtomicBool,
+) -> Result<(), String> {
+    let mut signalled: Option<Instant> = None;
+    let ended = loop {
+        let ended = worker.poll().map_err(|error| format!("wait for the worker: {error}"))?;
+        if let Some(ended) = ended {
+            break ended.status;
+        }
+        if stop.load(Ordering::Relaxed)
+            && *signalled.get_or_insert_with(Instant::now) + GRACE < Instant::now()
+        {
+            report(meeting, hello, "its process received a signal to end");
+            // The worker is killed when it is dropped.
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let lines = worker.last_lines(3).join(" | ");
+    match ended.code() {
+        Some(0 | LOST) => Ok(()),
+        Some(1) => Err(lines),
+        _ => {
+            report(meeting, hello, &format!("its worker {}", how(ended, &lines)));
+            Ok(())
+        }
+    }
+}
+
+/// Describes in words how a process ended.
+pub fn how(ended: ExitStatus, lines: &str) -> String {
+    let more = if lines.is_empty() { String::new() } else { format!("; its last lines: {lines}") };
+    match (ended.signal(), ended.code()) {
+        (Some(libc::SIGKILL), _) => {
+            format!("was killed by signal 9 (SIGKILL: by a user, or out of memory){more}")
+        }
+        (Some(signal), _) => format!("was killed by signal {signal}{more}"),
+        (None, Some(code)) => format!("ended with code {code}{more}"),
+        (None, None) => format!("ended{more}"),
+    }
+}
+
+fn report(meeting: &Meeting, hello: &Hello, text: &str) {
+    let hello = Hello { role: Role::Parent, text: text.to_string(), ..hello.clone() };
+    // If rank 0 is gone, there is no process to tell.
+    let _ = connect(meeting, &hello, Duration::ZERO);
+}
+
+/// The greeting of a parent.
+pub fn hello(rank: u32, ranks: u32, version: &str) -> Hello {
+    let (host, pid) = (meet::host_name(), std::process::id());
+    Hello { rank, ranks, version: version.to_string(), host, pid, ..Hello::default() }
+}

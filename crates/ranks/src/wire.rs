@@ -1,0 +1,464 @@
+//! The messages between rank 0 and the workers: frames of a length and JSON, over TCP, after both have proven that they
+//! know the run's secret.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fsdyno_record::trial::{OpStats, VerifyReport};
+use fsdyno_record::{Job, Nanos, OpKind};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::secret::{Secret, word};
+
+/// The version of the messages.
+pub const PROTOCOL: u32 = 1;
+
+/// Longest message after and before a connection is proven.
+const LONGEST: u32 = 256 << 20;
+const LONGEST_BEFORE: u32 = 16 << 10;
+
+/// Longest time for the proof.
+const PROOF_TIME: Duration = Duration::from_secs(5);
+
+/// The first words of rank 0.
+#[derive(Debug, Serialize, Deserialize)]
+struct Challenge {
+    fsdyno: u32,
+    nonce: String,
+}
+
+/// The answer of a worker.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Hello {
+    /// Its rank.
+    pub rank: u32,
+    /// The number of ranks by its launcher.
+    pub ranks: u32,
+    /// Its role.
+    pub role: Role,
+    /// The version and build of its fsdyno.
+    pub version: String,
+    /// The name of its host.
+    pub host: String,
+    /// Its process number there.
+    pub pid: u32,
+    /// The message of a position.
+    pub text: String,
+    pub(crate) nonce: String,
+    pub(crate) proof: String,
+}
+
+/// The role of a caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The process that issues the calls of a rank.
+    #[default]
+    Worker,
+    /// Its parent, which says how the worker ended.
+    Parent,
+}
+
+/// The end of the greeting.
+#[derive(Debug, Serialize, Deserialize)]
+struct Welcome {
+    proof: String,
+    refused: Option<String>,
+}
+
+/// A message of rank 0 to a worker.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum ToRank {
+    /// Answer with your time.
+    Ping,
+    /// A trial begins.
+    Prepare(Box<Preparation>),
+    /// Make the step before a phase for your client.
+    Gap {
+        /// The name of the step.
+        kind: String,
+    },
+    /// Prepare a phase and wait.
+    Arm {
+        /// Its index.
+        phase: usize,
+    },
+    /// Begin the phase at this time of your clock.
+    Go {
+        /// The start.
+        at: Nanos,
+    },
+    /// Another rank waits for an op of yours.
+    Await(Point),
+    /// An op of another rank has returned.
+    Reached(Point),
+    /// End the phase: another rank failed, or the user stopped the run.
+    Stop,
+    /// Sync the file system.
+    Sync,
+    /// Read trees and compare them.
+    Verify {
+        /// The phase that left them.
+        phase: usize,
+        /// The trees.
+        trees: Vec<TreeOf>,
+        /// Longest time for which differences may be what a client has cached.
+        settle: Nanos,
+    },
+    /// The trial is over: close its files.
+    Close,
+    /// There is no more trial.
+    End,
+    /// End at once.
+    Abort {
+        /// The reason.
+        why: String,
+    },
+}
+
+/// A tree to compare.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TreeOf {
+    /// The rank whose directory it is; none for that of all.
+    pub of: Option<u32>,
+    /// The work that the ranks of the phase report as done.
+    pub done: Vec<u64>,
+}
+
+/// An op of a rank's thread among all of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Point {
+    /// The thread among those of all ranks.
+    pub thread: u32,
+    /// Number of its ops.
+    pub ops: u64,
+}
+
+/// A trial, as a worker receives it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Preparation {
+    /// The job.
+    pub job: Job,
+    /// The path of the trial's directory below the shared directory.
+    pub folder: String,
+}
+
+/// A message of a worker to rank 0.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum FromRank {
+    /// Its time.
+    Pong {
+        /// The time.
+        now: Nanos,
+    },
+    /// It is alive.
+    Beat {
+        /// A number that grows as it works.
+        work: u64,
+        /// Ops of the phase so far.
+        ops: u64,
+    },
+    /// It found the trial's directory.
+    Prepared {
+        /// Time that it looked for it.
+        found: Nanos,
+        /// Device number of the file system there, with which ranks of one host and one mount recognise each other.
+        device: u64,
+    },
+    /// The step before a phase was made.
+    GapDone {
+        /// The step that was executed.
+        done: String,
+    },
+    /// The phase is ready to begin.
+    Armed,
+    /// The phase is done.
+    Done(Box<PhaseDone>),
+    /// One of its threads waits for an op of another rank.
+    Await(Point),
+    /// An op that another rank waits for has returned.
+    Reached(Point),
+    /// The file system is synced.
+    Synced {
+        /// Time of its return, by its clock.
+        at: Nanos,
+    },
+    /// The trees were read, in their order.
+    Verified {
+        /// Its observations.
+        seen: Vec<Seen>,
+    },
+    /// The trial's files are closed.
+    Closed,
+    /// It failed.
+    Failed {
+        /// The reason, as a sentence.
+        why: String,
+        /// True if it ended by order.
+        stopped: bool,
+    },
+}
+
+/// The work of a rank in a phase; times are by its own clock.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct PhaseDone {
+    /// Start of its first op.
+    pub started: Nanos,
+    /// Return of its last call.
+    pub returned: Nanos,
+    /// Number of its ops.
+    pub calls: u64,
+    /// Counts and latencies by kind of op.
+    pub ops: BTreeMap<OpKind, OpStats>,
+    /// The work that each of its threads reports as done.
+    pub done: Vec<u64>,
+    /// Bytes written.
+    pub written: u64,
+    /// Bytes read.
+    pub read: u64,
+    /// Think time.
+    pub think: Nanos,
+    /// Number of trees removed by an expanded op.
+    pub removals: u64,
+    /// User and system CPU time of the process.
+    pub cpu: (Nanos, Nanos),
+    /// Estimated time of its own in the phase.
+    pub engine: Nanos,
+    /// Length of an interval, and the number of ops that returned in each, from its start.
+    pub timeline: (Nanos, Vec<u64>),
+}
+
+/// The observations of a rank on a tree.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Seen {
+    /// The last reading.
+    pub report: VerifyReport,
+    /// Differences of the first reading that the last one did not find.
+    pub stale: u64,
+    /// Time from the first reading to the one that found none of them.
+    pub settled: Nanos,
+}
+
+/// A connection of which both ends are proven. Any thread may write.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    writer: Arc<Mutex<TcpStream>>,
+}
+
+impl Wire {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// A connection that is broken.
+    pub fn send(&self, message: &impl Serialize) -> io::Result<()> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        write_frame(&mut writer, message)
+    }
+
+    /// Ends the connection; a reader at either end sees its end.
+    pub fn shut(&self) {
+        // It may be broken already.
+        let _ = self.writer.lock().map(|writer| writer.shutdown(Shutdown::Both));
+    }
+}
+
+/// The reading end of a connection.
+#[derive(Debug)]
+pub struct Ear(TcpStream);
+
+impl Ear {
+    /// Waits for a message.
+    ///
+    /// # Errors
+    /// The end of the connection, or something else than a message.
+    pub fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+        read_frame(&mut self.0, LONGEST)
+    }
+}
+
+fn ends(stream: TcpStream) -> io::Result<(Wire, Ear)> {
+    stream.set_read_timeout(None)?;
+    let writer = stream.try_clone()?;
+    Ok((Wire { writer: Arc::new(Mutex::new(writer)) }, Ear(stream)))
+}
+
+/// Lets messages leave at once, and notices a peer whose host is gone.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PROOF_TIME))?;
+    stream.set_write_timeout(Some(Duration::from_secs(30)))
+}
+
+/// The caller that proved itself, with its connection; or what kind of stranger it was.
+pub type Greeted = Result<(Hello, Wire, Ear), String>;
+
+/// Rank 0's side of a greeting; `refuse` returns why a proven caller is not welcome.
+pub fn greet(
+    mut stream: TcpStream,
+    secret: &Secret,
+    refuse: &dyn Fn(&Hello) -> Option<String>,
+) -> Greeted {
+    let failed = |error: io::Error| error.to_string();
+    prepare(&stream).map_err(failed)?;
+    let nonce = word().map_err(failed)?;
+    let challenge = Challenge { fsdyno: PROTOCOL, nonce: nonce.clone() };
+    write_frame(&mut stream, &challenge).map_err(failed)?;
+    let hello: Hello = read_frame(&mut stream, LONGEST_BEFORE).map_err(failed)?;
+    if !secret.is_proof(&[&words(&hello, &nonce)], &hello.proof) {
+        return Err("it does not know the secret of this run".into());
+    }
+    let proof = secret.proof(&["group", &hello.nonce, &nonce]);
+    let refused = refuse(&hello);
+    let welcome = Welcome { proof, refused: refused.clone() };
+    write_frame(&mut stream, &welcome).map_err(failed)?;
+    match refused {
+        Some(why) => Err(why),
+        None => ends(stream).map(|(wire, ear)| (hello, wire, ear)).map_err(failed),
+    }
+}
+
+/// The words that a caller proves to be its own.
+fn words(hello: &Hello, nonce: &str) -> String {
+    let Hello { rank, ranks, role, version, host, pid, text, nonce: own, .. } = hello;
+    format!("{nonce} {own} {rank} {ranks} {role:?} {pid} {version:?} {host:?} {text:?}")
+}
+
+/// The reason why a greeting failed at the caller's side.
+#[derive(Debug)]
+pub enum Rejection {
+    /// Another process listens there, or no process: another address may be right.
+    Stranger(String),
+    /// Rank 0 proved itself and refused.
+    Refused(String),
+}
+
+/// The caller's side of a greeting.
+///
+/// # Errors
+/// [`Rejection`].
+pub fn call(
+    mut stream: TcpStream,
+    secret: &Secret,
+    hello: &Hello,
+) -> Result<(Wire, Ear), Rejection> {
+    let strange = |error: io::Error| Rejection::Stranger(error.to_string());
+    prepare(&stream).map_err(strange)?;
+    let challenge: Challenge = read_frame(&mut stream, LONGEST_BEFORE).map_err(strange)?;
+    if challenge.fsdyno != PROTOCOL {
+        let text =
+            format!("rank 0 speaks version {} of the protocol, not {PROTOCOL}", challenge.fsdyno);
+        return Err(Rejection::Refused(format!("{text}; use one fsdyno on all hosts")));
+    }
+    let mut hello = hello.clone();
+    hello.nonce = word().map_err(strange)?;
+    hello.proof = secret.proof(&[&words(&hello, &challenge.nonce)]);
+    write_frame(&mut stream, &hello).map_err(strange)?;
+    let welcome: Welcome = read_frame(&mut stream, LONGEST_BEFORE).map_err(strange)?;
+    if !secret.is_proof(&["group", &hello.nonce, &challenge.nonce], &welcome.proof) {
+        return Err(Rejection::Stranger("what listens there does not know the secret".into()));
+    }
+    match welcome.refused {
+        Some(why) => Err(Rejection::Refused(why)),
+        None => ends(stream).map_err(strange),
+    }
+}
+
+fn write_frame(stream: &mut TcpStream, message: &impl Serialize) -> io::Result<()> {
+    let body = serde_json::to_vec(message)?;
+    let length = u32::try_from(body.len()).ok().filter(|length| *length <= LONGEST);
+    let length = length.ok_or_else(|| io::Error::other("the message is too long"))?;
+    let mut frame = length.to_be_bytes().to_vec();
+    frame.extend_from_slice(&body);
+    stream.write_all(&frame)
+}
+
+fn read_frame<T: DeserializeOwned>(stream: &mut TcpStream, longest: u32) -> io::Result<T> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length);
+    if length > longest {
+        return Err(io::Error::other("this is no message of fsdyno"));
+    }
+    let mut body = vec![0; length as usize];
+    stream.read_exact(&mut body)?;
+    Ok(serde_json::from_slice(&body)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, caller)
+    }
+
+    #[test]
+    fn both_ends_prove_themselves_and_then_exchange_messages() {
+        let secret = Secret::draw().unwrap();
+        let (ours, theirs) = pair();
+        let known = secret.clone();
+        let worker = std::thread::spawn(move || {
+            let hello = Hello { rank: 3, ..Hello::default() };
+            let (wire, mut ear) = call(theirs, &known, &hello).unwrap();
+            let heard: ToRank = ear.hear().unwrap();
+            assert!(matches!(heard, ToRank::Go { at: Nanos(7) }));
+            wire.send(&FromRank::Armed).unwrap();
+        });
+        let (hello, wire, mut ear) = greet(ours, &secret, &|_| None).unwrap();
+        assert_eq!(hello.rank, 3);
+        wire.send(&ToRank::Go { at: Nanos(7) }).unwrap();
+        assert!(matches!(ear.hear().unwrap(), FromRank::Armed));
+        worker.join().unwrap();
+        assert!(ear.hear::<FromRank>().is_err(), "the end of the connection");
+    }
+
+    #[test]
+    fn a_stranger_is_not_welcome_and_an_impostor_is_not_believed() {
+        let (ours, theirs) = pair();
+        let wrong = Secret::draw().unwrap();
+        let caller = std::thread::spawn(move || call(theirs, &wrong, &Hello::default()));
+        let error = greet(ours, &Secret::draw().unwrap(), &|_| None).unwrap_err();
+        assert!(error.contains("does not know the secret"), "{error}");
+        assert!(matches!(caller.join().unwrap(), Err(Rejection::Stranger(_))));
+        // Something that is no fsdyno at all.
+        let (ours, mut theirs) = pair();
+        theirs.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        assert!(greet(ours, &Secret::draw().unwrap(), &|_| None).is_err());
+    }
+
+    #[test]
+    fn a_proof_holds_for_the_words_it_was_made_for() {
+        let (ours, mut theirs) = pair();
+        let secret = Secret::draw().unwrap();
+        let known = secret.clone();
+        let caller = std::thread::spawn(move || {
+            let challenge: Challenge = read_frame(&mut theirs, LONGEST_BEFORE).unwrap();
+            let mut hello = Hello { version: "1".into(), ..Hello::default() };
+            hello.proof = known.proof(&[&words(&hello, &challenge.nonce)]);
+            hello.version = "2".into();
+            write_frame(&mut theirs, &hello).unwrap();
+        });
+        assert!(greet(ours, &secret, &|_| None).is_err());
+        caller.join().unwrap();
+    }
+
+    #[test]
+    fn a_refusal_names_its_reason() {
+        let secret = Secret::draw().unwrap();
+        let (ours, theirs) = pair();
+        let known = secret.clone();
+        let caller = std::thread::spawn(move || call(theirs, &known, &Hello::default()));
+        assert!(greet(ours, &secret, &|_| Some("twice".into())).is_err());
+        assert!(matches!(caller.join().unwrap(), Err(Rejection::Refused(why)) if why == "twice"));
+    }
+}

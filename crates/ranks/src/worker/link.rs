@@ -1,0 +1,191 @@
+//! A worker's connection with rank 0: a thread answers what must be answered at once, another says that it is alive.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fsdyno_engine::clock;
+use fsdyno_engine::progress::{Elsewhere, Halt, PhaseProgress};
+use fsdyno_record::Nanos;
+use fsdyno_workload::After;
+
+use crate::wire::{Ear, FromRank, Point, ToRank, Wire};
+
+/// Interval of a worker's signs of life.
+const BEAT: Duration = Duration::from_millis(500);
+
+/// The exit code of a worker that lost rank 0, or ended by its order.
+pub(crate) const LOST: i32 = 5;
+
+/// The connection, shared by the threads of a worker.
+pub(crate) struct Link {
+    wire: Wire,
+    state: Arc<State>,
+}
+
+struct State {
+    wire: Wire,
+    phase: Mutex<Phase>,
+    changed: Condvar,
+    /// Entries seen by verification, over all trials.
+    read: AtomicU64,
+}
+
+/// The phase that is armed or runs.
+#[derive(Default)]
+struct Phase {
+    progress: Option<Arc<PhaseProgress>>,
+    go: Option<Nanos>,
+    stopped: bool,
+    /// Ops of other processes known to have returned, by thread.
+    reached: HashMap<u32, u64>,
+}
+
+impl State {
+    fn lock(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, phase: MutexGuard<'a, Phase>) -> MutexGuard<'a, Phase> {
+        self.changed.wait(phase).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for ranks of other processes by asking rank 0.
+impl Elsewhere for State {
+    fn wait(&self, point: After) -> Result<(), Halt> {
+        let After { thread, ops } = point;
+        if self.wire.send(&FromRank::Await(Point { thread, ops })).is_err() {
+            return Err(Halt::Stopped);
+        }
+        let mut phase = self.lock();
+        loop {
+            if phase.stopped {
+                return Err(Halt::Stopped);
+            }
+            if phase.reached.get(&thread).is_some_and(|done| *done >= ops) {
+                return Ok(());
+            }
+            phase = self.wait(phase);
+        }
+    }
+}
+
+impl Link {
+    /// Starts the threads; orders for the worker's own thread go to `orders`.
+    pub(crate) fn start(wire: Wire, ear: Ear, orders: Sender<ToRank>) -> Link {
+        let state = Arc::new(State {
+            wire: wire.clone(),
+            phase: Mutex::default(),
+            changed: Condvar::new(),
+            read: AtomicU64::new(0),
+        });
+        let (listening, beating) = (Arc::clone(&state), Arc::clone(&state));
+        std::thread::spawn(move || listen(&listening, ear, &orders));
+        std::thread::spawn(move || beat(&beating));
+        Link { wire, state }
+    }
+
+    /// The connection.
+    pub(crate) fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    /// The part that waits for ranks of other processes.
+    pub(crate) fn elsewhere(&self) -> Arc<dyn Elsewhere> {
+        Arc::clone(&self.state) as Arc<dyn Elsewhere>
+    }
+
+    /// Makes the progress of the armed phase known, so that it can be stopped and observed.
+    pub(crate) fn arm(&self, progress: &Arc<PhaseProgress>) {
+        let mut phase = self.state.lock();
+        phase.progress = Some(Arc::clone(progress));
+        if phase.stopped {
+            progress.stop();
+        }
+    }
+
+    /// Waits for the time at which the phase begins; none if it must not.
+    pub(crate) fn wait_for_go(&self) -> Option<Nanos> {
+        let mut phase = self.state.lock();
+        loop {
+            if phase.stopped {
+                return None;
+            }
+            if let Some(at) = phase.go {
+                return Some(at);
+            }
+            phase = self.state.wait(phase);
+        }
+    }
+
+    /// Counts entries that verification has seen.
+    pub(crate) fn add_read(&self, entries: u64) {
+        self.state.read.fetch_add(entries, Ordering::Relaxed);
+    }
+}
+
+fn listen(state: &Arc<State>, mut ear: Ear, orders: &Sender<ToRank>) {
+    loop {
+        let Ok(order) = ear.hear::<ToRank>() else { std::process::exit(LOST) };
+        match order {
+            // At once: it measures the clock.
+            ToRank::Ping => drop(state.wire.send(&FromRank::Pong { now: clock::now() })),
+            ToRank::Go { at } => {
+                state.lock().go = Some(at);
+                state.changed.notify_all();
+            }
+            ToRank::Stop => stop(state),
+            ToRank::Await(point) => observe(state, point),
+            ToRank::Reached(Point { thread, ops }) => {
+                let mut phase = state.lock();
+                let known = phase.reached.entry(thread).or_default();
+                *known = ops.max(*known);
+                state.changed.notify_all();
+            }
+            ToRank::Abort { why: _ } => std::process::exit(LOST),
+            order => {
+                if matches!(order, ToRank::Arm { .. }) {
+                    *state.lock() = Phase::default();
+                }
+                if orders.send(order).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn stop(state: &State) {
+    let mut phase = state.lock();
+    phase.stopped = true;
+    if let Some(progress) = &phase.progress {
+        progress.stop();
+    }
+    state.changed.notify_all();
+}
+
+/// Tells rank 0 when an op of this process has returned.
+fn observe(state: &Arc<State>, point: Point) {
+    let state = Arc::clone(state);
+    std::thread::spawn(move || {
+        let progress = state.lock().progress.clone();
+        let after = After { thread: point.thread, ops: point.ops };
+        // A failure of the phase stops the one that waits, too.
+        if progress.is_some_and(|progress| progress.observe(after).is_ok()) {
+            let _ = state.wire.send(&FromRank::Reached(point));
+        }
+    });
+}
+
+fn beat(state: &State) {
+    loop {
+        std::thread::sleep(BEAT);
+        let ops = state.lock().progress.as_ref().map_or(0, |progress| progress.done());
+        let work = ops.wrapping_add(state.read.load(Ordering::Relaxed));
+        // The thread that listens sees the end of the connection.
+        let _ = state.wire.send(&FromRank::Beat { work, ops });
+    }
+}

@@ -1,0 +1,129 @@
+//! The process that issues the calls of one rank: it connects to rank 0 and does what that says.
+
+mod link;
+mod phase;
+mod trial;
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::meet::{self, Meeting};
+use crate::wire::{self, FromRank, Hello, Rejection, ToRank};
+pub(crate) use link::LOST;
+use link::Link;
+use trial::Trial;
+
+/// The parameters of a worker, which its parent passes through its standard input.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Join {
+    /// The place to meet ([`Meeting::to_text`]).
+    pub meeting: String,
+    /// Its rank.
+    pub rank: u32,
+    /// The number of ranks.
+    pub ranks: u32,
+    /// The shared directory, by its path on this host.
+    pub on: PathBuf,
+    /// Longest time in seconds for reaching rank 0.
+    pub patience: u64,
+}
+
+/// Time to connect to one address.
+const CONNECT: Duration = Duration::from_secs(3);
+
+/// Works as one rank until rank 0 ends the run. A lost connection ends this process.
+///
+/// # Errors
+/// Rank 0 cannot be reached or refuses this rank, as a sentence.
+pub fn work(join: &Join, version: &str) -> Result<(), String> {
+    let meeting = Meeting::parse(&join.meeting)?;
+    let hello = Hello {
+        rank: join.rank,
+        ranks: join.ranks,
+        version: version.to_string(),
+        host: meet::host_name(),
+        pid: std::process::id(),
+        ..Hello::default()
+    };
+    let (wire, ear) = connect(&meeting, &hello, Duration::from_secs(join.patience))?;
+    // Modes are what the workload says, whatever the caller's shell takes off new files.
+    rustix::process::umask(rustix::fs::Mode::empty());
+    let (sender, orders) = mpsc::channel();
+    let link = Link::start(wire, ear, sender);
+    let mut trial: Option<Trial> = None;
+    while let Ok(order) = orders.recv() {
+        let answer = match order {
+            ToRank::Prepare(preparation) => {
+                Trial::prepare(*preparation, join, &link).map(|(ready, answer)| {
+                    trial = Some(ready);
+                    answer
+                })
+            }
+            ToRank::Close => {
+                trial = None;
+                Ok(FromRank::Closed)
+            }
+            ToRank::End => return Ok(()),
+            order => match &mut trial {
+                Some(trial) => trial.obey(order, &link),
+                None => Err(Trouble::plain("rank 0 gave an order before a trial")),
+            },
+        };
+        let answer =
+            answer.unwrap_or_else(|Trouble { why, stopped }| FromRank::Failed { why, stopped });
+        if link.wire().send(&answer).is_err() {
+            return Err("the connection with rank 0 is broken".into());
+        }
+    }
+    Ok(())
+}
+
+/// The reason why an order was not carried out.
+pub(crate) struct Trouble {
+    why: String,
+    stopped: bool,
+}
+
+impl Trouble {
+    fn plain(why: impl Into<String>) -> Trouble {
+        Trouble { why: why.into(), stopped: false }
+    }
+}
+
+/// Connects with rank 0, which may not listen yet.
+pub(crate) fn connect(
+    meeting: &Meeting,
+    hello: &Hello,
+    patience: Duration,
+) -> Result<(wire::Wire, wire::Ear), String> {
+    let begin = Instant::now();
+    loop {
+        let mut last = format!("no address of {} is known here", meeting.hosts.join(", "));
+        for address in meet::addresses(meeting) {
+            match std::net::TcpStream::connect_timeout(&address, CONNECT) {
+                Ok(stream) => match wire::call(stream, &meeting.secret, hello) {
+                    Ok(ends) => return Ok(ends),
+                    Err(Rejection::Refused(why)) => {
+                        return Err(format!("rank 0 on {} refused: {why}", meeting.hosts[0]));
+                    }
+                    Err(Rejection::Stranger(why)) => last = format!("{address}: {why}"),
+                },
+                Err(error) => last = format!("{address}: {error}"),
+            }
+        }
+        if begin.elapsed() > patience {
+            return Err(format!(
+                "rank {} on {} cannot reach rank 0 on {}, TCP port {}, within {} s ({last})",
+                hello.rank,
+                hello.host,
+                meeting.hosts.first().map_or("", String::as_str),
+                meeting.port,
+                patience.as_secs()
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

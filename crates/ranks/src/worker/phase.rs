@@ -1,0 +1,100 @@
+//! A phase in a worker.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use fsdyno_engine::progress::PhaseProgress;
+use fsdyno_engine::{Among, Cause, PhaseError, PhaseRun, clock, run_threads};
+use fsdyno_record::Nanos;
+use fsdyno_workload::Share;
+
+use super::Trouble;
+use super::link::Link;
+use super::trial::Trial;
+use crate::wire::{FromRank, PhaseDone};
+
+impl Trial {
+    /// Runs a phase when rank 0 says so.
+    pub(super) fn run(&mut self, index: usize, link: &Link) -> Result<PhaseDone, Trouble> {
+        let phases = self.work.phases();
+        let spec = phases.get(index).ok_or_else(|| Trouble::plain("there is no such phase"))?;
+        let share = self.plan.share_of(self.rank, index);
+        let root = self.directory(self.plan.own.then_some(share))?;
+        let (requested, issuer) = (self.job.plan.threads, self.job.plan.issuer);
+        let threads = spec.threads.of(requested);
+        let ranks = spec.threads.of(requested.saturating_mul(issuer.depth()));
+        let share = match self.plan.own {
+            true => Share::WHOLE,
+            false => Share { rank: share, ranks: self.plan.ranks },
+        };
+        let progress =
+            PhaseProgress::new(ranks, threads).among(share.rank * ranks, link.elsewhere());
+        let progress = Arc::new(progress);
+        link.arm(&progress);
+        let run = PhaseRun {
+            work: self.work.as_ref(),
+            phase: index,
+            threads: spec.threads,
+            requested,
+            issuer,
+            root: root.as_fd(),
+            device: None,
+            contents: &self.contents,
+            slots: None,
+            among: Some(Among { share, progress: &progress }),
+        };
+        let mut cpu_before = (Nanos(0), Nanos(0));
+        let done = run_threads(
+            &run,
+            &mut || {
+                cpu_before = cpu();
+                // If the connection is broken, the thread that listens ends this process.
+                let _ = link.wire().send(&FromRank::Armed);
+                match link.wait_for_go() {
+                    Some(at) => clock::sleep_until(at),
+                    None => progress.stop(),
+                }
+            },
+            &|_| {},
+        )
+        .map_err(|error| trouble(spec.name, &error))?;
+        let (user, system) = cpu();
+        let (outcome, shares) = (done.outcome, done.done.clone());
+        let recorder = done.into_recorder();
+        let timeline = recorder.timeline();
+        Ok(PhaseDone {
+            started: outcome.started,
+            returned: outcome.returned,
+            calls: outcome.ops,
+            ops: recorder.ops(),
+            done: shares,
+            written: outcome.bytes_written.0,
+            read: outcome.bytes_read.0,
+            think: outcome.think_time,
+            removals: outcome.removals,
+            cpu: (user - cpu_before.0, system - cpu_before.1),
+            engine: self.engine.of(outcome.ops / u64::from(threads.max(1))),
+            timeline: (timeline.interval(), timeline.counts().to_vec()),
+        })
+    }
+}
+
+fn trouble(phase: &str, error: &PhaseError) -> Trouble {
+    let stopped = matches!(error, PhaseError::Op(failure) if failure.cause == Cause::Stopped);
+    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+    Trouble { why: format!("phase {phase}: {error}{hint}"), stopped }
+}
+
+/// User and system CPU time of this process so far.
+fn cpu() -> (Nanos, Nanos) {
+    // SAFETY: rusage is plain numbers, for which zero is a value; the call fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    };
+    let nanos = |time: libc::timeval| {
+        Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000)
+    };
+    (nanos(usage.ru_utime), nanos(usage.ru_stime))
+}

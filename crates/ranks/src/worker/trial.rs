@@ -1,0 +1,202 @@
+//! A trial in a worker: its directory, its workload, and the orders between phases.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fsdyno_engine::{EngineCost, calibrate, clock, verify};
+use fsdyno_record::plan::RanksPlan;
+use fsdyno_record::{Job, Nanos};
+use fsdyno_workload::{Contents, GapKind, Setting, Workload, workloads};
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::link::Link;
+use super::{Join, Trouble};
+use crate::wire::{FromRank, Preparation, Seen, ToRank, TreeOf};
+
+/// Longest time for which a new directory may be invisible to a client: NFS caches that a name does not exist for up to
+/// 60 s (nfs(5), acdirmax).
+const FIND: Duration = Duration::from_secs(75);
+
+/// Pauses between readings of a tree that differs.
+const READ_AGAIN: [u64; 8] = [50, 200, 750, 2_000, 5_000, 12_000, 20_000, 25_000];
+
+/// A trial.
+pub(super) struct Trial {
+    pub(super) job: Job,
+    pub(super) plan: RanksPlan,
+    pub(super) rank: u32,
+    pub(super) work: Box<dyn Workload>,
+    pub(super) contents: Arc<Contents>,
+    pub(super) engine: EngineCost,
+    root: OwnedFd,
+}
+
+/// The name of a rank's own directory.
+fn own_name(rank: u32) -> String {
+    format!("rank-{rank:05}")
+}
+
+fn failed(what: &str) -> impl FnOnce(Errno) -> Trouble + '_ {
+    move |error| Trouble::plain(format!("{what}: {}", fsdyno_engine::Errno(error.raw_os_error())))
+}
+
+impl Trial {
+    /// Finds the trial's directory and makes the workload.
+    pub(super) fn prepare(
+        preparation: Preparation,
+        join: &Join,
+        link: &Link,
+    ) -> Result<(Trial, FromRank), Trouble> {
+        let Preparation { job, folder } = preparation;
+        let plan = job.plan.shared_by().cloned();
+        let plan = plan.ok_or_else(|| Trouble::plain("the plan is not one of several ranks"))?;
+        let began = clock::now();
+        let root = find(join, &folder, link)?;
+        let found = clock::now().since(began);
+        let setting = Setting { seed: job.seed, input: None };
+        let work = workloads::find(&job.plan.workload.name)
+            .map_err(|error| Trouble::plain(error.to_string()))?
+            .build(&job.plan.workload.params, &setting)
+            .map_err(|error| Trouble::plain(error.to_string()))?;
+        let mut contents = Contents::new(job.seed);
+        contents.thin(work.zeros());
+        if plan.own {
+            let made = mkdirat(&root, own_name(join.rank), Mode::from_raw_mode(0o755));
+            made.map_err(failed("make the rank's own directory"))?;
+        }
+        allow_many_files();
+        let status = rustix::fs::fstat(&root).map_err(failed("fstat"))?;
+        let device = status.st_dev;
+        let trial = Trial {
+            plan,
+            rank: join.rank,
+            work,
+            contents: Arc::new(contents),
+            engine: calibrate(),
+            root,
+            job,
+        };
+        Ok((trial, FromRank::Prepared { found, device }))
+    }
+
+    /// Does an order within the trial.
+    pub(super) fn obey(&mut self, order: ToRank, link: &Link) -> Result<FromRank, Trouble> {
+        match order {
+            ToRank::Gap { kind } => {
+                let done = self.gap(GapKind::named(&kind))?.to_string();
+                Ok(FromRank::GapDone { done })
+            }
+            ToRank::Arm { phase } => {
+                self.run(phase, link).map(|done| FromRank::Done(Box::new(done)))
+            }
+            ToRank::Sync => {
+                rustix::fs::syncfs(&self.root).map_err(failed("syncfs"))?;
+                Ok(FromRank::Synced { at: clock::now() })
+            }
+            ToRank::Verify { phase, trees, settle } => {
+                let seen: Result<Vec<Seen>, Trouble> =
+                    trees.iter().map(|tree| self.verify(phase, tree, settle, link)).collect();
+                Ok(FromRank::Verified { seen: seen? })
+            }
+            _ => Err(Trouble::plain("rank 0 gave an order that a trial does not have")),
+        }
+    }
+
+    /// The directory in which a phase works: that of all, or that of one rank.
+    pub(super) fn directory(&self, of: Option<u32>) -> Result<OwnedFd, Trouble> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let name = of.map_or_else(|| ".".to_string(), own_name);
+        let mut opened = openat(&self.root, &name, flags, Mode::empty());
+        let begin = Instant::now();
+        // It exists since all ranks were prepared; a client may not know it yet.
+        while opened.as_ref().err() == Some(&Errno::NOENT) && begin.elapsed() < FIND {
+            std::thread::sleep(Duration::from_millis(20));
+            opened = openat(&self.root, &name, flags, Mode::empty());
+        }
+        opened.map_err(failed("open the rank's directory"))
+    }
+
+    fn gap(&self, wanted: GapKind) -> Result<&'static str, Trouble> {
+        if matches!(wanted, GapKind::None | GapKind::BackToBack) {
+            return Ok(wanted.name());
+        }
+        rustix::fs::syncfs(&self.root).map_err(failed("syncfs"))?;
+        if wanted == GapKind::Sync || std::fs::write("/proc/sys/vm/drop_caches", "3").is_err() {
+            return Ok(GapKind::Sync.name());
+        }
+        Ok(GapKind::Drop.name())
+    }
+
+    /// Compares a tree with what a phase leaves. Where differences may be cached, reads it again until they are gone or
+    /// the time is over.
+    fn verify(
+        &self,
+        phase: usize,
+        tree: &TreeOf,
+        settle: Nanos,
+        link: &Link,
+    ) -> Result<Seen, Trouble> {
+        let begin = clock::now();
+        let read = || -> Result<_, Trouble> {
+            let root = self.directory(tree.of)?;
+            let expected = self.work.tree_after(phase, &tree.done);
+            let mut before = 0;
+            let mut tick = |entries: u64| {
+                link.add_read(entries.saturating_sub(before));
+                before = entries;
+            };
+            let (mode, seed) = (self.job.plan.verify, self.job.seed);
+            verify(root.as_fd(), expected.as_ref(), &self.contents, mode, seed, &mut tick)
+                .map_err(|error: io::Error| Trouble::plain(format!("verify: {error}")))
+        };
+        let first = read()?;
+        let mut seen = Seen { report: first.clone(), ..Seen::default() };
+        for pause in READ_AGAIN {
+            if seen.report.problems == 0 || clock::now().since(begin) >= settle {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(pause));
+            link.add_read(1);
+            seen.report = read()?;
+            seen.settled = clock::now().since(begin);
+        }
+        seen.stale = first.problems.saturating_sub(seen.report.problems);
+        if seen.stale == 0 {
+            seen.settled = Nanos(0);
+        }
+        Ok(seen)
+    }
+}
+
+/// Opens the trial's directory, which rank 0 has just made and which this client may not see yet.
+fn find(join: &Join, folder: &str, link: &Link) -> Result<OwnedFd, Trouble> {
+    let path = join.on.join(folder);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let begin = Instant::now();
+    loop {
+        match rustix::fs::open(&path, flags, Mode::empty()) {
+            Ok(root) => return Ok(root),
+            Err(Errno::NOENT) if begin.elapsed() < FIND => {}
+            Err(error) => {
+                return Err(Trouble::plain(format!(
+                    "'{}', which rank 0 has made, cannot be opened: {}; is --on the same file system on all hosts?",
+                    path.display(),
+                    fsdyno_engine::Errno(error.raw_os_error())
+                )));
+            }
+        }
+        link.add_read(1);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Raises the limit of open files to what the system allows.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Without it the usual limit holds, and a phase that needs more names the error.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}

@@ -1,0 +1,144 @@
+//! Measurements of a trial that several processes share: its ranks, on one or several hosts.
+//!
+//! All times are by the clock of the process that coordinates them; those of another host are converted by the offset
+//! measured between the two clocks, and are as uncertain as that.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Nanos;
+
+/// The ranks of a trial and what each did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RanksMeasured {
+    /// The launcher that started the ranks: `mpich`, `open-mpi`, `slurm`, `kubernetes`, `ssh` or `environment`.
+    pub launcher: String,
+    /// The ranks, in their order.
+    pub members: Vec<Member>,
+    /// The work of each rank in each phase, in the order of the phases.
+    pub phases: Vec<RanksPhase>,
+}
+
+/// A rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Member {
+    /// Number of the rank.
+    pub rank: u32,
+    /// Name of its host (uname(2)).
+    pub host: String,
+    /// Its client of the file system: ranks of one number share a host and a mount.
+    pub client: u32,
+    /// Time from the creation of the trial's directory until this rank found it.
+    pub found_ns: Nanos,
+}
+
+/// A phase over all ranks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RanksPhase {
+    /// Name of the phase.
+    pub name: String,
+    /// Time between the first and the last rank's first op: the skew of the barrier.
+    pub skew_ns: Nanos,
+    /// Uncertainty of the skew, from the uncertainty of the two clocks.
+    pub skew_uncertainty_ns: Nanos,
+    /// Time from the first op until the first rank was done.
+    pub first_done_ns: Nanos,
+    /// Time from the first op until the last rank was done.
+    pub last_done_ns: Nanos,
+    /// The work of each rank, in the order of the ranks.
+    pub ranks: Vec<RankPhase>,
+    /// The tree as other clients saw it after the phase.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub views: Vec<View>,
+}
+
+/// A phase of one rank. Times start at the first op of all ranks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RankPhase {
+    /// Number of the rank.
+    pub rank: u32,
+    /// Its first op.
+    pub started_ns: Nanos,
+    /// Return of its last call.
+    pub returned_ns: Nanos,
+    /// Return of its syncfs(2); none for a rank whose client another rank synced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub synced_ns: Option<Nanos>,
+    /// Number of its calls.
+    pub ops: u64,
+    /// Number of the phase's characteristic calls: of the kind that most calls of all ranks are of, closing aside.
+    pub items: u64,
+    /// Median latency of these.
+    pub p50_ns: Nanos,
+    /// 99th percentile.
+    pub p99_ns: Nanos,
+    /// 99.9th percentile.
+    pub p999_ns: Nanos,
+    /// The longest.
+    pub max_ns: Nanos,
+    /// CPU time of its process.
+    pub cpu_ns: Nanos,
+    /// Difference of its clock to that of the coordinator: what is added to the coordinator's.
+    pub clock_offset_ns: i64,
+    /// Uncertainty of that difference: half of the shortest round trip, and the drift since.
+    pub clock_uncertainty_ns: Nanos,
+    /// True if it took much longer than the others ([`is_straggler`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub straggler: bool,
+}
+
+/// The tree that one rank saw after a phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct View {
+    /// The rank that read it.
+    pub rank: u32,
+    /// The rank whose directory it read; none for the directory of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<u32>,
+    /// Files found.
+    pub files: u64,
+    /// Entries that it did not find.
+    pub missing: u64,
+    /// Entries that should not be there.
+    pub extra: u64,
+    /// Entries with other contents, size, kind or attributes.
+    pub wrong: u64,
+    /// Differences of the first reading that a later one did not find: the client showed an earlier state of the tree.
+    pub stale: u64,
+    /// Time until a reading found no stale entry; zero if the first did not.
+    #[serde(default, skip_serializing_if = "Nanos::is_zero")]
+    pub settled_ns: Nanos,
+}
+
+/// Reports whether a rank of this duration is a straggler: it took more than half again as long as the median, and more
+/// than three times the median deviation longer.
+pub fn is_straggler(duration: Nanos, all: &[Nanos]) -> bool {
+    let median = |mut values: Vec<u64>| {
+        values.sort_unstable();
+        values.get(values.len() / 2).copied().unwrap_or(0)
+    };
+    let middle = median(all.iter().map(|one| one.0).collect());
+    let spread = median(all.iter().map(|one| one.0.abs_diff(middle)).collect());
+    let over = duration.0.saturating_sub(middle);
+    all.len() > 2 && over > middle / 2 && over > 3 * spread
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_straggler_is_far_above_the_median_and_beyond_the_usual_spread() {
+        let of = |values: &[u64]| values.iter().map(|ms| Nanos(ms * 1_000_000)).collect::<Vec<_>>();
+        let calm = of(&[100, 101, 99, 102, 180]);
+        assert!(is_straggler(calm[4], &calm) && !is_straggler(calm[3], &calm));
+        let wild = of(&[100, 160, 50, 220, 230]);
+        assert!(wild.iter().all(|one| !is_straggler(*one, &wild)));
+        let two = of(&[1, 100]);
+        assert!(!is_straggler(two[1], &two), "of two neither is the usual one");
+    }
+}

@@ -1,0 +1,111 @@
+//! mdtest's SUMMARY, for dirops shared by ranks: rates over the repeats of one plan (hpc/ior 4.1, src/mdtest.c, read and
+//! run in November 2026).
+//!
+//! A rate is the number of files divided by the time of the slowest rank; the deviation is that of a sample (n - 1), as in
+//! mdtest, and zero for one iteration.
+
+use fsdyno_record::Trial;
+use fsdyno_record::trial::Outcome;
+
+/// The phases of dirops with mdtest's names, in its order.
+const OPERATIONS: [(&str, &str); 3] =
+    [("create", "File creation"), ("stat", "File stat"), ("delete", "File removal")];
+
+/// The SUMMARY of each plan that ranks shared, in the order of the trials; empty if there is none.
+pub(super) fn summaries(trials: &[Trial]) -> Vec<String> {
+    let good = |trial: &&Trial| {
+        let shared = trial.measured.ranks.is_some() && trial.plan.workload.name == "dirops";
+        shared && trial.outcome == Outcome::Ok
+    };
+    let mut plans: Vec<(&str, Vec<&Trial>)> = Vec::new();
+    for trial in trials.iter().filter(good) {
+        let hash = trial.plan.hash.as_str();
+        match plans.iter_mut().find(|(known, _)| *known == hash) {
+            Some((_, repeats)) => repeats.push(trial),
+            None => plans.push((hash, vec![trial])),
+        }
+    }
+    plans.into_iter().map(|(_, repeats)| summary(&repeats)).collect()
+}
+
+fn summary(repeats: &[&Trial]) -> String {
+    let mut out = format!("SUMMARY rate (in ops/sec): (of {} iterations)\n", repeats.len());
+    out.push_str(&line("Operation", ["Max", "Min", "Mean", "Std Dev"].map(String::from)));
+    out.push_str(&line("---------", ["---", "---", "----", "-------"].map(String::from)));
+    for (phase, name) in OPERATIONS {
+        let rates: Vec<f64> = repeats.iter().filter_map(|trial| rate(trial, phase)).collect();
+        let values = [
+            rates.iter().copied().reduce(f64::max).unwrap_or(0.0),
+            rates.iter().copied().reduce(f64::min).unwrap_or(0.0),
+            mean(&rates),
+            deviation(&rates),
+        ];
+        out.push_str(&line(name, values.map(|value| format!("{value:.3}"))));
+    }
+    out
+}
+
+/// A line of mdtest's table.
+fn line(name: &str, cells: [String; 4]) -> String {
+    let [max, min, mean, deviation] = cells;
+    format!("   {name:<18} {max:>14} {min:>14} {mean:>14} {deviation:>14}\n")
+}
+
+fn rate(trial: &Trial, name: &str) -> Option<f64> {
+    let phase = trial.measured.ranks.as_ref()?.phases.iter().find(|phase| phase.name == name)?;
+    let items: u64 = phase.ranks.iter().map(|rank| rank.items).sum();
+    (!phase.last_done_ns.is_zero()).then(|| items as f64 * 1e9 / phase.last_done_ns.0 as f64)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+fn deviation(values: &[f64]) -> f64 {
+    if values.len() < 2 {
+        return 0.0;
+    }
+    let middle = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - middle).powi(2)).sum();
+    (squares / (values.len() - 1) as f64).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use fsdyno_record::Nanos;
+    use fsdyno_record::ranks::{RankPhase, RanksMeasured, RanksPhase};
+
+    fn trial(name: &str, last_done: u64) -> Trial {
+        let rank = RankPhase { items: 500, ..RankPhase::default() };
+        let phase = RanksPhase {
+            name: name.into(),
+            last_done_ns: Nanos(last_done),
+            ranks: vec![rank.clone(), rank],
+            ..RanksPhase::default()
+        };
+        let mut trial = fixture::trials().remove(0);
+        trial.plan.workload.name = "dirops".into();
+        trial.measured.ranks =
+            Some(RanksMeasured { phases: vec![phase], ..RanksMeasured::default() });
+        trial
+    }
+
+    /// The layout is that of a run of mdtest 4.1.0+dev: -F -C -T -r -n 500 -i 2 with four tasks.
+    #[test]
+    fn the_table_is_laid_out_as_by_mdtest() {
+        let trials = [trial("create", 100_000_000), trial("create", 50_000_000)];
+        let all = summaries(&trials);
+        let lines: Vec<&str> = all[0].lines().collect();
+        assert_eq!(lines[0], "SUMMARY rate (in ops/sec): (of 2 iterations)");
+        let head =
+            "   Operation                     Max            Min           Mean        Std Dev";
+        assert_eq!(lines[1], head);
+        let create =
+            "   File creation           20000.000      10000.000      15000.000       7071.068";
+        assert_eq!(lines[3], create);
+        assert_eq!(lines.len(), 6);
+        assert!(summaries(&fixture::trials()).is_empty(), "without ranks there is no table");
+    }
+}

@@ -1,0 +1,342 @@
+//! Trials that several processes shared: a table of their phases, and one of their ranks.
+
+use fsdyno_record::ranks::{Member, RankPhase, RanksMeasured, RanksPhase, View};
+use fsdyno_record::{Nanos, Trial};
+
+use crate::error::ReportError;
+use crate::number::{clean, short};
+use crate::table::{Block, Column, Document, Legend, Output, Rows, Table};
+
+/// The ranks of a result.
+pub struct Ranks<'a> {
+    /// The trials.
+    pub trials: &'a [Trial],
+}
+
+/// A phase of a trial over its ranks.
+struct OfPhase<'a> {
+    trial: &'a Trial,
+    phase: &'a RanksPhase,
+}
+
+/// A rank in a phase.
+struct OfRank<'a> {
+    trial: &'a Trial,
+    phase: &'a RanksPhase,
+    rank: &'a RankPhase,
+    member: Option<&'a Member>,
+}
+
+/// All ranks of one client in a phase.
+struct OfClient {
+    what: String,
+    host: String,
+    client: u32,
+    ranks: u32,
+    items: u64,
+    last_done: Nanos,
+    slowest: f64,
+}
+
+fn measured(trials: &[Trial]) -> impl Iterator<Item = (&Trial, &RanksMeasured)> {
+    trials.iter().filter_map(|trial| Some((trial, trial.measured.ranks.as_ref()?)))
+}
+
+fn phases(trials: &[Trial]) -> Vec<OfPhase<'_>> {
+    let each = |(trial, ranks)| {
+        let ranks: &RanksMeasured = ranks;
+        ranks.phases.iter().map(move |phase| OfPhase { trial, phase })
+    };
+    measured(trials).flat_map(each).collect()
+}
+
+fn ranks(trials: &[Trial]) -> Vec<OfRank<'_>> {
+    let mut all = Vec::new();
+    for (trial, of) in measured(trials) {
+        for phase in &of.phases {
+            for rank in &phase.ranks {
+                let member = of.members.iter().find(|member| member.rank == rank.rank);
+                all.push(OfRank { trial, phase, rank, member });
+            }
+        }
+    }
+    all
+}
+
+/// A number of items in a time, each second.
+fn rate(items: u64, time: Nanos) -> f64 {
+    if time.is_zero() { 0.0 } else { items as f64 * 1e9 / time.0 as f64 }
+}
+
+fn of(trial: &Trial) -> String {
+    clean(&format!("{} {}, seed {}", trial.plan.workload.name, trial.plan.label, trial.seed))
+}
+
+impl OfPhase<'_> {
+    fn items(&self) -> u64 {
+        self.phase.ranks.iter().map(|rank| rank.items).sum()
+    }
+
+    fn stragglers(&self) -> String {
+        const SHOWN: usize = 3;
+        let late: Vec<String> = self
+            .phase
+            .ranks
+            .iter()
+            .filter(|rank| rank.straggler)
+            .map(|rank| rank.rank.to_string())
+            .collect();
+        match late.len() {
+            0 => String::new(),
+            some if some <= SHOWN => late.join(", "),
+            some => format!("{}, and {} more", late[..SHOWN].join(", "), some - SHOWN),
+        }
+    }
+
+    fn seen(&self, part: fn(&View) -> u64) -> String {
+        match self.phase.views.as_slice() {
+            [] => String::new(),
+            views => views.iter().map(part).sum::<u64>().to_string(),
+        }
+    }
+}
+
+/// The table of phases, if any of the trials has ranks.
+pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
+    let rows = phases(trials);
+    if rows.is_empty() {
+        return None;
+    }
+    let columns: Vec<Column<'_, OfPhase<'_>>> = vec![
+        Column::words("trial", |it: &OfPhase<'_>| of(it.trial)),
+        Column::words("phase", |it: &OfPhase<'_>| clean(&it.phase.name)),
+        Column::number("items/s", |it: &OfPhase<'_>| {
+            short(rate(it.items(), it.phase.last_done_ns))
+        })
+        .means("calls of the kind that most calls of the phase are of, of all ranks, divided by the time until the last rank was done"),
+        Column::number("first done", |it: &OfPhase<'_>| it.phase.first_done_ns.to_string())
+            .means("time from the first op of all ranks until one rank was done"),
+        Column::number("last done", |it: &OfPhase<'_>| it.phase.last_done_ns.to_string())
+            .means("the same until all ranks were done"),
+        Column::number("skew", |it: &OfPhase<'_>| {
+            format!("{} ± {}", it.phase.skew_ns, it.phase.skew_uncertainty_ns)
+        })
+        .means("time between the first and the last rank's first op, with the uncertainty of their clocks"),
+        Column::number("missing", |it: &OfPhase<'_>| it.seen(|view| view.missing)).priority(2),
+        Column::number("extra", |it: &OfPhase<'_>| it.seen(|view| view.extra)).priority(2),
+        Column::number("wrong", |it: &OfPhase<'_>| it.seen(|view| view.wrong))
+            .priority(2)
+            .means("entries that another client found with other contents, size or attributes than were written"),
+        Column::number("stale", |it: &OfPhase<'_>| it.seen(|view| view.stale))
+            .priority(1)
+            .means("differences that another client saw at first and not later: it showed an earlier state of the tree"),
+        Column::words("stragglers", OfPhase::stragglers)
+            .priority(1)
+            .means("ranks that took more than half again as long as the median rank, and three times the median deviation longer"),
+    ];
+    let mut table = Table::of(columns, &rows);
+    table.title = "Ranks".into();
+    Some(table)
+}
+
+/// The columns of a rank in a phase, for programs that know them by name: new ones come last.
+fn columns<'a>() -> Vec<Column<'static, OfRank<'a>>> {
+    let time = |head: &str, of: fn(&RankPhase) -> Nanos| {
+        Column::number(head, move |it: &OfRank<'a>| of(it.rank).0.to_string())
+    };
+    vec![
+        Column::words("trial_id", |it: &OfRank<'a>| it.trial.trial_id.clone()),
+        Column::words("started", |it: &OfRank<'a>| it.trial.host.started.clone()),
+        Column::words("workload", |it: &OfRank<'a>| it.trial.plan.workload.name.clone()),
+        Column::words("label", |it: &OfRank<'a>| it.trial.plan.label.clone()),
+        Column::words("phase", |it: &OfRank<'a>| it.phase.name.clone()),
+        Column::number("rank", |it: &OfRank<'a>| it.rank.rank.to_string()),
+        Column::words("host", |it: &OfRank<'a>| {
+            it.member.map(|member| member.host.clone()).unwrap_or_default()
+        }),
+        Column::number("client", |it: &OfRank<'a>| {
+            it.member.map(|member| member.client.to_string()).unwrap_or_default()
+        }),
+        Column::number("ops", |it: &OfRank<'a>| it.rank.ops.to_string()),
+        Column::number("items", |it: &OfRank<'a>| it.rank.items.to_string()),
+        time("started_ns", |rank| rank.started_ns),
+        time("returned_ns", |rank| rank.returned_ns),
+        Column::number("synced_ns", |it: &OfRank<'a>| {
+            it.rank.synced_ns.map(|at| at.0.to_string()).unwrap_or_default()
+        }),
+        time("p50_ns", |rank| rank.p50_ns),
+        time("p99_ns", |rank| rank.p99_ns),
+        time("p999_ns", |rank| rank.p999_ns),
+        time("max_ns", |rank| rank.max_ns),
+        time("cpu_ns", |rank| rank.cpu_ns),
+        Column::number("clock_offset_ns", |it: &OfRank<'a>| it.rank.clock_offset_ns.to_string()),
+        time("clock_uncertainty_ns", |rank| rank.clock_uncertainty_ns),
+        Column::words("straggler", |it: &OfRank<'a>| it.rank.straggler.to_string()),
+    ]
+}
+
+fn rank_table(trials: &[Trial]) -> Table {
+    let rows = ranks(trials);
+    let columns: Vec<Column<'_, OfRank<'_>>> =
+        vec![
+            Column::words("trial", |it: &OfRank<'_>| of(it.trial)).priority(3),
+            Column::words("phase", |it: &OfRank<'_>| clean(&it.phase.name)),
+            Column::number("rank", |it: &OfRank<'_>| it.rank.rank.to_string()),
+            Column::words("host", |it: &OfRank<'_>| {
+                it.member.map(|member| clean(&member.host)).unwrap_or_default()
+            }),
+            Column::number("items/s", |it: &OfRank<'_>| {
+                short(rate(it.rank.items, it.rank.returned_ns.since(it.rank.started_ns)))
+            }),
+            Column::number("started", |it: &OfRank<'_>| it.rank.started_ns.to_string())
+                .means("its first op, from the first op of all ranks"),
+            Column::number("done", |it: &OfRank<'_>| it.rank.returned_ns.to_string()),
+            Column::number("p50", |it: &OfRank<'_>| it.rank.p50_ns.to_string()),
+            Column::number("p99", |it: &OfRank<'_>| it.rank.p99_ns.to_string()),
+            Column::number("max", |it: &OfRank<'_>| it.rank.max_ns.to_string()).priority(1),
+            Column::words("", |it: &OfRank<'_>| {
+                if it.rank.straggler { "straggler".to_string() } else { String::new() }
+            }),
+        ];
+    let mut table = Table::of(columns, &rows);
+    table.title = "Each rank".into();
+    table
+}
+
+/// The ranks of each host and mount together.
+fn clients(trials: &[Trial]) -> Vec<OfClient> {
+    let mut all: Vec<OfClient> = Vec::new();
+    for it in ranks(trials) {
+        let Some(member) = it.member else { continue };
+        let what = format!("{}: {}", of(it.trial), clean(&it.phase.name));
+        let slow = rate(it.rank.items, it.rank.returned_ns.since(it.rank.started_ns));
+        match all.iter_mut().find(|one| one.what == what && one.client == member.client) {
+            Some(one) => {
+                one.ranks += 1;
+                one.items += it.rank.items;
+                one.last_done = one.last_done.max(it.rank.returned_ns);
+                one.slowest = one.slowest.min(slow);
+            }
+            None => all.push(OfClient {
+                what,
+                host: clean(&member.host),
+                client: member.client,
+                ranks: 1,
+                items: it.rank.items,
+                last_done: it.rank.returned_ns,
+                slowest: slow,
+            }),
+        }
+    }
+    all
+}
+
+fn client_table(trials: &[Trial]) -> Table {
+    let columns: Vec<Column<'_, OfClient>> = vec![
+        Column::words("phase", |it: &OfClient| it.what.clone()),
+        Column::words("host", |it: &OfClient| it.host.clone()),
+        Column::number("client", |it: &OfClient| it.client.to_string())
+            .means("ranks of one number share a host and a mount"),
+        Column::number("ranks", |it: &OfClient| it.ranks.to_string()),
+        Column::number("items/s", |it: &OfClient| short(rate(it.items, it.last_done))),
+        Column::number("last done", |it: &OfClient| it.last_done.to_string()),
+        Column::number("slowest rank/s", |it: &OfClient| short(it.slowest)),
+    ];
+    let mut table = Table::of(columns, &clients(trials));
+    table.title = "Each client".into();
+    table
+}
+
+impl Output for Ranks<'_> {
+    fn document(&self) -> Document {
+        let Some(summary) = summary(self.trials) else {
+            let none = "No trial of this result was shared by ranks (fsdyno run --ranks).";
+            return Document(vec![Block::Paragraph(none.into())]);
+        };
+        Document(vec![
+            Block::Table(summary),
+            Block::Table(client_table(self.trials)),
+            Block::Table(rank_table(self.trials)),
+            Block::Legend(Legend::default()),
+        ])
+    }
+
+    /// One row for each trial, phase and rank. Unknown values are empty.
+    fn rows(&self, out: &mut dyn Rows) {
+        out.table(&columns(), ranks(self.trials).into_iter());
+    }
+
+    fn json(&self) -> Result<String, ReportError> {
+        let all: Vec<serde_json::Value> = measured(self.trials)
+            .map(|(trial, ranks)| {
+                serde_json::json!({
+                    "trial_id": trial.trial_id, "started": trial.host.started,
+                    "label": trial.plan.label, "ranks": ranks,
+                })
+            })
+            .collect();
+        Ok(serde_json::to_string_pretty(&all)? + "\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::table::{Format, Style};
+
+    fn trial() -> Trial {
+        let rank = |rank, started, returned, straggler| RankPhase {
+            rank,
+            started_ns: Nanos(started),
+            returned_ns: Nanos(returned),
+            items: 1000,
+            ops: 2001,
+            straggler,
+            ..RankPhase::default()
+        };
+        let member = |rank, client| Member {
+            rank,
+            client,
+            host: format!("node{client}"),
+            ..Member::default()
+        };
+        let phase = RanksPhase {
+            name: "create".into(),
+            skew_ns: Nanos(2_000),
+            skew_uncertainty_ns: Nanos(500),
+            first_done_ns: Nanos(1_000_000_000),
+            last_done_ns: Nanos(2_000_000_000),
+            ranks: vec![rank(0, 0, 1_000_000_000, false), rank(1, 2_000, 2_000_000_000, true)],
+            views: vec![View { rank: 1, files: 2000, stale: 7, ..View::default() }],
+        };
+        let mut trial = fixture::trials().remove(0);
+        trial.measured.ranks = Some(RanksMeasured {
+            launcher: "mpich".into(),
+            members: vec![member(0, 0), member(1, 1)],
+            phases: vec![phase],
+        });
+        trial
+    }
+
+    #[test]
+    fn rates_are_of_all_ranks_until_the_last_is_done_and_stragglers_are_named() {
+        let table = summary(&[trial()]).unwrap();
+        assert_eq!(table.rows[0].cells[2], short(1000.0), "2000 items in 2 s");
+        assert!(table.rows[0].cells[5].contains("±"), "{:?}", table.rows[0].cells);
+        assert_eq!(table.rows[0].cells[9..], ["7", "1"]);
+        let clients = clients(&[trial()]);
+        assert_eq!(clients.len(), 2);
+        assert_eq!((clients[1].items, clients[1].ranks), (1000, 1));
+    }
+
+    #[test]
+    fn csv_has_a_row_for_each_rank_and_phase() {
+        let trials = [trial()];
+        let csv = Format::Csv.write(&Ranks { trials: &trials }, Style::default()).unwrap();
+        assert_eq!(csv.lines().count(), 3, "{csv}");
+        assert!(csv.lines().nth(2).unwrap().contains("node1"), "{csv}");
+        let none = Format::Text.write(&Ranks { trials: &[] }, Style::default()).unwrap();
+        assert!(none.contains("--ranks"), "{none}");
+    }
+}

@@ -1,0 +1,117 @@
+//! Several processes as a venue: a trial in a new subdirectory of a directory that all of their hosts share.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fsdyno_media::Directory;
+use fsdyno_ranks::{Group, GroupError, Trial};
+use fsdyno_record::mailbox::Progress;
+use fsdyno_record::plan::MediumPlan;
+use fsdyno_record::trial::{AgentReport, Host};
+use fsdyno_record::{Job, Nanos, Plan, mount_table};
+
+use crate::error::VenueError;
+use crate::host::nanos;
+use crate::venue::{FinishedTrial, Identity, Venue, Watch};
+use crate::{clock, fingerprint};
+
+/// Longest time for which a client of a network file system may show an earlier state: NFS caches attributes of directories
+/// for up to 60 s (nfs(5), acdirmax).
+const SETTLE: Nanos = Nanos(66_000_000_000);
+
+/// Types of mounts on which several clients can cache one file system.
+const NETWORKS: [&str; 12] = [
+    "nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "gpfs", "9p", "afs", "orangefs",
+    "pvfs2",
+];
+
+/// The venue of several processes.
+#[derive(Clone, Debug)]
+pub struct RanksVenue {
+    group: Arc<Group>,
+}
+
+impl RanksVenue {
+    /// Creates a venue of a group that has come together.
+    pub fn new(group: Arc<Group>) -> RanksVenue {
+        RanksVenue { group }
+    }
+
+    fn describe(&self, report: &mut AgentReport, mount: Option<mount_table::MountLine>) {
+        let conditions = &mut report.conditions;
+        (conditions.mount, conditions.device) =
+            mount.map(|line| (line.in_effect(), line.source)).unwrap_or_default();
+        let uname = rustix::system::uname();
+        let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+        conditions.kernel = format!("{} {}", text(uname.release()), text(uname.version()));
+        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model =
+            cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+        conditions.cpu = model.map(|(_, name)| name.trim().to_string()).unwrap_or_default();
+        let hosts: Vec<String> =
+            self.group.hosts().iter().map(|(host, ranks)| format!("{host} ({ranks})")).collect();
+        conditions.notes.push(format!(
+            "{} ranks on {}; kernel, CPU and mount are those of rank 0's host; times are by its clock",
+            self.group.ranks(),
+            hosts.join(", ")
+        ));
+    }
+}
+
+impl Venue for RanksVenue {
+    fn identity(&self, _: &Plan) -> Result<Option<Identity>, VenueError> {
+        Ok(None)
+    }
+
+    fn fingerprint(&self, plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
+        fingerprint::of_directory(directory(plan)?)
+    }
+
+    fn run(
+        &self,
+        job: &Job,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<FinishedTrial, VenueError> {
+        let (started, begin) = (clock::now(), Instant::now());
+        let directory = Directory::create(directory(&job.plan)?)?;
+        let mount = mount_table::of_file(directory.root().as_fd());
+        let mount = mount.map_err(VenueError::io("read /proc/self/mountinfo"))?;
+        let name = directory.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_network = mount.as_ref().is_some_and(|line| {
+            NETWORKS.contains(&line.kind.as_str()) || line.kind.starts_with("fuse")
+        });
+        let trial = Trial {
+            job,
+            folder: format!("{name}/{}", fsdyno_media::TREE),
+            root: directory.root(),
+            settle: if is_network { SETTLE } else { Nanos(0) },
+        };
+        let mut go_on = |progress: &Progress| watch(progress) == Watch::GoOn;
+        let ended = self.group.run(&trial, &mut go_on);
+        let removed = directory.remove();
+        let mut report = match ended {
+            Ok(report) => report,
+            Err(GroupError::Stopped) => return Err(VenueError::Stopped),
+            Err(error) => return Err(VenueError::Died(error.to_string())),
+        };
+        // Why a trial failed comes before what could not be removed after it.
+        if report.reason.is_none() {
+            removed?;
+        } else if let Err(error) = removed {
+            report.conditions.notes.push(error.to_string());
+        }
+        self.describe(&mut report, mount);
+        let host = Host { started, elapsed_ns: nanos(begin.elapsed()), ..Host::default() };
+        Ok(FinishedTrial { report, host, identity: None })
+    }
+}
+
+fn directory(plan: &Plan) -> Result<&Path, VenueError> {
+    match &plan.medium {
+        MediumPlan::Directory { path } => Ok(Path::new(path)),
+        _ => Err(VenueError::Died("a trial for another venue was given to the ranks".into())),
+    }
+}
