@@ -70,13 +70,13 @@ impl Clock {
     }
 
     /// A time of the other clock in the asker's.
-    pub fn to_ours(&self, there: Nanos) -> Nanos {
+    pub fn to_ours(self, there: Nanos) -> Nanos {
         let guess = less(there, self.before.ahead);
         less(there, self.at(guess).ahead)
     }
 
     /// A time of the asker's clock in the other's, before the phase.
-    pub fn to_theirs(&self, ours: Nanos) -> Nanos {
+    pub fn to_theirs(self, ours: Nanos) -> Nanos {
         less(ours, -self.before.ahead)
     }
 }

@@ -263,7 +263,7 @@ impl Output for Ranks<'_> {
 
     /// One row for each trial, phase and rank. Unknown values are empty.
     fn rows(&self, out: &mut dyn Rows) {
-        out.table(&columns(), ranks(self.trials).into_iter());
+        out.table(&columns(), ranks(self.trials));
     }
 
     fn json(&self) -> Result<String, ReportError> {
