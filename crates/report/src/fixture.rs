@@ -428,6 +428,7 @@ fn measured(phases: Vec<Phase>) -> Measured {
         gaps,
         capacity: None,
         tree: None,
+        ranks: None,
         instrument: Instrument {
             server_cpu_ns: Nanos(21_000_000),
             driver_cpu_ns: Nanos(9_000_000),
@@ -441,6 +442,8 @@ fn measured(phases: Vec<Phase>) -> Measured {
             directories: 1,
             bytes: Bytes(0),
             problems: 0,
+            missing: 0,
+            extra: 0,
             examples: Vec::new(),
             elapsed_ns: Nanos(212_000_000),
         },
