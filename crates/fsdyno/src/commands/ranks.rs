@@ -47,7 +47,7 @@ pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
     let patience = Patience::default().gather;
     let on = directory(run)?;
     let meeting = meet::find(place, &on, patience).map_err(failed)?;
-    let hello = parent::hello(place.rank, place.ranks, &version::text());
+    let hello = parent::hello(place.rank, place.ranks, version::text());
     let worker =
         parent::start(&program()?, &join(&meeting, place, on, patience)).map_err(failed)?;
     parent::attend(worker, &meeting, &hello, &stop).map_err(failed)?;
@@ -62,7 +62,7 @@ pub fn gather(run: &Run, place: &Position, stop: &Arc<AtomicBool>) -> Result<Arc
     let (listener, meeting, note) = meet::open(place, &on).map_err(failed)?;
     let (program, text) = (program()?, version::text());
     let (join, hello) =
-        (join(&meeting, place, on, patience.gather), parent::hello(place.rank, place.ranks, &text));
+        (join(&meeting, place, on, patience.gather), parent::hello(place.rank, place.ranks, text));
     let own = meeting.clone();
     // The kernel kills the worker when the thread that started it ends.
     std::thread::spawn(move || {
@@ -75,7 +75,7 @@ pub fn gather(run: &Run, place: &Position, stop: &Arc<AtomicBool>) -> Result<Arc
     });
     let is_stopped = || stop.load(Ordering::Relaxed);
     let kind = (place.kind, place.ranks);
-    let group = Group::gather(listener, &meeting.secret, kind, &text, patience, &is_stopped);
+    let group = Group::gather(listener, &meeting.secret, kind, text, patience, &is_stopped);
     drop(note);
     let group = group.map_err(|error| {
         let exit = match error {
@@ -105,7 +105,7 @@ pub fn work() -> Result<Exit, Failure> {
             )));
         }
     };
-    match fsdyno_ranks::work(&join, &version::text()) {
+    match fsdyno_ranks::work(&join, version::text()) {
         Ok(()) => Ok(Exit::Good),
         Err(message) => Err(Failure { exit: Exit::VerdictNo, message }),
     }
