@@ -311,8 +311,9 @@ fn two_targets_are_rows_of_one_table_and_each_has_its_command() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let words =
-        ["dirops", "--on", "loop:64M", "--on", "ram:64M", "--fs", "ext4", "--set", "files=10"];
+    let words = "dirops --on loop:64M --on ram:64M --fs ext4 --set files=10 --verbose"
+        .split(' ')
+        .collect::<Vec<_>>();
     let output = run_and_look(folder.path(), &words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = common::stdout(&output);

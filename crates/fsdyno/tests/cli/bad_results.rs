@@ -185,12 +185,12 @@ fn single_trials_and_times_of_zero_give_no_verdict_but_a_reason() {
         });
     };
     write(folder, "zero", &changed(&lines, zero));
-    let one = run(folder, "compare one one");
+    let one = run(folder, "compare one one --verbose");
     assert_eq!(code(&one), 0, "{}", stderr(&one));
     assert!(stdout(&one).contains("the spread is unknown"), "{}", stdout(&one));
     assert_eq!(code(&run(folder, "compare one one --bisect")), 125);
     for words in ["compare base zero", "compare zero base"] {
-        let done = run(folder, words);
+        let done = run(folder, &format!("{words} --verbose"));
         assert_eq!(code(&done), 0, "{words}: {}", stderr(&done));
         assert!(stdout(&done).contains("no ratio: a value is zero"), "{}", stdout(&done));
     }

@@ -170,6 +170,6 @@ fn workloads_that_need_something_first_are_shown_with_what_they_need() {
         let shown = run(folder.path(), &format!("show workload {name}"));
         assert_eq!(code(&shown), 0, "{}", stderr(&shown));
         let text = stdout(&shown).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(text.contains("parameters:") && text.contains(needs), "{text}");
+        assert!(text.contains("parameters (--set") && text.contains(needs), "{text}");
     }
 }

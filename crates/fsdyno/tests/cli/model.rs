@@ -14,7 +14,8 @@ fn trials(folder: &std::path::Path, results: &str) -> Vec<Value> {
 fn the_three_of_2001_run_in_seconds_and_twice_the_same() {
     let folder = tempfile::tempdir().unwrap();
     for results in ["one", "two"] {
-        let words = format!("run dirops --on model --set files=1000 --repeat 2 --out {results}");
+        let words =
+            format!("run dirops --on model --set files=1000 --repeat 2 --verbose --out {results}");
         let ran = run(folder.path(), &words);
         assert_eq!(code(&ran), 0, "{}", stderr(&ran));
         let table = stdout(&ran);
