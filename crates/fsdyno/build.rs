@@ -40,7 +40,7 @@ fn watch(path: &Path) {
     println!("cargo::rerun-if-changed={}", path.display());
 }
 
-/// What git prints; none where it fails or is missing.
+/// The output of git; none where it fails or is missing.
 fn git(folder: &Path, words: &[&str]) -> Option<String> {
     let output =
         Command::new("git").arg("--no-optional-locks").args(words).current_dir(folder).output();

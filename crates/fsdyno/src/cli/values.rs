@@ -207,7 +207,7 @@ pub enum Showable {
     Trace,
     /// The phases of a result over time: operations, dirty memory, bytes written
     Series,
-    /// What each rank of a result did: rates, latencies, clocks, stragglers
+    /// Each rank of a result: rates, latencies, clocks, stragglers
     Ranks,
 }
 

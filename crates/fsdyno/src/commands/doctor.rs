@@ -56,7 +56,7 @@ pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
     Ok(if lab { Exit::Good } else { Exit::Missing })
 }
 
-/// What the lab lacks here, each with its cure.
+/// The parts that the lab lacks here, each with its cure.
 pub fn lacking() -> Vec<String> {
     let all = [agent(), qemu(), kernel()].into_iter();
     let missing = all.filter(|finding| finding.state == State::Missing);

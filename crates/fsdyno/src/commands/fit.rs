@@ -243,7 +243,7 @@ fn facts(drive: &Probed, rpm: Option<u32>) -> Facts {
     }
 }
 
-/// Whether the drive, or the one below a file, has NVMe's driver, by the kernel's name for it.
+/// True if the drive, or the one below a file, has NVMe's driver, by the kernel's name for it.
 fn is_nvme(drive: &Probed) -> bool {
     drive.name().is_some_and(|name| name.starts_with("nvme"))
 }

@@ -38,7 +38,7 @@ pub fn is_wanted(spec: &RunSpec) -> bool {
         && (spec.axes.on.is_empty() || spec.axes.on.iter().any(on_lab))
 }
 
-/// Records the command of a request into the result folder, unless it was recorded there already, and returns the
+/// Records the command of a request into the result folder, unless the folder has the recording of an earlier run, and returns the
 /// request of its replay. A dry run only checks the request.
 ///
 /// # Errors

@@ -90,7 +90,7 @@ fn parameter_lines(rows: &[Vec<String>]) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// What a user needs to run it: one line for each parameter, and the names of the phases.
+/// The facts that a user needs to run it: one line for each parameter, and the names of the phases.
 fn brief(kind: &Kind) -> Result<String, Failure> {
     let mut text = output::wrapped(&format!("{}: {}", kind.name, kind.about));
     text.push_str(&output::wrapped(&format!("source: {}", kind.source)));

@@ -126,13 +126,14 @@ fn each_step_along_an_axis_of_one_result_has_a_verdict() {
         ("steps steps --by kernel", "cannot be used with"),
         ("steps", "required"),
         ("steps steps --explain", "--by"),
-        ("steps --by kernel --bisect", "cannot be used with"),
         ("steps --by kernel --explain", "steps cannot be explained: it did not run in the lab"),
     ] {
         let output = compare(folder, words);
         assert_eq!(code(&output), 2, "{words}: {}", stdout(&output));
         assert!(stderr(&output).contains(said), "{words}: {}", stderr(&output));
     }
+    // `git bisect run` must not take it for a bad commit.
+    assert_eq!(code(&compare(folder, "steps --by kernel --bisect")), 125);
 }
 
 #[test]

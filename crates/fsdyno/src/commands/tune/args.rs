@@ -58,7 +58,7 @@ pub struct Tune {
     /// Try these values, too
     #[arg(long = "unsafe")]
     pub admit_unsafe: bool,
-    /// What counts: phases with their weights, such as deliver=2,read=1 [default: the time of all phases together]
+    /// The phases that count, with their weights, such as deliver=2,read=1 [default: the time of all phases together]
     #[arg(long, value_name = "PHASE=WEIGHT,...")]
     pub objective: Option<String>,
     /// A file with a space of your own, for the file system that it names; see `fsdyno show space ext4`

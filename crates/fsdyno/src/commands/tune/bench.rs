@@ -17,7 +17,7 @@ pub struct Bench<'b, 'p> {
     pub points: &'b mut Points<'p>,
     /// The space.
     pub space: &'b Space,
-    /// What is minimised.
+    /// The minimised quantity.
     pub objective: &'b Objective,
     /// The budget of this file system.
     pub budget: Budget,

@@ -39,7 +39,7 @@ pub fn settings(space: &Space, point: &Point) -> Settings {
     }
 }
 
-/// What a value sets, in the words of a user.
+/// The settings of a value, in the words of a user.
 fn sets(value: &space::Value) -> String {
     let mkfs = (!value.mkfs.is_empty()).then(|| format!("mkfs {}", value.mkfs));
     let mount = (!value.mount.is_empty()).then(|| format!("mount {}", value.mount));

@@ -22,7 +22,7 @@ const REFUSED: usize = 3;
 /// The seed of the trials whose power is cut.
 const SEED: u64 = 1;
 
-/// What is known of the power cuts of a file system's candidates.
+/// The knowledge of the power cuts of a file system's candidates.
 pub struct Cuts<'a> {
     /// The request of the trials.
     pub spec: &'a RunSpec,
