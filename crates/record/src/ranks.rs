@@ -85,7 +85,7 @@ pub struct RankPhase {
     pub clock_offset_ns: i64,
     /// Uncertainty of that difference: half of the shortest round trip, and the drift since.
     pub clock_uncertainty_ns: Nanos,
-    /// True if it took much longer than the others ([`is_straggler`]).
+    /// True if it took more than half again as long as the median rank, and more than three times the median deviation longer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub straggler: bool,
 }
