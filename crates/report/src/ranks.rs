@@ -101,6 +101,10 @@ impl OfPhase<'_> {
     }
 }
 
+/// The number of the layout of the phases' table, followed by those of the other two: none of them has the columns of
+/// a report's other tables.
+const ALIKE: usize = usize::MAX - 2;
+
 /// The table of phases, if any of the trials has ranks.
 pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
     let rows = phases(trials);
@@ -136,6 +140,7 @@ pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
     ];
     let mut table = Table::of(columns, &rows);
     table.title = "Ranks".into();
+    table.alike = ALIKE;
     Some(table)
 }
 
@@ -200,6 +205,7 @@ fn rank_table(trials: &[Trial]) -> Table {
         ];
     let mut table = Table::of(columns, &rows);
     table.title = "Each rank".into();
+    table.alike = ALIKE + 2;
     table
 }
 
@@ -244,6 +250,7 @@ fn client_table(trials: &[Trial]) -> Table {
     ];
     let mut table = Table::of(columns, &clients(trials));
     table.title = "Each client".into();
+    table.alike = ALIKE + 1;
     table
 }
 
@@ -336,6 +343,10 @@ mod tests {
         let csv = Format::Csv.write(&Ranks { trials: &trials }, Style::default()).unwrap();
         assert_eq!(csv.lines().count(), 3, "{csv}");
         assert!(csv.lines().nth(2).unwrap().contains("node1"), "{csv}");
+        let text = Format::Text.write(&Ranks { trials: &trials }, Style::default()).unwrap();
+        for part in ["Ranks", "Each client", "Each rank", "node1"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
         let none = Format::Text.write(&Ranks { trials: &[] }, Style::default()).unwrap();
         assert!(none.contains("--ranks"), "{none}");
     }

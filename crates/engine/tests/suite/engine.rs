@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -16,8 +16,8 @@ use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::trial::VerifyReport;
 use fsdyno_record::{Bytes, Nanos, OpKind};
 use fsdyno_workload::{
-    Call, Compound, Contents, DirSlot, Expect, FileSlot, Op, OpSource, OpenFlags, Payload,
-    RemoveOrder, Setting, Share, Workload, workloads,
+    Advice, AllocateHow, Call, Compound, Contents, DirSlot, Expect, FileSlot, Op, OpSource,
+    OpenFlags, Payload, RareCall, RemoveOrder, RenameHow, Setting, Share, Workload, workloads,
 };
 
 /// Ops from a list.
@@ -65,6 +65,62 @@ fn create(name: &str) -> [Op; 2] {
         op(Call::Create { dir: ROOT, file: FILE, flags: WRITE, mode: 0o640 }, name),
         op(Call::Close { file: FILE }, name),
     ]
+}
+
+/// Issues rare calls in a directory, and checks what they leave.
+fn rare_calls(folder: &Path) -> Recorder {
+    use RareCall as R;
+    let both = OpenFlags { read: true, ..WRITE };
+    let copy = FileSlot(1);
+    let rare = |call, name: &str, other: &str| op2(Call::Rare(call), name, other);
+    let gives = |op: Op, result| Op { expect: Expect::Result, result, ..op };
+    let (dir, file) = (ROOT, FILE);
+    let ops = vec![
+        op(Call::Create { dir, file, flags: both, mode: 0o644 }, "r"),
+        op(Call::Write { file, payload: Payload { id: 7, offset: 0, length: 5000 } }, "r"),
+        rare(R::SetxattrFile { file, length: 16 }, "r", "user.a"),
+        rare(R::GetxattrFile { file }, "r", "user.a"),
+        rare(R::Getxattr { dir }, "r", "user.a"),
+        rare(R::ListxattrFile { file }, "r", ""),
+        rare(R::Listxattr { dir }, "r", ""),
+        rare(R::Setxattr { dir, length: 9 }, "r", "user.b"),
+        rare(R::RemovexattrFile { file }, "r", "user.a"),
+        rare(R::Removexattr { dir }, "r", "user.b"),
+        rare(R::Fdatasync { file }, "r", ""),
+        rare(R::SyncRange { file, offset: 0, length: 4096 }, "r", ""),
+        rare(R::Access { dir }, "r", ""),
+        gives(rare(R::Status { dir, follow: true }, "r", ""), 5000),
+        gives(rare(R::StatusFile { file }, "r", ""), 5000),
+        rare(R::Statfs, "", ""),
+        gives(rare(R::Seek { file, offset: 10 }, "r", ""), 10),
+        rare(R::Fadvise { file, offset: 0, length: 0, advice: Advice::DontNeed }, "r", ""),
+        op2(Call::Symlink { dir }, "s", "r"),
+        gives(rare(R::Readlink { dir }, "s", ""), 1),
+        rare(R::Truncate { dir, length: 4000 }, "r", ""),
+        rare(R::Allocate { file, how: AllocateHow::Extend, offset: 0, length: 8000 }, "r", ""),
+        op(Call::Create { dir, file: copy, flags: both, mode: 0o644 }, "c"),
+        gives(
+            rare(
+                R::CopyRange { from: file, from_offset: 0, file: copy, offset: 0, length: 1000 },
+                "c",
+                "",
+            ),
+            1000,
+        ),
+        op(Call::Close { file: copy }, "c"),
+        op(Call::Close { file }, "r"),
+        rare(R::Rename { dir, to: dir, how: RenameHow::NoReplace }, "c", "m"),
+        rare(R::Rename { dir, to: dir, how: RenameHow::Exchange }, "m", "r"),
+    ];
+    let (outcome, recorder) = issue(folder, ops);
+    outcome.unwrap();
+    let sizes = ["r", "m"].map(|name| fs::metadata(folder.join(name)).unwrap().len());
+    assert_eq!(sizes, [1000, 8000]);
+    assert!(!folder.join("c").exists());
+    for name in ["r", "m", "s"] {
+        fs::remove_file(folder.join(name)).unwrap();
+    }
+    recorder
 }
 
 #[test]
@@ -125,7 +181,9 @@ fn every_call_does_what_its_name_says() {
     assert_eq!(recorder.ops().values().map(|stats| stats.count).sum::<u64>(), outcome.ops);
     let time: u64 = recorder.ops().values().map(|stats| stats.total_ns.0).sum();
     assert_eq!(time, outcome.returned.since(outcome.started).0, "latencies add up to the phase");
-    assert_eq!(recorder.ops().len(), OpKind::ALL.len(), "every kind occurs");
+    let rare = rare_calls(&folder.path().join("d"));
+    let kinds: BTreeSet<OpKind> = recorder.ops().keys().chain(rare.ops().keys()).copied().collect();
+    assert_eq!(kinds.len(), OpKind::ALL.len(), "every kind occurs");
 
     let file = folder.path().join("d/a");
     assert_eq!(fs::read(&file).unwrap(), contents().slice(payload(0, 6000)));
