@@ -35,6 +35,7 @@ const SMALL: &[(&str, Needs, &[&str])] = &[
     ("run command", Nothing, &["run command --set command=true --on ."]),
     ("tune maildir", Lab, &["tune dirops --set files=200 --fs ext4 --dry-run"]),
     ("crash maildir", Lab, &["crash dirops --set files=20 --fs ext4 --size 64M --cuts 2"]),
+    ("import make.strace", Nothing, &["import make.strace --from strace -o make.trace"]),
     ("record -o build.trace", Nothing, &["record -o build.trace -- true"]),
     (
         "run replay --set trace=build.trace",
@@ -86,6 +87,8 @@ fn each_command_of_the_readme_succeeds_a_second_time() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("my-study.toml"), STUDY).unwrap();
+    let calls = "openat(AT_FDCWD, \"a\", O_WRONLY|O_CREAT, 0644) = 3\nclose(3) = 0\n";
+    std::fs::write(at("make.strace"), calls).unwrap();
     std::fs::write(at("a-drive"), vec![1; 32 << 20]).unwrap();
     let readme = readme();
     let commands = commands(&readme);
@@ -165,6 +168,13 @@ const FACTS: &[(&str, &str, &str)] = &[
         "docs/studies.md",
         "| as today | 64 | 22 | 14 | 5 | 14 |",
     ),
+    (
+        "ext4 takes 22.4 % more CPU time",
+        "docs/kernels.md",
+        "| ext4 | create | 5.10 to 6.1 | +22.4 |",
+    ),
+    ("most of it in `ext4_match`", "docs/kernels.md", "+6,632 of them in `ext4_match`"),
+    ("13.1 % more", "docs/kernels.md", "| btrfs | delete | 6.1 to 6.12 | +13.1 |"),
     ("6 % off in the median", "docs/fidelity.md", "the median error of 211 phases is 6 %"),
 ];
 
