@@ -39,8 +39,17 @@ const LISTED: &[(&str, &str)] = &[
     ("engine/src/issue/raw.rs", "the trial's own device, made by media or the lab"),
     ("engine/src/issue/sync.rs", "below the trial's root, by its descriptor"),
     ("engine/src/tree/calls.rs", "below the trial's root, by its descriptor"),
+    ("fsdyno/src/commands/record.rs", "a trace, after a check that what is open is no drive"),
     ("lab/src/file_cache.rs", "names of ours in fsdyno's cache"),
     ("lab/src/kvm.rs", "/dev/kvm, for its ioctls"),
+    ("lab/src/tool_set.rs", "names of ours in fsdyno's cache"),
+    ("ranks/src/worker/trial.rs", "/proc/sys/vm/drop_caches"),
+    ("recorder/build.rs", "the folder of the build"),
+    ("recorder/src/decode.rs", "opens nothing: flags of recorded calls"),
+    ("recorder/src/finish.rs", "opens nothing: flags of recorded calls"),
+    ("recorder/src/import/calls.rs", "opens nothing: flags of recorded calls"),
+    ("recorder/src/import/names.rs", "opens nothing: flags of recorded calls"),
+    ("recorder/src/inject.rs", "the memory of a traced process below /proc; flags of its calls"),
 ];
 
 #[test]

@@ -132,13 +132,13 @@ fn an_invalid_profile_is_refused_with_file_and_line() {
     for (from, to, parts) in [
         ("rpm = 7200\n", "", &["missing field `rpm`"][..]),
         ("rpm = 7200", "rpn = 7200", &["unknown field `rpn`", "`rpm`"]),
-        ("depth = 32", "depth = \"32\"", &["line 15, column 9", "expected u32"]),
+        ("depth = 32", "depth = \"32\"", &["line 14, column 9", "expected u32"]),
         (
             "law = \"hdd\"",
             "law = \"tape\"",
             &["unknown variant `tape`", "expected one of `instant`, `hdd`, `ssd`"],
         ),
-        ("about = ", "about == ", &["line 9, "]),
+        ("about = ", "about == ", &["line 8, "]),
     ] {
         let error = complaint(from, to);
         assert!(error.starts_with("read the disk in my.toml: "), "{error}");

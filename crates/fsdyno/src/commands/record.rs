@@ -1,7 +1,8 @@
 //! `fsdyno record` and `fsdyno mark`.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
@@ -134,27 +135,30 @@ fn check_program(program: &str) -> Result<(), Failure> {
     Err(Failure::wrong(format!("there is no program '{program}' to record")))
 }
 
-/// Creates the file of the trace; an older trace is replaced, and nothing else.
-pub(crate) fn create(path: &Path) -> Result<File, Failure> {
+/// Creates the file of the trace; an older trace is replaced, and nothing else. What is opened is checked before it
+/// is changed.
+pub fn create(path: &Path) -> Result<File, Failure> {
     let failed = |error: std::io::Error| Failure::io("write the trace", path, &error);
-    let metadata = match std::fs::metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return File::create(path).map_err(failed);
-        }
-        Err(error) => return Err(failed(error)),
-    };
-    if metadata.is_file() && metadata.len() > 0 {
-        let mut begin = Vec::new();
-        let file = File::open(path).map_err(failed)?;
-        file.take(fsdyno_trace::MAGIC.len() as u64).read_to_end(&mut begin).map_err(failed)?;
-        if begin != fsdyno_trace::MAGIC {
-            let message =
-                format!("'{}' exists and is no trace; it is not replaced", path.display());
-            return Err(Failure::wrong(message));
-        }
+    let refused =
+        |why| Err(Failure::wrong(format!("'{}' {why}; it is not replaced", path.display())));
+    let mut options = File::options();
+    let file = options.read(true).write(true).create(true).truncate(false).open(path);
+    let mut file = file.map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.file_type().is_block_device() {
+        return refused("is a drive");
     }
-    File::create(path).map_err(failed)
+    if metadata.is_file() {
+        let mut begin = Vec::new();
+        let most = fsdyno_trace::MAGIC.len() as u64;
+        (&file).take(most).read_to_end(&mut begin).map_err(failed)?;
+        if !begin.is_empty() && begin != fsdyno_trace::MAGIC {
+            return refused("exists and is no trace");
+        }
+        file.rewind().map_err(failed)?;
+        file.set_len(0).map_err(failed)?;
+    }
+    Ok(file)
 }
 
 /// `fsdyno mark`

@@ -62,6 +62,14 @@ fn what_cannot_be_recorded_or_shown_is_an_error() {
         assert!(stderr(&output).contains(message), "{line}: {}", stderr(&output));
     }
     assert_eq!(std::fs::read_to_string(folder.path().join("text")).unwrap(), text);
+    match std::fs::File::options().read(true).write(true).open("/dev/loop0") {
+        Ok(_) => {
+            let output = run(folder.path(), "record -o /dev/loop0 -- true");
+            assert_eq!(code(&output), 2);
+            assert!(stderr(&output).contains("'/dev/loop0' is a drive"), "{}", stderr(&output));
+        }
+        Err(error) => eprintln!("skipped: no drive can be opened here (/dev/loop0: {error})"),
+    }
     assert!(!folder.path().join("fsdyno.trace").exists());
 }
 
