@@ -18,7 +18,7 @@ use crate::output::say;
 Examples:
   strace -f -y -ttt -T -o make.strace make -j4
   fsdyno import make.strace --from strace -o make.trace
-  fio --write_iolog=db.log db.fio && fsdyno import db.log --from fio-v3 -o db.trace
+  fsdyno import db.log --from fio-v3 -o db.trace   # of fio --write_iolog=db.log
   fsdyno run replay --set trace=make.trace --fs ext4 --fs xfs
 
 The tree of the trace is what calls found that nothing in the text made before. Lines that are not

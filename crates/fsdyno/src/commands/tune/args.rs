@@ -22,8 +22,8 @@ const FORMATS: &[OwnFormat] = &[
 #[command(after_help = "\
 Examples:
   fsdyno tune maildir --fs ext4 --fs xfs --machine server-2026 --budget 30m
-  fsdyno tune dirops --set files=5000 --fs ext4 --only journal,inode-size,checksums
-  fsdyno tune maildir --fs ext4 --objective deliver-1=2,setup=1 --fix journal=fast_commit
+  fsdyno tune dirops --fs ext4 --only journal,inode-size,checksums
+  fsdyno tune maildir --fs ext4 --objective deliver-1=2,setup=1
   fsdyno tune postmark --fs all --unsafe --budget 400trials --out tuned
   sudo fsdyno tune dirops --fs ext4 --on loop:8G
   fsdyno tune dirops --fs ext4 --space ./my-options.toml --dry-run
