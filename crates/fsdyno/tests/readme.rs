@@ -68,7 +68,7 @@ const SMALL: &[(&str, Needs, &[&str])] = &[
         Mounts,
         &["run dirops --on loop:16M --fs ext4 --fs ext2 --set files=20"],
     ),
-    ("fit /dev/sdb --out mine.toml", Nothing, &["fit a-drive --seconds 5 --out mine.toml"]),
+    ("fit /dev/sdb --out mine.toml", Nothing, &["fit a-drive --seconds 10 --out mine.toml"]),
 ];
 
 fn readme() -> String {
