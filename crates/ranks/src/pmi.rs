@@ -108,7 +108,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let server = std::thread::spawn(move || {
             let mut output = theirs.try_clone().unwrap();
-            let mut asked = Vec::new();
+            let mut requests = Vec::new();
             for line in BufReader::new(theirs).lines() {
                 let line = line.unwrap();
                 let answer = match value(&line, "cmd").unwrap() {
@@ -121,9 +121,9 @@ mod tests {
                     _ => "cmd=finalize_ack",
                 };
                 output.write_all(format!("{answer}\n").as_bytes()).unwrap();
-                asked.push(line);
+                requests.push(line);
             }
-            asked
+            requests
         });
         let mut pmi = Pmi::open(ours.into_raw_fd()).unwrap();
         pmi.put("meet", "a:1").unwrap();
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(pmi.get("none").unwrap(), None);
         pmi.finalize().unwrap();
         drop(pmi);
-        let asked = server.join().unwrap();
-        assert!(asked.contains(&"cmd=put kvsname=kvs_1_0 key=meet value=a:1".to_string()));
+        let requests = server.join().unwrap();
+        assert!(requests.contains(&"cmd=put kvsname=kvs_1_0 key=meet value=a:1".to_string()));
     }
 }

@@ -8,16 +8,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::SCHEMA;
-use crate::age::Aged;
 use crate::build::{self, Build};
 use crate::op::OpKind;
-use crate::plan::{Plan, VerifyMode};
+use crate::plan::Plan;
 use crate::processor::ProcessorCounts;
 use crate::ranks::RanksMeasured;
 use crate::repeats::Repeats;
 use crate::series::PhaseSeries;
 use crate::shared::Shared;
 use crate::units::{Bytes, Nanos};
+
+mod conditions;
+mod reports;
+
+pub use conditions::{Conditions, DiskConditions, DiskRole};
+pub use reports::{Capacity, CheckReport, ReplayReport, TreeReport, VerifyReport};
 
 /// One run of one workload on one fresh file system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,108 +101,6 @@ pub struct AgentReport {
     /// Time series of its phases, if known; they are stored in a sidecar.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<PhaseSeries>,
-}
-
-/// Conditions needed to repeat a trial, read back from the system, not taken from the request.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Conditions {
-    /// `lab`, `host`, `model` or `ranks`.
-    pub venue: String,
-    /// `uname -r` and `-v` where the ops ran.
-    pub kernel: String,
-    /// The CPU's name where the ops ran.
-    pub cpu: String,
-    /// The argv of mkfs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mkfs: Vec<String>,
-    /// Last lines of mkfs's output.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mkfs_output: Vec<String>,
-    /// Result of ageing, if the file system was aged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub aged: Option<Aged>,
-    /// Type and options of the mount in effect, from /proc/self/mountinfo.
-    pub mount: String,
-    /// Type and options of the lower file system's mount, if stacked.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub below: String,
-    /// The mounted device, as the kernel names it; empty in the lab, whose disk is in the plan.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub device: String,
-    /// The argv of commands run before mkfs: those that assembled an array or made an external
-    /// journal.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub before_mkfs: Vec<Vec<String>>,
-    /// The md array under the file system, as mdadm and the kernel describe it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub array: BTreeMap<String, String>,
-    /// The modelled disks by the kernel's names for them, if there are several.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub disks: BTreeMap<String, DiskConditions>,
-    /// Features in effect, read back from the file system.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub features: BTreeMap<String, String>,
-    /// Tool → version line.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub tools: BTreeMap<String, String>,
-    /// Block-queue settings in effect of the device that the file system lies on (a disk or an
-    /// array), as /sys/block names them.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub queue: BTreeMap<String, String>,
-    /// Sysctls in effect that affect write-back and caches.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub sysctls: BTreeMap<String, String>,
-    /// Start of the partition on the modelled disk, if there is one disk.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub partition_start: Option<Bytes>,
-    /// Size of the device the file system lies on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub device_size: Option<Bytes>,
-    /// Fidelity of a replay; none for other workloads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replay: Option<ReplayReport>,
-    /// Memory that can cache files at the start of the first phase: free, plus page cache.
-    pub cacheable_memory: Bytes,
-    /// True if a process served the file system (FUSE), not the kernel: no claim about a kernel
-    /// is judged by it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub userspace: bool,
-    /// Notes for the reader, in sentences: requests that could not be fulfilled here.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-    /// Settings of the plan that have another value in effect, in sentences.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not_in_effect: Vec<String>,
-}
-
-/// One of several modelled disks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct DiskConditions {
-    /// Name in the catalog, or name of the file.
-    pub disk: String,
-    /// Role of the disk.
-    pub role: DiskRole,
-    /// Start of the partition on it.
-    pub partition_start: Bytes,
-    /// Size of that partition.
-    pub size: Bytes,
-    /// Block-queue settings in effect.
-    pub queue: BTreeMap<String, String>,
-}
-
-/// The role of a modelled disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum DiskRole {
-    /// The file system lies on it.
-    Data,
-    /// A member of the array that the file system lies on.
-    Member,
-    /// The file system's journal or log lies on it.
-    Journal,
 }
 
 /// All measured values.
@@ -396,119 +299,6 @@ pub struct Instrument {
     /// CPU time of the process that samples dirty bytes (excluded from every other figure).
     #[serde(default, skip_serializing_if = "Nanos::is_zero")]
     pub sampler_cpu_ns: Nanos,
-}
-
-/// The comparison of the files read back with the workload's expectation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct VerifyReport {
-    /// The extent of verification.
-    pub mode: VerifyMode,
-    /// Files found, over all verified phases.
-    pub files: u64,
-    /// Directories found.
-    pub directories: u64,
-    /// Bytes compared.
-    pub bytes: Bytes,
-    /// Number of differences.
-    pub problems: u64,
-    /// Of these, entries that were not found.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub missing: u64,
-    /// Of these, entries that should not be there.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub extra: u64,
-    /// The first differences, each in a sentence.
-    pub examples: Vec<String>,
-    /// Duration.
-    pub elapsed_ns: Nanos,
-}
-
-/// Fidelity of a replay: the part of the recording that it makes, and its results.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ReplayReport {
-    /// Recorded calls on files.
-    pub calls: u64,
-    /// Those that are replayed.
-    pub replayed: u64,
-    /// Those that are not, by reason.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub left_out: BTreeMap<String, u64>,
-    /// Recorded threads that ran at once.
-    pub threads: u32,
-    /// The order of the calls of different threads: `resource`, `total` or `none`.
-    pub order: String,
-    /// Calls that wait for calls of other threads.
-    pub waiting: u64,
-    /// Bytes of files that the program mapped into memory.
-    pub mapped: Bytes,
-    /// Bytes written in place of stores to such mappings, of those in `written`.
-    pub stored: Bytes,
-    /// Bytes that the calls write.
-    pub written: Bytes,
-    /// Replayed calls with another result than recorded.
-    #[serde(default)]
-    pub differing: u64,
-}
-
-/// A tree as hashes, to compare it with those of other trials. Times and inode numbers are not part of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TreeReport {
-    /// Entries that are no directories; each hard link counts.
-    pub files: u64,
-    /// Directories, without the root.
-    pub directories: u64,
-    /// Bytes of all files; each file counts once.
-    pub bytes: Bytes,
-    /// SHA-256 of names, types, permission bits, sizes, links and targets.
-    pub shape: String,
-    /// SHA-256 of that and of all contents.
-    pub whole: String,
-    /// The beginning of such a hash for each entry of the first level, and of the second one in the smallest directories:
-    /// 256 at most.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub parts: BTreeMap<String, String>,
-}
-
-/// The capacity of a file system when full. Free space is f_bfree of statfs(2), after
-/// syncfs(2); blocks reserved for root count as free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Capacity {
-    /// Size of the device; none if unknown.
-    pub device: Option<Bytes>,
-    /// Size of the file system, as it reports.
-    pub total: Bytes,
-    /// Free space when it was empty.
-    pub free_empty: Bytes,
-    /// Free space when it was full.
-    pub free_full: Bytes,
-    /// Free inodes when it was empty; none if they are not limited.
-    pub inodes_empty: Option<u64>,
-    /// Free inodes when it was full.
-    pub inodes_full: Option<u64>,
-    /// Complete files.
-    pub files: u64,
-    /// Directories of those files.
-    pub directories: u64,
-    /// Data of those files.
-    pub data: Bytes,
-}
-
-/// The file system's own check.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CheckReport {
-    /// The argv.
-    pub argv: Vec<String>,
-    /// Exit code; none if killed.
-    pub exit: Option<i32>,
-    /// True if that code means "clean".
-    pub clean: bool,
-    /// Last lines of its output, if not clean.
-    pub output: Vec<String>,
 }
 
 /// Values that depend on the speed of the host, and the build of fsdyno that ran there.

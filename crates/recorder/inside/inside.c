@@ -254,7 +254,7 @@ static int find(struct place *it, int dir, u64 path, int follow) {
 static u64 place_length(const struct place *it) { return sizeof *it - sizeof it->name + (it->length + 7ul) / 8 * 8; }
 
 // Puts an event into the ring. The ring has room for one: handle() made sure, and only handlers of signals that ran during
-// the call could fill it, after which the recorder is asked to empty it.
+// the call could fill it, after which the recorder empties it.
 static void publish(char *ring, struct event *it) {
     struct place second = it->place[1];
     char *end = (char *)&it->made;

@@ -32,35 +32,14 @@ pub const CHOICES: &[&str] = &[
     "ratio",
 ];
 
-/// The choice of each column; the name and the flags are always there.
-const CHOSEN_BY: [&str; 16] = [
-    "",
-    "n",
-    "files",
-    "returned",
-    "returned",
-    "synced",
-    "durable",
-    "durable",
-    "cpu",
-    "kernel-threads",
-    "rate",
-    "p50",
-    "p99",
-    "mib",
-    "ratio",
-    "",
-];
-
 /// The table of a section among all sections of a report, with the columns of [`CHOICES`], or the usual ones if none
 /// is chosen.
 pub fn table(section: &Section<'_>, all: &[Section<'_>], chosen: &[&str]) -> Table {
-    let columns = columns(section, all).into_iter().zip(CHOSEN_BY);
-    let columns = columns.filter(|((_, on), choice)| match chosen.is_empty() {
-        true => *on != On::Page,
-        false => choice.is_empty() || chosen.contains(choice),
+    let columns = columns(section, all).into_iter().filter(|it| match chosen.is_empty() {
+        true => it.on != On::Page,
+        false => it.choice.is_empty() || chosen.contains(&it.choice),
     });
-    let columns = columns.map(|((mut column, _), _)| {
+    let columns = columns.map(|Placed { mut column, .. }| {
         // A requested column is not omitted.
         if !chosen.is_empty() {
             column.head.priority = 0;
@@ -75,8 +54,8 @@ pub fn table(section: &Section<'_>, all: &[Section<'_>], chosen: &[&str]) -> Tab
 /// The table of a section in a page, which has space for all columns and shows flags below their row.
 pub fn page_table(section: &Section<'_>) -> Table {
     let all = std::slice::from_ref(section);
-    let columns = columns(section, all).into_iter().filter(|(_, on)| *on != On::Text);
-    let mut table = of(columns.map(|(column, _)| column).collect(), section);
+    let columns = columns(section, all).into_iter().filter(|it| it.on != On::Text);
+    let mut table = of(columns.map(|it| it.column).collect(), section);
     for (cells, row) in table.rows.iter_mut().zip(&section.rows) {
         cells.flags = row.flags.iter().map(|flag| flag.name()).collect();
     }
@@ -86,7 +65,7 @@ pub fn page_table(section: &Section<'_>) -> Table {
 /// The meaning of every column that some section has.
 pub fn meanings(sections: &[Section<'_>]) -> Vec<Term> {
     let of = |section| {
-        let columns = columns(section, sections).into_iter().map(|(column, _)| column);
+        let columns = columns(section, sections).into_iter().map(|it| it.column);
         self::of(columns.collect(), section)
     };
     let tables: Vec<Table> = sections.iter().map(of).collect();
@@ -111,11 +90,15 @@ enum On {
     Text,
 }
 
+/// A column, the outputs that have it, and the name of [`CHOICES`] that it is chosen by; it is always there without one.
+struct Placed<'s, 'a> {
+    column: Column<'s, Row<'a>>,
+    on: On,
+    choice: &'static str,
+}
+
 /// Every column, in order. If space is short, the highest priority is omitted first.
-fn columns<'s, 'a>(
-    section: &'s Section<'a>,
-    all: &[Section<'_>],
-) -> Vec<(Column<'s, Row<'a>>, On)> {
+fn columns<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<Placed<'s, 'a>> {
     let mean = |summary: &Summary| number::seconds(summary.mean);
     let dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     let kernel =
@@ -123,43 +106,57 @@ fn columns<'s, 'a>(
     // A single row is compared with nothing.
     let alone = section.rows.len() < 2;
     let of = |column| latency_op(section, column);
-    let everywhere = |column| (column, On::All);
-    let (on_pages, in_text) = (|column| (column, On::Page), |column| (column, On::Text));
+    let everywhere = |choice, column| Placed { column, on: On::All, choice };
+    let on_pages = |choice, column| Placed { column, on: On::Page, choice };
+    let in_text = |choice, column| Placed { column, on: On::Text, choice };
     vec![
-        everywhere(Column::words("file system", |row: &Row<'_>| row.name.clone())),
-        everywhere(Column::number("n", |row: &Row<'_>| row.returned.n.to_string()).priority(2)),
+        everywhere("", Column::words("file system", |row: &Row<'_>| row.name.clone())),
         everywhere(
+            "n",
+            Column::number("n", |row: &Row<'_>| row.returned.n.to_string()).priority(2),
+        ),
+        everywhere(
+            "files",
             Column::number("files", move |row: &Row<'_>| {
                 dash(capacity::files(row).map(|files| number::count(files.round() as u64)))
             })
             .means("number of files when the file system was full"),
         ),
         everywhere(
+            "returned",
             Column::number("returned", move |row: &Row<'_>| mean(&row.returned))
                 .priority(1)
                 .means("until the last call returned"),
         ),
-        everywhere(spread(all, |row| spread_of(&row.returned)).priority(5)),
+        everywhere("returned", spread(all, |row| spread_of(&row.returned)).priority(5)),
         on_pages(
+            "synced",
             Column::number("synced", move |row: &Row<'_>| {
                 dash(row.mean(|phase| phase.synced_ns.map(Nanos::seconds)).map(number::seconds))
             })
             .means("until syncfs(2), which writes out dirty data, returned"),
         ),
         everywhere(
+            "durable",
             Column::number("durable", move |row: &Row<'_>| dash(row.durable.as_ref().map(mean)))
                 .means(durable(all)),
         ),
         everywhere(
+            "durable",
             spread(all, |row| row.durable.as_ref().map(spread_of).unwrap_or_default()).priority(4),
         ),
         everywhere(
+            "cpu",
             Column::number("CPU", move |row: &Row<'_>| mean(&row.cpu)).priority(6).means(cpu(all)),
         ),
-        on_pages(Column::number("kernel threads", move |row: &Row<'_>| {
-            dash(row.mean(kernel).map(number::seconds))
-        })),
+        on_pages(
+            "kernel-threads",
+            Column::number("kernel threads", move |row: &Row<'_>| {
+                dash(row.mean(kernel).map(number::seconds))
+            }),
+        ),
         everywhere(
+            "rate",
             Column::number(section.rate_head(), move |row: &Row<'_>| {
                 dash(row.rate.filter(|rate| rate.mean > 0.0).map(|rate| number::short(rate.mean)))
             })
@@ -167,26 +164,34 @@ fn columns<'s, 'a>(
             .term("/s")
             .means("over the time to returned"),
         ),
-        in_text(of(Column::number("p50", |row: &Row<'_>| latency(row, 50.0)).priority(8))),
-        in_text(of(Column::number("p99", |row: &Row<'_>| latency(row, 99.0))
-            .priority(7)
-            .means("99 % of these ops returned within this time")
-            .after("50 % and 99 % of these ops returned within this time"))),
+        in_text("p50", of(Column::number("p50", |row: &Row<'_>| latency(row, 50.0)).priority(8))),
+        in_text(
+            "p99",
+            of(Column::number("p99", |row: &Row<'_>| latency(row, 99.0))
+                .priority(7)
+                .means("99 % of these ops returned within this time")
+                .after("50 % and 99 % of these ops returned within this time")),
+        ),
         everywhere(
+            "mib",
             Column::number("MiB/s", move |row: &Row<'_>| dash(throughput(row)))
                 .priority(9)
                 .means(throughput_meaning(all)),
         ),
         everywhere(
+            "ratio",
             Column::number(section.ratio_head(), move |row: &Row<'_>| match row.ratio {
                 Some(ratio) if !alone => ratio.to_string(),
                 _ => "-".into(),
             })
             .means(ratio(all)),
         ),
-        in_text(Column::new(Kind::Notes, "flags", |row: &Row<'_>| {
-            row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", ")
-        })),
+        in_text(
+            "",
+            Column::new(Kind::Notes, "flags", |row: &Row<'_>| {
+                row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", ")
+            }),
+        ),
     ]
 }
 

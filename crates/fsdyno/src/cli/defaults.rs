@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 struct Key {
     /// Its long name.
     name: &'static str,
-    /// Typed options and environment variables that replace the default.
+    /// Given options and environment variables that replace the default.
     beaten_by: &'static [&'static str],
     /// True if a path is refused.
     names_only: bool,
@@ -31,7 +31,7 @@ const fn key(name: &'static str, beaten_by: &'static [&'static str]) -> Key {
 /// The variable with the machine of commands that name none.
 const MACHINE: &str = "FSDYNO_MACHINE";
 
-/// A typed machine has its own disk, CPU and RAM; a directory or a drive has no lab.
+/// A machine of the command line has its own disk, CPU and RAM; a directory or a drive has no lab.
 const KEYS: &[Key] = &[
     key("machine", &["on", MACHINE]),
     key("disk", &["on", "machine", MACHINE, "period"]),
@@ -71,7 +71,7 @@ pub fn added(
     command: &Command,
     matches: &ArgMatches,
 ) -> Result<Option<(Vec<OsString>, String)>, clap::Error> {
-    let Some((name, typed)) = matches.subcommand() else { return Ok(None) };
+    let Some((name, given)) = matches.subcommand() else { return Ok(None) };
     let Some(sub) = command.find_subcommand(name) else { return Ok(None) };
     if !KEYS.iter().any(|key| has(sub, key.name)) {
         return Ok(None);
@@ -81,7 +81,7 @@ pub fn added(
     for path in files() {
         for default in read(&path, command).map_err(wrong)? {
             let known = used.iter().any(|it| it.name == default.name);
-            if !known && has(sub, &default.name) && applies(typed, &default.name) {
+            if !known && has(sub, &default.name) && applies(given, &default.name) {
                 used.push(default);
             }
         }
@@ -104,22 +104,22 @@ fn has(command: &Command, name: &str) -> bool {
     command.get_arguments().any(|arg| arg.get_long() == Some(name))
 }
 
-/// Tests whether nothing that was typed takes the place of this default.
-fn applies(typed: &ArgMatches, name: &str) -> bool {
+/// Tests whether nothing on the command line takes the place of this default.
+fn applies(given: &ArgMatches, name: &str) -> bool {
     let Some(key) = KEYS.iter().find(|key| key.name == name) else { return false };
-    let is_typed = |name: &str| {
+    let is_given = |name: &str| {
         let id = name.replace('-', "_");
         let ids = [name, id.as_str()];
         let source =
-            |id: &&str| typed.try_contains_id(id).ok().and_then(|_| typed.value_source(id));
+            |id: &&str| given.try_contains_id(id).ok().and_then(|_| given.value_source(id));
         ids.iter().any(|id| source(id) == Some(ValueSource::CommandLine))
     };
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let beats = |other: &&str| match *other == MACHINE {
         true => is_set(other),
-        false => is_typed(other),
+        false => is_given(other),
     };
-    !is_typed(name) && !key.beaten_by.iter().any(beats)
+    !is_given(name) && !key.beaten_by.iter().any(beats)
 }
 
 /// The files that exist, the most specific first.

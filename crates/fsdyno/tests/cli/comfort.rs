@@ -127,7 +127,10 @@ fn defaults_of_the_project_come_before_those_of_the_user_and_the_command_line_wi
     assert!(note.contains("--disk sata-2009 (fsdyno.toml:1)"), "{note}");
     assert!(note.contains("--size 2G"), "{note}");
     let (_, note) = plan("--machine desktop-2008");
-    assert!(!note.contains("--disk"), "the machine that is typed has a disk of its own: {note}");
+    assert!(
+        !note.contains("--disk"),
+        "the machine of the command line has a disk of its own: {note}"
+    );
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) struct Waits {
     /// The phase in which they wait, its plan, and the number of threads of a rank.
     pub(super) phase: Option<(usize, RanksPlan, u32)>,
     /// Ranks that wait, by op.
-    asked: HashMap<Point, Vec<u32>>,
+    waiting: HashMap<Point, Vec<u32>>,
     reached: HashMap<u32, u64>,
 }
 
@@ -181,9 +181,9 @@ impl State {
             return;
         }
         let owner = plan.rank_of(point.thread / threads.max(&1), *phase);
-        let asked = self.waits.asked.entry(point).or_default();
-        asked.push(rank);
-        if let (1, Some(owner)) = (asked.len(), self.peers.get(owner as usize)) {
+        let waiting = self.waits.waiting.entry(point).or_default();
+        waiting.push(rank);
+        if let (1, Some(owner)) = (waiting.len(), self.peers.get(owner as usize)) {
             let _ = owner.wire.send(&ToRank::Await(point));
         }
     }
@@ -191,7 +191,7 @@ impl State {
     fn reached(&mut self, point: Point) {
         let known = self.waits.reached.entry(point.thread).or_default();
         *known = point.ops.max(*known);
-        for rank in self.waits.asked.remove(&point).unwrap_or_default() {
+        for rank in self.waits.waiting.remove(&point).unwrap_or_default() {
             let _ = self.peers[rank as usize].wire.send(&ToRank::Reached(point));
         }
     }

@@ -134,7 +134,7 @@ struct State {
 }
 
 impl Group {
-    /// Waits until all ranks have come; `stop` is asked often and ends that.
+    /// Waits until all ranks have come; `stop` is read often and ends the wait.
     ///
     /// # Errors
     /// Ranks that do not come, come twice or have another version; all with their numbers, as a sentence.

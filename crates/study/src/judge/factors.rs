@@ -8,7 +8,7 @@ use fsdyno_stats::compare::Verdict;
 use super::trials::{Found, Trials, in_unit};
 use crate::file::{Cell, Dimension, Factors};
 
-/// A difference smaller than this is not told from none, as in tables of trials.
+/// A difference smaller than this counts as none, as in tables of trials.
 const LEAST: f64 = 0.05;
 
 /// Returns all tables of factors of a study; several over the same columns begin with the means of their factors.
