@@ -1,9 +1,11 @@
 //! `fsdyno show`: describes one workload, file system or disk in full.
 
+use fsdyno_campaign::results;
 use fsdyno_disk::DiskSpec;
 use fsdyno_disk::catalog::{CatalogError, UnknownDisk};
 use fsdyno_disk::profile::{self, Profile};
 use fsdyno_record::suggest;
+use fsdyno_record::trial::Trial;
 use fsdyno_report::Format;
 use serde_json::{Value, json};
 
@@ -50,6 +52,17 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         _ => output::data(&text)?,
     }
     Ok(Exit::Good)
+}
+
+/// Reads the latest trials of a result folder, in the order of its command; a torn line is noted.
+pub fn trials_of(folder: &str) -> Result<Vec<Trial>, Failure> {
+    let loaded = fsdyno_report::load([folder])?;
+    let mut trials = fsdyno_campaign::without_superseded(&loaded.trials);
+    results::in_order(&mut trials);
+    if let Some(torn) = &loaded.torn {
+        output::say(&format!("fsdyno: {torn}"));
+    }
+    Ok(trials)
 }
 
 fn kernel(name: &str) -> Result<(String, Value), Failure> {
