@@ -1,4 +1,4 @@
-//! Reports on a trial beside its times: verification, check, replay, the tree left, capacity.
+//! Reports of a trial other than its times: verification, check, replay, the tree left, capacity.
 
 use std::collections::BTreeMap;
 
