@@ -115,8 +115,13 @@ fn what_ranks_cannot_share_is_refused_before_anything_is_done() {
 fn worker_of(child: &Child) -> Pid {
     let begin = Instant::now();
     loop {
-        let path = format!("/proc/{0}/task/{0}/children", child.id());
-        let text = std::fs::read_to_string(path).unwrap_or_default();
+        // Of rank 0 another thread than the first is its parent.
+        let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+        let children = |thread: std::fs::DirEntry| thread.path().join("children");
+        let text: String = threads
+            .flatten()
+            .map(|thread| std::fs::read_to_string(children(thread)).unwrap_or_default())
+            .collect();
         if let Some(pid) = text.split_whitespace().next().and_then(|pid| pid.parse().ok()) {
             return Pid::from_raw(pid).unwrap();
         }
@@ -152,6 +157,54 @@ fn a_rank_that_is_killed_ends_the_run_with_its_name_and_nothing_is_left() {
     let said = stdout(&outputs[0]) + &stderr(&outputs[0]);
     assert!(said.contains("rank 2") && said.contains("signal 9"), "{said}");
     assert!(is_empty(place.on.path()));
+}
+
+#[test]
+fn a_rank_whose_own_process_is_killed_ends_the_run_with_its_name() {
+    let place = Place::new();
+    let mut children = start(place.out.path(), 3, &place.words(LONG));
+    let worker = worker_of(&children[2]);
+    wait_for_files(place.on.path());
+    children[2].kill().unwrap();
+    let outputs = wait(children);
+    assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));
+    let said = stdout(&outputs[0]) + &stderr(&outputs[0]);
+    assert!(said.contains("rank 2") && said.contains("was lost"), "{said}");
+    assert!(outputs[1].status.success() && stderr(&outputs[1]).is_empty());
+    assert!(is_empty(place.on.path()));
+    assert!(has_ended(worker));
+}
+
+#[test]
+fn a_killed_rank_0_ends_the_others_with_one_message_and_nothing_is_left() {
+    let place = Place::new();
+    let mut children = start(place.out.path(), 4, &place.words(LONG));
+    let workers: Vec<Pid> = children.iter().map(worker_of).collect();
+    wait_for_files(place.on.path());
+    // It is not waited for before the others have ended, as by a launcher that is slow.
+    children[0].kill().unwrap();
+    children.rotate_left(1);
+    let outputs = wait(children);
+    let said: Vec<String> =
+        outputs[..3].iter().map(stderr).filter(|said| !said.is_empty()).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("rank 0 on") && said[0].contains("is removed"), "{said:?}");
+    assert!(outputs[..3].iter().all(|output| code(output) == 4));
+    assert!(is_empty(place.on.path()));
+    assert!(workers.into_iter().all(has_ended));
+}
+
+/// Reports whether a process ends, of which others than this test are the parents.
+fn has_ended(pid: Pid) -> bool {
+    let begin = Instant::now();
+    let runs = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+        stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
+    };
+    while runs() && begin.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    !runs()
 }
 
 #[test]

@@ -162,11 +162,17 @@ pub fn pid_of_name(name: &OsStr) -> Option<i32> {
     pid.parse().ok().filter(|pid| hex && *pid > 0)
 }
 
-/// Returns the start of a process in clock ticks since boot: field 22 of /proc/PID/stat (proc(5)).
+/// Returns the start of a process in clock ticks since boot: field 22 of /proc/PID/stat (proc(5)). None if it has ended,
+/// even if its parent has not waited for it yet.
 pub fn start_time(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the command in parentheses and may contain anything, including spaces.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
 }
 
 /// Returns the name of this machine, without control characters.
@@ -190,6 +196,20 @@ mod tests {
         let current = Owner::current();
         assert_eq!(Owner::parse(&current.to_text()), Some(current.clone()));
         assert!(current.is_running());
+    }
+
+    #[test]
+    fn a_process_that_has_ended_has_no_start_even_before_its_parent_waits_for_it() {
+        let mut child = std::process::Command::new("/bin/sleep").arg("1000").spawn().unwrap();
+        let pid = child.id() as i32;
+        assert!(start_time(pid).is_some());
+        child.kill().unwrap();
+        let begin = Instant::now();
+        while start_time(pid).is_some() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "it is still running");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.wait().unwrap();
     }
 
     #[test]

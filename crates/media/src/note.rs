@@ -50,6 +50,22 @@ impl Note {
         Ok(Note { parent, name: name.to_string(), path })
     }
 
+    /// Makes an empty file of this name; none if there is one.
+    ///
+    /// # Errors
+    /// A directory that cannot be written.
+    pub fn claim(folder: &Path, name: &str) -> Result<Option<Note>, MediaError> {
+        let parent = open_directory(folder)?;
+        let path = folder.join(name);
+        let flags =
+            OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        match openat(&parent, name, flags, Mode::from_raw_mode(0o600)) {
+            Ok(_) => Ok(Some(Note { parent, name: name.to_string(), path })),
+            Err(Errno::EXIST) => Ok(None),
+            Err(error) => Err(MediaError::io("write", path, error)),
+        }
+    }
+
     /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path

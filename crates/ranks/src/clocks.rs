@@ -1,7 +1,19 @@
-//! The difference of two clocks: one process asks the other for its time, and takes the answer with the shortest round
-//! trip (D. Mills, RFC 5905, clock filter). Half of that round trip is the uncertainty, whatever the two ways took.
+//! The difference of two clocks. Processes of one boot and one time namespace read one CLOCK_MONOTONIC: there is none.
+//! Otherwise one process asks the other for its time, and takes the answer with the shortest round trip (D. Mills, RFC
+//! 5905, clock filter). Half of that round trip is the uncertainty, whatever the two ways took.
+
+use std::time::Duration;
 
 use fsdyno_record::Nanos;
+
+/// Fewest and most questions to another clock in one measurement, and the time after which no more than the fewest are
+/// asked. Under load few round trips are short.
+const FEWEST: usize = 12;
+const MOST: usize = 100;
+const ENOUGH: Duration = Duration::from_millis(10);
+
+/// Questions to a process that reads the same clock, which detect that it does not.
+const OF_ONE: usize = 2;
 
 /// Most that two clocks drift apart: 100 parts in a million. Quartz is within 50, and the kernel slews by more only while
 /// it corrects a wrong time.
@@ -38,6 +50,38 @@ impl Sample {
     }
 }
 
+/// Reports whether another question follows after `asked` of them.
+pub fn goes_on(asked: usize, one_clock: bool, elapsed: Duration) -> bool {
+    match one_clock {
+        true => asked < OF_ONE,
+        false => asked < FEWEST || (asked < MOST && elapsed < ENOUGH),
+    }
+}
+
+/// The identity of this process's CLOCK_MONOTONIC: the boot and the time namespace (time_namespaces(7)). None if
+/// /proc does not say.
+pub fn identity() -> Option<String> {
+    let boot = crate::meet::boot();
+    let space = match std::fs::read_link("/proc/self/ns/time") {
+        Ok(space) => space.to_string_lossy().into_owned(),
+        // A kernel without time namespaces (before Linux 5.6) has one clock.
+        Err(_) if std::fs::read_link("/proc/self/ns/mnt").is_ok() => "time".to_string(),
+        Err(_) => return None,
+    };
+    (!boot.is_empty()).then(|| format!("{boot} {space}"))
+}
+
+impl Offset {
+    /// The difference between two processes whose clocks have one identity: none. A difference beyond the uncertainty
+    /// stays: copies of one virtual machine have one boot id and several clocks.
+    pub fn of_one_clock(self) -> Offset {
+        match self.ahead.unsigned_abs() <= self.uncertainty.0 {
+            true => Offset { at: self.at, ..Offset::default() },
+            false => self,
+        }
+    }
+}
+
 /// The difference with the smallest uncertainty among samples taken close together; none without samples.
 pub fn best(samples: &[Sample]) -> Option<Offset> {
     samples.iter().map(|sample| sample.offset()).min_by_key(|offset| offset.uncertainty)
@@ -62,10 +106,14 @@ impl Clock {
         }
         let part = (time.since(from.at).0 as f64 / length as f64).clamp(0.0, 1.0);
         let ahead = from.ahead as f64 + (to.ahead - from.ahead) as f64 * part;
+        let larger = from.uncertainty.max(to.uncertainty);
+        if larger.is_zero() {
+            // One clock: what is measured has an uncertainty.
+            return Offset { at: time, ..from };
+        }
         // Between the two a clock may have drifted away and returned.
         let near = time.0.abs_diff(from.at.0).min(time.0.abs_diff(to.at.0));
-        let uncertainty =
-            from.uncertainty.max(to.uncertainty) + Nanos((near as f64 * DRIFT) as u64);
+        let uncertainty = larger + Nanos((near as f64 * DRIFT) as u64);
         Offset { at: time, ahead: ahead.round() as i64, uncertainty }
     }
 
@@ -108,6 +156,36 @@ mod tests {
             offset.ahead.abs_diff(1_000_000) <= offset.uncertainty.0
         }));
         assert_eq!(super::best(&[]), None);
+    }
+
+    #[test]
+    fn one_clock_has_no_offset_and_no_uncertainty_however_long_an_answer_took() {
+        // The answer was held up on its way back: measured, the clock would be 4,910 behind.
+        let late = best(&[sample(1000, 1090, 11_000)]).unwrap();
+        assert_eq!(late.ahead, -4910);
+        let before = late.of_one_clock();
+        assert_eq!((before.ahead, before.uncertainty), (0, Nanos(0)));
+        let after = Offset { at: Nanos(9_000_000_000), ..before };
+        let middle = Clock { before, after }.at(Nanos(4_000_000_000));
+        assert_eq!((middle.ahead, middle.uncertainty), (0, Nanos(0)));
+        // The copy of a virtual machine: the same boot id, and another time.
+        let copy = best(&[sample(1000, 900_000, 1200)]).unwrap();
+        assert_eq!(copy.of_one_clock(), copy);
+    }
+
+    #[test]
+    fn another_clock_is_asked_until_the_time_is_over_and_the_own_one_twice() {
+        let asked = |one_clock, elapsed| {
+            (0..).find(|asked| !goes_on(*asked, one_clock, Duration::from_millis(elapsed))).unwrap()
+        };
+        assert_eq!([asked(true, 0), asked(false, 0), asked(false, 60)], [2, 100, 12]);
+    }
+
+    #[test]
+    fn the_identity_of_a_clock_is_the_boot_and_the_time_namespace() {
+        let own = identity().unwrap();
+        assert_eq!(own, identity().unwrap());
+        assert!(own.starts_with(&crate::meet::boot()) && own.contains("time"), "{own}");
     }
 
     #[test]

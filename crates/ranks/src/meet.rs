@@ -199,6 +199,16 @@ fn note_name(position: &Position) -> Result<String, String> {
     Ok(format!(".fsdyno-meet-{}-{run}", position.kind))
 }
 
+/// Removes the note of a meeting whose rank 0 is gone, if it left one.
+pub(crate) fn forget(position: &Position, folder: &Path, meeting: &Meeting) {
+    let Ok(name) = note_name(position) else { return };
+    let path = folder.join(name);
+    if read_note(&path).is_ok_and(|found| found == *meeting) {
+        // If this fails, the next run of this name replaces it.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
 /// Reads a note, if it is this user's own and no process else can read it.
 fn read_note(path: &Path) -> Result<Meeting, String> {
     let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;

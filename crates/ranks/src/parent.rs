@@ -12,7 +12,7 @@ use fsdyno_child::Process;
 
 use crate::meet::{self, Meeting};
 use crate::wire::{Hello, Role};
-use crate::worker::{Join, LOST, connect};
+use crate::worker::{DISMISSED, Join, ORPHANED, connect};
 
 /// The hidden argument of the program with which it becomes a worker.
 pub const WORKER: &str = "rank-worker";
@@ -40,7 +40,16 @@ pub fn start(program: &Path, join: &Join) -> Result<Process, String> {
     Process::start_between(command, input, &memory().map_err(failed)?, &[]).map_err(failed)
 }
 
-/// Waits until the worker of a rank other than 0 ends, and reports to rank 0 if it did not end as ordered; `stop` is set by signals.
+/// How the work of a rank ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attended {
+    /// As rank 0 ordered, or in a way of which rank 0 knows.
+    Done,
+    /// Rank 0 is gone. The trial's directory may be left, by this name in the shared one.
+    Orphaned(Option<String>),
+}
+
+/// Waits until the worker of a rank ends, and reports to rank 0 if it did not end as ordered; `stop` is set by signals.
 ///
 /// # Errors
 /// The reason why the worker could not work, as a sentence, if rank 0 cannot know it.
@@ -49,7 +58,7 @@ pub fn attend(
     meeting: &Meeting,
     hello: &Hello,
     stop: &AtomicBool,
-) -> Result<(), String> {
+) -> Result<Attended, String> {
     let mut signalled: Option<Instant> = None;
     let ended = loop {
         let ended = worker.poll().map_err(|error| format!("wait for the worker: {error}"))?;
@@ -61,17 +70,21 @@ pub fn attend(
         {
             report(meeting, hello, "its process received a signal to end");
             // The worker is killed when it is dropped.
-            return Ok(());
+            return Ok(Attended::Done);
         }
         std::thread::sleep(Duration::from_millis(5));
     };
     let lines = worker.last_lines(3).join(" | ");
     match ended.code() {
-        Some(0 | LOST) => Ok(()),
+        Some(0 | DISMISSED) => Ok(Attended::Done),
+        Some(ORPHANED) => Ok(Attended::Orphaned(worker.last_lines(1).pop().filter(|name| {
+            // Before the first trial its last line is another one.
+            name.starts_with(".fsdyno-") && !name.contains('/')
+        }))),
         Some(1) => Err(lines),
         _ => {
             report(meeting, hello, &format!("its worker {}", how(ended, &lines)));
-            Ok(())
+            Ok(Attended::Done)
         }
     }
 }

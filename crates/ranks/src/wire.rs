@@ -21,6 +21,9 @@ pub const PROTOCOL: u32 = 1;
 const LONGEST: u32 = 256 << 20;
 const LONGEST_BEFORE: u32 = 16 << 10;
 
+/// Longest time without an acknowledgement from the other host, which otherwise is some 15 minutes (tcp(7)).
+const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
+
 /// Longest time for the proof.
 const PROOF_TIME: Duration = Duration::from_secs(5);
 
@@ -46,6 +49,9 @@ pub struct Hello {
     pub host: String,
     /// Its process number there.
     pub pid: u32,
+    /// The identity of its clock; none if that is not known.
+    #[serde(default)]
+    pub clock: Option<String>,
     /// The message of a position.
     pub text: String,
     pub(crate) nonce: String,
@@ -292,6 +298,8 @@ fn ends(stream: TcpStream) -> io::Result<(Wire, Ear)> {
 fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PROOF_TIME))?;
+    // Both ends send often: what is not acknowledged for this time has lost its peer.
+    rustix::net::sockopt::set_tcp_user_timeout(stream, UNACKNOWLEDGED.as_millis() as u32)?;
     stream.set_write_timeout(Some(Duration::from_secs(30)))
 }
 
@@ -325,8 +333,8 @@ pub fn greet(
 
 /// The words that a caller proves to be its own.
 fn words(hello: &Hello, nonce: &str) -> String {
-    let Hello { rank, ranks, role, version, host, pid, text, nonce: own, .. } = hello;
-    format!("{nonce} {own} {rank} {ranks} {role:?} {pid} {version:?} {host:?} {text:?}")
+    let Hello { rank, ranks, role, version, host, pid, clock, text, nonce: own, .. } = hello;
+    format!("{nonce} {own} {rank} {ranks} {role:?} {pid} {version:?} {host:?} {clock:?} {text:?}")
 }
 
 /// The reason why a greeting failed at the caller's side.

@@ -77,6 +77,14 @@ impl OfPhase<'_> {
         self.phase.ranks.iter().map(|rank| rank.items).sum()
     }
 
+    fn skew(&self) -> String {
+        let RanksPhase { skew_ns, skew_uncertainty_ns, .. } = self.phase;
+        match skew_uncertainty_ns.is_zero() {
+            true => skew_ns.to_string(),
+            false => format!("{skew_ns} ± {skew_uncertainty_ns}"),
+        }
+    }
+
     fn stragglers(&self) -> String {
         const SHOWN: usize = 3;
         let late: Vec<String> = self
@@ -122,10 +130,8 @@ pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
             .means("time from the first op of all ranks until one rank was done"),
         Column::number("last done", |it: &OfPhase<'_>| it.phase.last_done_ns.to_string())
             .means("the same until all ranks were done"),
-        Column::number("skew", |it: &OfPhase<'_>| {
-            format!("{} ± {}", it.phase.skew_ns, it.phase.skew_uncertainty_ns)
-        })
-        .means("time between the first and the last rank's first op, with the uncertainty of their clocks"),
+        Column::number("skew", OfPhase::skew)
+            .means("time between the first and the last rank's first op, with the uncertainty of their clocks if they are two"),
         Column::number("missing", |it: &OfPhase<'_>| it.seen(|view| view.missing)).priority(2),
         Column::number("extra", |it: &OfPhase<'_>| it.seen(|view| view.extra)).priority(2),
         Column::number("wrong", |it: &OfPhase<'_>| it.seen(|view| view.wrong))

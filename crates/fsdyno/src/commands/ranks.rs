@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fsdyno_campaign::RanksRequest;
-use fsdyno_ranks::{Group, GroupError, Join, Meeting, Patience, Position, launcher, meet, parent};
+use fsdyno_ranks::parent::Attended;
+use fsdyno_ranks::{
+    Group, GroupError, Join, Meeting, Patience, Position, keeper, launcher, meet, parent,
+};
 use fsdyno_record::plan::RanksPlan;
 
 use crate::cli::Run;
@@ -48,10 +51,15 @@ pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
     let on = directory(run)?;
     let meeting = meet::find(place, &on, patience).map_err(failed)?;
     let hello = parent::hello(place.rank, place.ranks, version::text());
-    let worker =
-        parent::start(&program()?, &join(&meeting, place, on, patience)).map_err(failed)?;
-    parent::attend(worker, &meeting, &hello, &stop).map_err(failed)?;
-    Ok(Exit::Good)
+    let join = join(&meeting, place, on.clone(), patience);
+    let worker = parent::start(&program()?, &join).map_err(failed)?;
+    match parent::attend(worker, &meeting, &hello, &stop).map_err(failed)? {
+        Attended::Done => Ok(Exit::Good),
+        Attended::Orphaned(folder) => match keeper::keep(place, &meeting, &on, folder.as_deref()) {
+            Some(message) => Err(Failure { exit: Exit::TrialFailed, message }),
+            None => Ok(Exit::TrialFailed),
+        },
+    }
 }
 
 /// Waits at rank 0 until all ranks have come.

@@ -8,7 +8,7 @@ use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::RanksPlan;
 
 use super::{Event, GroupError, State};
-use crate::clocks::{Offset, Sample, best};
+use crate::clocks::{Offset, Sample, best, goes_on};
 use crate::wire::{FromRank, Point, ToRank};
 
 /// Interval at which the watcher is called.
@@ -306,17 +306,19 @@ impl State {
     }
 
     /// Measures the clocks of all ranks; they do nothing else meanwhile.
-    pub(super) fn clocks(&mut self, rounds: usize, doing: &str) -> Result<Vec<Offset>, GroupError> {
+    pub(super) fn clocks(&mut self, doing: &str) -> Result<Vec<Offset>, GroupError> {
         let mut offsets = Vec::new();
         for rank in 0..self.peers.len() {
-            let mut samples = Vec::new();
-            for _ in 0..rounds {
+            let one_clock = self.peers[rank].one_clock;
+            let (mut samples, begin) = (Vec::new(), Instant::now());
+            while goes_on(samples.len(), one_clock, begin.elapsed()) {
                 let sent = fsdyno_engine::clock::now();
                 let _ = self.peers[rank].wire.send(&ToRank::Ping);
                 let (there, back) = self.pong(rank as u32, doing)?;
                 samples.push(Sample { sent, there, back });
             }
-            offsets.push(best(&samples).unwrap_or_default());
+            let offset = best(&samples).unwrap_or_default();
+            offsets.push(if one_clock { offset.of_one_clock() } else { offset });
         }
         Ok(offsets)
     }

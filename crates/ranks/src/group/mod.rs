@@ -15,7 +15,7 @@ use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::AgentReport;
 
-use crate::clocks::Clock;
+use crate::clocks::{self, Clock};
 use crate::launcher::Kind;
 use crate::secret::Secret;
 use crate::wire::{FromRank, Hello, ToRank, Wire};
@@ -87,6 +87,8 @@ struct Peer {
     ops: u64,
     gone: bool,
     clock: Clock,
+    /// True if it reads the clock that rank 0 reads.
+    one_clock: bool,
     /// Ranks of one number share a host and a mount.
     client: u32,
 }
@@ -95,7 +97,9 @@ impl Peer {
     fn new(hello: Hello, wire: Wire) -> Peer {
         let now = Instant::now();
         let (clock, client) = (Clock::default(), 0);
-        Peer { hello, wire, heard: now, work: (0, now), ops: 0, gone: false, clock, client }
+        let one_clock = hello.clock.is_some() && hello.clock == clocks::identity();
+        let work = (0, now);
+        Peer { hello, wire, heard: now, work, ops: 0, gone: false, clock, one_clock, client }
     }
 
     fn name(&self) -> String {

@@ -19,9 +19,6 @@ use crate::clocks::Clock;
 use crate::launcher::Kind;
 use crate::wire::{FromRank, PhaseDone, Preparation, ToRank};
 
-/// Questions to each clock before and after a phase.
-const ROUNDS: usize = 12;
-
 /// Time from the order to begin a phase until it begins, and more for each rank, so that the last one knows it before.
 const LEAD: Nanos = Nanos(3_000_000);
 const LEAD_PER_RANK: Nanos = Nanos(60_000);
@@ -283,7 +280,7 @@ impl State {
         self.collect("before a phase", course.deadline, watch, &|answer| {
             matches!(answer, FromRank::Armed).then_some(())
         })?;
-        let before = self.clocks(ROUNDS, &doing)?;
+        let before = self.clocks(&doing)?;
         for (peer, offset) in self.peers.iter_mut().zip(&before) {
             peer.clock = Clock { before: *offset, after: *offset };
         }
@@ -302,7 +299,7 @@ impl State {
             true => vec![None; done.len()],
             false => self.sync(course, watch)?,
         };
-        let after = self.clocks(ROUNDS, &doing)?;
+        let after = self.clocks(&doing)?;
         for (peer, offset) in self.peers.iter_mut().zip(&after) {
             peer.clock.after = *offset;
         }

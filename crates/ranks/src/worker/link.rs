@@ -1,6 +1,7 @@
 //! A worker's connection with rank 0: a thread answers what must be answered at once, another says that it is alive.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,8 +17,12 @@ use crate::wire::{Ear, FromRank, Point, ToRank, Wire};
 /// Interval of a worker's signs of life.
 const BEAT: Duration = Duration::from_millis(500);
 
-/// The exit code of a worker that lost rank 0, or ended by its order.
-pub(crate) const LOST: i32 = 5;
+/// The exit code of a worker that ended by order of rank 0.
+pub(crate) const DISMISSED: i32 = 5;
+
+/// The exit code of a worker whose connection with rank 0 ended without an order to end. Its last line is the folder of
+/// the trial.
+pub(crate) const ORPHANED: i32 = 6;
 
 /// The connection, shared by the threads of a worker.
 pub(crate) struct Link {
@@ -31,6 +36,8 @@ struct State {
     changed: Condvar,
     /// Entries seen by verification, over all trials.
     read: AtomicU64,
+    /// The name of the trial's directory in the shared one; empty before the first trial.
+    folder: Mutex<String>,
 }
 
 /// The phase that is armed or runs.
@@ -46,6 +53,11 @@ struct Phase {
 impl State {
     fn lock(&self) -> MutexGuard<'_, Phase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_folder(&self, path: &str) {
+        let name = path.split('/').next().unwrap_or_default();
+        *self.folder.lock().unwrap_or_else(PoisonError::into_inner) = name.to_string();
     }
 
     fn wait<'a>(&self, phase: MutexGuard<'a, Phase>) -> MutexGuard<'a, Phase> {
@@ -81,6 +93,7 @@ impl Link {
             phase: Mutex::default(),
             changed: Condvar::new(),
             read: AtomicU64::new(0),
+            folder: Mutex::default(),
         });
         let (listening, beating) = (Arc::clone(&state), Arc::clone(&state));
         std::thread::spawn(move || listen(&listening, ear, &orders));
@@ -129,7 +142,7 @@ impl Link {
 
 fn listen(state: &Arc<State>, mut ear: Ear, orders: &Sender<ToRank>) {
     loop {
-        let Ok(order) = ear.hear::<ToRank>() else { std::process::exit(LOST) };
+        let Ok(order) = ear.hear::<ToRank>() else { end_alone(state) };
         match order {
             // At once: it measures the clock.
             ToRank::Ping => drop(state.wire.send(&FromRank::Pong { now: clock::now() })),
@@ -145,17 +158,29 @@ fn listen(state: &Arc<State>, mut ear: Ear, orders: &Sender<ToRank>) {
                 *known = ops.max(*known);
                 state.changed.notify_all();
             }
-            ToRank::Abort { why: _ } => std::process::exit(LOST),
+            ToRank::Abort { why: _ } => std::process::exit(DISMISSED),
             order => {
                 if matches!(order, ToRank::Arm { .. }) {
                     *state.lock() = Phase::default();
                 }
-                if orders.send(order).is_err() {
+                if let ToRank::Prepare(preparation) = &order {
+                    state.note_folder(&preparation.folder);
+                }
+                let is_last = matches!(order, ToRank::End);
+                if orders.send(order).is_err() || is_last {
                     return;
                 }
             }
         }
     }
+}
+
+/// Ends this process because rank 0 is gone, and says for its parent what it may have left.
+fn end_alone(state: &State) -> ! {
+    let folder = state.folder.lock().unwrap_or_else(PoisonError::into_inner);
+    // Its parent reads this; if it is gone, there is no process to tell.
+    let _ = writeln!(std::io::stderr(), "{folder}");
+    std::process::exit(ORPHANED)
 }
 
 fn stop(state: &State) {

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::meet::{self, Meeting};
 use crate::wire::{self, FromRank, Hello, Rejection, ToRank};
-pub(crate) use link::LOST;
 use link::Link;
+pub(crate) use link::{DISMISSED, ORPHANED};
 use trial::Trial;
 
 /// The parameters of a worker, which its parent passes through its standard input.
@@ -46,6 +46,7 @@ pub fn work(join: &Join, version: &str) -> Result<(), String> {
         version: version.to_string(),
         host: meet::host_name(),
         pid: std::process::id(),
+        clock: crate::clocks::identity(),
         ..Hello::default()
     };
     let (wire, ear) = connect(&meeting, &hello, Duration::from_secs(join.patience))?;

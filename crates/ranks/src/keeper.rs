@@ -1,0 +1,158 @@
+//! The end of a run whose rank 0 is gone: one of the other ranks, the keeper, removes what the run made in the shared
+//! directory, or says where it is.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fsdyno_media::{MediaError, Note, clean, leftovers};
+
+use crate::launcher::Position;
+use crate::meet::{self, Meeting};
+
+/// Time for which ranks of other hosts let one on rank 0's host be the keeper: only there can be seen that its process
+/// has ended.
+const NEAR_FIRST: Duration = Duration::from_secs(1);
+
+/// Longest time for workers to leave the directory.
+const LEAVE: Duration = Duration::from_secs(5);
+
+/// Least time for which a keeper's claim holds: other ranks may notice later that rank 0 is gone.
+const CLAIM: Duration = Duration::from_secs(2);
+
+/// A number that no process has (proc(5), pid_max): `fsdyno doctor --clean` removes the claim of a keeper that was killed.
+const NO_PROCESS: i32 = 4_194_304;
+
+/// Removes what a run made whose rank 0 is gone: `folder` in the shared directory `on`. Returns the message for the user;
+/// none if another rank is the keeper.
+pub fn keep(
+    position: &Position,
+    meeting: &Meeting,
+    on: &Path,
+    folder: Option<&str>,
+) -> Option<String> {
+    if meeting.boot != meet::boot() {
+        std::thread::sleep(NEAR_FIRST);
+    }
+    let begin = Instant::now();
+    let claim = match Note::claim(on, &claim_name(meeting)) {
+        Ok(Some(claim)) => Some(claim),
+        Ok(None) => return None,
+        // Where no file can be made, each rank says what it knows.
+        Err(_) => None,
+    };
+    meet::forget(position, on, meeting);
+    let left = folder.map(|name| remove(on, name)).unwrap_or_default();
+    if claim.is_some() {
+        std::thread::sleep(CLAIM.saturating_sub(begin.elapsed()));
+    }
+    let host = meeting.hosts.first().map_or("its host", String::as_str);
+    Some(format!(
+        "rank 0 on {host} is gone without a farewell: its process was killed, or its host or the network is down; the other \
+         ranks end{left}"
+    ))
+}
+
+fn claim_name(meeting: &Meeting) -> String {
+    let proof = meeting.secret.proof(&["keeper"]);
+    format!(".fsdyno-{NO_PROCESS}-{}", proof.get(..16).unwrap_or_default())
+}
+
+/// Removes the trial's directory once its owner and the workers have left it; returns the end of the message.
+fn remove(on: &Path, name: &str) -> String {
+    let path = on.join(name);
+    let begin = Instant::now();
+    loop {
+        if matches!(path.symlink_metadata(), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
+        {
+            return format!("; '{}' is removed", path.display());
+        }
+        let of_dead = leftovers(on).map(|all| all.into_iter().find(|one| one.path == path));
+        let ended = of_dead.and_then(|found| found.as_ref().map(clean).transpose());
+        let late = begin.elapsed() > LEAVE;
+        match ended {
+            Ok(Some(())) => {}
+            Ok(None) if late => return remains(&path, on, None),
+            Err(error) if late => return remains(&path, on, Some(&error)),
+            Ok(None) | Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+fn remains(path: &Path, on: &Path, error: Option<&MediaError>) -> String {
+    let why = match error {
+        Some(error) => error.to_string(),
+        None => "only on the host of rank 0 can be seen whether its process has ended".into(),
+    };
+    format!(
+        "; '{}' remains ({why}): remove it there with 'fsdyno doctor --clean {}'",
+        path.display(),
+        on.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launcher::Kind;
+    use crate::secret::Secret;
+
+    fn position() -> Position {
+        let run = Some("a".to_string());
+        Position { kind: Kind::Environment, rank: 1, ranks: 3, run, pmi: None }
+    }
+
+    /// A trial's directory of a process that has ended.
+    fn left(on: &Path, boot: &str) -> String {
+        let name = format!(".fsdyno-{NO_PROCESS}-0123456789abcdef");
+        std::fs::create_dir_all(on.join(&name).join("root/d")).unwrap();
+        std::fs::write(on.join(&name).join("root/d/f"), "").unwrap();
+        let owner =
+            format!("pid {NO_PROCESS}\nboot {boot}\nstarted 5\nnamespace 1\nnode elsewhere\n");
+        let text = format!("fsdyno works here; made and removed by it\n{owner}");
+        std::fs::write(on.join(&name).join("fsdyno.marker"), text).unwrap();
+        name
+    }
+
+    fn meeting() -> Meeting {
+        let secret = Secret::draw().unwrap();
+        Meeting { hosts: vec!["node7".into()], port: 7, secret, boot: meet::boot() }
+    }
+
+    #[test]
+    fn one_rank_keeps_the_directory_and_the_others_say_nothing() {
+        let on = tempfile::tempdir().unwrap();
+        let meeting = meeting();
+        let name = format!(".fsdyno-{NO_PROCESS}-0123456789abcdef");
+        std::fs::create_dir(on.path().join(&name)).unwrap();
+        let said: Vec<String> = std::thread::scope(|scope| {
+            let each = || scope.spawn(|| keep(&position(), &meeting, on.path(), Some(&name)));
+            let all: Vec<_> = (0..5).map(|_| each()).collect();
+            all.into_iter().filter_map(|one| one.join().unwrap()).collect()
+        });
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("rank 0 on node7") && said[0].contains("is removed"), "{said:?}");
+        assert_eq!(std::fs::read_dir(on.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_process_of_another_host_may_still_use_stays_and_is_named() {
+        let on = tempfile::tempdir().unwrap();
+        let name = left(on.path(), "another");
+        let said = remove(on.path(), &name);
+        assert!(said.contains("remains") && said.contains("doctor --clean"), "{said}");
+        assert!(on.path().join(&name).join("root/d/f").exists());
+    }
+
+    #[test]
+    fn the_note_of_the_run_is_removed_and_that_of_another_run_is_not() {
+        let on = tempfile::tempdir().unwrap();
+        let first = Position { rank: 0, ..position() };
+        let (_listener, meeting, note) = meet::open(&first, on.path()).unwrap();
+        std::mem::forget(note);
+        let other = Meeting { secret: Secret::draw().unwrap(), ..meeting.clone() };
+        meet::forget(&position(), on.path(), &other);
+        assert_eq!(std::fs::read_dir(on.path()).unwrap().count(), 1);
+        meet::forget(&position(), on.path(), &meeting);
+        assert_eq!(std::fs::read_dir(on.path()).unwrap().count(), 0);
+    }
+}
