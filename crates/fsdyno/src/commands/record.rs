@@ -56,9 +56,9 @@ pub struct Record {
 /// A mechanism of recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum How {
-    /// ptrace
+    /// The cheapest that misses nothing: inside, or ptrace where that is not possible
     Auto,
-    /// Code put into dynamic programs records their calls; the others stop. On trial: cheaper, less tested
+    /// Code put into dynamic programs records their calls; the others stop
     #[value(alias = "preload")]
     Inside,
     /// A seccomp filter stops threads at calls on files, and ptrace(2) reads them

@@ -99,3 +99,48 @@ fn texts_of_other_tools_are_imported_and_mistakes_have_their_line() {
     }
     assert!(!folder.path().join("no.trace").exists());
 }
+
+/// What only a user without privileges meets: a setuid program runs without its own, and is recorded.
+#[test]
+fn a_user_without_privileges_records_all_and_setuid_programs_too() {
+    use std::os::unix::fs::PermissionsExt;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can become another user and make a setuid program");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let program = folder.path().join("suid-id");
+    std::fs::copy("/usr/bin/id", &program).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
+    let own = env!("CARGO_BIN_EXE_fsdyno");
+    let words = [
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        own,
+        "record",
+        "-o",
+        "it.trace",
+        "--",
+        "sh",
+        "-c",
+    ];
+    let output = std::process::Command::new("setpriv")
+        .args(words)
+        .arg(format!("{at}/suid-id -u; : >made; cat made"))
+        .current_dir(folder.path())
+        .output();
+    let output = match output {
+        Ok(output) if !stderr(&output).contains("Permission denied") => output,
+        _ => {
+            eprintln!("skipped: there is no setpriv, or {own} is not readable for others");
+            return;
+        }
+    };
+    assert_eq!((code(&output), stdout(&output).as_str()), (0, "65534\n"), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("setuid programs, which ran without their privileges: 1"), "{said}");
+    assert!(said.contains("inside the programs") && !said.contains(" 0 inside"), "{said}");
+}
