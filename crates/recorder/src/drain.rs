@@ -152,22 +152,31 @@ impl Recorder {
         if !std::mem::take(&mut thread.executes) {
             return;
         }
-        let begun = self.injector.as_ref().is_some_and(|it| it.begin(tid).is_ok());
-        if begun {
-            self.programs += 1;
-        } else if self.injector.is_some() {
-            self.note("programs whose calls all stopped", 1);
-        }
+        let begun = match self.injector.as_ref().map(|it| it.begin(tid)) {
+            None => false,
+            Some(Ok(())) => true,
+            Some(Err(error)) => {
+                let why = match error.kind() {
+                    std::io::ErrorKind::Unsupported => "of 32 bits".to_string(),
+                    _ => error.to_string(),
+                };
+                self.note(&format!("programs whose calls all stopped: {why}"), 1);
+                false
+            }
+        };
+        self.unled += u64::from(begun);
         if let Some(thread) = self.threads.get_mut(&tid) {
-            thread.inside = begun;
+            (thread.inside, thread.led) = (begun, false);
         }
     }
 
     /// Leads the calls of a library that a program maps to the code inside, if both are there.
     pub fn lead(&mut self, tid: pid_t, number: i32, start: u64, length: u64, offset: u64) {
-        let inside = self.threads.get(&tid).is_some_and(|it| it.inside);
-        if let (true, Some(injector)) = (inside && self.seen.is_none(), &mut self.injector) {
-            let _ = injector.lead(tid, number, start, length, offset);
+        let Some(thread) = self.threads.get_mut(&tid).filter(|it| it.inside) else { return };
+        if let (true, Some(injector)) = (self.seen.is_none(), &mut self.injector) {
+            let led = injector.lead(tid, number, start, length, offset).is_ok_and(|led| led);
+            self.unled -= u64::from(led && !thread.led);
+            thread.led |= led;
         }
     }
 

@@ -25,6 +25,9 @@ pub enum RecordError {
         /// The reason.
         error: io::Error,
     },
+    /// The host has no memory for the code inside programs.
+    #[error("no memory can be shared with programs: {0}; --how ptrace needs none")]
+    Inside(io::Error),
     /// The kernel refuses ptrace or seccomp.
     #[error("cannot trace the command: {0}")]
     Trace(io::Error),

@@ -92,7 +92,7 @@ impl Injector {
     }
 
     /// Leads the calls of a C library, a part of which a thread has mapped as code, to the code inside. Another file is
-    /// left alone.
+    /// left alone. True if it was led.
     ///
     /// # Errors
     /// The library cannot be changed: its calls stop for the recorder.
@@ -103,14 +103,14 @@ impl Injector {
         start: u64,
         length: u64,
         offset: u64,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let file = PathBuf::from(format!("/proc/{tid}/fd/{fd}"));
         if !is_c_library(&std::fs::read_link(&file)?) {
-            return Ok(());
+            return Ok(false);
         }
         let facts = std::fs::metadata(&file)?;
         if !facts.is_file() || facts.len() > LARGEST {
-            return Ok(());
+            return Ok(false);
         }
         let key = (facts.dev(), facts.ino(), facts.mtime_nsec() ^ facts.mtime(), offset, length);
         let sites = match self.searched.get(&key) {
@@ -124,7 +124,7 @@ impl Injector {
             }
         };
         if sites.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         let size = (sites.len() * STUB).next_multiple_of(4096) as u64;
@@ -139,10 +139,11 @@ impl Injector {
         let Some(made) = made.collect::<Option<Vec<_>>>() else {
             // Further away than a jump reaches.
             call(tid, gate, libc::SYS_munmap, [stubs, size, 0, 0, 0, 0])?;
-            return Ok(());
+            return Ok(false);
         };
         let code: Vec<u8> = made.iter().flat_map(|(stub, ..)| *stub).collect();
         memory.write_all_at(&code, stubs)?;
-        made.iter().try_for_each(|(_, jump, at)| memory.write_all_at(jump, *at))
+        made.iter().try_for_each(|(_, jump, at)| memory.write_all_at(jump, *at))?;
+        Ok(true)
     }
 }

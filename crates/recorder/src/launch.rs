@@ -20,9 +20,10 @@ extern "C" fn note_signal(signal: c_int) {
     RECEIVED.store(signal, Ordering::Relaxed);
 }
 
-/// Lets the recorder outlive Ctrl-C, which the terminal sends to the command too, and note SIGTERM and SIGHUP.
+/// Lets the recorder outlive Ctrl-C, which the terminal sends to the command too, and a limit on the size of its files;
+/// and note SIGTERM and SIGHUP.
 pub fn handle_signals() {
-    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGXFSZ] {
         // SAFETY: the handler stores a number, and the structures are plain data.
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();

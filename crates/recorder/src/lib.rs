@@ -77,6 +77,8 @@ pub struct Recorded {
     pub events: u64,
     /// Those of them that were recorded inside the programs, without a stop.
     pub inside: u64,
+    /// The reason for which [`How::Auto`] did not take [`How::Inside`].
+    pub refused: Option<std::io::Error>,
     /// The reason for which the trace is only the beginning.
     pub failed: Option<RecordError>,
 }
@@ -90,10 +92,14 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
     let Some(name) = command.first() else {
         return Err(std::io::Error::other("no command").into());
     };
-    let shared = match options.how {
-        How::Ptrace => None,
-        How::Auto => shared::Shared::new().ok(),
-        How::Inside => Some(shared::Shared::new()?),
+    launch::handle_signals();
+    let (shared, refused) = match (options.how, shared::Shared::new) {
+        (How::Ptrace, _) => (None, None),
+        (How::Auto, new) => match new() {
+            Ok(shared) => (Some(shared), None),
+            Err(error) => (None, Some(error)),
+        },
+        (How::Inside, new) => (Some(new().map_err(RecordError::Inside)?), None),
     };
     let how = if shared.is_some() { How::Inside } else { How::Ptrace };
     let header = Header {
@@ -114,7 +120,6 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
         tree::Tree::new(&trees, writer, tree::key(&own), options.anonymize, shared.clone())?;
     options.trees.iter().for_each(|path| tree.list_all(path));
     let overhead = calibrate::overhead().unwrap_or(0);
-    launch::handle_signals();
     let started = launch::start(command, shared.is_some())?;
     let recorder = run::Recorder::new(tree, overhead, shared);
     let (status, tree, end, inside) = recorder.follow(started).map_err(|error| match error {
@@ -122,7 +127,7 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
         other => other,
     })?;
     let status = ExitStatus::from_raw(status);
-    let mut recorded = Recorded { status, end, how, events: 0, inside, failed: None };
+    let mut recorded = Recorded { status, end, how, events: 0, inside, refused, failed: None };
     match tree.into_writer() {
         Ok(writer) => {
             recorded.events = writer.events();

@@ -134,6 +134,8 @@ pub struct Thread {
     pub closing: Option<(u64, Option<Descriptor>)>,
     /// The code is inside its program.
     pub inside: bool,
+    /// The calls of its C library are led to that code.
+    pub led: bool,
     /// It is about to return from an exec.
     pub executes: bool,
 }
@@ -159,6 +161,7 @@ impl Thread {
             ring: None,
             closing: None,
             inside: false,
+            led: false,
             executes: false,
         }
     }

@@ -49,8 +49,8 @@ pub struct Recorder {
     pub injector: Option<Injector>,
     /// The calls that were recorded inside programs.
     pub inside: u64,
-    /// The programs with the code inside.
-    pub programs: u64,
+    /// The programs with the code inside, to which no C library is led (yet).
+    pub unled: u64,
     /// Events that wait for others on which they may depend.
     pub deferred: Vec<(u64, pid_t, Step)>,
     /// The progress of the shared memory at the last look.
@@ -83,7 +83,7 @@ impl Recorder {
             injector: shared.clone().map(Injector::new),
             shared,
             inside: 0,
-            programs: 0,
+            unled: 0,
             deferred: Vec::new(),
             drained: (0, 0),
             began_monotonic: 0,
@@ -191,6 +191,10 @@ impl Recorder {
         let outcome = started.take().map_or(Ok(()), Started::outcome);
         if let Err(error) = outcome {
             return Err(RecordError::Command { command: String::new(), error });
+        }
+        if self.unled > 0 {
+            let what = "programs without a dynamic C library (static, Go), whose calls all stopped";
+            self.note(what, self.unled);
         }
         let end = End {
             wall: self.now(),
@@ -327,10 +331,11 @@ impl Recorder {
             false => Rc::new(std::cell::RefCell::new(parent.mappings.borrow().clone())),
         };
         let think = parent.cpu().saturating_sub(parent.used).saturating_sub(self.overhead);
-        let (owner, inside) = (if process { child } else { parent_process }, parent.inside);
+        let owner = if process { child } else { parent_process };
+        let inside = (parent.inside, parent.led);
         let id = self.add(child, owner, descriptors, mappings);
         if let Some(thread) = self.threads.get_mut(&child) {
-            thread.inside = inside;
+            (thread.inside, thread.led) = inside;
         }
         self.separate(child, libc::SYS_clone, flags);
         let start = self.now();

@@ -227,6 +227,21 @@ pub fn is_native_return(tid: pid_t) -> bool {
     info(tid).is_ok_and(|it| it.op == EXIT && it.arch == 0xc000_003e)
 }
 
+/// Waits for the next status of a thread that goes on; signals to the recorder do not end that.
+fn status_of(tid: pid_t) -> io::Result<c_int> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` outlives the call.
+        if unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL) } == tid {
+            return Ok(status);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
 /// Lets a stopped thread make a call with the `syscall` instruction at an address, whatever it was doing, and gives its
 /// result. Its registers are as before.
 ///
@@ -242,16 +257,7 @@ pub fn call(tid: pid_t, at: u64, number: c_long, args: [u64; 6]) -> io::Result<i
     let mut signals = Vec::new();
     loop {
         request(libc::PTRACE_SYSCALL, tid, 0, 0)?;
-        let mut status = 0;
-        // SAFETY: `status` outlives the call.
-        if unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL) } != tid {
-            let error = io::Error::last_os_error();
-            if error.kind() == io::ErrorKind::Interrupted {
-                continue;
-            }
-            return Err(error);
-        }
-        match change(status) {
+        match change(status_of(tid)?) {
             Change::Return if info(tid)?.op == 2 => break,
             Change::Signal(signal) => signals.push(signal),
             // Its end is not reported again: the recording ends when there is no other thread.

@@ -288,9 +288,12 @@ impl Tree {
             let Ok(stat) = rustix::fs::statat(dir, &name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
-            if key(&stat) != self.own
-                && (kind(&stat) != Kind::Directory || !self.nodes.contains_key(&key(&stat)))
-            {
+            // Outside the trees a directory is listed late: a known node may have its name there from a call.
+            let present = self
+                .nodes
+                .get(&key(&stat))
+                .is_none_or(|it| known.in_tree && !it.made && kind(&stat) != Kind::Directory);
+            if key(&stat) != self.own && present {
                 let path = entry.path();
                 self.enter(known.node, name.as_bytes(), &stat, Some(&path), known.in_tree);
             }

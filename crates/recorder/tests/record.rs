@@ -153,6 +153,8 @@ fn no_call_of_a_static_program_or_with_stops_alone_is_lost() {
     none_is_lost(160, How::Ptrace, &[]);
     let recorded = none_is_lost(160, How::Inside, &["-static"]);
     assert_eq!(inside(&recorded), 0);
+    let what = "programs without a dynamic C library (static, Go), whose calls all stopped";
+    assert_eq!(recorded.end.notes.get(what), Some(&1), "{:?}", recorded.end.notes);
 }
 
 #[test]
@@ -185,6 +187,36 @@ fn code_inside_a_program_changes_nothing_that_it_sees() {
     let (seen, some) = of(How::Inside);
     assert_eq!((&seen, none), (&stopped, 0));
     assert!(stopped.len() > 20 && some > 20, "{some} {stopped:?}");
+}
+
+#[test]
+fn signals_to_the_recorder_do_not_disturb_the_programs() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let bench = Bench::new();
+    // SAFETY: it has no arguments.
+    let (process, recorder) = unsafe { (libc::getpid(), libc::gettid()) };
+    static ENDED: AtomicBool = AtomicBool::new(false);
+    // The signal of the recorder's own timer, which interrupts it when it looks into the rings.
+    let disturb = move || {
+        while !ENDED.load(Ordering::Relaxed) {
+            // SAFETY: a signal to a thread that waits for this one; it is handled once a recording began.
+            unsafe { libc::syscall(libc::SYS_tgkill, process, recorder, libc::SIGRTMIN() + 3) };
+            std::thread::sleep(std::time::Duration::from_micros(50));
+        }
+    };
+    // The first recording installs the handler.
+    bench.script(":");
+    let disturber = std::thread::spawn(disturb);
+    let (recorded, items) =
+        bench.script("for i in 1 2 3 4 5 6; do cat /dev/null >c$i || exit; done");
+    ENDED.store(true, Ordering::Relaxed);
+    disturber.join().unwrap();
+    assert!(recorded.status.success());
+    assert_eq!(recorded.end.notes.len(), 0, "{:?}", recorded.end.notes);
+    assert_eq!(
+        named(&items, "c").iter().filter(|(it, _)| it.call.kind() == CallKind::Open).count(),
+        6
+    );
 }
 
 #[test]
@@ -239,6 +271,29 @@ fn calls_have_their_objects_results_and_sizes() {
     );
     let Some(Item::End(end)) = items.last() else { panic!("no end") };
     assert_eq!(end.status, Some(7 << 8));
+}
+
+#[test]
+fn a_directory_outside_the_trees_is_listed_as_it_was_before_the_program_changed_it() {
+    for how in [How::Ptrace, How::Inside] {
+        let bench = Bench::new();
+        let outside = bench.dir.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("e-old"), "x").unwrap();
+        fs::write(outside.join("e-still"), "x").unwrap();
+        let options = Options { trees: vec![bench.tree()], how, ..Options::default() };
+        let script = "cd $0 && : >e-new && mv e-old e-moved && ln e-new e-linked && ls >/dev/null";
+        // The check of identities fails if an entry names what a call made.
+        let (recorded, items) =
+            bench.record_with(&options, &["sh", "-c", script, outside.to_str().unwrap()]);
+        assert!(recorded.status.success());
+        let entries =
+            items.iter().filter_map(|it| if let Item::Entry(it) = it { Some(it) } else { None });
+        let names = entries.map(|it| String::from_utf8_lossy(it.name.bytes()).into_owned());
+        let mut names: Vec<String> = names.filter(|it| it.starts_with("e-")).collect();
+        names.sort();
+        assert_eq!(names, ["e-old", "e-still"], "{how:?}");
+    }
 }
 
 #[test]

@@ -88,7 +88,7 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     };
     let recorded = fsdyno_recorder::record(&options, &record.command, out).map_err(|error| {
         let exit = match error {
-            RecordError::Trace(_) => Exit::Missing,
+            RecordError::Trace(_) | RecordError::Inside(_) => Exit::Missing,
             RecordError::Write(_) => Exit::TrialFailed,
             _ => Exit::WrongUse,
         };
@@ -98,8 +98,11 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     match &recorded.failed {
         Some(error) => say(&format!("fsdyno: {error}; '{trace}' has the calls before that")),
         None => {
-            let how = match recorded.how {
-                fsdyno_recorder::How::Ptrace => "by ptrace".to_string(),
+            let how = match (recorded.how, &recorded.refused) {
+                (_, Some(why)) => {
+                    format!("by ptrace, since no memory can be shared with programs ({why})")
+                }
+                (fsdyno_recorder::How::Ptrace, None) => "by ptrace".to_string(),
                 _ => {
                     let stopped = recorded.events.saturating_sub(recorded.inside);
                     format!("{} inside the programs, {stopped} by ptrace", recorded.inside)

@@ -100,6 +100,31 @@ fn texts_of_other_tools_are_imported_and_mistakes_have_their_line() {
     assert!(!folder.path().join("no.trace").exists());
 }
 
+#[test]
+fn auto_falls_back_to_ptrace_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = |how: &str| {
+        // A file may have a few MiB: the memory that is shared with programs is larger.
+        let script =
+            format!("ulimit -f 20000; exec \"$0\" record --how {how} -o t -- cat /dev/null");
+        let mut command = std::process::Command::new("sh");
+        let command = command.args(["-c", &script, env!("CARGO_BIN_EXE_fsdyno")]);
+        command.current_dir(folder.path()).output().unwrap()
+    };
+    let auto = record("auto");
+    let said = stderr(&auto);
+    assert_eq!(code(&auto), 0, "{said}");
+    assert!(
+        said.contains(
+            "recorded by ptrace, since no memory can be shared with programs (File too large"
+        ),
+        "{said}"
+    );
+    let inside = record("inside");
+    assert_eq!(code(&inside), 3, "{}", stderr(&inside));
+    assert!(stderr(&inside).contains("--how ptrace needs none"), "{}", stderr(&inside));
+}
+
 /// What only a user without privileges meets: a setuid program runs without its own, and is recorded.
 #[test]
 fn a_user_without_privileges_records_all_and_setuid_programs_too() {
