@@ -64,7 +64,7 @@ dist: build ## make a tarball of static programs, with its checksum
 site: ## make the documents a site in target/site, with mdBook
 	@scripts/site.sh "$(TARGET_DIR)/site"
 
-demo: build ## compare real file systems on a modelled disk; about five minutes
+demo: build ## compare file systems on a modelled server of today; about three minutes
 	@"$(FSDYNO)" demo
 
 # The tests run the agent that `make build` installs; cargo replaces the copy beside the main program by its own.
