@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsdyno_record::plan::BootPlan;
 use fsdyno_record::quote::short;
 use fsdyno_record::trial::trial_id;
 use fsdyno_record::{Build, Plan, Repeats, Trial, suggest};
@@ -14,6 +13,7 @@ use fsdyno_venue::{Venue, VenueError};
 use crate::failure::Failure;
 use crate::notes::say;
 use crate::results::check_baseline;
+use crate::same::in_mode;
 use crate::speed::Speeds;
 use crate::target::{self, Mode, TargetRequest};
 use crate::venues::Venues;
@@ -124,7 +124,7 @@ impl Experiment {
         self.cells = target::cells(&requests)?;
         self.cells.retain(|cell| is_selected(&cell.plan.label));
         let none = prepare(&venues, &mut self.cells, mode)?;
-        crate::may_join(&self.cells, &venues, stored)?;
+        crate::may_join(&self.cells, &venues, stored, mode)?;
         match self.share(session) {
             Some(share) => share.fits(folder, stored).map(drop)?,
             None => Share::refuse(folder)?,
@@ -298,12 +298,7 @@ fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<Option<F
             first.get_or_insert_with(|| Failure::wrong(reason.clone()));
             continue;
         }
-        let mut plan = cell.plan.clone();
-        if let (Some(lab), Mode::Dry) = (plan.lab_mut(), mode) {
-            // The snapshot would be created.
-            lab.boot = BootPlan::Cold;
-        }
-        match venue.identity(&plan) {
+        match venue.identity(&in_mode(&cell.plan, mode)) {
             Ok(_) => {}
             Err(VenueError::Missing(reason)) => {
                 cell.skip = Some(reason.clone());

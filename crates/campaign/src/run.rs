@@ -18,6 +18,7 @@ use crate::refused::Refused;
 use crate::same::may_join;
 use crate::schedule::Slot;
 use crate::store::{Store, StoreError};
+use crate::target::Mode;
 
 /// An observer of a run. Called from several threads.
 pub trait Observer: Sync {
@@ -142,7 +143,7 @@ pub fn run(
     store: &mut Store,
     runner: &Runner<'_>,
 ) -> Result<Summary, RunError> {
-    may_join(cells, venue, store.trials())?;
+    may_join(cells, venue, store.trials(), Mode::Run)?;
     let already_stored = schedule.iter().filter(|slot| is_there(store, cells, slot)).count();
     let (items, skipped) = work_items(schedule, cells, store);
     let rows = rows(cells, store.trials());

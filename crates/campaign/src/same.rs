@@ -5,21 +5,27 @@ use std::collections::BTreeMap;
 
 use fsdyno_axes::naming::RowNames;
 use fsdyno_record::Plan;
-use fsdyno_record::plan::VenuePlan;
+use fsdyno_record::plan::{BootPlan, VenuePlan};
 use fsdyno_record::trial::Trial;
 use fsdyno_venue::{Venue, fingerprint};
 
 use crate::question::Cell;
 use crate::run::RunError;
+use crate::target::Mode;
 
-/// Checks that the trials of these cells may share a folder with the stored ones.
+/// Checks that the trials of these cells may share a folder with the stored ones. A dry run boots no guest for it.
 ///
 /// # Errors
 /// The stored trials have another lab, host fingerprint or clock.
-pub fn may_join(cells: &[Cell], venue: &dyn Venue, stored: &[Trial]) -> Result<(), RunError> {
+pub fn may_join(
+    cells: &[Cell],
+    venue: &dyn Venue,
+    stored: &[Trial],
+    mode: Mode,
+) -> Result<(), RunError> {
     same_clock(cells, stored)?;
     for cell in cells.iter().filter(|cell| cell.skip.is_none()) {
-        same_lab(venue, &cell.plan, stored)?;
+        same_lab(venue, &cell.plan, stored, mode)?;
         same_ground(venue, &cell.plan, stored)?;
     }
     Ok(())
@@ -69,10 +75,20 @@ pub fn others<'a>(
 }
 
 /// Results of two labs in one folder would be taken for repeats of one.
-pub(crate) fn same_lab(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Result<(), RunError> {
-    let here = venue.identity(plan).map_err(|error| RunError::Missing(error.to_string()))?;
+pub(crate) fn same_lab(
+    venue: &dyn Venue,
+    plan: &Plan,
+    stored: &[Trial],
+    mode: Mode,
+) -> Result<(), RunError> {
+    let mut alike = stored.iter().filter(|trial| same_machine(&trial.plan, plan)).peekable();
+    if alike.peek().is_none() {
+        return Ok(());
+    }
+    let booted = in_mode(plan, mode);
+    let here = venue.identity(&booted).map_err(|error| RunError::Missing(error.to_string()))?;
     let Some(here) = here else { return Ok(()) };
-    for trial in stored.iter().filter(|trial| same_machine(&trial.plan, plan)) {
+    for trial in alike {
         // Repeats of one plan have one lab, down to its snapshot.
         let differs = match trial.plan.hash == plan.hash {
             true => differing(&trial.lab, &here.components, &[]),
@@ -84,6 +100,16 @@ pub(crate) fn same_lab(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Resu
         }
     }
     Ok(())
+}
+
+/// The plan whose identity is compared. In a dry run it boots cold, because a snapshot would be created; the
+/// components of both are the same, except for the snapshot.
+pub(crate) fn in_mode(plan: &Plan, mode: Mode) -> Plan {
+    let mut plan = plan.clone();
+    if let (Some(lab), Mode::Dry) = (plan.lab_mut(), mode) {
+        lab.boot = BootPlan::Cold;
+    }
+    plan
 }
 
 /// Compares the host fingerprint of a directory: another kernel or mount under the same path gives other results.

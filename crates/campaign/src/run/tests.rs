@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::Bytes;
-use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, VenuePlan, VerifyMode, WorkloadPlan};
+use fsdyno_record::plan::{
+    BootPlan, DiskPlan, LabPlan, MediumPlan, VenuePlan, VerifyMode, WorkloadPlan,
+};
 use fsdyno_record::trial::AgentReport;
 
 use fsdyno_record::Nanos;
@@ -295,5 +297,44 @@ fn two_labs_never_mix_in_one_folder() {
     std::fs::write(&path, text.replace("\"here\"", "\"there\"")).unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let error = go(&Fake(good), &mut store, false).unwrap_err();
+    assert!(error.to_string().contains("what differs: agent"), "{error}");
+}
+
+/// A venue that may not boot a guest for a snapshot.
+struct NoBoot;
+
+impl Venue for NoBoot {
+    fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError> {
+        assert_eq!(plan.lab().map(|lab| lab.boot), Some(BootPlan::Cold), "a snapshot was made");
+        Fake(good).identity(plan)
+    }
+
+    fn run(
+        &self,
+        _: &Job,
+        _: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<FinishedTrial, VenueError> {
+        Err(VenueError::Stopped)
+    }
+}
+
+#[test]
+fn a_dry_run_boots_no_guest_and_still_finds_another_lab() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    go(&Fake(good), &mut store, false).unwrap();
+    let mut cells = cells();
+    let mut stored = store.trials().to_vec();
+    for plan in cells
+        .iter_mut()
+        .map(|cell| &mut cell.plan)
+        .chain(stored.iter_mut().map(|trial| &mut trial.plan))
+    {
+        plan.lab_mut().unwrap().boot = BootPlan::Snapshot;
+    }
+    may_join(&cells, &NoBoot, &[], Mode::Run).unwrap();
+    may_join(&cells, &NoBoot, &stored, Mode::Dry).unwrap();
+    stored[0].lab.insert("agent".into(), "there".into());
+    let error = may_join(&cells, &NoBoot, &stored, Mode::Dry).unwrap_err();
     assert!(error.to_string().contains("what differs: agent"), "{error}");
 }
