@@ -15,6 +15,9 @@ use crate::question::Cell;
 /// The file in the cache of the user.
 const FILE: &str = "speed.json";
 
+/// The start of the names of kinds in the lab.
+const LAB: &str = "lab ";
+
 /// Of this many trials at most is a mean made, so that a machine that changes is learnt again.
 const MEMORY: u32 = 8;
 
@@ -51,13 +54,20 @@ pub struct Estimate {
     pub trials: u32,
 }
 
-impl std::fmt::Display for Estimate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let time = match self.time.as_secs() {
+impl Estimate {
+    /// The time in words: `3 min`.
+    pub fn words(&self) -> String {
+        match self.time.as_secs() {
             seconds @ 0..100 => format!("{seconds} s"),
             seconds @ 100..6000 => format!("{} min", seconds.div_ceil(60)),
             seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-        };
+        }
+    }
+}
+
+impl std::fmt::Display for Estimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let time = self.words();
         let trials = fsdyno_report::counted(self.trials as usize, "earlier trial");
         write!(f, "about {time} (estimated from {trials} on this machine)")
     }
@@ -108,7 +118,7 @@ impl Speeds {
     ) -> Option<Estimate> {
         let (mut seconds, mut trials, mut number) = (0.0, u32::MAX, 0_usize);
         for cell in cells.filter(|cell| cell.skip.is_none()) {
-            let pace = keys(&cell.plan).iter().find_map(|key| self.0.get(key).copied())?;
+            let pace = self.pace(&cell.plan)?;
             seconds += pace.fixed + pace.per_op * cell.ops() as f64;
             trials = trials.min(pace.trials);
             number += 1;
@@ -116,6 +126,33 @@ impl Speeds {
         let jobs = jobs.clamp(1, number.max(1)) as f64;
         let time = Duration::try_from_secs_f64(seconds / jobs).ok()?;
         (number > 0).then_some(Estimate { time, trials })
+    }
+}
+
+impl Speeds {
+    /// The pace of the narrowest kind that ran here. In the lab also that of other processors: the host's time for a
+    /// guest's instructions does not depend on the modelled processor.
+    fn pace(&self, plan: &Plan) -> Option<Pace> {
+        let keys = keys(plan);
+        let own = keys.iter().find_map(|key| self.0.get(key).copied());
+        let cpu = plan.lab().filter(|lab| lab.accel.is_exact()).map(|lab| lab.cpu.to_string());
+        own.or_else(|| {
+            let begin = format!("{LAB}{}", cpu?);
+            keys.iter().find_map(|key| self.of_any_cpu(key.strip_prefix(&begin)?))
+        })
+    }
+
+    /// The mean pace of the kinds in the lab whose names end like this.
+    fn of_any_cpu(&self, end: &str) -> Option<Pace> {
+        let alike = self.0.iter().filter(|(key, _)| key.starts_with(LAB) && key.ends_with(end));
+        let alike = alike.map(|(_, pace)| pace);
+        let trials: u32 = alike.clone().map(|pace| pace.trials).sum();
+        let mean = |of: fn(&Pace) -> f64| {
+            alike.clone().map(|pace| of(pace) * f64::from(pace.trials)).sum::<f64>()
+                / f64::from(trials)
+        };
+        let pace = || Pace { fixed: mean(|it| it.fixed), per_op: mean(|it| it.per_op), trials };
+        (trials > 0).then(pace)
     }
 }
 
@@ -129,7 +166,7 @@ fn keys(plan: &Plan) -> [String; 3] {
         VenuePlan::Host => "host".to_string(),
         VenuePlan::Ranks(shared) => format!("{} ranks", shared.ranks),
         VenuePlan::Lab(lab) if !lab.accel.is_exact() => "kvm".to_string(),
-        VenuePlan::Lab(lab) => format!("lab {} {:?}", lab.cpu, lab.boot),
+        VenuePlan::Lab(lab) => format!("{LAB}{} {:?}", lab.cpu, lab.boot),
         VenuePlan::Model { .. } => "model".to_string(),
     };
     let workload = format!("{venue}/{}", plan.workload.name);
@@ -179,5 +216,22 @@ mod tests {
             "about 3 min (estimated from 1 earlier trial on this machine)"
         );
         assert_eq!(Speeds::default().estimate(std::iter::empty(), 1), None);
+    }
+
+    #[test]
+    fn a_trial_on_another_modelled_processor_has_the_pace_of_those_that_ran() {
+        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let kept = std::path::Path::new(kept).join("2026-11-22-guenter-2008/then/tarball");
+        let trials = fsdyno_report::load(&[kept]).unwrap().trials;
+        let mut speeds = Speeds::default();
+        speeds.add(&trials[0]);
+        let mut plan = trials[0].plan.clone();
+        let own = speeds.pace(&plan);
+        plan.lab_mut().unwrap().cpu = "7".parse().unwrap();
+        assert!(own.is_some() && speeds.pace(&plan) == own, "{speeds:?}");
+        plan.workload.name = "other".into();
+        assert_eq!(speeds.pace(&plan), own, "the pace of the lab");
+        plan.venue = VenuePlan::Host;
+        assert_eq!(speeds.pace(&plan), None);
     }
 }

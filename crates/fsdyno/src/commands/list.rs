@@ -245,15 +245,21 @@ fn studies() -> Result<Listing, Failure> {
         let study = super::study::built_in(name)?;
         let year = study.year.map_or("-".to_string(), |year| year.to_string());
         let (runs, claims) = (study.runs.len().to_string(), study.claims.len().to_string());
-        rows.push(vec![name.to_string(), year, runs, claims, study.title]);
+        let time = super::study::time_of(name).map_or("-".into(), |time| time.words());
+        rows.push(vec![name.to_string(), year, runs, claims, time, study.title]);
     }
+    let known = rows.iter().any(|row| row.get(4).is_some_and(|time| time != "-"));
+    let notes = known.then(|| Block::Paragraph(TIME.into()));
     Ok(Listing {
-        heads: &["name", "year", "runs", "claims", "about"],
+        heads: &["name", "year", "runs", "claims", "time", "about"],
         rows,
+        notes: notes.into_iter().collect(),
         empty: "this fsdyno includes no study; fsdyno study accepts the path of a study file",
         ..Listing::default()
     })
 }
+
+const TIME: &str = "time: of one trial after the other, estimated from earlier trials on this machine; '-' where none of a kind ran here; less with --scale and --jobs (fsdyno study NAME --dry-run)";
 
 /// The kernels here and in Debian's suites, newest first.
 fn available_kernels() -> Result<Listing, Failure> {

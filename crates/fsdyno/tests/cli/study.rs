@@ -255,6 +255,7 @@ fn invalid_arguments_are_reported() {
 fn a_dry_run_prints_each_run_at_its_scale_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let output = study(folder.path(), STUDY, "--dry-run --repeat 2");
+    assert!(stdout(&output).contains("\ntime: not known before the first such trial"));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = stdout(&output);
     for part in [

@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use clap::Parser;
+use fsdyno_campaign::speed::{Estimate, Speeds};
 use fsdyno_campaign::{Store, Summary};
 use fsdyno_record::suggest;
 use fsdyno_report::{Format, counted};
@@ -21,6 +23,7 @@ pub use args::Study;
 pub use end::{folder_of, report};
 use study_run::{StudyRun, selects};
 
+use crate::cli::{Cli, Command};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 use crate::{session, stop};
@@ -185,10 +188,40 @@ fn dry(study: &Study, mut runs: Vec<StudyRun>) -> Result<Exit, Failure> {
             let trials: usize = runs.iter().map(StudyRun::trials).sum();
             let (trials, count) = (counted(trials, "trial"), counted(runs.len(), "run"));
             let more = seeds::dry(study, &runs).unwrap_or_default();
-            output::data(&format!("{text}{trials} in {count}\n{more}"))?;
+            let time = match estimate(&runs) {
+                Some(estimate) => format!("time: {estimate}"),
+                None => "time: not known before the first such trial on this machine".into(),
+            };
+            output::data(&format!("{text}{trials} in {count}\n{time}\n{more}"))?;
         }
     }
     missing.map_or(Ok(Exit::Good), Err)
+}
+
+/// The time of all trials on this machine, if trials of each kind ran here.
+fn estimate(runs: &[StudyRun]) -> Option<Estimate> {
+    let speeds = Speeds::load();
+    let of_run = |run: &StudyRun| {
+        let schedule = run.experiment.schedule();
+        let cells = schedule.iter().filter_map(|slot| run.experiment.cells.get(slot.cell));
+        speeds.estimate(cells, usize::from(run.experiment.spec.jobs))
+    };
+    let all: Option<Vec<Estimate>> = runs.iter().map(of_run).collect();
+    let sum = |a: Estimate, b: Estimate| Estimate {
+        time: a.time + b.time,
+        trials: a.trials.min(b.trials),
+    };
+    all?.into_iter().reduce(sum)
+}
+
+/// The time of a study that comes with fsdyno, if it is known.
+pub fn time_of(name: &str) -> Option<Estimate> {
+    let words = ["fsdyno", "study", name];
+    let Ok(Cli { command: Command::Study(study), .. }) = Cli::try_parse_from(words) else {
+        return None;
+    };
+    let runs = study_run::resolve(&study, &built_in(name).ok()?, Path::new("unused")).ok()?;
+    estimate(&runs)
 }
 
 /// Reads and parses a study: one that comes with fsdyno, or a study file.
