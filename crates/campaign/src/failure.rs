@@ -37,8 +37,8 @@ Exit codes:
   1    a verdict is negative: a phase is slower, a guarantee was violated
   2    invalid use: an unknown name, an invalid value, an unusable folder
   3    a requirement is missing; the message gives the command that installs it
-  4    a trial failed (its record has the reason), two records of one trial in one lab differ, or the
-       disk with the results is full or broken
+  4    a trial failed (its record has the reason), or two records of one trial
+       in one lab differ, or the disk with the results is full or broken
   125  compare --bisect is undecided
   130  stopped by Ctrl-C or SIGTERM; finished trials are kept
 'record' ends with the code of its command";
