@@ -72,6 +72,8 @@ pub fn option_missing_from_crash(error: &clap::Error) -> Option<String> {
 pub enum Command {
     /// Compare file systems on a small example: a table and a page, in minutes
     Demo(crate::commands::demo::Demo),
+    /// Ask what you need, and print the commands that answer it, with their times
+    Advise(crate::commands::advise::Advise),
     /// Run workloads on file systems and compare them
     Run(Box<Run>),
     /// Merge the shards of one command that ran on several machines

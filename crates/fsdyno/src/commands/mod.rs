@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod advise;
 mod compare;
 pub mod crash;
 pub mod demo;
@@ -40,6 +41,7 @@ use crate::exit::{Exit, Failure};
 pub fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Demo(demo) => demo::run(&demo),
+        Command::Advise(advise) => advise::run(&advise),
         Command::Run(run) => run::run(&run),
         Command::Merge(merge) => merge::run(&merge),
         Command::Report(report) => report::run(&report),

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 const COMMANDS: &[&str] = &[
     "",
     "demo",
+    "advise",
     "run",
     "merge",
     "report",

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod advise;
 mod bad_input;
 mod bad_results;
 mod bounds;

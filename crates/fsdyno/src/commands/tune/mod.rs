@@ -23,7 +23,7 @@ use fsdyno_report::{counted, percent};
 use fsdyno_tune::space::{Dropped, Restriction, names};
 use fsdyno_tune::{Found, SearchError, Space, search};
 
-pub use args::Tune;
+pub use args::{Budget, Tune};
 use bench::Bench;
 use objective::Objective;
 use safety::Cuts;
@@ -240,6 +240,21 @@ fn settings(tune: &Tune, is_lab: bool, trials: usize) -> fsdyno_tune::Settings {
         least: tune.least_difference.0,
         ..fsdyno_tune::Settings::default()
     }
+}
+
+/// The least number of trials that a search takes, over all its file systems.
+///
+/// # Errors
+/// A request that the search refuses.
+pub fn least(tune: &Tune) -> Result<usize, Failure> {
+    let (spaces, spec) = (spaces(tune)?, spec(tune));
+    let settings = settings(tune, is_lab(&spec), tune.budget.trials());
+    let mut sum = 0;
+    for space in &spaces {
+        let (space, _) = restricted(space, &restriction(tune, &spec, None), spaces.len())?;
+        sum += fsdyno_tune::least_trials(&space, &settings);
+    }
+    Ok(sum)
 }
 
 /// Prints the spaces and the least numbers of trials.

@@ -1,0 +1,81 @@
+//! Advice: from flags to commands, and the commands run.
+
+use crate::common::{code, fsdyno, lines, run, stderr, stdout};
+
+#[test]
+fn without_a_terminal_it_says_which_flags_are_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, missing) in [
+        ("advise", "missing: --for, --on ("),
+        ("advise --for mail", "missing: --on ("),
+        ("advise --for own --on .", "missing: -- COMMAND ("),
+    ] {
+        let output = run(folder.path(), words);
+        assert_eq!(code(&output), 2, "{words}");
+        assert!(stderr(&output).contains(missing), "{}", stderr(&output));
+        assert_eq!(stderr(&output).lines().count(), 1);
+        assert_eq!(stdout(&output), "");
+    }
+}
+
+#[test]
+fn a_wrong_flag_is_met_by_what_would_be_right() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, says) in [
+        ("--for mial --on .", "did you mean 'mail'?"),
+        ("--for mail --on laptop-2025", "did you mean 'laptop-2026'?"),
+        ("--for mail --on . --time soon", "such as 90s, 30m or 2h"),
+        ("--for mail --on loop:1G --fs xsf", "did you mean 'xfs'?"),
+        ("--for mail --on . --fs xfs", "'.' is on one file system already"),
+        ("--for mail --on . -- make", "with --for own alone"),
+        ("--for mail --on /dev/null", "no advice erases one"),
+    ] {
+        let output = run(folder.path(), &format!("advise {words}"));
+        assert_eq!(code(&output), 2, "{words}");
+        assert!(stderr(&output).contains(says), "{words}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn advice_for_a_machine_compares_and_searches_and_runs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let advice = |more: &str| {
+        let words = format!("advise --for unpack --on laptop-2026 --time 1h {more}");
+        let output = run(folder.path(), &words);
+        assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let text = advice("--fs ext4,vfat");
+    let run = "fsdyno run tarball --set files=20000 --machine laptop-2026 --boot snapshot --fs ext4 --fs vfat --repeat 3";
+    assert!(text.contains(run), "{text}");
+    let tune = "fsdyno tune tarball --set files=20000 --machine laptop-2026 --fs ext4 --budget 40m";
+    assert!(text.contains(&format!("{tune}\n")), "{text}");
+    assert!(text.contains("time: not known before the first such trial"), "{text}");
+    assert!(advice("--fs ext4 --safety unsafe").contains("--fs ext4 --unsafe --budget"));
+    let text = advice("--fs vfat");
+    assert!(!text.contains("fsdyno tune") && text.contains("only ext4, xfs"), "{text}");
+    assert!(!folder.path().join("fsdyno-results").exists());
+}
+
+#[test]
+fn the_commands_run_only_with_yes_and_the_first_failure_ends_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let advise = |command: &str| {
+        let words = "advise --for own --on . --time 5m --yes -- sh -c";
+        fsdyno(folder.path()).args(words.split(' ')).arg(command).output().unwrap()
+    };
+    let output = run(folder.path(), "advise --for own --on . -- sh -c true");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stdout(&output).contains("\n   fsdyno record -o sh.trace -- sh -c true\n"));
+    assert!(!folder.path().join("sh.trace").exists());
+    let output = advise("exit 7");
+    assert_eq!(code(&output), 7, "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("were not run") && !folder.path().join("fsdyno-results").exists()
+    );
+    let output = advise("echo x > file; cat file > other");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let results = folder.path().join("fsdyno-results").read_dir().unwrap();
+    let stored: Vec<usize> = results.flatten().map(|it| lines(&it.path())).collect();
+    assert_eq!(stored, [3]);
+}
