@@ -27,10 +27,11 @@ impl RanksRequest {
 
     /// The end of a row's label.
     pub(crate) fn label(&self) -> String {
-        let RanksPlan { ranks, own, shift } = &self.plan;
+        let RanksPlan { ranks, own, shift, stonewall } = &self.plan;
         let own = if *own { ", own" } else { "" };
         let shift = if *shift > 0 { format!(", shift {shift}") } else { String::new() };
-        format!(", {ranks} ranks{own}{shift}")
+        let wall = stonewall.map(|limit| format!(", stonewall {limit}")).unwrap_or_default();
+        format!(", {ranks} ranks{own}{shift}{wall}")
     }
 }
 
@@ -90,6 +91,12 @@ pub(crate) fn fits(
     }
     if work.fills() {
         return Err(format!("workload '{name}' fills its file system, and cannot run on --ranks"));
+    }
+    if plan.stonewall.is_some() && work.stonewalled().is_none() {
+        return Err(format!(
+            "workload '{name}' with these parameters has no phase that a stonewall can end; dirops with \
+             create-order=forward has one; remove --stonewall"
+        ));
     }
     let shared = work.phases().iter().all(|phase| phase.threads == Threads::Any);
     match shared || plan.own {

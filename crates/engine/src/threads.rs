@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use fsdyno_record::Nanos;
 use fsdyno_record::acks::AckLog;
 use fsdyno_record::plan::IssuerPlan;
-use fsdyno_workload::{Contents, Differences, OpSource, Share, Threads, Workload};
+use fsdyno_workload::{Contents, Differences, OpSource, Share, Threads, Wall, Workload};
 
 use crate::clock;
 use crate::errno::Errno;
@@ -58,6 +58,8 @@ pub struct Among<'a> {
     pub share: Share,
     /// The progress of this process's ranks, made by [`PhaseProgress::among`].
     pub progress: &'a PhaseProgress,
+    /// The wall of each share of this process, if the phase ends by a stonewall.
+    pub walls: Option<&'a dyn Fn(u32) -> Box<dyn Wall>>,
 }
 
 /// An error of running a phase.
@@ -243,7 +245,10 @@ pub fn run_with_acks(
         let first = thread * each;
         let share = |rank| {
             let share = Share { rank: among.rank * ranks + rank, ranks: among.ranks * ranks };
-            let source = phase_run.work.ops(phase_run.phase, share);
+            let source = match phase_run.among.and_then(|among| among.walls) {
+                Some(walls) => phase_run.work.ops_until(phase_run.phase, share, walls(rank)),
+                None => phase_run.work.ops(phase_run.phase, share),
+            };
             let source = with_time_limit(source, phase_run.work.limit(phase_run.phase));
             until_rank_ends(source, progress, rank, phase_run.work.ends_with(phase_run.phase))
         };

@@ -5,7 +5,7 @@ mod compare;
 mod defaults;
 mod look_up;
 mod parse;
-mod ranks;
+pub mod ranks;
 mod values;
 
 use std::path::PathBuf;

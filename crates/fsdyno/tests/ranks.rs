@@ -73,12 +73,8 @@ fn ranks_share_a_directory_and_every_file_is_made_seen_and_removed() {
     let rows = place.rows();
     // Two trials, three phases, three ranks.
     assert_eq!(rows.len(), 18);
-    let created: u64 = rows
-        .iter()
-        .filter(|row| row.contains(",create,"))
-        .map(|row| row.split(',').rev().nth(11).unwrap().parse::<u64>().unwrap())
-        .sum();
-    assert_eq!(created, 2 * 4003);
+    let shown = stdout(&run(place.out.path(), "show ranks r --format csv"));
+    assert_eq!(sum_of(&shown, "create", "items"), 2 * 4003);
     let original = run(place.out.path(), "report r --format original");
     assert!(stdout(&original).contains("File creation"), "{}", stdout(&original));
 }
@@ -93,6 +89,41 @@ fn ranks_with_directories_of_their_own_work_on_each_others() {
     assert_eq!(place.rows().len(), 6);
 }
 
+/// The sum of a column of `show ranks` over the ranks of a phase.
+fn sum_of(shown: &str, phase: &str, column: &str) -> u64 {
+    let mut lines = shown.lines();
+    let heads: Vec<&str> = lines.next().unwrap().split(',').collect();
+    // Counted from the end: before the phase comes a label, which may have commas.
+    let at = |head: &str| heads.iter().rev().position(|one| *one == head).unwrap();
+    let rows = lines.map(|line| line.rsplit(',').collect::<Vec<_>>());
+    let of_phase = rows.filter(|row| row[at("phase")] == phase);
+    of_phase.map(|row| row[at(column)].parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn after_a_stonewall_all_ranks_have_made_as_many_files_and_every_count_agrees() {
+    let place = Place::new();
+    let words = "dirops --set files=3000000 --set stat=yes --threads 2 --stonewall 0.2 --shift 1";
+    let outputs = wait(start(place.out.path(), 3, &place.words(words)));
+    assert_eq!(code(&outputs[0]), 0, "{}", stderr(&outputs[0]));
+    assert!(is_empty(place.on.path()));
+    let shown = stdout(&run(place.out.path(), "show ranks r --format csv"));
+    let created = sum_of(&shown, "create", "items");
+    let stopped = sum_of(&shown, "create", "stonewall_items");
+    assert!(created > 0 && created % 6 == 0 && stopped <= created, "{created}, {stopped}");
+    assert_eq!(sum_of(&shown, "stat", "items"), created);
+    assert_eq!(sum_of(&shown, "delete", "items"), created);
+    let text = std::fs::read_to_string(place.out.path().join("r/trials.ndjson")).unwrap();
+    let trial: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
+    let measured = &trial["measured"];
+    let calls = |phase: usize, kind: &str| measured["phases"][phase]["ops"][kind]["count"].clone();
+    assert_eq!([calls(0, "create"), calls(1, "stat"), calls(2, "unlink")], [created; 3]);
+    let wall = &measured["ranks"]["phases"][0]["stonewall"];
+    assert_eq!((wall["items"].as_u64(), wall["most"].as_u64()), (Some(stopped), Some(created / 6)));
+    let table = stdout(&run(place.out.path(), "show ranks r"));
+    assert!(table.contains("at stonewall"), "{table}");
+}
+
 #[test]
 fn what_ranks_cannot_share_is_refused_before_anything_is_done() {
     let place = Place::new();
@@ -105,6 +136,9 @@ fn what_ranks_cannot_share_is_refused_before_anything_is_done() {
     assert!(refused("tarball").contains("--own"));
     assert!(refused("dirops --shift 2").contains("below the number of ranks"));
     assert!(refused("dirops --jobs 2").contains("--jobs"));
+    assert!(refused("many-files --stonewall 5").contains("stonewall"));
+    assert!(refused("dirops --set create-order=random --stonewall 5").contains("create-order"));
+    assert!(refused("dirops --stonewall never").contains("seconds"));
     let alone = run(place.out.path(), &place.words("dirops"));
     assert_eq!(code(&alone), 2);
     assert!(stderr(&alone).contains("mpiexec"), "{}", stderr(&alone));

@@ -15,6 +15,7 @@ mod address;
 mod clocks;
 mod group;
 mod pmi;
+mod until;
 mod wire;
 mod worker;
 

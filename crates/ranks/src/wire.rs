@@ -103,6 +103,8 @@ pub enum ToRank {
     Await(Point),
     /// An op of another rank has returned.
     Reached(Point),
+    /// All shares have reached the stonewall.
+    GoOn(Goal),
     /// End the phase: another rank failed, or the user stopped the run.
     Stop,
     /// Sync the file system.
@@ -143,6 +145,26 @@ pub struct Point {
     pub thread: u32,
     /// Number of its ops.
     pub ops: u64,
+}
+
+/// A share at the stonewall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// The thread among those of all ranks.
+    pub thread: u32,
+    /// Items that it has done.
+    pub done: u64,
+    /// Time since its first op.
+    pub at: Nanos,
+}
+
+/// The end of a phase after the stonewall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Goal {
+    /// Items that each share does.
+    pub most: u64,
+    /// Items that then have been done in the common directory, or in each rank's own.
+    pub items: u64,
 }
 
 /// A trial, as a worker receives it.
@@ -190,6 +212,8 @@ pub enum FromRank {
     Await(Point),
     /// An op that another rank waits for has returned.
     Reached(Point),
+    /// A share has reached the stonewall.
+    Stonewall(Stopped),
     /// The file system is synced.
     Synced {
         /// Time of its return, by its clock.

@@ -47,11 +47,30 @@ pub struct RanksPhase {
     pub first_done_ns: Nanos,
     /// Time from the first op until the last rank was done.
     pub last_done_ns: Nanos,
+    /// The stonewall that ended it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stonewall: Option<Stonewall>,
     /// The work of each rank, in the order of the ranks.
     pub ranks: Vec<RankPhase>,
     /// The tree as other clients saw it after the phase.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub views: Vec<View>,
+}
+
+/// A stonewall: after a time each share of a phase stopped, and then all went on to the largest number of items.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Stonewall {
+    /// The requested time.
+    pub limit_ns: Nanos,
+    /// Time from the first op until the last share stopped, or had no more items.
+    pub reached_ns: Nanos,
+    /// Items of all shares until then.
+    pub items: u64,
+    /// Fewest items of a share.
+    pub fewest: u64,
+    /// Most items of a share; all went on to this number.
+    pub most: u64,
 }
 
 /// A phase of one rank. Times start at the first op of all ranks.
@@ -71,6 +90,9 @@ pub struct RankPhase {
     pub ops: u64,
     /// Number of the phase's characteristic calls: of the kind that most calls of all ranks are of, closing aside.
     pub items: u64,
+    /// Those until the stonewall.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stonewall_items: Option<u64>,
     /// Median latency of these.
     pub p50_ns: Nanos,
     /// 99th percentile.

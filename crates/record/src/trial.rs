@@ -157,7 +157,7 @@ pub struct Phase {
     pub name: String,
     /// Until the last call returned.
     pub returned_ns: Nanos,
-    /// Time limit of the phase, if it ends by time and not by its work.
+    /// Time limit of the phase, if it ends by time and not by its work, or works on what such a phase has made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ns: Option<Nanos>,
     /// The unit among the operation counts whose rate represents the phase.

@@ -77,6 +77,11 @@ impl OfPhase<'_> {
         self.phase.ranks.iter().map(|rank| rank.items).sum()
     }
 
+    fn at_stonewall(&self) -> String {
+        let wall = self.phase.stonewall.as_ref();
+        wall.map(|wall| short(rate(wall.items, wall.reached_ns))).unwrap_or_default()
+    }
+
     fn skew(&self) -> String {
         let RanksPhase { skew_ns, skew_uncertainty_ns, .. } = self.phase;
         match skew_uncertainty_ns.is_zero() {
@@ -126,6 +131,8 @@ pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
             short(rate(it.items(), it.phase.last_done_ns))
         })
         .means("calls of the kind that most calls of the phase are of, of all ranks, divided by the time until the last rank was done"),
+        Column::number("at stonewall", OfPhase::at_stonewall)
+            .means("the same until all ranks had reached the stonewall, before they went on to one number"),
         Column::number("first done", |it: &OfPhase<'_>| it.phase.first_done_ns.to_string())
             .means("time from the first op of all ranks until one rank was done"),
         Column::number("last done", |it: &OfPhase<'_>| it.phase.last_done_ns.to_string())
@@ -183,6 +190,9 @@ fn columns<'a>() -> Vec<Column<'static, OfRank<'a>>> {
         Column::number("clock_offset_ns", |it: &OfRank<'a>| it.rank.clock_offset_ns.to_string()),
         time("clock_uncertainty_ns", |rank| rank.clock_uncertainty_ns),
         Column::words("straggler", |it: &OfRank<'a>| it.rank.straggler.to_string()),
+        Column::number("stonewall_items", |it: &OfRank<'a>| {
+            it.rank.stonewall_items.map(|items| items.to_string()).unwrap_or_default()
+        }),
     ]
 }
 

@@ -269,7 +269,9 @@ pub fn media(trials: &[Trial]) -> Vec<String> {
                     0 => String::new(),
                     shift => format!(", shifted by {shift} in each phase"),
                 };
-                format!("{medium}, shared by {} ranks{each}{shift}", plan.ranks)
+                let wall = plan.stonewall.map(|limit| format!(", stonewall {limit}"));
+                let wall = wall.unwrap_or_default();
+                format!("{medium}, shared by {} ranks{each}{shift}{wall}", plan.ranks)
             }
             VenuePlan::Model { .. } => format!("{medium} below a model of ext2 directories"),
             VenuePlan::Lab(lab) => {

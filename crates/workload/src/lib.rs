@@ -27,6 +27,7 @@ pub mod steady;
 pub mod tar;
 mod tenant;
 mod unlink;
+mod wall;
 pub mod weights;
 mod whole_trees;
 pub mod widths;
@@ -43,6 +44,7 @@ pub use op::{After, COPY_BUFFER, DirSlot, Expect, FileSlot, Name, Op, OpenFlags,
 pub use params::{Domain, Param, ParamError};
 pub use rare::{Advice, AllocateHow, RareCall, RenameHow};
 pub use tar::archive::{Archive, ArchiveError, Headers};
+pub use wall::{Pass, Wall};
 pub use widths::Widths;
 pub use workload::{
     Expected, ExpectedKind, GapKind, Links, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Prefill,

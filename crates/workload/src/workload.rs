@@ -7,6 +7,7 @@ use fsdyno_record::{Bytes, Nanos, OpKind};
 
 use crate::differences::Differences;
 use crate::op::{Op, Payload};
+use crate::wall::Wall;
 
 /// Exact number of ops by kind.
 ///
@@ -367,6 +368,23 @@ pub trait Workload: Send + Sync {
     /// afterwards, as for a phase with a limit.
     fn ends_with(&self, _phase: usize) -> Option<u32> {
         None
+    }
+
+    /// The phase that can end by a stonewall, and the parameter that counts its items: with the number done as its
+    /// value the workload is that of the phases that follow. None if no phase can end so.
+    fn stonewalled(&self) -> Option<(usize, &'static str)> {
+        None
+    }
+
+    /// The ops of [`Workload::ops`] for the phase of [`Workload::stonewalled`], in an order in which shares with the
+    /// same number of items have done the first of all items.
+    fn ops_until<'a>(
+        &'a self,
+        phase: usize,
+        share: Share,
+        _wall: Box<dyn Wall + 'a>,
+    ) -> Box<dyn OpSource + Send + 'a> {
+        self.ops(phase, share)
     }
 
     /// Facts of the recording that it replays, if it does.

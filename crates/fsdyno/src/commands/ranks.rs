@@ -14,6 +14,7 @@ use fsdyno_ranks::{
 use fsdyno_record::plan::RanksPlan;
 
 use crate::cli::Run;
+use crate::cli::ranks::RanksArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::detail;
 use crate::{stop, version};
@@ -36,8 +37,8 @@ pub fn position_of(run: &Run) -> Result<Option<Position>, Failure> {
 
 /// The request of ranks.
 pub fn request(run: &Run, position: &Position) -> RanksRequest {
-    let (own, shift) = (run.ranks.own, run.ranks.shift);
-    RanksRequest::new(RanksPlan { ranks: position.ranks, own, shift })
+    let RanksArgs { own, shift, stonewall, .. } = run.ranks;
+    RanksRequest::new(RanksPlan { ranks: position.ranks, own, shift, stonewall })
 }
 
 /// The work of a process with another rank than 0: it has the run done by its worker.

@@ -147,6 +147,7 @@ impl State {
             }
             FromRank::Await(point) => self.route(rank, point),
             FromRank::Reached(point) => self.reached(point),
+            FromRank::Stonewall(stopped) => self.at_stonewall(stopped),
             FromRank::Failed { why, stopped } => {
                 let name = peer.name();
                 if let Some(out) = all.out.get_mut(rank as usize) {
@@ -226,7 +227,8 @@ impl State {
                 );
                 return Err(self.abort(why));
             }
-            let waits = all.answers[at].is_none() && !all.out[at];
+            let held = self.walls.as_ref().is_some_and(|walls| walls.holds(at));
+            let waits = all.answers[at].is_none() && !all.out[at] && !held;
             if self.works && waits && now.duration_since(peer.work.1) > self.patience.stuck {
                 let why = format!(
                     "{} has completed nothing for {} s {doing}, after {} operations: a call hangs; is its mount gone?",

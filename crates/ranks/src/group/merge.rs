@@ -55,6 +55,7 @@ pub(super) fn merge(of: &PhaseOfRanks<'_>) -> (Phase, RanksPhase, Option<PhaseSe
             synced_ns: time.2.map(since),
             ops: one.calls,
             items: stats.count,
+            stonewall_items: None,
             p50_ns: stats.p50_ns,
             p99_ns: stats.p99_ns,
             p999_ns: stats.p999_ns,
@@ -79,6 +80,7 @@ pub(super) fn merge(of: &PhaseOfRanks<'_>) -> (Phase, RanksPhase, Option<PhaseSe
         skew_uncertainty_ns: uncertainty,
         first_done_ns: ranks.iter().map(|rank| rank.returned_ns).min().unwrap_or_default(),
         last_done_ns: returned,
+        stonewall: None,
         ranks,
         views: Vec::new(),
     };

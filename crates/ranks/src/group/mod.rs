@@ -3,6 +3,7 @@
 mod collect;
 mod door;
 mod merge;
+mod stonewall;
 mod trial;
 mod views;
 
@@ -134,6 +135,8 @@ struct State {
     works: bool,
     /// Waits of ranks for ops of others.
     waits: collect::Waits,
+    /// The stonewall of the phase, if it ends by one.
+    walls: Option<stonewall::Walls>,
     notes: Vec<String>,
 }
 
@@ -180,6 +183,7 @@ impl Group {
             progress: collect::no_progress(),
             works: true,
             waits: collect::Waits::default(),
+            walls: None,
             notes: arrivals.notes,
         };
         Ok(Group { state: Mutex::new(state), kind, ranks })

@@ -14,9 +14,11 @@ use fsdyno_workload::{GapKind, OpCounts, PhaseSpec, Setting, WorkUnits, Workload
 
 use super::collect::{Watch, no_progress};
 use super::merge::{PhaseOfRanks, merge};
+use super::stonewall::Walls;
 use super::{GroupError, State};
 use crate::clocks::Clock;
 use crate::launcher::Kind;
+use crate::until::until;
 use crate::wire::{FromRank, PhaseDone, Preparation, ToRank};
 
 /// Time from the order to begin a phase until it begins, and more for each rank, so that the last one knows it before.
@@ -60,6 +62,20 @@ impl Course<'_> {
     fn threads(&self, phase: usize) -> u32 {
         let plan = &self.trial.job.plan;
         self.phases[phase].threads.of(plan.ranks())
+    }
+
+    /// The stonewall of a phase, if it ends by one.
+    fn walls(&self, index: usize) -> Option<Walls> {
+        let limit = self.plan.stonewall?;
+        let (walled, _) = self.work.stonewalled().filter(|(walled, _)| *walled == index)?;
+        let items = self.work.tree(walled).files();
+        Some(Walls::new(limit, (self.plan.ranks, self.threads(index)), self.plan.own, items))
+    }
+
+    /// The stonewall that ended a phase or one before it, whose items it works on.
+    fn stonewall_before(&self, index: usize) -> Option<Nanos> {
+        let (walled, _) = self.work.stonewalled()?;
+        self.plan.stonewall.filter(|_| walled <= index)
     }
 
     /// The work that the threads of the common directory, or of each rank's own, have done.
@@ -276,6 +292,7 @@ impl State {
         self.stage(Stage::Running);
         self.progress.phase = index as u64;
         self.begin_waits(index, &course.plan, course.threads(index));
+        self.walls = course.walls(index);
         self.tell(&ToRank::Arm { phase: index });
         self.collect("before a phase", course.deadline, watch, &|answer| {
             matches!(answer, FromRank::Armed).then_some(())
@@ -293,6 +310,10 @@ impl State {
             FromRank::Done(done) => Some(*done),
             _ => None,
         })?;
+        if let Some(goal) = self.walls.as_ref().and_then(Walls::goal) {
+            course.work = until(&course.trial.job.plan.workload, course.trial.job.seed, goal.items)
+                .map_err(died)?;
+        }
         let next = course.phases.get(index + 1);
         let runs_on = next.is_some_and(|next| next.gap == GapKind::BackToBack);
         let synced = match runs_on || !course.has_calls() {
@@ -342,11 +363,14 @@ impl State {
         let spec = course.phases[index];
         let clocks: Vec<Clock> = self.peers.iter().map(|peer| peer.clock).collect();
         let of = PhaseOfRanks { name: spec.name, done, clocks: &clocks, synced };
-        let (mut phase, ranks, series) = merge(&of);
+        let (mut phase, mut ranks, series) = merge(&of);
+        if let Some(walls) = self.walls.take() {
+            walls.add_to(&mut ranks);
+        }
         course.done.push(shares(&course.plan, index, done));
         let space = rustix::fs::fstatvfs(course.trial.root.as_fd()).map_err(died)?;
         phase.space_used = Bytes(space.f_blocks.saturating_sub(space.f_bfree) * space.f_frsize);
-        phase.limit_ns = course.work.limit(index);
+        phase.limit_ns = course.work.limit(index).or(course.stonewall_before(index));
         phase.unit = course.work.unit(index).map(String::from);
         let units = course.units(index).into_iter();
         phase.books = units.map(|(name, count)| (name.to_string(), count)).collect();

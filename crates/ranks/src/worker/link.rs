@@ -12,7 +12,7 @@ use fsdyno_engine::progress::{Elsewhere, Halt, PhaseProgress};
 use fsdyno_record::Nanos;
 use fsdyno_workload::After;
 
-use crate::wire::{Ear, FromRank, Point, ToRank, Wire};
+use crate::wire::{Ear, FromRank, Goal, Point, ToRank, Wire};
 
 /// Interval of a worker's signs of life.
 const BEAT: Duration = Duration::from_millis(500);
@@ -30,7 +30,7 @@ pub(crate) struct Link {
     state: Arc<State>,
 }
 
-struct State {
+pub(super) struct State {
     wire: Wire,
     phase: Mutex<Phase>,
     changed: Condvar,
@@ -48,11 +48,32 @@ struct Phase {
     stopped: bool,
     /// Ops of other processes known to have returned, by thread.
     reached: HashMap<u32, u64>,
+    /// The goal after the stonewall.
+    goal: Option<Goal>,
 }
 
 impl State {
     fn lock(&self) -> MutexGuard<'_, Phase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a message.
+    pub(super) fn send(&self, message: &FromRank) -> std::io::Result<()> {
+        self.wire.send(message)
+    }
+
+    /// Waits until all shares have reached the stonewall; none if they must not go on.
+    pub(super) fn wait_for_goal(&self) -> Option<Goal> {
+        let mut phase = self.lock();
+        loop {
+            if phase.stopped {
+                return None;
+            }
+            if let Some(goal) = phase.goal {
+                return Some(goal);
+            }
+            phase = self.wait(phase);
+        }
     }
 
     fn note_folder(&self, path: &str) {
@@ -106,6 +127,11 @@ impl Link {
         &self.wire
     }
 
+    /// The part that all threads share.
+    pub(super) fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state)
+    }
+
     /// The part that waits for ranks of other processes.
     pub(crate) fn elsewhere(&self) -> Arc<dyn Elsewhere> {
         Arc::clone(&self.state) as Arc<dyn Elsewhere>
@@ -148,6 +174,10 @@ fn listen(state: &Arc<State>, mut ear: Ear, orders: &Sender<ToRank>) {
             ToRank::Ping => drop(state.wire.send(&FromRank::Pong { now: clock::now() })),
             ToRank::Go { at } => {
                 state.lock().go = Some(at);
+                state.changed.notify_all();
+            }
+            ToRank::GoOn(goal) => {
+                state.lock().goal = Some(goal);
                 state.changed.notify_all();
             }
             ToRank::Stop => stop(state),

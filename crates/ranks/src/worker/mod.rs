@@ -2,6 +2,7 @@
 
 mod link;
 mod phase;
+mod stonewall;
 mod trial;
 
 use std::path::PathBuf;

@@ -6,14 +6,21 @@ use std::sync::Arc;
 use fsdyno_engine::progress::PhaseProgress;
 use fsdyno_engine::{Among, Cause, PhaseError, PhaseRun, clock, run_threads};
 use fsdyno_record::Nanos;
-use fsdyno_workload::Share;
+use fsdyno_workload::{Share, Wall};
 
 use super::Trouble;
 use super::link::Link;
+use super::stonewall::Stonewall;
 use super::trial::Trial;
+use crate::until::until;
 use crate::wire::{FromRank, PhaseDone};
 
 impl Trial {
+    /// Reports whether a stonewall ends a phase, if there is one.
+    fn is_walled(&self, index: usize) -> bool {
+        self.work.stonewalled().is_some_and(|(walled, _)| walled == index)
+    }
+
     /// Runs a phase when rank 0 says so.
     pub(super) fn run(&mut self, index: usize, link: &Link) -> Result<PhaseDone, Trouble> {
         let phases = self.work.phases();
@@ -31,6 +38,13 @@ impl Trial {
             PhaseProgress::new(ranks, threads).among(share.rank * ranks, link.elsewhere());
         let progress = Arc::new(progress);
         link.arm(&progress);
+        let limit = self.plan.stonewall.filter(|_| self.is_walled(index));
+        let (state, first) = (link.state(), self.rank * ranks);
+        let walls = |thread: u32| -> Box<dyn Wall> {
+            let limit = limit.unwrap_or_default();
+            Box::new(Stonewall::new(Arc::clone(&state), first + thread, limit))
+        };
+        let walls = limit.map(|_| &walls as &dyn Fn(u32) -> Box<dyn Wall>);
         let run = PhaseRun {
             work: self.work.as_ref(),
             phase: index,
@@ -41,7 +55,7 @@ impl Trial {
             device: None,
             contents: &self.contents,
             slots: None,
-            among: Some(Among { share, progress: &progress }),
+            among: Some(Among { share, progress: &progress, walls }),
         };
         let mut cpu_before = (Nanos(0), Nanos(0));
         let done = run_threads(
@@ -59,6 +73,10 @@ impl Trial {
         )
         .map_err(|error| trouble(spec.name, &error))?;
         let (user, system) = cpu();
+        if let Some(goal) = limit.and_then(|_| state.wait_for_goal()) {
+            self.work = until(&self.job.plan.workload, self.job.seed, goal.items)
+                .map_err(Trouble::plain)?;
+        }
         let (outcome, shares) = (done.outcome, done.done.clone());
         let recorder = done.into_recorder();
         let timeline = recorder.timeline();

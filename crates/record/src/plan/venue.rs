@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::processor::CpuPlan;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 /// Where the calls of a plan are issued.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,6 +40,9 @@ pub struct RanksPlan {
     /// In each phase a rank works on what the rank this far behind it worked on in the phase before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub shift: u32,
+    /// Time after which the ranks go on to the largest number of items that one of them has done, if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stonewall: Option<Nanos>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]

@@ -5,14 +5,21 @@ use std::collections::BTreeMap;
 use fsdyno_record::{Bytes, OpKind};
 
 use crate::numbered::Numbered;
-use crate::op::{After, Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
+use crate::op::{Call, DirSlot, FileSlot, Name, OpenFlags, Payload};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Order;
 use crate::scrambled::{Alphabet, Scrambled};
+use crate::wall::Wall;
 use crate::workload::{
     Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
+
+mod ops;
+mod until;
+
+use ops::{Ops, Step};
+use until::Until;
 
 const ORDERS: Domain = Domain::Choice(&["forward", "reverse", "random"]);
 
@@ -243,6 +250,8 @@ struct Dirops {
     files: u64,
     size: u32,
     names: NamePattern,
+    /// True if a file's name does not depend on the number of files.
+    fixed_names: bool,
     gap: GapKind,
     phases: Vec<(Phase, Order)>,
 }
@@ -261,14 +270,54 @@ impl Dirops {
             files,
             size: values.whole("size") as u32,
             names: NamePattern::new(values, files, seed)?,
+            fixed_names: has_fixed_names(values, files),
             gap: if values.yes("remount") { GapKind::Remount } else { GapKind::None },
             phases,
+        })
+    }
+
+    /// Divides the order into equal runs, one for each share; rank 0 makes the directory, and the
+    /// others wait for it.
+    fn sharing(&self, phase: usize, share: Share) -> Option<Ops<'_>> {
+        let part = |rank: u32| self.files * u64::from(rank) / u64::from(share.ranks.max(1));
+        let (from, to) = (part(share.rank), part(share.rank + 1));
+        let (phase, order) = self.phases.get(phase)?;
+        let first = match phase {
+            Phase::Create if share.rank == 0 => Step::Mkdir,
+            _ => Step::OpenDir,
+        };
+        let (call, then) = match phase {
+            Phase::Create if self.size > 0 => (CREATE, Step::Write),
+            Phase::Create => (CREATE_EMPTY, Step::Close),
+            Phase::Stat => (Call::Stat { dir: SLOT }, Step::File),
+            Phase::Delete => (Call::Unlink { dir: SLOT }, Step::File),
+        };
+        Some(Ops {
+            work: self,
+            order,
+            in_sequence: matches!((order, &self.names), (Order::Forward, NamePattern::Numbered(_))),
+            call,
+            then,
+            index: from,
+            end: to,
+            stride: 1,
+            step: first,
+            number: 0,
+            opens_after: u64::from(matches!(phase, Phase::Create) && share.rank > 0),
         })
     }
 
     fn payload(&self, number: u64) -> Payload {
         Payload { id: number, offset: 0, length: self.size }
     }
+}
+
+/// Reports whether the name of a file is the same for a smaller number of files: numbered names of a given length are
+/// padded before as many digits as the largest number has.
+fn has_fixed_names(values: &Values, files: u64) -> bool {
+    let padded = values.text("names") == "numbered" && values.number("name-length").is_some();
+    let digits = values.whole("digits") as usize;
+    !padded || Numbered::new("", digits).length_of(files - 1) == digits
 }
 
 /// Refuses parameters that would have no effect.
@@ -306,36 +355,32 @@ impl Workload for Dirops {
             .collect()
     }
 
-    /// Divides the order into equal runs, one for each share; rank 0 makes the directory, and the
-    /// others wait for it.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
-        let part = |rank: u32| self.files * u64::from(rank) / u64::from(share.ranks.max(1));
-        let (from, to) = (part(share.rank), part(share.rank + 1));
-        let Some((phase, order)) = self.phases.get(phase) else {
-            return Box::new(NoOps);
-        };
-        let first = match phase {
-            Phase::Create if share.rank == 0 => Step::Mkdir,
-            _ => Step::OpenDir,
-        };
-        let (call, then) = match phase {
-            Phase::Create if self.size > 0 => (CREATE, Step::Write),
-            Phase::Create => (CREATE_EMPTY, Step::Close),
-            Phase::Stat => (Call::Stat { dir: SLOT }, Step::File),
-            Phase::Delete => (Call::Unlink { dir: SLOT }, Step::File),
-        };
-        Box::new(Ops {
-            work: self,
-            order,
-            in_sequence: matches!((order, &self.names), (Order::Forward, NamePattern::Numbered(_))),
-            call,
-            then,
-            index: from,
-            end: to,
-            step: first,
-            number: 0,
-            opens_after: u64::from(matches!(phase, Phase::Create) && share.rank > 0),
-        })
+        match self.sharing(phase, share) {
+            Some(ops) => Box::new(ops),
+            None => Box::new(NoOps),
+        }
+    }
+
+    fn stonewalled(&self) -> Option<(usize, &'static str)> {
+        let in_order = matches!(self.phases.first(), Some((Phase::Create, Order::Forward)));
+        (in_order && self.fixed_names).then_some((0, "files"))
+    }
+
+    /// Share `r` of `n` makes the files `r`, `r + n`, `r + 2 n` and so on.
+    fn ops_until<'a>(
+        &'a self,
+        phase: usize,
+        share: Share,
+        wall: Box<dyn Wall + 'a>,
+    ) -> Box<dyn OpSource + Send + 'a> {
+        match self.sharing(phase, share) {
+            Some(ops) if self.stonewalled().is_some_and(|(walled, _)| walled == phase) => {
+                Box::new(Until::new(ops.every(share), wall))
+            }
+            Some(ops) => Box::new(ops),
+            None => Box::new(NoOps),
+        }
     }
 
     fn counts(&self, phase: usize, ranks: u32) -> OpCounts {
@@ -392,123 +437,5 @@ impl Tree for Directory<'_> {
 
     fn directories(&self) -> u64 {
         1
-    }
-}
-
-/// The next op of a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Mkdir,
-    OpenDir,
-    FirstFile,
-    File,
-    Write,
-    Close,
-    End,
-}
-
-struct Ops<'a> {
-    work: &'a Dirops,
-    order: &'a Order,
-    /// Numbered names in forward order, so that each is the one before it plus one.
-    in_sequence: bool,
-    /// The first call on every file.
-    call: Call,
-    /// The step after it.
-    then: Step,
-    index: u64,
-    end: u64,
-    step: Step,
-    number: u64,
-    /// Number of ops of rank 0 before this rank opens the directory.
-    opens_after: u64,
-}
-
-impl Ops<'_> {
-    /// The next file's first op: create, stat or unlink.
-    fn file(&mut self, op: &mut Op) {
-        if self.index >= self.end {
-            return self.leave(op);
-        }
-        self.number = self.order.at(self.index);
-        self.index += 1;
-        self.work.names.finish(&mut op.name, self.number);
-        op.call = self.call;
-        self.step = self.then;
-    }
-
-    #[inline(always)]
-    fn write(&mut self, op: &mut Op) {
-        op.call = Call::Write { file: FILE, payload: self.work.payload(self.number) };
-        self.step = Step::Close;
-    }
-
-    #[inline(never)]
-    fn other(&mut self, op: &mut Op) -> bool {
-        match self.step {
-            Step::File => self.file(op),
-            Step::FirstFile => {
-                op.after = After::default();
-                self.work.names.begin(&mut op.name);
-                self.file(op);
-            }
-            Step::Write => self.write(op),
-            Step::Close => {
-                op.call = Call::Close { file: FILE };
-                self.step = Step::File;
-            }
-            Step::Mkdir | Step::OpenDir => self.directory(op),
-            Step::End => return false,
-        }
-        true
-    }
-
-    #[cold]
-    fn leave(&mut self, op: &mut Op) {
-        op.name.clear();
-        op.name.push(DIRECTORY);
-        op.call = Call::CloseDir { slot: SLOT };
-        self.step = Step::End;
-    }
-
-    #[cold]
-    fn directory(&mut self, op: &mut Op) {
-        op.name.clear();
-        op.name.push(DIRECTORY);
-        if self.step == Step::Mkdir {
-            op.call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 };
-            self.step = Step::OpenDir;
-        } else {
-            op.call = Call::OpenDir { dir: DirSlot::ROOT, slot: SLOT };
-            op.after = After { thread: 0, ops: self.opens_after };
-            self.step = Step::FirstFile;
-        }
-    }
-}
-
-impl OpSource for Ops<'_> {
-    /// Handles the commonest ops on a short path, for each instruction here is in every latency;
-    /// the result equals that of [`Ops::other`]. If each file has one op only, the call of the last
-    /// is still in place.
-    fn next(&mut self, op: &mut Op) -> bool {
-        if self.step == Step::File && self.in_sequence && self.index < self.end {
-            if op.name.increment() {
-                self.number = self.index;
-                self.index += 1;
-                if self.then != Step::File {
-                    op.call = self.call;
-                    self.step = self.then;
-                }
-                return true;
-            }
-        } else if self.step == Step::Close {
-            op.call = Call::Close { file: FILE };
-            self.step = Step::File;
-            return true;
-        } else if self.step == Step::Write {
-            self.write(op);
-            return true;
-        }
-        self.other(op)
     }
 }

@@ -1,0 +1,127 @@
+//! The stonewall of a phase: when all shares have stopped, all go on to the largest number of items.
+
+use fsdyno_record::Nanos;
+use fsdyno_record::ranks::{RanksPhase, Stonewall};
+
+use super::State;
+use crate::wire::{Goal, Stopped, ToRank};
+
+/// The shares of a phase at the stonewall.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Walls {
+    limit: Nanos,
+    /// Threads of a rank, and of a directory.
+    threads: (u32, u32),
+    /// Items of a directory.
+    items: u64,
+    /// Items and time of each share.
+    stopped: Vec<Option<(u64, Nanos)>>,
+    goal: Option<Goal>,
+}
+
+impl Walls {
+    /// The walls of `ranks` ranks with this many threads, in one directory or one each, in which there are `items`.
+    pub(super) fn new(limit: Nanos, (ranks, threads): (u32, u32), own: bool, items: u64) -> Walls {
+        let all = ranks.saturating_mul(threads);
+        let threads = (threads, if own { threads } else { all });
+        Walls { limit, threads, items, stopped: vec![None; all as usize], goal: None }
+    }
+
+    /// Takes a share's message; returns the goal when it was the last.
+    fn take(&mut self, stopped: Stopped) -> Option<Goal> {
+        let place = self.stopped.get_mut(stopped.thread as usize)?;
+        *place = Some((stopped.done, stopped.at));
+        let done: Option<Vec<u64>> = self.stopped.iter().map(|one| Some((*one)?.0)).collect();
+        let most = done?.into_iter().max()?;
+        let items = most.saturating_mul(u64::from(self.threads.1)).min(self.items);
+        self.goal = Some(Goal { most, items });
+        self.goal
+    }
+
+    /// The goal, once all shares have stopped.
+    pub(super) fn goal(&self) -> Option<Goal> {
+        self.goal
+    }
+
+    /// Reports whether a rank waits for the others.
+    pub(super) fn holds(&self, rank: usize) -> bool {
+        let mut own = self.stopped.chunks(self.threads.0.max(1) as usize).skip(rank);
+        let all = own.next().is_some_and(|own| own.iter().all(Option::is_some));
+        self.goal.is_none() && all
+    }
+
+    /// Adds the stonewall to a phase.
+    pub(super) fn add_to(&self, phase: &mut RanksPhase) {
+        let each = |own: &[Option<(u64, Nanos)>]| own.iter().flatten().copied().collect::<Vec<_>>();
+        let ranks = self.stopped.chunks(self.threads.0.max(1) as usize);
+        let mut reached_ns = Nanos(0);
+        for (rank, own) in phase.ranks.iter_mut().zip(ranks) {
+            let own = each(own);
+            rank.stonewall_items = Some(own.iter().map(|(items, _)| items).sum());
+            let last = own.iter().map(|(_, at)| *at).max().unwrap_or_default();
+            reached_ns = reached_ns.max(rank.started_ns + last);
+        }
+        let done = each(&self.stopped);
+        let items = || done.iter().map(|(items, _)| *items);
+        phase.stonewall = Some(Stonewall {
+            limit_ns: self.limit,
+            reached_ns,
+            items: items().sum(),
+            fewest: items().min().unwrap_or(0),
+            most: items().max().unwrap_or(0),
+        });
+    }
+}
+
+impl State {
+    /// Takes the message of a share at the stonewall, and lets all go on after the last.
+    pub(super) fn at_stonewall(&mut self, stopped: Stopped) {
+        let Some(goal) = self.walls.as_mut().and_then(|walls| walls.take(stopped)) else { return };
+        let now = std::time::Instant::now();
+        for peer in &mut self.peers {
+            peer.work.1 = now;
+        }
+        self.tell(&ToRank::GoOn(goal));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_record::ranks::RankPhase;
+
+    fn stopped(thread: u32, done: u64) -> Stopped {
+        Stopped { thread, done, at: Nanos(100 + u64::from(thread)) }
+    }
+
+    #[test]
+    fn all_go_on_to_the_largest_number_when_the_last_has_stopped() {
+        let mut walls = Walls::new(Nanos(100), (2, 2), false, 1000);
+        assert_eq!(walls.take(stopped(0, 7)), None);
+        assert!(!walls.holds(0));
+        assert_eq!(walls.take(stopped(1, 9)), None);
+        assert!(walls.holds(0) && !walls.holds(1));
+        assert_eq!(walls.take(stopped(3, 3)), None);
+        let goal = Some(Goal { most: 9, items: 36 });
+        assert_eq!((walls.take(stopped(2, 4)), walls.goal()), (goal, goal));
+        assert!(!walls.holds(0));
+        let rank = |rank| RankPhase { rank, started_ns: Nanos(50), ..RankPhase::default() };
+        let mut phase = RanksPhase { ranks: vec![rank(0), rank(1)], ..RanksPhase::default() };
+        walls.add_to(&mut phase);
+        let reached = phase.stonewall.unwrap();
+        assert_eq!((reached.items, reached.fewest, reached.most), (23, 3, 9));
+        assert_eq!(reached.reached_ns, Nanos(153));
+        let items: Vec<_> = phase.ranks.iter().map(|rank| rank.stonewall_items).collect();
+        assert_eq!(items, [Some(16), Some(7)]);
+    }
+
+    #[test]
+    fn a_directory_has_no_more_items_than_the_workload_and_an_own_one_those_of_its_rank() {
+        let mut few = Walls::new(Nanos(100), (1, 3), false, 8);
+        assert_eq!([0, 1].map(|thread| few.take(stopped(thread, 3))), [None, None]);
+        assert_eq!(few.take(stopped(2, 2)), Some(Goal { most: 3, items: 8 }));
+        let mut own = Walls::new(Nanos(100), (2, 1), true, 100);
+        assert_eq!(own.take(stopped(0, 5)), None);
+        assert_eq!(own.take(stopped(1, 6)), Some(Goal { most: 6, items: 6 }));
+    }
+}

@@ -1,0 +1,132 @@
+//! The ops of a share.
+
+use super::{DIRECTORY, Dirops, FILE, SLOT};
+use crate::op::{After, Call, DirSlot, Op};
+use crate::permutation::Order;
+use crate::workload::{OpSource, Share};
+
+/// The next op of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Mkdir,
+    OpenDir,
+    FirstFile,
+    File,
+    Write,
+    Close,
+    End,
+}
+
+pub(super) struct Ops<'a> {
+    pub(super) work: &'a Dirops,
+    pub(super) order: &'a Order,
+    /// Numbered names in forward order, so that each is the one before it plus one.
+    pub(super) in_sequence: bool,
+    /// The first call on every file.
+    pub(super) call: Call,
+    /// The step after it.
+    pub(super) then: Step,
+    pub(super) index: u64,
+    pub(super) end: u64,
+    /// Distance of two indexes of this share.
+    pub(super) stride: u64,
+    pub(super) step: Step,
+    pub(super) number: u64,
+    /// Number of ops of rank 0 before this rank opens the directory.
+    pub(super) opens_after: u64,
+}
+
+impl Ops<'_> {
+    /// The same ops on every file whose index is the share's among as many as there are shares.
+    pub(super) fn every(self, share: Share) -> Self {
+        let (index, stride) = (u64::from(share.rank), u64::from(share.ranks.max(1)));
+        Ops { index, stride, end: self.work.files, in_sequence: false, ..self }
+    }
+
+    /// The next file's first op: create, stat or unlink.
+    fn file(&mut self, op: &mut Op) {
+        if self.index >= self.end {
+            return self.leave(op);
+        }
+        self.number = self.order.at(self.index);
+        self.index += self.stride;
+        self.work.names.finish(&mut op.name, self.number);
+        op.call = self.call;
+        self.step = self.then;
+    }
+
+    #[inline(always)]
+    fn write(&mut self, op: &mut Op) {
+        op.call = Call::Write { file: FILE, payload: self.work.payload(self.number) };
+        self.step = Step::Close;
+    }
+
+    #[inline(never)]
+    fn other(&mut self, op: &mut Op) -> bool {
+        match self.step {
+            Step::File => self.file(op),
+            Step::FirstFile => {
+                op.after = After::default();
+                self.work.names.begin(&mut op.name);
+                self.file(op);
+            }
+            Step::Write => self.write(op),
+            Step::Close => {
+                op.call = Call::Close { file: FILE };
+                self.step = Step::File;
+            }
+            Step::Mkdir | Step::OpenDir => self.directory(op),
+            Step::End => return false,
+        }
+        true
+    }
+
+    #[cold]
+    fn leave(&mut self, op: &mut Op) {
+        op.name.clear();
+        op.name.push(DIRECTORY);
+        op.call = Call::CloseDir { slot: SLOT };
+        self.step = Step::End;
+    }
+
+    #[cold]
+    fn directory(&mut self, op: &mut Op) {
+        op.name.clear();
+        op.name.push(DIRECTORY);
+        if self.step == Step::Mkdir {
+            op.call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 };
+            self.step = Step::OpenDir;
+        } else {
+            op.call = Call::OpenDir { dir: DirSlot::ROOT, slot: SLOT };
+            op.after = After { thread: 0, ops: self.opens_after };
+            self.step = Step::FirstFile;
+        }
+    }
+}
+
+impl OpSource for Ops<'_> {
+    /// Handles the commonest ops on a short path, for each instruction here is in every latency;
+    /// the result equals that of [`Ops::other`]. If each file has one op only, the call of the last
+    /// is still in place.
+    fn next(&mut self, op: &mut Op) -> bool {
+        if self.step == Step::File && self.in_sequence && self.index < self.end {
+            if op.name.increment() {
+                self.number = self.index;
+                self.index += 1;
+                if self.then != Step::File {
+                    op.call = self.call;
+                    self.step = self.then;
+                }
+                return true;
+            }
+        } else if self.step == Step::Close {
+            op.call = Call::Close { file: FILE };
+            self.step = Step::File;
+            return true;
+        } else if self.step == Step::Write {
+            self.write(op);
+            return true;
+        }
+        self.other(op)
+    }
+}
