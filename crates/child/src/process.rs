@@ -1,7 +1,7 @@
 //! A child process that dies with its parent, in its own process group, reaped with its CPU time.
 
 use std::fs::File;
-use std::io::Seek;
+use std::io::{PipeWriter, Seek};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -77,6 +77,18 @@ impl Process {
         (&input).rewind()?;
         command.stdin(Stdio::from(input)).stdout(Stdio::from(output.try_clone()?));
         Process::begin(None, command, inherit, captured)
+    }
+
+    /// Starts `command` as [`Process::start`] does, with a pipe as stdin that stays open until the returned end of it is
+    /// dropped.
+    ///
+    /// # Errors
+    /// The error of memfd_create(2), pipe(2), fork(2) or execve(2).
+    pub fn start_fed(mut command: Command) -> std::io::Result<(Process, PipeWriter)> {
+        let output = memory_file(c"fsdyno-output")?;
+        let (input, feed) = std::io::pipe()?;
+        command.stdin(Stdio::from(input)).stdout(Stdio::from(OwnedFd::from(output.try_clone()?)));
+        Ok((Process::begin(None, command, &[], output)?, feed))
     }
 
     fn begin(
@@ -251,6 +263,21 @@ mod tests {
         };
         assert!(within(&shell("exec sleep 1000"), true));
         assert!(within(&shell("while :; do :; done"), false));
+    }
+
+    #[test]
+    fn a_fed_child_reads_until_its_feed_is_dropped() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "read line; echo \"$line\"; cat; exit 3"]);
+        let (mut child, mut feed) = Process::start_fed(command).unwrap();
+        std::io::Write::write_all(&mut feed, b"one\ntwo\n").unwrap();
+        while child.last_lines(1) != ["two"] {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(child.poll().unwrap().is_none());
+        drop(feed);
+        assert_eq!(child.wait(0).unwrap().unwrap().status.code(), Some(3));
+        assert_eq!(child.last_lines(2), ["one", "two"]);
     }
 
     #[test]

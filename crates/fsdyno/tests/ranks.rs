@@ -268,6 +268,107 @@ fn a_rank_that_comes_twice_ends_the_run() {
     assert!(is_empty(place.on.path()));
 }
 
+/// An ssh that runs the command here, and notes its arguments; the hosts of some names cannot be reached or have no such
+/// program.
+const SSH: &str = r#"#!/bin/sh
+printf '%s\n' "$@" >> "$LOG"
+while [ "$1" != -- ]; do shift; done
+case $2 in
+lost*) echo "ssh: connect to host $2 port 22: No route to host" >&2; exit 255 ;;
+slow*) sleep 1000 ;;
+esac
+shift 2
+exec sh -c "$*"
+"#;
+
+/// A run on hosts over the stand-in for ssh, whose arguments are the second value.
+fn start_over_ssh(place: &Place, words: &str) -> (Child, std::path::PathBuf) {
+    use std::os::unix::fs::PermissionsExt;
+    let bin = place.out.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::fs::write(bin.join("ssh"), SSH).unwrap();
+    std::fs::set_permissions(bin.join("ssh"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let log = place.out.path().join("log");
+    let words = place.words(words);
+    let words = words.strip_suffix(" --ranks").unwrap();
+    let child = fsdyno(place.out.path())
+        .args(words.split_whitespace())
+        .env("PATH", path)
+        .env("LOG", &log)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    (child, log)
+}
+
+/// Processes that have this word in their arguments.
+fn with_argument(word: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.map(|one| std::fs::read(one.path().join("cmdline")).unwrap_or_default());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
+}
+
+#[test]
+fn hosts_are_reached_over_ssh_and_the_secret_is_on_no_command_line() {
+    let place = Place::new();
+    let words = "dirops --set files=3001 --hosts a,me@b --ranks=4 --shift 2 --repeat 2";
+    let (child, log) = start_over_ssh(&place, words);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(is_empty(place.on.path()));
+    assert_eq!(place.rows().len(), 2 * 2 * 4);
+    let log = std::fs::read_to_string(log).unwrap();
+    assert_eq!(log.lines().filter(|line| *line == "--").count(), 4);
+    assert_eq!(log.lines().filter(|line| *line == "me@b").count(), 2);
+    let is_secret =
+        |line: &str| line.split(|c: char| !c.is_ascii_hexdigit()).any(|it| it.len() > 40);
+    assert!(!log.lines().any(is_secret), "{log}");
+}
+
+#[test]
+fn a_host_that_cannot_be_reached_ends_all_and_is_named() {
+    let place = Place::new();
+    let (child, _) = start_over_ssh(&place, "dirops --set files=100 --hosts a,lost7,slow8");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 4, "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("rank 1 on lost7") && said.contains("No route to host"), "{said}");
+    assert!(is_empty(place.on.path()));
+    assert_eq!(with_argument(&place.on.path().display().to_string()), 0);
+    assert_eq!(with_argument(&place.out.path().display().to_string()), 0);
+}
+
+#[test]
+fn a_signal_ends_the_ranks_on_all_hosts() {
+    let place = Place::new();
+    let (child, _) = start_over_ssh(&place, &format!("{LONG} --hosts a,b,c"));
+    wait_for_files(place.on.path());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    assert!(is_empty(place.on.path()));
+    assert_eq!(with_argument(&place.out.path().display().to_string()), 0);
+}
+
+#[test]
+fn what_is_no_host_is_refused_before_ssh_is_started() {
+    for hosts in ["a,-oProxyCommand=id", "a,b;id", "a,,b", "root@-x", "a,b@c@d"] {
+        let place = Place::new();
+        let (child, log) = start_over_ssh(&place, &format!("dirops --hosts={hosts}"));
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(code(&output), 2, "{}", stderr(&output));
+        assert!(stderr(&output).contains("not the name of a host"), "{}", stderr(&output));
+        assert!(!log.exists());
+    }
+    let place = Place::new();
+    let (child, log) = start_over_ssh(&place, "dirops --hosts a,b --ranks=1");
+    let output = child.wait_with_output().unwrap();
+    assert!(code(&output) == 2 && stderr(&output).contains("at least one rank"));
+    assert!(!log.exists());
+}
+
 /// The mpiexec of an implementation of MPI, if it is installed; else says past the harness that it is not.
 fn launcher(name: &str, more: &[&str]) -> Option<Command> {
     let program = format!("mpiexec.{name}");

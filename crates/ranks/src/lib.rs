@@ -10,6 +10,7 @@ pub mod launcher;
 pub mod meet;
 pub mod parent;
 pub mod secret;
+pub mod ssh;
 
 mod address;
 mod clocks;

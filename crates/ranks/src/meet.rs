@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fsdyno_media::Note;
 
 use crate::address;
-use crate::launcher::Position;
+use crate::launcher::{Kind, Position};
 use crate::pmi::Pmi;
 use crate::secret::Secret;
 
@@ -99,6 +99,8 @@ pub fn open(
             by_store(fd, |pmi| pmi.put(KEY, &meeting.to_text()))?;
             None
         }
+        // ssh passes it on.
+        None if position.kind == Kind::Ssh => None,
         None => {
             let note = Note::leave(folder, &note_name(position)?, meeting.to_text().as_bytes());
             Some(note.map_err(|error| error.to_string())?)
@@ -245,7 +247,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::launcher::Kind;
 
     fn position(rank: u32, run: Option<&str>) -> Position {
         let run = run.map(String::from);

@@ -54,10 +54,29 @@ pub enum Attended {
 /// # Errors
 /// The reason why the worker could not work, as a sentence, if rank 0 cannot know it.
 pub fn attend(
-    mut worker: Process,
+    worker: Process,
     meeting: &Meeting,
     hello: &Hello,
     stop: &AtomicBool,
+) -> Result<Attended, String> {
+    wait(worker, meeting, hello, (stop, GRACE))
+}
+
+/// Waits as [`attend`] does for what has a worker on another host; it ends at once when `stop` is set.
+pub(crate) fn attend_until(
+    ssh: Process,
+    meeting: &Meeting,
+    hello: &Hello,
+    stop: &AtomicBool,
+) -> Result<Attended, String> {
+    wait(ssh, meeting, hello, (stop, Duration::ZERO))
+}
+
+fn wait(
+    mut worker: Process,
+    meeting: &Meeting,
+    hello: &Hello,
+    (stop, grace): (&AtomicBool, Duration),
 ) -> Result<Attended, String> {
     let mut signalled: Option<Instant> = None;
     let ended = loop {
@@ -66,7 +85,7 @@ pub fn attend(
             break ended.status;
         }
         if stop.load(Ordering::Relaxed)
-            && *signalled.get_or_insert_with(Instant::now) + GRACE < Instant::now()
+            && *signalled.get_or_insert_with(Instant::now) + grace <= Instant::now()
         {
             report(meeting, hello, "its process received a signal to end");
             // The worker is killed when it is dropped.
@@ -102,7 +121,8 @@ pub fn how(ended: ExitStatus, lines: &str) -> String {
     }
 }
 
-fn report(meeting: &Meeting, hello: &Hello, text: &str) {
+/// Says to rank 0 how a rank ended.
+pub(crate) fn report(meeting: &Meeting, hello: &Hello, text: &str) {
     let hello = Hello { role: Role::Parent, text: text.to_string(), ..hello.clone() };
     // If rank 0 is gone, there is no process to tell.
     let _ = connect(meeting, &hello, Duration::ZERO);

@@ -58,6 +58,13 @@ pub struct Hello {
     pub(crate) proof: String,
 }
 
+impl Hello {
+    /// The same of a process on another host.
+    pub(crate) fn at(self, host: &str) -> Hello {
+        Hello { host: host.to_string(), ..self }
+    }
+}
+
 /// The role of a caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -124,15 +124,13 @@ pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
     if rows.is_empty() {
         return None;
     }
-    let columns: Vec<Column<'_, OfPhase<'_>>> = vec![
+    let mut columns: Vec<Column<'_, OfPhase<'_>>> = vec![
         Column::words("trial", |it: &OfPhase<'_>| of(it.trial)),
         Column::words("phase", |it: &OfPhase<'_>| clean(&it.phase.name)),
         Column::number("items/s", |it: &OfPhase<'_>| {
             short(rate(it.items(), it.phase.last_done_ns))
         })
         .means("calls of the kind that most calls of the phase are of, of all ranks, divided by the time until the last rank was done"),
-        Column::number("at stonewall", OfPhase::at_stonewall)
-            .means("the same until all ranks had reached the stonewall, before they went on to one number"),
         Column::number("first done", |it: &OfPhase<'_>| it.phase.first_done_ns.to_string())
             .means("time from the first op of all ranks until one rank was done"),
         Column::number("last done", |it: &OfPhase<'_>| it.phase.last_done_ns.to_string())
@@ -151,6 +149,12 @@ pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
             .priority(1)
             .means("ranks that took more than half again as long as the median rank, and three times the median deviation longer"),
     ];
+    if rows.iter().any(|it| it.phase.stonewall.is_some()) {
+        let column = Column::number("at stonewall", OfPhase::at_stonewall);
+        let meaning =
+            "items/s until all ranks had reached the stonewall, before they went on to one number";
+        columns.insert(3, column.means(meaning));
+    }
     let mut table = Table::of(columns, &rows);
     table.title = "Ranks".into();
     table.alike = ALIKE;
@@ -307,6 +311,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::table::{Format, Style};
+    use fsdyno_record::ranks::Stonewall;
 
     fn trial() -> Trial {
         let rank = |rank, started, returned, straggler| RankPhase {
@@ -330,6 +335,7 @@ mod tests {
             skew_uncertainty_ns: Nanos(500),
             first_done_ns: Nanos(1_000_000_000),
             last_done_ns: Nanos(2_000_000_000),
+            stonewall: None,
             ranks: vec![rank(0, 0, 1_000_000_000, false), rank(1, 2_000, 2_000_000_000, true)],
             views: vec![View { rank: 1, files: 2000, stale: 7, ..View::default() }],
         };
@@ -351,6 +357,16 @@ mod tests {
         let clients = clients(&[trial()]);
         assert_eq!(clients.len(), 2);
         assert_eq!((clients[1].items, clients[1].ranks), (1000, 1));
+    }
+
+    #[test]
+    fn a_stonewall_has_the_rate_until_it_and_only_then_is_there_a_column() {
+        let mut walled = trial();
+        let wall = Stonewall { reached_ns: Nanos(500_000_000), items: 300, ..Stonewall::default() };
+        walled.measured.ranks.as_mut().unwrap().phases[0].stonewall = Some(wall);
+        let table = summary(&[walled]).unwrap();
+        assert_eq!(table.rows[0].cells[3], short(600.0), "300 items in half a second");
+        assert_eq!(table.rows[0].cells.len(), summary(&[trial()]).unwrap().rows[0].cells.len() + 1);
     }
 
     #[test]

@@ -1,27 +1,38 @@
 //! The options of trials that several processes share.
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
 use fsdyno_axes::whole;
 use fsdyno_ranks::launcher::MOST_RANKS;
+use fsdyno_ranks::ssh::{self, Host};
 use fsdyno_record::Nanos;
 
 /// The options.
 #[derive(Args, Clone, Debug, Default)]
+#[command(group = ArgGroup::new("shared").multiple(true))]
 pub struct RanksArgs {
     /// Share each trial among the processes that mpiexec (MPICH, Open MPI), srun, an indexed Kubernetes job or a script
     /// started with this command on one or several hosts; see docs/ranks.md. N is needed only in a Kubernetes job
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, value_parser = whole::<u32>(1..=u64::from(MOST_RANKS)))]
+    #[arg(long, group = "shared", value_name = "N", num_args = 0..=1, require_equals = true, value_parser = whole::<u32>(1..=u64::from(MOST_RANKS)))]
     pub ranks: Option<Option<u32>>,
+    /// Share each trial among processes that fsdyno starts over ssh on these hosts, which all have the directory at the
+    /// same path, as this one; one process each, or N in all with --ranks=N
+    #[arg(long, group = "shared", value_name = "HOST,HOST", value_parser = hosts)]
+    pub hosts: Option<Hosts>,
+    /// With --hosts: the path of fsdyno there, if it is not that of this one
+    #[arg(long, value_name = "PATH", requires = "hosts", value_parser = remote_program)]
+    pub hosts_program: Option<PathBuf>,
     /// With --ranks: each rank does the whole workload in a directory of its own, instead of a share of it in one
-    #[arg(long, requires = "ranks")]
+    #[arg(long, requires = "shared")]
     pub own: bool,
     /// With --ranks: in each phase a rank works on what the rank N before it worked on in the phase before, so that no
     /// client answers from its own cache
-    #[arg(long, value_name = "N", requires = "ranks", default_value_t = 0, value_parser = whole::<u32>(0..=u64::from(MOST_RANKS)))]
+    #[arg(long, value_name = "N", requires = "shared", default_value_t = 0, value_parser = whole::<u32>(0..=u64::from(MOST_RANKS)))]
     pub shift: u32,
     /// With --ranks, for dirops: after SECONDS of creating, all ranks go on to the largest number of files that one of
     /// them has made, and the phases that follow work on these files (as mdtest -W)
-    #[arg(long, value_name = "SECONDS", requires = "ranks", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", requires = "shared", value_parser = seconds)]
     pub stonewall: Option<Nanos>,
 }
 
@@ -31,4 +42,19 @@ fn seconds(text: &str) -> Result<Nanos, String> {
     number.map(|seconds| Nanos((seconds * 1e9).round() as u64)).ok_or_else(|| {
         format!("'{text}' is not a number of seconds from 0.001 to 86400, such as 30")
     })
+}
+
+/// The hosts of [`RanksArgs::hosts`].
+#[derive(Clone, Debug)]
+pub struct Hosts(pub Vec<Host>);
+
+fn hosts(text: &str) -> Result<Hosts, String> {
+    ssh::hosts(text).map(Hosts)
+}
+
+fn remote_program(text: &str) -> Result<PathBuf, String> {
+    match text.starts_with('/') && !text.contains(char::is_control) {
+        true => Ok(PathBuf::from(text)),
+        false => Err(format!("'{}' is not an absolute path", text.escape_debug())),
+    }
 }

@@ -1,20 +1,22 @@
 //! Several processes that share the trials of one `fsdyno run`: the one with rank 0 is that command, the others are led by it.
 
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fsdyno_campaign::RanksRequest;
+use fsdyno_ranks::launcher::Kind;
 use fsdyno_ranks::parent::Attended;
+use fsdyno_ranks::ssh::{self, Fleet};
 use fsdyno_ranks::{
     Group, GroupError, Join, Meeting, Patience, Position, keeper, launcher, meet, parent,
 };
 use fsdyno_record::plan::RanksPlan;
 
 use crate::cli::Run;
-use crate::cli::ranks::RanksArgs;
+use crate::cli::ranks::{Hosts, RanksArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::detail;
 use crate::{stop, version};
@@ -24,13 +26,17 @@ use crate::{stop, version};
 /// # Errors
 /// No launcher, or one whose variables are wrong.
 pub fn position_of(run: &Run) -> Result<Option<Position>, Failure> {
+    if let Some(Hosts(hosts)) = &run.ranks.hosts {
+        let ranks = ssh::ranks(hosts, run.ranks.ranks.flatten()).map_err(Failure::wrong)?;
+        return Ok(Some(Position { kind: Kind::Ssh, rank: 0, ranks, run: None, pmi: None }));
+    }
     let Some(given) = run.ranks.ranks else { return Ok(None) };
     let env = |name: &str| std::env::var(name).ok();
     let found = launcher::detect(&env, given).map_err(Failure::wrong)?;
     found.map(Some).ok_or_else(|| {
         Failure::wrong(
             "--ranks: no launcher started this process; put one before the command, such as 'mpiexec -n 4 fsdyno run \
-             ... --ranks' or srun (docs/ranks.md has the others)",
+             ... --ranks' or srun (docs/ranks.md has the others), or name hosts with --hosts",
         )
     })
 }
@@ -64,45 +70,72 @@ pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
 }
 
 /// Waits at rank 0 until all ranks have come.
-pub fn gather(run: &Run, place: &Position, stop: &Arc<AtomicBool>) -> Result<Arc<Group>, Failure> {
+pub fn gather(
+    run: &Run,
+    place: &Position,
+    stop: &Arc<AtomicBool>,
+) -> Result<(Arc<Group>, Option<Fleet>), Failure> {
     let failed = |message: String| Failure { exit: Exit::Missing, message };
     let patience = Patience::default();
     let on = directory(run)?;
     let (listener, meeting, note) = meet::open(place, &on).map_err(failed)?;
     let (program, text) = (program()?, version::text());
-    let (join, hello) =
-        (join(&meeting, place, on, patience.gather), parent::hello(place.rank, place.ranks, text));
-    let own = meeting.clone();
-    // The kernel kills the worker when the thread that started it ends.
-    std::thread::spawn(move || {
-        let never = AtomicBool::new(false);
-        let ended = parent::start(&program, &join)
-            .and_then(|worker| parent::attend(worker, &own, &hello, &never));
-        if let Err(why) = ended {
-            detail(&format!("fsdyno: the worker of rank 0: {why}"));
+    let fleet = match &run.ranks.hosts {
+        Some(Hosts(hosts)) => {
+            let program = run.ranks.hosts_program.clone().unwrap_or(program);
+            let join = |rank| {
+                let place = Position { rank, ..place.clone() };
+                join(&meeting, &place, on.clone(), patience.gather)
+            };
+            Some(Fleet::start(hosts, &program, (place.ranks, text), &meeting, &join))
         }
-    });
+        None => {
+            start_own(program, join(&meeting, place, on, patience.gather), meeting.clone());
+            None
+        }
+    };
     let is_stopped = || stop.load(Ordering::Relaxed);
     let kind = (place.kind, place.ranks);
     let group = Group::gather(listener, &meeting.secret, kind, text, patience, &is_stopped);
     drop(note);
-    let group = group.map_err(|error| {
-        let exit = match error {
-            GroupError::Stopped => Exit::Stopped,
-            _ => Exit::TrialFailed,
-        };
-        Failure { exit, message: error.to_string() }
-    })?;
+    let group = match group {
+        Ok(group) => group,
+        Err(error) => {
+            if let Some(fleet) = fleet {
+                fleet.end();
+            }
+            let exit = match error {
+                GroupError::Stopped => Exit::Stopped,
+                _ => Exit::TrialFailed,
+            };
+            return Err(Failure { exit, message: error.to_string() });
+        }
+    };
     let hosts: Vec<String> =
         group.hosts().iter().map(|(host, ranks)| format!("{host} ({ranks})")).collect();
     detail(&format!("fsdyno: {} ranks of {}: {}", place.ranks, place.kind, hosts.join(", ")));
-    Ok(Arc::new(group))
+    Ok((Arc::new(group), fleet))
+}
+
+/// Starts the worker of rank 0.
+fn start_own(program: PathBuf, join: Join, meeting: Meeting) {
+    let hello = parent::hello(join.rank, join.ranks, version::text());
+    // The kernel kills the worker when the thread that started it ends.
+    std::thread::spawn(move || {
+        let never = AtomicBool::new(false);
+        let ended = parent::start(&program, &join)
+            .and_then(|worker| parent::attend(worker, &meeting, &hello, &never));
+        if let Err(why) = ended {
+            detail(&format!("fsdyno: the worker of rank 0: {why}"));
+        }
+    });
 }
 
 /// The work of a worker: its parent says through its standard input which rank it is.
 pub fn work() -> Result<Exit, Failure> {
     let mut text = String::new();
-    let read = std::io::stdin().take(1 << 16).read_to_string(&mut text);
+    // One line: over ssh the input stays open.
+    let read = std::io::stdin().lock().take(1 << 16).read_line(&mut text);
     let join: Join = match read
         .map_err(serde_json::Error::io)
         .and_then(|_| serde_json::from_str(&text))
@@ -122,7 +155,8 @@ pub fn work() -> Result<Exit, Failure> {
 
 fn join(meeting: &Meeting, place: &Position, on: PathBuf, patience: Duration) -> Join {
     let (rank, ranks) = (place.rank, place.ranks);
-    Join { meeting: meeting.to_text(), rank, ranks, on, patience: patience.as_secs() }
+    let patience = patience.as_secs();
+    Join { meeting: meeting.to_text(), rank, ranks, on, patience, tied: false }
 }
 
 /// The shared directory, by its path on this host.

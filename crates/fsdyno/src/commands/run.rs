@@ -45,9 +45,13 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     // Until here a signal simply ends the program: there is nothing to clean up.
     let stop = stop::flag()?;
     detail(&format!("fsdyno: {} writes to '{}'", version::text(), folder.display()));
+    // Dropped after the experiment, whose end ends all ranks.
+    let mut _fleet = None;
+    let mut experiment = experiment;
     if let (Some(position), Some(request)) = (&position, &experiment.spec.ranks) {
-        let group = ranks::gather(run, position, &stop)?;
+        let (group, fleet) = ranks::gather(run, position, &stop)?;
         request.group.get_or_init(|| group);
+        _fleet = fleet;
     }
     let mut store = open(&folder)?;
     experiment.same_rule(store.trials())?;

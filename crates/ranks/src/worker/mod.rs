@@ -30,6 +30,18 @@ pub struct Join {
     pub on: PathBuf,
     /// Longest time in seconds for reaching rank 0.
     pub patience: u64,
+    /// True if its standard input stays open as long as it may run.
+    #[serde(default)]
+    pub tied: bool,
+}
+
+/// Ends this process when its standard input ends.
+fn end_with_input() {
+    std::thread::spawn(|| {
+        // An error is an end, too.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        std::process::exit(DISMISSED);
+    });
 }
 
 /// Time to connect to one address.
@@ -40,6 +52,9 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// # Errors
 /// Rank 0 cannot be reached or refuses this rank, as a sentence.
 pub fn work(join: &Join, version: &str) -> Result<(), String> {
+    if join.tied {
+        end_with_input();
+    }
     let meeting = Meeting::parse(&join.meeting)?;
     let hello = Hello {
         rank: join.rank,

@@ -1,0 +1,223 @@
+//! Ranks on hosts that are named by the user, started over ssh(1) without a launcher.
+//!
+//! The command line of ssh has the host and the path of the program; what only the ranks may know goes through standard
+//! input, which stays open: a worker whose ssh is gone ends.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fsdyno_child::Process;
+
+use crate::launcher::MOST_RANKS;
+use crate::meet::Meeting;
+use crate::parent::{self, WORKER};
+use crate::worker::Join;
+
+/// The options of ssh: it asks for nothing, forwards nothing, and notices a host that is gone.
+const OPTIONS: &[&str] = &[
+    "-T",
+    "-x",
+    "-a",
+    "-oBatchMode=yes",
+    "-oClearAllForwardings=yes",
+    "-oConnectTimeout=15",
+    "-oServerAliveInterval=5",
+    "-oServerAliveCountMax=3",
+];
+
+/// Longest time for workers to end by themselves at the end of the run.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// A host as ssh takes it: `HOST` or `USER@HOST`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host(String);
+
+impl Host {
+    /// Reads a host's name.
+    ///
+    /// # Errors
+    /// What no host or user is called, and what ssh would take for an option; as a sentence.
+    pub fn parse(text: &str) -> Result<Host, String> {
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:%".contains(letter);
+        let fits =
+            |part: &str| !part.is_empty() && !part.starts_with('-') && part.chars().all(plain);
+        let (user, host) = text.split_once('@').unwrap_or(("user", text));
+        match text.len() < 256 && fits(user) && fits(host) {
+            true => Ok(Host(text.to_string())),
+            false => Err(format!(
+                "'{}' is not the name of a host, such as node7 or user@node7.example.org",
+                text.escape_debug()
+            )),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Reads a list of hosts, separated by commas.
+///
+/// # Errors
+/// The first that is none.
+pub fn hosts(text: &str) -> Result<Vec<Host>, String> {
+    text.split(',').map(Host::parse).collect()
+}
+
+/// The number of ranks on hosts: one each if the user gives no number.
+///
+/// # Errors
+/// A number that leaves hosts without a rank, or too many.
+pub fn ranks(hosts: &[Host], given: Option<u32>) -> Result<u32, String> {
+    let ranks = given.map_or(hosts.len(), |given| given as usize);
+    match ranks >= hosts.len() && ranks <= MOST_RANKS as usize {
+        true => Ok(ranks as u32),
+        false => Err(format!(
+            "--ranks={ranks} on {} hosts: each host gets at least one rank, and all together at most {MOST_RANKS}",
+            hosts.len()
+        )),
+    }
+}
+
+/// The host of a rank: neighbours share one.
+fn host_of(hosts: &[Host], ranks: u32, rank: u32) -> Option<&Host> {
+    let at = u64::from(rank) * hosts.len() as u64 / u64::from(ranks.max(1));
+    hosts.get(at as usize)
+}
+
+/// The command that starts a worker on a host; the program's path is a word for the shell there.
+fn command(host: &Host, program: &Path) -> Command {
+    let mut command = Command::new("ssh");
+    let program = program.to_string_lossy().replace('\'', "'\\''");
+    command.args(OPTIONS).arg("--").arg(host.name()).arg(format!("exec '{program}' {WORKER}"));
+    command
+}
+
+/// The workers on all hosts, ended when dropped.
+#[derive(Debug)]
+pub struct Fleet {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Fleet {
+    /// Starts a worker for each rank; `join` says what the worker of a rank needs to know, and `program` is the path of
+    /// fsdyno on all hosts. A failure is reported to rank 0.
+    pub fn start(
+        hosts: &[Host],
+        program: &Path,
+        (ranks, version): (u32, &str),
+        meeting: &Meeting,
+        join: &dyn Fn(u32) -> Join,
+    ) -> Fleet {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut threads = Vec::new();
+        for rank in 0..ranks {
+            let Some(host) = host_of(hosts, ranks, rank) else { continue };
+            let hello = parent::hello(rank, ranks, version).at(host.name());
+            let (command, join) = (command(host, program), Join { tied: true, ..join(rank) });
+            let (meeting, stop) = (meeting.clone(), Arc::clone(&stop));
+            threads.push(std::thread::spawn(move || {
+                // The kernel kills ssh when this thread ends.
+                let ended = feed(command, &join)
+                    .and_then(|(ssh, _open)| parent::attend_until(ssh, &meeting, &hello, &stop));
+                if let Err(why) = ended {
+                    parent::report(&meeting, &hello, &why);
+                }
+            }));
+        }
+        Fleet { stop, threads }
+    }
+}
+
+impl Fleet {
+    /// Ends all workers at once, also those that rank 0 does not know yet.
+    pub fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        let begin = Instant::now();
+        let is_stopped = || self.stop.load(Ordering::Relaxed);
+        let runs = || self.threads.iter().any(|thread| !thread.is_finished());
+        while begin.elapsed() < FAREWELL && !is_stopped() && runs() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has ended its ssh, too.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn feed(command: Command, join: &Join) -> Result<(Process, std::io::PipeWriter), String> {
+    let failed = |error: std::io::Error| format!("failed to start ssh: {error}; is it installed?");
+    let line = serde_json::to_string(join).map_err(|error| failed(error.into()))?;
+    let (ssh, mut input) = Process::start_fed(command).map_err(failed)?;
+    // An ssh that has ended says why by its exit code.
+    let _ = writeln!(input, "{line}");
+    Ok((ssh, input))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_ssh_or_a_shell_would_take_for_something_else_is_no_host() {
+        for good in ["a", "node-7.example.org", "root@10.0.0.7", "fe80::1%eth0", "_x"] {
+            assert!(Host::parse(good).is_ok(), "{good}");
+        }
+        let bad = [
+            "",
+            "-oProxyCommand=x",
+            "a@-oX",
+            "-l@a",
+            "a b",
+            "a;b",
+            "$(a)",
+            "a@b@c",
+            "@a",
+            "a@",
+            "a\nb",
+            "a/b",
+            "a'b",
+            "\u{e4}",
+        ];
+        for bad in bad {
+            let error = Host::parse(bad).unwrap_err();
+            assert!(error.contains("not the name of a host"), "{error}");
+        }
+        assert!(Host::parse(&"a".repeat(256)).is_err());
+        assert!(hosts("a,b,").is_err() && hosts("a,b").is_ok());
+    }
+
+    #[test]
+    fn the_host_is_an_argument_after_the_options_and_the_program_is_one_word() {
+        let host = Host::parse("me@a").unwrap();
+        let command = command(&host, Path::new("/opt/it's here/fsdyno"));
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        let end = ["--", "me@a", "exec '/opt/it'\\''s here/fsdyno' rank-worker"];
+        assert_eq!(words[words.len() - 3..], end);
+    }
+
+    #[test]
+    fn ranks_are_divided_among_hosts_in_blocks() {
+        let hosts = hosts("a,b,c").unwrap();
+        let of = |ranks| -> String {
+            (0..ranks).map(|rank| host_of(&hosts, ranks, rank).unwrap().name()).collect()
+        };
+        assert_eq!((of(3), of(7), of(6)), ("abc".into(), "aaabbcc".into(), "aabbcc".into()));
+        assert_eq!((ranks(&hosts, None), ranks(&hosts, Some(7))), (Ok(3), Ok(7)));
+        assert!(ranks(&hosts, Some(2)).is_err());
+    }
+}
