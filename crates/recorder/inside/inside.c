@@ -113,7 +113,8 @@ struct info {
 
 struct place {
     u64 path, dev, ino;
-    u8 exists, base, walked, length, pad[4];
+    // A directory itself has no name.
+    u8 exists, base, walked, length, beyond, pad[3];
     struct info node;
     char name[256];
 };
@@ -201,51 +202,88 @@ static void describe(struct info *to, const struct stat *it) {
     to->nlink = it->nlink;
 }
 
-// Finds out what a path names now. 0 if the recorder knows its directory and its object; else the call must stop.
+static int begins(const char *text, const char *with) {
+    while (*with)
+        if (*text++ != *with++) return 0;
+    return 1;
+}
+
+// The length of a path without slashes at its end.
+static u64 trimmed(const char *path, u64 length) {
+    while (length > 1 && path[length - 1] == '/') length--;
+    return length;
+}
+
+// The status of what the first bytes of a path name.
+static long status(int dir, char *path, u64 length, struct stat *to, u64 flags) {
+    char rest = path[length];
+    path[length] = 0;
+    long result = sys(NEWFSTATAT, dir, (u64)path, (u64)to, flags, 0);
+    path[length] = rest;
+    return result;
+}
+
+// Finds out what a path names now. 0 if the recorder knows its directory and its object; else the call must stop. If
+// directories on the way are missing, it is the first of them, and how many components are beyond it.
 static int find(struct place *it, int dir, u64 path, int follow) {
     struct stat of, above;
     if (path < 4096) return -1;
     long found = sys(NEWFSTATAT, dir, path, (u64)&of, AT_SYMLINK_NOFOLLOW, 0);
     if (found != 0 && found != -ENOENT) return -1;
-    int exists = found == 0;
     // The kernel has read it, so that it can be read here.
     const char *text = (const char *)path;
-    u64 length = 0, slash = 0, walked = 0, part = 0;
-    for (; text[length]; length++) {
+    char whole[608];
+    u64 length = 0, walked = 0, part = 0;
+    for (;; length++) {
         if (length >= 600) return -1;
-        if (text[length] != '/') continue;
+        whole[length] = text[length];
+        if (text[length] && text[length] != '/') continue;
         if (length > part && !(length == part + 1 && text[part] == '.')) walked++;
-        part = slash = length + 1;
+        part = length + 1;
+        if (!text[length]) break;
     }
-    const char *name = text + slash;
-    length -= slash;
-    if (length == 0 || length > 255 || (name[0] == '.' && (length == 1 || (length == 2 && name[1] == '.')))) return -1;
-    if (slash == 0) {
-        if (dir == AT_FDCWD) found = sys(NEWFSTATAT, dir, (u64) ".", (u64)&above, 0, 0);
-        else found = sys(FSTAT, dir, (u64)&above, 0, 0, 0);
-    } else {
-        char prefix[608];
-        copy(prefix, text, slash);
-        prefix[slash] = 0;
-        found = sys(NEWFSTATAT, dir, (u64)prefix, (u64)&above, 0, 0);
+    if (begins(whole, "/fsdyno-mark/")) return -1;
+    u64 end = trimmed(whole, length), slash, beyond = 0;
+    if (end < length && found == 0) {
+        // A link followed by a slash is followed.
+        if (status(dir, whole, end, &of, AT_SYMLINK_NOFOLLOW)) return -1;
+        follow = 1;
     }
-    if (found != 0 || (above.mode & S_IFMT) != S_IFDIR) return -1;
-    if (!(node(above.dev, above.ino, 0) & NODE_PARENT)) return -1;
-    it->exists = 0;
-    if (exists) {
+    for (;; beyond++) {
+        for (slash = end; slash > 0 && whole[slash - 1] != '/'; slash--) {}
+        long is = slash == 0 && dir != AT_FDCWD ? sys(FSTAT, dir, (u64)&above, 0, 0, 0)
+                  : slash == 0                  ? sys(NEWFSTATAT, dir, (u64) ".", (u64)&above, 0, 0)
+                                                : status(dir, whole, slash, &above, 0);
+        if (is == 0) break;
+        if (is != -ENOENT || found == 0 || slash == 0 || beyond == 255) return -1;
+        end = trimmed(whole, slash);
+    }
+    // A link that leads nowhere is something.
+    if (beyond && status(dir, whole, end, &of, AT_SYMLINK_NOFOLLOW) != -ENOENT) return -1;
+    const char *name = whole + slash;
+    length = end - slash;
+    if (length == 0 || length > 255) return -1;
+    int itself = name[0] == '.' && (length == 1 || (length == 2 && name[1] == '.'));
+    if (itself) {
+        if (found) return -1;
+        above = of;
+        length = 0;
+    }
+    if ((above.mode & S_IFMT) != S_IFDIR || !(node(above.dev, above.ino, 0) & NODE_PARENT)) return -1;
+    if (found == 0 && !itself) {
         u32 type = of.mode & S_IFMT;
         if (type != S_IFREG && type != S_IFDIR && (type != S_IFLNK || follow)) return -1;
         // The root of another mount may be anything.
         if (of.dev != above.dev || !node(of.dev, of.ino, 0)) return -1;
-        it->exists = 1;
-        describe(&it->node, &of);
     }
+    it->exists = found == 0;
+    if (found == 0) describe(&it->node, &of);
     it->path = path;
     it->dev = above.dev;
     it->ino = above.ino;
     it->base = text[0] == '/' ? 0 : dir == AT_FDCWD ? 1 : 2;
-    walked++;
     it->walked = walked > 255 ? 255 : walked;
+    it->beyond = beyond;
     it->length = length;
     copy(it->name, name, length);
     return 0;
@@ -292,6 +330,9 @@ static void publish(char *ring, struct event *it) {
 static int read_more(const struct call *it, const struct shape *shape, char *ring, struct event *event) {
     const u64 *arg = it->arg;
     switch (shape->kind) {
+    case ON_MMAP:
+        // Code (PROT_EXEC): the recorder leads its calls here.
+        return arg[2] & 4 ? -1 : 0;
     case ON_WRITE:
         // The recorder samples the bytes.
         return arg[2] >= 512 && (*FIELD(u32, ring, RING_WRITES))++ % 16 == 0 ? -1 : 0;

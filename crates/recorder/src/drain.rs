@@ -129,20 +129,24 @@ impl Recorder {
     pub fn seen_place(&mut self, path: u64) -> Option<crate::resolve::Place> {
         let seen = self.seen.as_ref()?;
         let at_begin = seen.sequence.0;
-        let SeenPlace { dir, name, node, base, walked, .. } =
+        let SeenPlace { dir, name, node, base, walked, beyond, .. } =
             seen.places.iter().find(|it| it.path == path)?.clone();
         let Some(parent) = self.tree.known(dir, at_begin) else {
             self.note("calls inside a program in directories that were not known", 1);
             return None;
         };
-        let known = node.map(|it| self.tree.node_seen(parent, &name, &it, at_begin));
-        let mut at = fsdyno_trace::At::new(parent, self.tree.name(&name)?, known);
+        let mut at = if name.is_empty() {
+            fsdyno_trace::At::itself(parent)
+        } else {
+            let known = node.map(|it| self.tree.node_seen(parent, &name, &it, at_begin));
+            fsdyno_trace::At::new(parent, self.tree.name(&name)?, known)
+        };
         at.base = match base {
             0 => fsdyno_trace::Base::Root,
             1 => fsdyno_trace::Base::Cwd,
             _ => fsdyno_trace::Base::Directory,
         };
-        at.walked = walked;
+        (at.walked, at.beyond) = (walked, beyond);
         Some(crate::resolve::Place { at, stat: node.map(|it| it.stat()) })
     }
 
@@ -152,21 +156,21 @@ impl Recorder {
         if !std::mem::take(&mut thread.executes) {
             return;
         }
-        let begun = match self.injector.as_ref().map(|it| it.begin(tid)) {
-            None => false,
-            Some(Ok(())) => true,
+        let begun = match self.injector.as_mut().map(|it| it.begin(tid)) {
+            None => None,
+            Some(Ok(led)) => Some(led),
             Some(Err(error)) => {
                 let why = match error.kind() {
                     std::io::ErrorKind::Unsupported => "of 32 bits".to_string(),
                     _ => error.to_string(),
                 };
                 self.note(&format!("programs whose calls all stopped: {why}"), 1);
-                false
+                None
             }
         };
-        self.unled += u64::from(begun);
+        self.unled += u64::from(begun == Some(false));
         if let Some(thread) = self.threads.get_mut(&tid) {
-            (thread.inside, thread.led) = (begun, false);
+            (thread.inside, thread.led) = (begun.is_some(), begun == Some(true));
         }
     }
 

@@ -50,18 +50,49 @@ fn is_c_library(path: &Path) -> bool {
         .any(|it| name.starts_with(it))
 }
 
+/// The code of a loader in the memory of a program.
+struct Loader {
+    start: u64,
+    length: u64,
+    offset: u64,
+    inode: u64,
+    path: PathBuf,
+}
+
+/// The loader in a line of /proc/PID/maps, which is that of its code.
+fn loader(line: &str) -> Option<Loader> {
+    let mut words = line.split_ascii_whitespace();
+    let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
+    let (_device, inode, path) = (words.next()?, words.next()?, words.next()?);
+    let name = path.rsplit('/').next()?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (start, end) = range.split_once('-')?;
+    let (start, end) = (hex(start)?, hex(end)?);
+    let is_code = rights.starts_with("r-x");
+    (is_code && ["ld-linux", "ld-2", "ld-musl-"].iter().any(|it| name.starts_with(it))).then_some(
+        Loader {
+            start,
+            length: end - start,
+            offset: hex(offset)?,
+            inode: inode.parse().ok()?,
+            path: path.into(),
+        },
+    )
+}
+
 impl Injector {
     /// An injector of the code that uses this memory.
     pub fn new(shared: Rc<Shared>) -> Injector {
         Injector { shared, searched: HashMap::new() }
     }
 
-    /// Maps code and memory into a thread that returns from exec. The program sees nothing of it but the mappings.
+    /// Maps code and memory into a thread that returns from exec, and leads the calls of its loader to the code. The
+    /// program sees nothing of it but the mappings. True if the loader is the C library, too.
     ///
     /// # Errors
     /// The program is of 32 bits, cannot open the memory (another root, another user), or has something at the
     /// addresses: it is recorded without.
-    pub fn begin(&self, tid: pid_t) -> io::Result<()> {
+    pub fn begin(&mut self, tid: pid_t) -> io::Result<bool> {
         if !sys::is_native_return(tid) {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -72,7 +103,22 @@ impl Injector {
         memory.write_all_at(&[0x0f, 0x05], registers.rip)?;
         let done = self.map(tid, registers.rip, registers.rsp - 4096, &memory);
         memory.write_all_at(&code, registers.rip)?;
-        done
+        done?;
+        // A loader that is not led, or not found, stops at its calls.
+        Ok(self.lead_loader(tid).unwrap_or(false))
+    }
+
+    /// Leads the calls of the loader of shared libraries, which the kernel mapped. True if it is the C library, too.
+    fn lead_loader(&mut self, tid: pid_t) -> io::Result<bool> {
+        let maps = std::fs::read_to_string(format!("/proc/{tid}/maps"))?;
+        let Some(it) = maps.lines().find_map(loader) else { return Ok(false) };
+        let file = File::open(&it.path)?;
+        // It may be another one in the root of the program.
+        if file.metadata()?.ino() != it.inode {
+            return Ok(false);
+        }
+        let led = self.lead_file(tid, &file, it.start, it.length, it.offset)?;
+        Ok(led && is_c_library(&it.path))
     }
 
     fn map(&self, tid: pid_t, at: u64, stack: u64, memory: &File) -> io::Result<()> {
@@ -108,7 +154,18 @@ impl Injector {
         if !is_c_library(&std::fs::read_link(&file)?) {
             return Ok(false);
         }
-        let facts = std::fs::metadata(&file)?;
+        self.lead_file(tid, &File::open(&file)?, start, length, offset)
+    }
+
+    fn lead_file(
+        &mut self,
+        tid: pid_t,
+        file: &File,
+        start: u64,
+        length: u64,
+        offset: u64,
+    ) -> io::Result<bool> {
+        let facts = file.metadata()?;
         if !facts.is_file() || facts.len() > LARGEST {
             return Ok(false);
         }
@@ -117,7 +174,7 @@ impl Injector {
             Some(known) => known.clone(),
             None => {
                 let mut text = vec![0; length.min(facts.len().saturating_sub(offset)) as usize];
-                File::open(&file)?.read_exact_at(&mut text, offset)?;
+                file.read_exact_at(&mut text, offset)?;
                 let found = Rc::new(sites::find(&text));
                 self.searched.insert(key, found.clone());
                 found
@@ -145,5 +202,23 @@ impl Injector {
         memory.write_all_at(&code, stubs)?;
         made.iter().try_for_each(|(_, jump, at)| memory.write_all_at(jump, *at))?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loader_is_the_code_of_a_file_with_its_name() {
+        let at =
+            "7f1c0a2e4000-7f1c0a30a000 r-xp 00001000 fe:01 1234    /usr/lib/ld-linux-x86-64.so.2";
+        let it = loader(at).unwrap();
+        let found = (it.start, it.length, it.offset, it.inode, it.path.to_str());
+        let path = Some("/usr/lib/ld-linux-x86-64.so.2");
+        assert_eq!(found, (0x7f1c_0a2e_4000, 0x26000, 0x1000, 1234, path));
+        assert!(loader(&at.replace("r-xp", "r--p")).is_none());
+        assert!(loader(&at.replace("ld-linux", "cat")).is_none());
+        assert!(loader("7ffe1000-7ffe2000 r-xp 00000000 00:00 0    [vdso]").is_none());
     }
 }

@@ -48,7 +48,7 @@ pub struct SeenPlace {
     pub path: u64,
     /// The directory.
     pub dir: Key,
-    /// The last component.
+    /// The last component that was looked up; none for the directory itself.
     pub name: Vec<u8>,
     /// The object that it named.
     pub node: Option<Info>,
@@ -56,6 +56,8 @@ pub struct SeenPlace {
     pub base: u8,
     /// The number of components.
     pub walked: u8,
+    /// The number of those after the first that does not exist.
+    pub beyond: u8,
 }
 
 /// A recorded call.
@@ -118,13 +120,14 @@ impl Words<'_> {
 
     fn place(&mut self) -> Option<SeenPlace> {
         let [path, dev, ino] = self.longs()?;
-        let [exists, base, walked, length, ..] = self.bytes::<8>()?;
+        let [exists, base, walked, length, beyond, ..] = self.bytes::<8>()?;
         let node = self.info()?;
         let (length, padded) = (usize::from(length), usize::from(length).next_multiple_of(8));
         let (name, rest) = self.0.split_at_checked(padded)?;
         self.0 = rest;
         let node = (exists != 0).then_some(node);
-        Some(SeenPlace { path, dir: (dev, ino), name: name[..length].into(), node, base, walked })
+        let (dir, name) = ((dev, ino), name[..length].into());
+        Some(SeenPlace { path, dir, name, node, base, walked, beyond })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The places in a C library from which calls are led to the code inside (inside/inside.c), and how.
 //!
-//! A place is `mov $NUMBER,%eax; syscall`, of which the first instruction is replaced by a jump; a jump to the
-//! second still makes the call, and stops. Or it is `xor %eax,%eax; syscall; cmp $-4096,%rax` (read), if no jump of the
+//! A place is `mov $NUMBER,%eax; syscall`, or `mov $NUMBER,%eax; mov %rdi,%rsi; mov $VALUE,%edi; syscall` (open), of which
+//! the instruction before the last is replaced by a jump; a jump to the last still makes the call, and stops. Or it is `xor %eax,%eax; syscall; cmp $-4096,%rax` (read), if no jump of the
 //! library can lead to the second or third of these.
 
 use std::collections::HashSet;
@@ -13,18 +13,21 @@ use crate::shared::layout::{CODE, ENTRY, SHAPES};
 pub const STUB: usize = 48;
 
 /// The length of a jump.
-const JUMP: usize = 5;
+pub const JUMP: usize = 5;
 
 /// `syscall; cmp $-4096,%rax`.
 const SYSCALL_CMP: &[u8] = &[0x0f, 0x05, 0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff];
+
+/// `mov %rdi,%rsi`, and the first byte of `mov $VALUE,%edi`.
+const MOVES: &[u8] = &[0x48, 0x89, 0xfe, 0xbf];
 
 /// A place from which calls are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The offset in the code.
     pub at: usize,
-    /// The number of the call, or none for the form of read.
-    pub number: Option<u32>,
+    /// The instruction that is replaced, or none for the form of read.
+    pub before: Option<[u8; JUMP]>,
 }
 
 /// True for a call that the code inside can record.
@@ -41,27 +44,36 @@ pub fn find(text: &[u8]) -> Vec<Site> {
         if text[at + 1] != 0x05 {
             continue;
         }
-        if at > 5 && text[at - 5] == 0xb8 {
-            let number =
-                u32::from_le_bytes([text[at - 4], text[at - 3], text[at - 2], text[at - 1]]);
+        // Where the number of the call is moved into eax.
+        let number_at = match &text[at.saturating_sub(MOVES.len() + JUMP - 1)..at] {
+            [moves @ .., _, _, _, _] if moves == MOVES => {
+                at.saturating_sub(MOVES.len() + 2 * JUMP - 1)
+            }
+            _ => at.saturating_sub(JUMP),
+        };
+        if number_at > 0 && text[number_at] == 0xb8 {
+            let number = &text[number_at + 1..number_at + JUMP];
+            let number = number.try_into().map_or(u32::MAX, u32::from_le_bytes);
             // After a REX prefix, it is another register.
-            let prefixed = (0x40..0x50).contains(&text[at - 6]);
-            if is_handled(number) && !prefixed {
-                found.push(Site { at: at - 5, number: Some(number) });
+            let prefixed = (0x40..0x50).contains(&text[number_at - 1]);
+            if let (Ok(before), true, false) =
+                (text[at - JUMP..at].try_into(), is_handled(number), prefixed)
+            {
+                found.push(Site { at: at - JUMP, before: Some(before) });
             }
         } else if at > 2 && text[at - 2..at] == [0x31, 0xc0] && text[at..].starts_with(SYSCALL_CMP)
         {
-            found.push(Site { at: at - 2, number: None });
+            found.push(Site { at: at - 2, before: None });
         }
     }
     let inner: HashSet<usize> = found
         .iter()
-        .filter(|it| it.number.is_none())
+        .filter(|it| it.before.is_none())
         .flat_map(|it| it.at + 1..it.at + JUMP)
         .collect();
     let reached = reached(text, &inner);
     found.retain(|it| {
-        it.number.is_some() || !(it.at + 1..it.at + JUMP).any(|at| reached.contains(&at))
+        it.before.is_some() || !(it.at + 1..it.at + JUMP).any(|at| reached.contains(&at))
     });
     found
 }
@@ -100,12 +112,12 @@ pub fn stub(site: &Site, text: u64, stub: u64) -> Option<([u8; STUB], [u8; JUMP]
         Some([0xe9, by[0], by[1], by[2], by[3]])
     };
     let place = text + site.at as u64;
-    // The number, and rcx = the address to go on at.
-    let mut code = match site.number {
-        Some(number) => [&[0xb8][..], &number.to_le_bytes()].concat(),
+    // The number or first argument, and rcx = the address to go on at.
+    let mut code = match site.before {
+        Some(before) => before.to_vec(),
         None => vec![0x31, 0xc0],
     };
-    let tail = match site.number {
+    let tail = match site.before {
         Some(_) => vec![],
         None => SYSCALL_CMP[2..].to_vec(),
     };
@@ -116,7 +128,7 @@ pub fn stub(site: &Site, text: u64, stub: u64) -> Option<([u8; STUB], [u8; JUMP]
     code.extend(((CODE + ENTRY) as u64).to_le_bytes());
     code.extend([0x41, 0xff, 0xe3]);
     code.extend(&tail);
-    let back = place + if site.number.is_some() { 7 } else { 10 };
+    let back = place + if site.before.is_some() { 7 } else { 10 };
     code.extend(jump(stub + code.len() as u64, back)?);
     code.resize(STUB, 0xcc);
     Some((code.try_into().ok()?, jump(place, stub)?))
@@ -128,20 +140,24 @@ mod tests {
 
     #[test]
     fn places_are_found_where_they_are_what_they_seem() {
-        // mov $3,%eax; syscall. The same after a REX prefix. A call that is not recorded. xor, syscall, cmp.
+        // mov $3,%eax; syscall. mov $257,%eax; mov %rdi,%rsi; mov $-100,%edi; syscall. The first after a REX prefix. A call that is not recorded. xor, syscall, cmp.
         let mut text = vec![0x90; 8];
-        text.extend([0xb8, 3, 0, 0, 0, 0x0f, 0x05, 0x90, 0x41, 0xb8, 3, 0, 0, 0, 0x0f, 0x05]);
+        text.extend([0xb8, 3, 0, 0, 0, 0x0f, 0x05, 0x90]);
+        let close = Site { at: 8, before: Some([0xb8, 3, 0, 0, 0]) };
+        let open = Site { at: text.len() + 8, before: Some([0xbf, 0x9c, 0xff, 0xff, 0xff]) };
+        text.extend([0xb8, 1, 1, 0, 0, 0x48, 0x89, 0xfe, 0xbf, 0x9c, 0xff, 0xff, 0xff, 0x0f, 0x05]);
+        text.extend([0x90, 0x41, 0xb8, 3, 0, 0, 0, 0x0f, 0x05]);
         text.extend([0x90, 0xb8, 39, 0, 0, 0, 0x0f, 0x05, 0x90]);
         let read = text.len();
         text.extend([0x31, 0xc0]);
         text.extend(SYSCALL_CMP);
         text.extend([0x90; 16]);
-        let sites = [Site { at: 8, number: Some(3) }, Site { at: read, number: None }];
+        let sites = [close, open, Site { at: read, before: None }];
         assert_eq!(find(&text), sites);
         // A jump to the comparison behind the call forbids it.
         let from = text.len();
         text.extend([0xeb, (read as i64 + 4 - (from as i64 + 2)) as u8]);
         text.extend([0x90; 16]);
-        assert_eq!(find(&text), sites[..1]);
+        assert_eq!(find(&text), sites[..2]);
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
 
 use fsdyno_recorder::{How, Options, Recorded, record};
-use fsdyno_trace::{Call, CallKind, Checker, Event, Item, Reader};
+use fsdyno_trace::{Base, Call, CallKind, Checker, Event, Item, Reader};
 
 /// A recorder waits for all children of its process, so that one process has one at a time.
 static ONE: Mutex<()> = Mutex::new(());
@@ -169,16 +169,19 @@ fn code_inside_a_program_changes_nothing_that_it_sees() {
         assert!(recorded.status.success(), "{how:?}: {:?}", recorded.status);
         // What the program itself did: not the sizes of its libraries, and not identities, which differ.
         let of_tree = |it: &&Event| {
-            let name = it.call.uses().names[0].and_then(|at| at.name.clone());
-            name.is_some_and(|name| name.bytes().starts_with(b"s-"))
+            it.call.uses().names[0].is_some_and(|at| match &at.name {
+                Some(name) => name.bytes().starts_with(b"s-"),
+                None => at.base == Base::Cwd,
+            })
         };
         let all: Vec<String> = events(&items)
             .into_iter()
             .filter(of_tree)
             .map(|it| {
-                let name = it.call.uses().names[0].and_then(|at| at.name.clone()).unwrap();
-                let name = String::from_utf8_lossy(name.bytes()).into_owned();
-                format!("{} {name} {}", it.call.kind().name(), it.result)
+                let at = it.call.uses().names[0].unwrap();
+                let name = at.name.as_ref().map(|it| String::from_utf8_lossy(it.bytes()));
+                let way = (at.base, at.walked, at.beyond, at.links, at.node.is_some());
+                format!("{} {name:?} {way:?} {}", it.call.kind().name(), it.result)
             })
             .collect();
         (all, inside(&recorded))

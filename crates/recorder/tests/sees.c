@@ -38,6 +38,18 @@ int main(int argc, char **argv) {
         int fd = open("s-dir/s-file", O_CREAT | O_EXCL | O_RDWR, 0644);
         MUST(fd >= 0 && fstat(fd, &st) == 0 && st.st_size == 0);
         FAILS(open("s-dir/s-file", O_CREAT | O_EXCL | O_RDWR, 0644), EEXIST);
+        // Directories that do not exist, directories themselves, slashes at the end, links on the way.
+        FAILS(stat("s-none/a/./b", &st), ENOENT);
+        FAILS(open("s-none/../s-dir", O_RDONLY), ENOENT);
+        FAILS(mkdir("s-none/a/", 0755), ENOENT);
+        FAILS(rmdir("s-dir/."), EINVAL);
+        MUST(stat("s-dir/.", &st) == 0 && stat("s-dir/", &st) == 0 && stat("s-dir/..", &st) == 0 && stat(".", &st) == 0);
+        MUST(access("s-dir//", F_OK) == 0 && mkdir("s-other//", 0755) == 0 && rmdir("s-other/") == 0);
+        MUST(symlink("s-void", "s-dangling") == 0 && symlink("s-dir", "s-way") == 0);
+        FAILS(stat("s-dangling/a", &st), ENOENT);
+        FAILS(stat("s-dir/s-file/a", &st), ENOTDIR);
+        MUST(lstat("s-way/", &st) == 0 && S_ISDIR(st.st_mode) && lstat("s-way", &st) == 0 && S_ISLNK(st.st_mode));
+        MUST(stat("s-way/s-file", &st) == 0 && unlink("s-dangling") == 0 && unlink("s-way") == 0);
         struct iovec two[2] = {{"hello ", 6}, {"world\n", 6}};
         MUST(writev(fd, two, 2) == 12 && pwrite(fd, "H", 1, 0) == 1);
         char big[20000];
