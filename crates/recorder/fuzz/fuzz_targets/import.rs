@@ -1,48 +1,11 @@
-//! Any text as that of strace, of fio, or of babeltrace (the first byte says which): an import ends with a trace or an
-//! error, in bounded time, and the trace is whole: its identities are as the checker of traces wants them.
+//! Any text as that of another tool: see ../check.rs.
 //!
 //! `make fuzz` runs it from the seeds in `corpus/import`. Findings are in `fuzz/artifacts/import`; each becomes a test.
 #![no_main]
 
-use std::cell::RefCell;
-use std::io::Write;
-use std::rc::Rc;
-
-use fsdyno_recorder::import::{Format, ImportOptions, import};
-use fsdyno_trace::{Checker, Reader};
 use libfuzzer_sys::fuzz_target;
 
-#[derive(Clone, Default)]
-struct Out(Rc<RefCell<Vec<u8>>>);
+#[path = "../check.rs"]
+mod check;
 
-impl Write for Out {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.borrow_mut().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-fuzz_target!(|bytes: &[u8]| {
-    let Some((which, text)) = bytes.split_first() else { return };
-    let format = match which % 4 {
-        0 => Format::Strace,
-        1 => Format::FioV2,
-        2 => Format::FioV3,
-        _ => Format::Lttng,
-    };
-    let out = Out::default();
-    let options = ImportOptions { anonymize: which & 4 != 0, ..ImportOptions::default() };
-    let Ok(imported) = import(format, text, &options, || Ok(out.clone())) else { return };
-    let trace = out.0.take();
-    let mut checker = Checker::new();
-    let mut events = 0;
-    for item in Reader::new(&trace[..]).expect("a trace") {
-        let item = item.expect("a whole trace");
-        checker.check(&item).expect("a consistent trace");
-        events += u64::from(matches!(item, fsdyno_trace::Item::Event(_)));
-    }
-    assert_eq!(events, imported.events);
-});
+fuzz_target!(|bytes: &[u8]| check::check(bytes));
