@@ -7,6 +7,7 @@
 pub mod calibrate;
 pub mod calls;
 pub mod clock;
+pub mod device_caches;
 pub mod errno;
 pub mod issue;
 mod kernel;

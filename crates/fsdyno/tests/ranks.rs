@@ -125,6 +125,29 @@ fn after_a_stonewall_all_ranks_have_made_as_many_files_and_every_count_agrees() 
 }
 
 #[test]
+fn a_phase_is_durable_where_that_is_known_and_else_a_note_says_why_not() {
+    let memory = Path::new("/dev/shm");
+    let mut on = vec![tempfile::tempdir().unwrap()];
+    on.extend(tempfile::tempdir_in(memory));
+    for on in on {
+        let place = Place { on, out: tempfile::tempdir().unwrap() };
+        let outputs = wait(start(place.out.path(), 2, &place.words("dirops --set files=100")));
+        assert_eq!(code(&outputs[0]), 0, "{}", stderr(&outputs[0]));
+        let text = std::fs::read_to_string(place.out.path().join("r/trials.ndjson")).unwrap();
+        let trial: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
+        let phase = &trial["measured"]["phases"][0];
+        let notes = trial["conditions"]["notes"].to_string();
+        match phase["durable_ns"].is_null() {
+            true => assert!(notes.contains("no durable time: on "), "{notes}"),
+            false => assert_eq!(phase["durable_ns"], phase["synced_ns"], "{notes}"),
+        }
+        if place.on.path().starts_with(memory) {
+            assert!(notes.contains("file system tmpfs: no block device"), "{notes}");
+        }
+    }
+}
+
+#[test]
 fn what_ranks_cannot_share_is_refused_before_anything_is_done() {
     let place = Place::new();
     let refused = |words: &str| {

@@ -225,6 +225,8 @@ pub enum FromRank {
     Synced {
         /// Time of its return, by its clock.
         at: Nanos,
+        /// The reason why the data may not be durable then; none if it is.
+        doubt: Option<String>,
     },
     /// The trees were read, in their order.
     Verified {

@@ -25,6 +25,9 @@ use crate::wire::{FromRank, PhaseDone, Preparation, ToRank};
 const LEAD: Nanos = Nanos(3_000_000);
 const LEAD_PER_RANK: Nanos = Nanos(60_000);
 
+/// Time of a client's sync, and the reason why its data may not be durable then; none for the other ranks of a client.
+type Synced = Option<(Nanos, Option<String>)>;
+
 /// A trial for the group: its directory exists.
 pub struct Trial<'a> {
     /// The job.
@@ -320,19 +323,35 @@ impl State {
             true => vec![None; done.len()],
             false => self.sync(course, watch)?,
         };
+        let doubt = self.doubt(course, &synced);
         let after = self.clocks(&doing)?;
         for (peer, offset) in self.peers.iter_mut().zip(&after) {
             peer.clock.after = *offset;
         }
-        self.put(course, index, &done, &synced)
+        let synced: Vec<Option<Nanos>> =
+            synced.into_iter().map(|one| one.map(|(at, _)| at)).collect();
+        self.put(course, index, &done, &synced)?;
+        if let Some(phase) = course.measured.phases.last_mut() {
+            phase.durable_ns = phase.synced_ns.filter(|_| !doubt);
+        }
+        Ok(())
     }
 
-    /// Syncs each client; returns when, by the clock of its rank.
-    fn sync(
-        &mut self,
-        course: &Course<'_>,
-        watch: Watch<'_>,
-    ) -> Result<Vec<Option<Nanos>>, GroupError> {
+    /// Reports whether the data of a client may not be durable when its file system is synced, and notes the first
+    /// reason.
+    fn doubt(&self, course: &mut Course<'_>, synced: &[Synced]) -> bool {
+        let doubts = self.peers.iter().zip(synced);
+        let mut doubts = doubts.filter_map(|(peer, one)| Some((peer, one.as_ref()?.1.as_ref()?)));
+        let Some((peer, why)) = doubts.next() else { return false };
+        let note = format!("no durable time: on {} {why}", peer.hello.host);
+        if !course.notes.contains(&note) {
+            course.notes.push(note);
+        }
+        true
+    }
+
+    /// Syncs each client; returns when, by the clock of its rank, and why its data may not be durable then.
+    fn sync(&mut self, course: &Course<'_>, watch: Watch<'_>) -> Result<Vec<Synced>, GroupError> {
         let leaders = self.leaders();
         for peer in &self.peers {
             let order = match leaders.contains(&peer.hello.rank) {
@@ -344,7 +363,7 @@ impl State {
         }
         self.works = false;
         let synced = self.collect("in syncfs", course.deadline, watch, &|answer| match answer {
-            FromRank::Synced { at } => Some(Some(at)),
+            FromRank::Synced { at, doubt } => Some(Some((at, doubt))),
             FromRank::GapDone { .. } => Some(None),
             _ => None,
         });

@@ -5,9 +5,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fsdyno_engine::device_caches::DeviceCaches;
 use fsdyno_engine::{EngineCost, calibrate, clock, verify};
 use fsdyno_record::plan::RanksPlan;
-use fsdyno_record::{Job, Nanos};
+use fsdyno_record::{Job, Nanos, mount_table};
 use fsdyno_workload::{Contents, GapKind, Setting, Workload, workloads};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
@@ -93,10 +94,7 @@ impl Trial {
             ToRank::Arm { phase } => {
                 self.run(phase, link).map(|done| FromRank::Done(Box::new(done)))
             }
-            ToRank::Sync => {
-                rustix::fs::syncfs(&self.root).map_err(failed("syncfs"))?;
-                Ok(FromRank::Synced { at: clock::now() })
-            }
+            ToRank::Sync => self.sync(),
             ToRank::Verify { phase, trees, settle } => {
                 let seen: Result<Vec<Seen>, Trouble> =
                     trees.iter().map(|tree| self.verify(phase, tree, settle, link)).collect();
@@ -118,6 +116,18 @@ impl Trial {
             opened = openat(&self.root, &name, flags, Mode::empty());
         }
         opened.map_err(failed("open the rank's directory"))
+    }
+
+    fn sync(&self) -> Result<FromRank, Trouble> {
+        let io = |error: io::Error| Trouble::plain(format!("find the device below: {error}"));
+        let mount = mount_table::of_file(self.root.as_fd()).map_err(io)?;
+        let mut caches = DeviceCaches::below(self.root.as_fd(), mount.as_ref()).map_err(io)?;
+        caches.before_sync();
+        rustix::fs::syncfs(&self.root).map_err(failed("syncfs"))?;
+        let at = clock::now();
+        let kind = mount.map_or_else(|| "unknown".to_string(), |mount| mount.kind);
+        let doubt = caches.doubt().map(|why| format!("file system {kind}: {why}"));
+        Ok(FromRank::Synced { at, doubt })
     }
 
     fn gap(&self, wanted: GapKind) -> Result<&'static str, Trouble> {

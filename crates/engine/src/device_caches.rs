@@ -1,0 +1,153 @@
+//! The volatile caches of the block devices below a directory: whether syncfs(2) has left them empty.
+
+use std::fs;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::mount_table::MountLine;
+
+/// The devices below a directory.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceCaches {
+    /// Their folders in /sys; none for memory file systems and networks.
+    devices: Vec<PathBuf>,
+    /// Flushes of each when the last sync began.
+    flushes_before: Vec<u64>,
+}
+
+impl DeviceCaches {
+    /// The devices of the file system of an open directory, which is mounted by this line.
+    ///
+    /// # Errors
+    /// What fstat(2) reports.
+    pub fn below(root: BorrowedFd<'_>, mount: Option<&MountLine>) -> io::Result<DeviceCaches> {
+        let number = fs::File::from(root.try_clone_to_owned()?).metadata()?.dev();
+        let devices = match (folder_of(number), mount) {
+            (Some(folder), _) => vec![folder],
+            (None, Some(mount)) => below(mount, Path::new("/sys/fs/btrfs")),
+            (None, None) => Vec::new(),
+        };
+        Ok(DeviceCaches { devices, flushes_before: Vec::new() })
+    }
+
+    /// Their folders in /sys.
+    pub fn devices(&self) -> &[PathBuf] {
+        &self.devices
+    }
+
+    /// Counts flushes before a call of syncfs(2).
+    pub fn before_sync(&mut self) {
+        self.flushes_before = self.flushes();
+    }
+
+    /// Reports whether the caches were empty when syncfs(2) returned.
+    pub fn emptied(&self) -> bool {
+        self.doubt().is_none()
+    }
+
+    /// The reason why a cache may not have been empty when syncfs(2) returned; none if all were. A device without a
+    /// volatile cache has nothing left; one with it is shown to be flushed only if it was sent a flush during that call.
+    pub fn doubt(&self) -> Option<String> {
+        if self.devices.is_empty() {
+            return Some("no block device is known here that has the data".into());
+        }
+        let through =
+            |folder: &Path| setting(folder, "write_cache").as_deref() == Some("write through");
+        let counts = self.flushes_before.iter().zip(self.flushes());
+        let flushed: Vec<bool> = counts.map(|(before, now)| now > *before).collect();
+        let mut devices = self.devices.iter().enumerate();
+        let (_, first) = devices
+            .find(|(at, folder)| !flushed.get(*at).copied().unwrap_or(false) && !through(folder))?;
+        let name = first.canonicalize().unwrap_or_else(|_| first.clone());
+        let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Some(format!("{name} has a volatile cache, and was sent no flush by syncfs(2)"))
+    }
+
+    /// Flushes of each whole device: the kernel does not count them for a partition
+    /// (Documentation/block/stat.rst, field 16).
+    fn flushes(&self) -> Vec<u64> {
+        let of_device = |folder: &PathBuf| {
+            let whole = if folder.join("partition").exists() { "../stat" } else { "stat" };
+            let stat = fs::read_to_string(folder.join(whole)).unwrap_or_default();
+            stat.split_whitespace().nth(15).and_then(|count| count.parse().ok()).unwrap_or(0)
+        };
+        self.devices.iter().map(of_device).collect()
+    }
+}
+
+/// A setting of a device's queue; a partition's lies in its parent.
+pub fn setting(folder: &Path, key: &str) -> Option<String> {
+    let read = |at: &&str| fs::read_to_string(folder.join(at).join(key)).ok();
+    ["queue", "../queue"].iter().find_map(read).map(|text| text.trim().to_string())
+}
+
+/// The folder of a block device in /sys, where its counters are.
+fn folder_of(number: u64) -> Option<PathBuf> {
+    let (major, minor) = (libc::major(number), libc::minor(number));
+    let folder = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    folder.join("stat").exists().then_some(folder)
+}
+
+/// The devices of a file system whose number is no device's: a btrfs or bcachefs names one or all of them as
+/// its source, and `systems` has those of each mounted btrfs. Of no other file system a source is a device for
+/// certain.
+fn below(mount: &MountLine, systems: &Path) -> Vec<PathBuf> {
+    if !["btrfs", "bcachefs"].contains(&mount.kind.as_str()) {
+        return Vec::new();
+    }
+    let of_path = |path: &str| {
+        let device = fs::metadata(path).ok().filter(|it| it.file_type().is_block_device())?;
+        folder_of(device.rdev())
+    };
+    let named: Vec<PathBuf> = mount.source.split(':').filter_map(of_path).collect();
+    let is_in = |devices: &PathBuf| {
+        let name = |folder: &PathBuf| Some(folder.canonicalize().ok()?.file_name()?.to_owned());
+        named.iter().filter_map(name).any(|name| devices.join(name).exists())
+    };
+    let systems = fs::read_dir(systems).into_iter().flatten().flatten();
+    let all = systems.map(|system| system.path().join("devices")).find(is_in);
+    let entries =
+        all.and_then(|devices| fs::read_dir(devices).ok()).into_iter().flatten().flatten();
+    let members: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    if members.is_empty() { named } else { members }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device in a folder like that of /sys.
+    fn device(cache: &str, flushes: u64) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("queue")).unwrap();
+        fs::write(folder.path().join("queue/write_cache"), format!("{cache}\n")).unwrap();
+        count(folder.path(), flushes);
+        folder
+    }
+
+    fn count(folder: &Path, flushes: u64) {
+        let stat = format!(" 10 0 80 5 20 0 160 9 0 14 14 3 0 24 0 {flushes} 2\n");
+        fs::write(folder.join("stat"), stat).unwrap();
+    }
+
+    #[test]
+    fn a_cache_is_empty_if_its_device_was_sent_a_flush_or_has_none() {
+        let (back, through) = (device("write back", 7), device("write through", 0));
+        let devices = vec![back.path().to_path_buf(), through.path().to_path_buf()];
+        let mut caches = DeviceCaches { devices, ..DeviceCaches::default() };
+        caches.before_sync();
+        let why = caches.doubt().unwrap();
+        let name = back.path().file_name().unwrap().to_string_lossy().into_owned();
+        assert!(why.contains("no flush") && why.contains(&name), "{why}");
+        count(back.path(), 8);
+        assert!(caches.emptied());
+    }
+
+    #[test]
+    fn where_no_device_is_known_nothing_is_durable_for_certain() {
+        let why = DeviceCaches::default().doubt().unwrap();
+        assert!(why.contains("no block device"), "{why}");
+    }
+}
