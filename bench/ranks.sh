@@ -1,0 +1,62 @@
+#!/bin/sh
+# The rates of ranks, those of mdtest, and those of bare loops, in interleaved rounds on a tmpfs: docs/mdtest.md has the
+# ratios. mdtest is built from hpc/ior with MPICH; it is no part of fsdyno.
+#
+# ranks.sh FSDYNO MDTEST [RANKS [ROUNDS]]
+set -eu
+export LC_ALL=C
+fsdyno=$1 mdtest=$2 ranks=${3:-16} rounds=${4:-9}
+files=48000
+here=$(dirname "$0")
+work=$(mktemp -d /dev/shm/fsdyno-ranks.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+cc -O2 -pthread -o "$work/bare" "$here/bare.c"
+
+# The three rates of mdtest's table, from standard input.
+of_table() {
+    awk '/^ +File (creation|stat|removal)/ { printf "%s ", $3 }'
+}
+
+run_fsdyno() {
+    mpiexec.mpich -n "$ranks" "$fsdyno" run dirops --set files=$files --set stat=yes --set stat-order=forward \
+        --set remount=no --verify names --on "$work/on" --out "$work/result" --ranks >"$work/log" 2>&1
+    "$fsdyno" report "$work/result" --format original 2>"$work/log" | of_table
+}
+
+run_mdtest() {
+    mpiexec.mpich -n "$ranks" "$mdtest" -F -C -T -r -n $((files / ranks)) -d "$work/on/d" | of_table
+}
+
+run_bare() {
+    "$work/bare" $files "$work/on" "$ranks" |
+        awk -v n=$files '/^(create|stat|unlink) / { printf "%.1f ", n * 1e9 / $2 }'
+}
+
+for round in $(seq "$rounds"); do
+    # Each round begins with another one.
+    case $((round % 3)) in
+    0) order='fsdyno mdtest bare' ;;
+    1) order='mdtest bare fsdyno' ;;
+    *) order='bare fsdyno mdtest' ;;
+    esac
+    for which in $order; do
+        rm -rf "$work/on" "$work/result"
+        mkdir "$work/on"
+        echo "$which $("run_$which")"
+    done
+done | awk -v ranks="$ranks" '
+    { print; for (i = 2; i <= 4; i++) rate[$1, i, ++seen[$1, i]] = $i }
+    # The median of the ratios of each round, and the extremes.
+    function ratios(other, i, name,    n, at, k, v, value) {
+        n = seen["fsdyno", i]
+        for (at = 1; at <= n; at++) {
+            v = rate["fsdyno", i, at] / rate[other, i, at]
+            for (k = at - 1; k > 0 && value[k] > v; k--) value[k + 1] = value[k]
+            value[k + 1] = v
+        }
+        printf "%s ranks, %s: fsdyno / %s %.2f (%.2f to %.2f)\n", ranks, name, other, value[int((n + 1) / 2)], value[1], value[n]
+    }
+    END {
+        split("- create stat unlink", names, " ")
+        for (i = 2; i <= 4; i++) { ratios("mdtest", i, names[i]); ratios("bare", i, names[i]) }
+    }'
