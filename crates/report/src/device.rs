@@ -2,10 +2,11 @@
 //! drives is unknown and not estimated.
 
 use crate::validity::{self, DeviceSpeed, Flag};
+use fsdyno_disk::WriteCache;
 use fsdyno_disk::limits::limits;
 use fsdyno_filesystem::durability;
-use fsdyno_record::Trial;
 use fsdyno_record::trial::Phase;
+use fsdyno_record::{OpKind, Trial};
 
 use crate::run::Run;
 
@@ -20,9 +21,32 @@ pub fn flags(runs: &[Run<'_>]) -> Vec<Flag> {
     flags
 }
 
-/// The reasons why acknowledged data of a trial may be lost at a power cut, by its options.
+/// The reasons why acknowledged data of a trial may be lost at a power cut: by its options, and by the flushes that its
+/// modelled disk received.
 pub fn risks(trial: &Trial) -> Vec<String> {
-    durability::risks(trial.plan.filesystem.as_ref(), &trial.conditions)
+    let mut risks = durability::risks(trial.plan.filesystem.as_ref(), &trial.conditions);
+    let lacks_flushes = trial.measured.phases.iter().any(|phase| lacks_flushes(trial, phase));
+    if lacks_flushes {
+        risks.push("fsync: returns without a flush of the disk's volatile cache".to_string());
+    }
+    risks
+}
+
+/// Number of fsyncs of a phase for each flush, above which they cannot be explained by threads that share a flush.
+const FSYNCS_FOR_A_FLUSH: u64 = 100;
+
+/// Returns true if the fsyncs of a phase left a volatile cache as it was.
+fn lacks_flushes(trial: &Trial, phase: &Phase) -> bool {
+    let count = |kind| phase.ops.get(&kind).map_or(0, |op| op.count);
+    let fsyncs = count(OpKind::Fsync) + count(OpKind::Fdatasync);
+    let volatile = || {
+        let spec = &trial.plan.medium.disk()?.spec;
+        Some(spec.get("queue")?.get("write_cache")?.as_str()? == WriteCache::WriteBack.name())
+    };
+    let flushes = phase.device.as_ref().map(|device| device.flushes);
+    flushes.is_some_and(|flushes| {
+        fsyncs >= FSYNCS_FOR_A_FLUSH && fsyncs > flushes * FSYNCS_FOR_A_FLUSH
+    }) && volatile() == Some(true)
 }
 
 /// The speed of the modelled disk, or of an array of them.
@@ -70,6 +94,31 @@ mod tests {
         assert!(moved(Some("1x4"), 600_000_000, 0).contains(&above));
         assert!(!moved(Some("1x4"), 0, 600_000_000).contains(&above));
         assert!(!moved(None, 0, 0).contains(&above));
+    }
+
+    /// The risks of a trial whose last phase has these fsyncs and flushes, on a disk with this cache.
+    fn synced(fsyncs: u64, flushes: u64, cache: WriteCache) -> Vec<String> {
+        let mut trial = fixture::trials().remove(0);
+        let mut spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
+        spec.queue.write_cache = cache;
+        let modelled = trial.plan.medium.modelled_mut().unwrap();
+        modelled.disk.spec = serde_json::to_value(&spec).unwrap().into();
+        let phase = trial.measured.phases.last_mut().unwrap();
+        let mut stats = phase.ops.values().next().unwrap().clone();
+        stats.count = fsyncs;
+        phase.ops.insert(OpKind::Fsync, stats);
+        phase.device = Some(fsdyno_record::trial::Device { flushes, ..Default::default() });
+        risks(&trial)
+    }
+
+    #[test]
+    fn fsyncs_without_flushes_are_unsafe_on_a_volatile_cache_alone() {
+        use WriteCache::{WriteBack, WriteThrough};
+        assert_eq!(synced(500, 1, WriteBack).len(), 1);
+        assert_eq!(synced(500, 0, WriteBack).len(), 1);
+        assert!(synced(500, 8, WriteBack).is_empty(), "64 threads may share a flush");
+        assert!(synced(99, 0, WriteBack).is_empty());
+        assert!(synced(500, 1, WriteThrough).is_empty());
     }
 
     #[test]
