@@ -128,7 +128,7 @@ impl Flag {
                  cost of the instrument, not of a file system."
             }
             Flag::Unsafe => {
-                "Data acknowledged as durable may be lost at a power cut, because of the option named with \
+                "Data acknowledged as durable may be lost at a power cut, because of what is named with \
                  the row; the row is listed after the others, is never the best, and no ratio is taken to it \
                  unless it is the named baseline."
             }

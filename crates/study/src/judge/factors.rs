@@ -1,6 +1,7 @@
 //! Computes the tables of factors: each row's figure over that of the best row of its column, paired by seed.
 
 use fsdyno_report::study::{self, Factor, FactorRow, Number};
+use fsdyno_report::validity::Flag;
 use fsdyno_report::{Pairing, processor_error};
 use fsdyno_stats::Summary;
 use fsdyno_stats::compare::Verdict;
@@ -29,7 +30,9 @@ fn table(of: &Factors, trials: &Trials<'_>) -> study::Factors {
     for column in &of.columns {
         let side = |row: &FactorRow| side(column.of_row(&row.label), trials);
         let sides: Vec<Side<'_>> = rows.iter().map(side).collect();
-        let known = sides.iter().filter_map(|side| side.as_ref().ok());
+        // A row that may lose what it acknowledged is not the best one.
+        let safe = |(_, found, _): &&(Cell, Found<'_>, f64)| !found.flags.contains(&Flag::Unsafe);
+        let known = sides.iter().filter_map(|side| side.as_ref().ok()).filter(safe);
         let least = known.min_by(|one, other| one.2.total_cmp(&other.2));
         best.push(least.map(|(_, _, mean)| *mean));
         for (row, side) in rows.iter_mut().zip(&sides) {
@@ -119,10 +122,11 @@ fn overall(tables: &[study::Factors]) -> Option<study::Factors> {
     let mean = |label: &str, column: usize| {
         let factors = tables.iter().map(|table| {
             let row = table.rows.iter().find(|row| row.label == label)?;
-            row.cells[column].factor
+            let cell = &row.cells[column];
+            cell.factor.filter(|_| !cell.flags.iter().any(|flag| flag == Flag::Unsafe.name()))
         });
         let Some(factors) = factors.collect::<Option<Vec<Number>>>() else {
-            let missing = Some("not in all of the tables".to_string());
+            let missing = Some("not in all of the tables, or unsafe in one".to_string());
             return Factor { missing, ..Factor::default() };
         };
         let logs: f64 = factors.iter().map(|factor| factor.value.ln()).sum();

@@ -51,7 +51,25 @@ fn several_tables_over_the_same_columns_begin_with_the_means_of_their_factors() 
     let [all, one, _] = tables.try_into().unwrap();
     let value = |table: &Factors| table.rows[1].cells[0].factor.unwrap().value;
     assert!((value(&all) - value(&one)).abs() < 1e-9, "the mean of two equal factors");
-    assert_eq!(all.rows[2].cells[0].missing.as_deref(), Some("not in all of the tables"));
+    assert_eq!(
+        all.rows[2].cells[0].missing.as_deref(),
+        Some("not in all of the tables, or unsafe in one")
+    );
     let text = written(&judge(&study(&two), &then(trials(&[("ext4", TEN), ("xfs", FIFTEEN)]))));
     assert!(text.contains("2 tables of factors") && text.contains("1.50x"), "{text}");
+}
+
+#[test]
+fn a_row_that_may_lose_what_it_acknowledged_is_not_the_best_and_in_no_mean() {
+    let two = format!("{ONE}{}", ONE.replacen("\"files\"", "\"again\"", 1));
+    let mut all = trials(&[("ext4", FIFTEEN), ("xfs", TEN)]);
+    for trial in all.iter_mut().filter(|trial| trial.plan.label == "xfs") {
+        trial.conditions.mount = "ext4 rw,nobarrier".into();
+    }
+    let [mean, table, _] =
+        judge(&study(&two), &then(all)).variants.remove(0).factors.try_into().unwrap();
+    assert_eq!(table.rows[0].cells[0].text(), "1.00");
+    let lost = &table.rows[1].cells[0];
+    assert!(lost.factor.unwrap().value < 0.7 && lost.flags.iter().any(|flag| flag == "UNSAFE"));
+    assert_eq!(mean.rows[1].cells[0].text(), "-");
 }
