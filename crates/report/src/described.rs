@@ -85,11 +85,11 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
         if let Some((drift, change)) = described.drift.and_then(|d| Some((d, d.change?)))
             && drift.p < REPORTED
         {
-            let way = if change > 0.0 { "rise" } else { "fall" };
+            let way = if change > 0.0 { "rose" } else { "fell" };
             let by = number::percent(change.abs());
             report(format!(
-                "{} {way} by {by} from the first trial to the last (drift, p = {:.3}): something \
-                 else changed during the run",
+                "{} {way} by {by} during the run (drift, p = {:.3}); something else on the machine \
+                 changed",
                 if described.measure == Measure::Space { "bytes per file" } else { "times" },
                 drift.p
             ));
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn times_that_rise_with_the_order_of_the_runs_are_reported_and_steady_ones_are_not() {
         let lines = notes(&host([1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09]));
-        assert!(lines[0].starts_with("ext4: times rise by 8.6 % from the first"), "{lines:?}");
+        assert!(lines[0].starts_with("ext4: times rose by 8.6 % during the run"), "{lines:?}");
         let steady = [1.0, 1.02, 0.99, 1.01, 1.0, 0.98, 1.02, 1.0, 1.01, 0.99];
         assert_eq!(notes(&host(steady)), Vec::<String>::new());
     }

@@ -27,6 +27,7 @@ mod instrument;
 mod labs;
 mod load;
 mod markup;
+mod matrix;
 mod measure;
 mod model;
 mod number;

@@ -119,6 +119,7 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
         out.0.push(Block::Table(curve::table(curve)));
         out.items(curve::sentences(curve));
     }
+    out.0.extend(crate::matrix::table(&sections).map(Block::Table));
     if !sections.is_empty() {
         let answer = answer::sentences(&sections, basis.baseline);
         out.0.push(Block::Paragraph(answer.join(" ")));

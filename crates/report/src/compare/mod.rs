@@ -8,6 +8,7 @@ mod data;
 mod differences;
 mod document;
 mod junit;
+mod mail;
 mod rows;
 mod words;
 
@@ -305,6 +306,10 @@ impl Compared {
 impl Output for Compared {
     fn document(&self) -> Document {
         document::document(self)
+    }
+
+    fn mail(&self) -> Document {
+        mail::document(self)
     }
 
     fn rows(&self, out: &mut dyn Rows) {

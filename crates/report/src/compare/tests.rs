@@ -241,6 +241,27 @@ fn as_a_mail() {
 }
 
 #[test]
+fn a_mail_has_at_most_twenty_lines_without_hashes_unless_everything_is_requested() {
+    let mut compared = mixed();
+    // Many more of everything.
+    for _ in 0..3 {
+        compared.rows.extend(mixed().rows);
+        compared.differences.extend(mixed().differences);
+        compared.alone.extend(mixed().alone);
+    }
+    for compared in [mixed(), compared] {
+        let style = Style { full: false, ..Style::default() };
+        let mail = print(&compared, Format::Mail, style);
+        assert!(mail.lines().count() <= 20, "{mail}");
+        assert!(mail.is_ascii() && mail.lines().all(|line| line.len() <= 72), "{mail}");
+        assert!(!mail.contains("bbbbbbbbbbbb") && mail.contains("other hash"), "{mail}");
+        assert!(mail.contains("kernel: 6.1.0-44-amd64") && mail.contains("--verbose"), "{mail}");
+    }
+    let style = Style { full: false, ..Style::default() };
+    insta::assert_snapshot!(print(&mixed(), Format::Mail, style));
+}
+
+#[test]
 fn as_markdown() {
     insta::assert_snapshot!(print(&mixed(), Format::Markdown, Style::default()));
 }

@@ -123,11 +123,11 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
             lines.push((name.into(), meaning.into()));
         }
     };
-    let limit = change(1.0 + compared.threshold);
+    let limit = change(1.0 + compared.threshold).trim_start_matches('+').to_string();
     add(
         "same",
         &format!(
-            "the whole interval lies within {limit} and its inverse (--threshold); faster, slower: it excludes 0 %, and p is below 0.05"
+            "the whole interval is within ±{limit} (--threshold); faster, slower: it excludes 0 %, and p is below 0.05"
         ),
     );
     if compared.count(Verdict::Unknown) > 0 {
@@ -168,8 +168,8 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
             Mark::LeftOut(_) => add("left out", "trials whose seed the other side does not have"),
             Mark::Decides(_) => add(
                 "would decide",
-                "this number of repeats would find a difference of the threshold, or show that there is \
-                 none, with 95 % probability",
+                "that number of repeats would settle whether the difference exceeds the threshold, with \
+                 95 % probability",
             ),
             Mark::Flag(flag) => add(flag.name(), flag.meaning()),
         }

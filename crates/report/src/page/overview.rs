@@ -213,9 +213,7 @@ impl Axis {
     fn words(&self) -> &'static str {
         match self {
             Axis::Linear(_) => "The axis begins at zero",
-            Axis::Factors(..) => {
-                "The axis is logarithmic because some ratios are far apart: equal steps are equal factors"
-            }
+            Axis::Factors(..) => "The axis is logarithmic",
         }
     }
 }

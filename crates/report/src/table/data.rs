@@ -144,6 +144,8 @@ pub struct Row {
     pub dot: String,
     /// Flags that a page displays below it.
     pub flags: Vec<&'static str>,
+    /// The shade of each cell in a page, positive for slower, negative for faster; empty for none.
+    pub shades: Vec<i8>,
 }
 
 /// The form in text of a table that is wider than the terminal.

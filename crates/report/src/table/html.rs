@@ -79,7 +79,13 @@ fn line(table: &Table, row: &Row, shown: &[usize]) -> String {
         };
         let cell = HtmlEscape(&cell);
         if index > 0 {
-            out += &format!("<td{}>{cell}</td>", class(head));
+            out += &match row.shades.get(*at) {
+                Some(shade) if *shade != 0 => {
+                    let side = if *shade > 0 { "slower" } else { "faster" };
+                    format!("<td class=\"{side}{}\">{cell}</td>", shade.unsigned_abs())
+                }
+                _ => format!("<td{}>{cell}</td>", class(head)),
+            };
             continue;
         }
         let dot = match row.dot.as_str() {

@@ -75,7 +75,8 @@ impl Format {
         Ok(match self {
             Format::Text => text::text(&it.document(), style, false),
             Format::Mail => {
-                text::text(&it.document(), Style { color: false, width: MAIL_WIDTH, ..style }, true)
+                let document = if style.full { it.document() } else { it.mail() };
+                text::text(&document, Style { color: false, width: MAIL_WIDTH, ..style }, true)
             }
             Format::Markdown => markdown::markdown(&it.document()),
             Format::Html => html::html(&it.document()),
@@ -90,6 +91,11 @@ impl Format {
 pub trait Output {
     /// The output for people.
     fn document(&self) -> Document;
+
+    /// The output for a mailing list, unless everything is requested.
+    fn mail(&self) -> Document {
+        self.document()
+    }
 
     /// The rows of data, unrounded, their heads first.
     fn rows(&self, out: &mut dyn Rows);

@@ -1,0 +1,87 @@
+//! A comparison as a mail of at most 20 lines: the summary, the largest changes, and what else differs, without hashes.
+
+use fsdyno_stats::compare::Verdict;
+
+use super::{Compared, Difference, Row, words};
+use crate::number;
+use crate::table::{Block, Column, Document, Fit, Kind, MAIL_WIDTH, Table, truncate};
+
+/// The most changes, differences and failures that are listed.
+const CHANGES: usize = 6;
+const DIFFERENCES: usize = 3;
+
+/// The least number of hexadecimal digits in a row that make a hash.
+const HASH: usize = 12;
+
+/// The mail.
+pub fn document(compared: &Compared) -> Document {
+    let mut out = vec![Block::Paragraph(words::summary(compared))];
+    let is_changed = |row: &&Row| matches!(row.verdict(), Verdict::Slower | Verdict::Faster);
+    let mut changed: Vec<&Row> = compared.rows.iter().filter(is_changed).collect();
+    let far = |row: &Row| row.comparison.map_or(0.0, |comparison| comparison.ratio.ln().abs());
+    changed.sort_by(|one, other| far(other).total_cmp(&far(one)));
+    let hidden = changed.len().saturating_sub(CHANGES);
+    changed.truncate(CHANGES);
+    if !changed.is_empty() {
+        out.push(Block::Table(table(&changed)));
+    }
+    let (hashes, others): (Vec<&Difference>, Vec<&Difference>) =
+        compared.differences.iter().partition(|it| is_hash(&it.base) || is_hash(&it.new));
+    let lines = others.iter().take(DIFFERENCES).map(|it| line(&words::difference(it)));
+    out.push(Block::List("Other differences:", lines.collect()));
+    let all = [
+        (hidden, "further change"),
+        (others.len().saturating_sub(DIFFERENCES), "further difference"),
+        (hashes.len(), "other hash"),
+        (compared.alone.len(), "unmatched cell"),
+        (compared.unfinished.len(), "failed or skipped trial"),
+    ];
+    let counted = |(n, what): &(usize, &str)| match *what {
+        "other hash" if *n > 1 => format!("{n} other hashes"),
+        what => number::counted(*n, what),
+    };
+    let more: Vec<String> = all.iter().filter(|(n, _)| *n > 0).map(counted).collect();
+    if !more.is_empty() {
+        out.push(Block::Paragraph(format!("Not listed: {}; see --verbose.", more.join(", "))));
+    }
+    Document(out)
+}
+
+/// One line of the mail.
+fn line(text: &str) -> String {
+    truncate(text, MAIL_WIDTH - 4, "..")
+}
+
+/// Tests whether a value is a hash: no reader of a mail compares one.
+fn is_hash(value: &str) -> bool {
+    let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+    let has_letter = |run: &str| run.contains(|c: char| c.is_ascii_alphabetic());
+    let long = |run: &str| run.len() >= HASH && has_letter(run);
+    value.split(|c| !is_hex(c)).any(long)
+}
+
+fn table(rows: &[&Row]) -> Table {
+    let columns = vec![
+        Column::words("phase", |row: &&Row| truncate(&row.title(), 36, "..")),
+        Column::number("effect %", |row: &&Row| words::effect(row).replace(" %", "")),
+        Column::number("95 % interval", |row: &&Row| words::interval(row).replace(" %", "")),
+        Column::new(Kind::Verdict, "verdict", |row: &&Row| words::verdict(row.verdict()).into()),
+    ];
+    Table { fit: Fit::Tight, ..Table::of(columns, rows) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_a_long_run_of_hexadecimal_digits() {
+        for hash in ["7d0c5b1e9a44f3c2", "sha256 of bzImage: 00ff00ff00ff"] {
+            assert!(is_hash(hash), "{hash}");
+        }
+        for other in ["6.1.0-56-amd64 #1 SMP", "1073741824000", "none", "deadbeef", "ext4 @ facade"]
+        {
+            assert!(!is_hash(other), "{other}");
+        }
+    }
+}
