@@ -26,10 +26,10 @@ pub fn table(sections: &[Section<'_>]) -> Option<Table> {
     let head = |section: &Section<'_>| Head { text: section.title(), ..Head::default() };
     let heads = std::iter::once(first).chain(sections.iter().map(head)).collect();
     let versus = sections.first().map(|section| section.versus.as_str()).unwrap_or_default();
-    let title = format!("Every phase, relative to {versus}; less is better");
+    let caption = format!("Every phase, relative to {versus}; less is better");
     let rows = names.into_iter().map(|name| line(sections, name)).collect();
     Some(Table {
-        title,
+        caption,
         heads,
         rows,
         fit: Fit::Blocks { labels: 1, indent: 0 },

@@ -138,10 +138,7 @@ fn page_of(
     let mut budget = Budget::of(sections.len() + curves.len() + more);
     let overview = overview::figure(&sections, &looks);
     let overview = overview.and_then(|figure| figure_view(figure, "all", &mut budget));
-    let matrix = crate::matrix::table(&sections).map(|of| {
-        let title = std::mem::take(&mut of.title.clone());
-        grid(&budget.fit(Table { caption: title, ..of }))
-    });
+    let matrix = crate::matrix::table(&sections).map(|of| grid(&budget.fit(of)));
     let along = timeline::part(&timelines, &mut budget);
     let mut parts = parts(&sections, &curves, &looks, &Index::of(series), &mut budget);
     parts.splice(0..0, along);
@@ -166,7 +163,7 @@ fn page_of(
         }),
         subject => budget::lines(subject::lines(trials)),
         overview,
-        matrix => matrix,
+        matrix,
         parts,
         explained,
         more_explained => more_explained(explanations.len().saturating_sub(why::MOST)),
