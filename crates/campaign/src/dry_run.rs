@@ -107,6 +107,9 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
             if let Some(below) = &filesystem.below {
                 text.push_str(&mount(&below.mount_type, &below.mount_options));
             }
+            if let Some(pool) = &filesystem.pool {
+                text.push_str(&format!("   import: {}\n", shown(&pool.import)));
+            }
             match filesystem.mount_command.as_slice() {
                 // The model mounts nothing.
                 [] if filesystem.mount_type.is_empty() => {}

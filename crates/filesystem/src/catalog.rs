@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use fsdyno_record::plan::FeatureWord;
+use fsdyno_record::plan::{FeatureWord, PoolPlan};
 use fsdyno_record::{Bytes, suggest};
 use serde::{Deserialize, Deserializer};
 
@@ -20,6 +20,7 @@ const FILES: &[(&str, &str)] = &[
     ("xfs", include_str!("../../../catalog/filesystems/xfs.toml")),
     ("btrfs", include_str!("../../../catalog/filesystems/btrfs.toml")),
     ("bcachefs", include_str!("../../../catalog/filesystems/bcachefs.toml")),
+    ("zfs", include_str!("../../../catalog/filesystems/zfs.toml")),
     ("reiserfs", include_str!("../../../catalog/filesystems/reiserfs.toml")),
     ("jfs", include_str!("../../../catalog/filesystems/jfs.toml")),
     ("f2fs", include_str!("../../../catalog/filesystems/f2fs.toml")),
@@ -47,7 +48,7 @@ pub struct Filesystem {
     pub since: String,
     /// The last Linux release that has it; none if current releases do.
     pub until: Option<String>,
-    /// A series of Debian's kernels that has it, if the default one does not: `6.12`.
+    /// A kernel to request that has it, if the default one does not: a series of Debian's (`6.12`), or a whole release.
     pub kernel: Option<String>,
     /// A hint for getting a kernel that has it, if no distribution's does.
     pub kernel_hint: Option<String>,
@@ -111,7 +112,8 @@ pub struct Filesystem {
     #[serde(default)]
     pub lacks: BTreeMap<String, String>,
     /// Options that give up durability, so that acknowledged work may be lost at a power cut → the reason:
-    /// `mount nobarrier` for a mount option, `mount barrier=0` for one with a value, `always` for the file system.
+    /// `mount nobarrier` for a mount option, `mount barrier=0` for one with a value, `-O sync=disabled` for one of mkfs,
+    /// `always` for the file system.
     #[serde(default)]
     pub gives_up_durability: BTreeMap<String, String>,
     /// The way to put its journal or log on a second disk; none if it cannot be.
@@ -222,6 +224,8 @@ pub struct Mount {
     /// The options of this command, if they differ from those of `known`.
     #[serde(default)]
     pub known: Vec<String>,
+    /// The pool that it is mounted from, if any.
+    pub pool: Option<PoolPlan>,
     /// True if the first mount does extra work; it is then mounted once before a trial.
     #[serde(default)]
     pub settles: bool,

@@ -41,7 +41,20 @@ pub fn risks(plan: Option<&FilesystemPlan>, conditions: &Conditions) -> Vec<Stri
             }
         }
     }
+    risks.extend(plan.into_iter().flat_map(losses_of_mkfs));
     risks.into_iter().map(|(option, reason)| format!("{option}: {reason}")).collect()
+}
+
+/// Returns the options of mkfs among a plan's that give up durability, with their reasons; their keys have a value, as in
+/// `-O sync=disabled`.
+fn losses_of_mkfs(plan: &FilesystemPlan) -> Vec<(String, &'static str)> {
+    let kinds = all().iter().filter(|it| it.name == plan.kind);
+    let table = kinds.flat_map(Filesystem::durability_losses);
+    let is_given = |key: &str| {
+        plan.mkfs.windows(2).any(|words| key.split_once(' ') == Some((&words[0], &words[1])))
+    };
+    let given = table.filter(|(key, _)| key.starts_with('-') && is_given(key));
+    given.map(|(key, reason)| (key.clone(), reason.as_str())).collect()
 }
 
 /// Returns the options among these that give up durability, with their reasons.
@@ -138,10 +151,24 @@ mod tests {
     }
 
     #[test]
+    fn a_property_of_a_pool_that_gives_up_durability_is_named() {
+        let risks = |text: &str| {
+            let spec: Spec = text.parse().unwrap();
+            let plan = crate::catalog::get("zfs").unwrap().plan(&spec, Context::Lab, None).unwrap();
+            risks(Some(&plan), &Conditions::default())
+        };
+        let found = risks("zfs -O compression=off,sync=disabled");
+        assert!(found.len() == 1 && found[0].starts_with("-O sync=disabled: fsync"), "{found:?}");
+        assert_eq!(risks("zfs -O sync=always"), [""; 0]);
+    }
+
+    #[test]
     fn every_entry_of_the_catalog_is_an_option_with_a_reason() {
         for filesystem in all() {
             for (key, reason) in filesystem.durability_losses() {
-                assert!(key == ALWAYS || key.starts_with(MOUNT), "{}: {key}", filesystem.name);
+                let of_mkfs = key.starts_with('-') && key.contains(' ');
+                let known = key == ALWAYS || key.starts_with(MOUNT) || of_mkfs;
+                assert!(known, "{}: {key}", filesystem.name);
                 assert!(reason.contains("power cut"), "{}: {reason}", filesystem.name);
             }
         }

@@ -75,10 +75,11 @@ mod tests {
         assert_eq!((package("fuse2fs"), package("mdadm")), ("fuse2fs", "mdadm"));
         assert_eq!((package("xfs_db"), package("mkfs.jfs")), ("xfsprogs", "jfsutils"));
         assert!(foreign_hint("ntfs").unwrap().contains("ntfs-3g {device}"));
-        assert!(foreign_hint("zfs").unwrap().contains("cannot make zfs"));
+        assert!(foreign_hint("apfs").unwrap().contains("cannot make apfs"));
         assert_eq!(foreign_hint("ext4"), None);
         assert!(kernel_hint_of("reiser4").is_some() && kernel_hint_of("xfs").is_none());
         assert!(kernels_of("ntfs3").unwrap().ends_with("--kernel 6.12"));
+        assert!(kernels_of("zfs").unwrap().ends_with("--kernel 7.0.0-14-generic"));
         assert_eq!(kernels_of("xfs"), None);
     }
 

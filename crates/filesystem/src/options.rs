@@ -19,6 +19,9 @@ pub(crate) struct Known {
     /// Options of mkfs whose value is a comma-separated list, and the names in it.
     #[serde(default)]
     pub lists: BTreeMap<String, Vec<String>>,
+    /// Those of these options that take one entry each, and are repeated: `-o a=1 -o b=2`.
+    #[serde(default)]
+    pub repeated: Vec<String>,
     /// Long option → the short one of the same meaning.
     #[serde(default)]
     pub aliases: BTreeMap<String, String>,
@@ -211,6 +214,18 @@ impl Known {
         });
     }
 
+    /// Returns an item for each entry of the lists whose options are repeated.
+    pub fn each(&self, items: Vec<Item>) -> Vec<Item> {
+        let split = |item: Item| match &item.value {
+            Some(list) if self.repeated.contains(&item.option) => list
+                .split(',')
+                .map(|entry| Item { option: item.option.clone(), value: Some(entry.to_string()) })
+                .collect(),
+            _ => vec![item],
+        };
+        items.into_iter().flat_map(split).collect()
+    }
+
     /// Merges the user's options into the lab's: a user's value replaces the lab's, lists are merged
     /// entry by entry, and an option without a value appears once.
     pub fn merge(&self, own: Vec<Item>, user: Vec<Item>) -> Vec<Item> {
@@ -287,6 +302,7 @@ mod tests {
             plain: names("-j -v -q"),
             valued: names("-I -U --format"),
             lists: [("-E".into(), names("stride discard nodiscard hash_seed"))].into(),
+            repeated: vec![],
             aliases: [("--uuid".to_string(), "-U".to_string())].into(),
             mount: vec![],
             devices: names("-I"),

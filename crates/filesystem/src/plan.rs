@@ -81,6 +81,7 @@ impl Filesystem {
             mount_type: self.mount.kind.clone(),
             mount_options: self.mount_options(spec, outer, period)?,
             mount_command: self.mount_command(spec),
+            pool: self.mount.pool.clone(),
             below: None,
             settles: self.mount.settles,
             check: self.check_command(outer),
@@ -151,7 +152,7 @@ impl Filesystem {
         period: Option<&PeriodSettings<'_>>,
     ) -> Result<Vec<Item>, SpecError> {
         let known = self.known();
-        let (program, own, _) = self.mkfs_words();
+        let MkfsWords { program, own, .. } = self.mkfs_words();
         if self.mkfs.argv.is_empty() {
             return match spec.mkfs.first() {
                 None => Ok(Vec::new()),
@@ -187,23 +188,27 @@ impl Filesystem {
         Ok(items)
     }
 
-    /// Splits the catalog's mkfs command: program, words before the user's options, words after them.
-    fn mkfs_words(&self) -> (&str, &[String], &[String]) {
+    /// Splits the catalog's mkfs command.
+    fn mkfs_words(&self) -> MkfsWords<'_> {
         let (program, words) = match self.mkfs.argv.split_first() {
             Some((program, words)) => (program.as_str(), words),
             None => ("mkfs", &[][..]),
         };
+        let is_action = |word: &String| !word.starts_with(['-', '{']);
+        let begin = words.iter().position(|word| !is_action(word)).unwrap_or(words.len());
         let at = words.iter().position(|word| word == "{options}").unwrap_or(words.len());
-        (program, &words[..at], words.get(at + 1..).unwrap_or_default())
+        let after = words.get(at + 1..).unwrap_or_default();
+        MkfsWords { program, action: &words[..begin], own: &words[begin..at], after }
     }
 
     fn mkfs_command(&self, items: Vec<Item>) -> Vec<String> {
         if self.mkfs.argv.is_empty() {
             return Vec::new();
         }
-        let (program, _, after) = self.mkfs_words();
+        let MkfsWords { program, action, after, .. } = self.mkfs_words();
         let mut command = vec![program.to_string()];
-        command.extend(options::write(items));
+        command.extend(action.iter().cloned());
+        command.extend(options::write(self.known().each(items)));
         command.extend(after.iter().cloned());
         command
     }
@@ -233,6 +238,17 @@ impl Filesystem {
         argv.splice(device..device, outer.iter().flat_map(|outer| outer.check.iter().cloned()));
         argv
     }
+}
+
+/// The parts of the catalog's mkfs command.
+struct MkfsWords<'a> {
+    program: &'a str,
+    /// Words that are no options: `create` of `zpool create`.
+    action: &'a [String],
+    /// The catalog's own options.
+    own: &'a [String],
+    /// The words after the user's options.
+    after: &'a [String],
 }
 
 fn applies(addition: &Addition, context: Context, tool: Option<&str>) -> bool {
@@ -283,6 +299,26 @@ mod tests {
                 assert_eq!(plan.mkfs.last().map(String::as_str), Some("{device}"));
                 assert!(!plan.mkfs.contains(&"{options}".to_string()), "{}", filesystem.name);
             }
+        }
+    }
+
+    #[test]
+    fn properties_of_a_pool_are_options_of_their_own_after_the_action_of_its_command() {
+        let command = mkfs("zfs -o ashift=12 -O compression=off,recordsize=16K");
+        let pool = "zpool create -f -o cachefile=none -o ashift=12 -O mountpoint=legacy";
+        let own = "-O compression=off -O recordsize=16K fsdyno {device}";
+        assert_eq!(command, format!("{pool} {own}"));
+        let pool = plan("zfs").unwrap().pool.unwrap();
+        assert!(pool.import.contains(&pool.name) && pool.export.contains(&pool.name));
+        for (wrong, text) in [
+            ("zfs -o cachefile=/etc/x", "the pool must be known to no other program"),
+            ("zfs -O mountpoint=/home", "the pool is mounted where trials are"),
+            ("zfs -R /home", "the pool is mounted where trials are"),
+            ("zfs -O compresion=off", "compresion"),
+            ("zfs @ nosuch", "nosuch"),
+        ] {
+            let error = plan(wrong).unwrap_err().to_string();
+            assert!(error.contains(text), "{wrong}: {error}");
         }
     }
 

@@ -188,7 +188,7 @@ mod tests {
     fn a_stored_plan_whose_commands_are_not_the_catalogs_is_refused() {
         let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
         type Forge = fn(&mut FilesystemPlan, Vec<String>);
-        let forged: [(&str, Forge); 11] = [
+        let forged: [(&str, Forge); 12] = [
             ("check", |plan, words| plan.check = words),
             ("mkfs", |plan, words| plan.mkfs = words),
             ("features", |plan, words| plan.features = words),
@@ -201,6 +201,9 @@ mod tests {
             ("journal", |plan, make| {
                 plan.journal =
                     Some(fsdyno_record::plan::OuterJournalPlan { make, ..Default::default() });
+            }),
+            ("pool", |plan, import| {
+                plan.pool = Some(fsdyno_record::plan::PoolPlan { import, ..Default::default() });
             }),
             ("kind", |plan, _| plan.kind = "xfs".into()),
         ];

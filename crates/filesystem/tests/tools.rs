@@ -71,6 +71,10 @@ fn make_for_period(
         println!("skipped {spec}: it is not made");
         return None;
     }
+    if filesystem.mount.pool.is_some() {
+        println!("skipped {spec}: its pool would be imported on this host");
+        return None;
+    }
     if let Some(missing) = filesystem.tools.iter().find(|tool| !installed(tool)) {
         println!("skipped {spec}: no {missing}; apt install {}", filesystem.package);
         return None;

@@ -2,20 +2,26 @@
 //! folder and unpacked there. The system's own package lists are read and never written; a release
 //! that they do not have is searched in lists of Debian's suites.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use fsdyno_record::Bytes;
 use tempfile::TempDir;
 
 use crate::apt::{self, Apt};
-use crate::cache::Cache;
+use crate::archive::{Archive, KEYRING, UBUNTU_KEYS};
+use crate::cache::{self, Cache};
 use crate::error::LabError;
 use crate::kernel;
-use crate::lists::{Lists, SUITES};
+use crate::lists::Lists;
 use crate::packages::{KernelPackages, META_PACKAGES, Package};
 
+/// The file of Ubuntu's public keys in Debian's package of them.
+const UBUNTU_KEYRING: &str = "usr/share/keyrings/ubuntu-archive-keyring.gpg";
+
 /// Downloads the kernel whose release begins with `wish`, or the distribution's default, and returns its
-/// release and the folder below `cache` into which it was unpacked.
+/// release, its archive and the folder below `cache` into which it was unpacked.
 ///
 /// # Errors
 /// [`LabError::NoKernel`] with the message of apt.
@@ -23,17 +29,17 @@ pub fn kernel(
     wish: Option<&str>,
     cache: &Cache,
     say: &dyn Fn(&str),
-) -> Result<(String, TempDir), LabError> {
+) -> Result<(String, Archive, TempDir), LabError> {
     let mut found = find(wish, cache, say)?;
     let mut unpacked = found.unpack(cache, say);
     // A mirror may remove packages that cached lists still name.
     if let (Err(_), Some(wish), true) = (&unpacked, wish, found.from_kept_lists)
-        && let Ok(lists) = Lists::fetch(cache, say)
+        && let Ok(lists) = lists(Archive::of(wish), cache, say)
     {
         found = found.after(&lists, wish, say)?;
         unpacked = found.unpack(cache, say);
     }
-    Ok((found.kernel.release, unpacked?))
+    Ok((found.kernel.release, found.archive, unpacked?))
 }
 
 /// Returns the release that [`kernel`] would download.
@@ -47,6 +53,8 @@ pub fn release(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<
 /// A kernel in package lists.
 struct Found {
     apt: Apt,
+    /// Its archive; Debian for that of the system, whichever it is.
+    archive: Archive,
     kernel: KernelPackages,
     /// The series of the kernels in the lists.
     series: String,
@@ -63,11 +71,16 @@ fn find(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Found, 
         None => packages.default_kernel(),
     });
     let found = match (found, packages, wish) {
-        (Some(kernel), Ok(packages), _) => {
-            Found { apt, kernel, series: packages.series(), from_kept_lists: false }
-        }
+        (Some(kernel), Ok(packages), _) => Found {
+            apt,
+            archive: Archive::Debian,
+            kernel,
+            series: packages.series(),
+            from_kept_lists: false,
+        },
         (_, _, Some(wish)) => {
-            in_suites(wish, Lists::cached(cache)?, &|| Lists::fetch(cache, say), say)?
+            let archive = Archive::of(wish);
+            in_suites(wish, Lists::cached(archive, cache)?, &|| lists(archive, cache, say), say)?
         }
         (_, Err(why), None) => return Err(LabError::NoKernel(why)),
         (None, Ok(_), None) => {
@@ -89,7 +102,7 @@ fn find(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Found, 
 /// # Errors
 /// [`LabError::NoKernel`] if there are no lists and none can be fetched.
 pub fn available(cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<KernelPackages>, LabError> {
-    recent(Lists::cached(cache)?, &|| Lists::fetch(cache, say), say).map(|it| it.packages.whole())
+    debian(cache, say).map(|it| it.packages.whole())
 }
 
 /// Downloads packages of Debian's suites by name, and returns the folder below `cache` into which they were unpacked, and
@@ -107,15 +120,41 @@ pub fn packages(
         Err(missing) => Err(LabError::NoKernel(format!(
             "{} left Debian's archive: it is in none of {}",
             missing.join(", "),
-            SUITES.join(", ")
+            lists.archive.suites()
         ))),
     };
-    let lists = recent(Lists::cached(cache)?, &|| Lists::fetch(cache, say), say)?;
+    let lists = debian(cache, say)?;
     // Cached lists may name packages that a mirror has removed since, or may lack new ones.
-    let found = attempt(&lists).or_else(|_| attempt(&Lists::fetch(cache, say)?));
+    let found = attempt(&lists).or_else(|_| attempt(&Lists::fetch(Archive::Debian, cache, say)?));
     let (folder, packages) = found?;
     let line = |it: &Package| format!("# {} {} {}\n", it.name, it.version, it.sha256);
     Ok((folder, packages.iter().map(line).collect()))
+}
+
+/// Returns the lists of Debian's suites.
+fn debian(cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
+    let fetch = || Lists::fetch(Archive::Debian, cache, say);
+    recent(Lists::cached(Archive::Debian, cache)?, &fetch, say)
+}
+
+/// Fetches the lists of an archive, and its keys first, if the system's apt does not know them.
+fn lists(archive: Archive, cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
+    if archive == Archive::Ubuntu {
+        let keys = cache.folder(archive.folder())?.join(KEYRING);
+        if !keys.is_file() {
+            bring_keys(&keys, cache, say)?;
+        }
+    }
+    Lists::fetch(archive, cache, say)
+}
+
+/// Copies Ubuntu's public keys out of Debian's package of them.
+fn bring_keys(to: &Path, cache: &Cache, say: &dyn Fn(&str)) -> Result<(), LabError> {
+    let (root, _) = packages(&[UBUNTU_KEYS.to_string()], cache, say)?;
+    let from = root.path().join(UBUNTU_KEYRING);
+    let keys = fs::read(&from).map_err(LabError::io("read", &from))?;
+    let (folder, name) = (to.parent().unwrap_or(to), KEYRING);
+    cache::put(folder, name, &keys).map_err(LabError::io("write", to))
 }
 
 /// Downloads packages and unpacks them into one folder below the cache.
@@ -189,28 +228,29 @@ fn in_suites(
 
 impl Found {
     fn in_lists(lists: &Lists, wish: &str, from_kept_lists: bool) -> Result<Found, LabError> {
-        let Lists { apt, packages, .. } = lists;
-        let (apt, series) = (apt.clone(), packages.series());
+        let Lists { apt, archive, packages, .. } = lists;
+        let (apt, archive, series) = (apt.clone(), *archive, packages.series());
         match packages.newest(wish) {
-            Some(kernel) => Ok(Found { apt, kernel, series, from_kept_lists }),
+            Some(kernel) => Ok(Found { apt, archive, kernel, series, from_kept_lists }),
             None => Err(LabError::NoKernel(format!(
-                "no kernel {wish} here; Debian's {} have {series}",
-                SUITES.join(", ")
+                "no kernel {wish} here; {}'s {} have {series}",
+                lists.archive.name(),
+                lists.archive.suites()
             ))),
         }
     }
 
     /// Searches the kernel again in lists that were fetched since: the archive may have another of the series now, or none.
     fn after(&self, lists: &Lists, wish: &str, say: &dyn Fn(&str)) -> Result<Found, LabError> {
-        let old = &self.kernel.release;
+        let (old, archive) = (&self.kernel.release, lists.archive.name());
         match Found::in_lists(lists, wish, false) {
             Ok(found) if found.kernel.release != *old => {
                 let new = &found.kernel.release;
-                say(&format!("the kernel {old} has left Debian's archive; downloading {new}"));
+                say(&format!("the kernel {old} has left {archive}'s archive; downloading {new}"));
                 Ok(found)
             }
             Err(LabError::NoKernel(why)) => Err(LabError::NoKernel(format!(
-                "the kernel {old} has left Debian's archive: {why}"
+                "the kernel {old} has left {archive}'s archive: {why}"
             ))),
             other => other,
         }
@@ -264,13 +304,13 @@ mod tests {
         if let Some((list, hours)) = cached {
             keep(&cache, list, HOUR * hours);
         }
-        let cached = Lists::cached(&cache).unwrap();
+        let cached = Lists::cached(Archive::Debian, &cache).unwrap();
         let (fetched, messages) = (Cell::new(false), RefCell::new(String::new()));
         let fetch = || {
             fetched.set(true);
             let new = new.ok_or(LabError::NoKernel("no network".into()))?;
             keep(&cache, new, Duration::ZERO);
-            Ok(Lists::cached(&cache)?.unwrap())
+            Ok(Lists::cached(Archive::Debian, &cache)?.unwrap())
         };
         let found = in_suites("7.3", cached, &fetch, &|line| messages.borrow_mut().push_str(line));
         let found = found.map(|found| found.kernel.release).map_err(|error| error.to_string());
@@ -300,7 +340,7 @@ mod tests {
         let cache = Cache::at(folder.path()).unwrap();
         let lists = |list: &str| {
             keep(&cache, list, Duration::ZERO);
-            Lists::cached(&cache).unwrap().unwrap()
+            Lists::cached(Archive::Debian, &cache).unwrap().unwrap()
         };
         let image = |release: &str| list(&[(format!("linux-image-{release}-amd64").as_str(), "")]);
         let old = Found::in_lists(&lists(&image("6.1.0-9")), "6.1", true).unwrap();

@@ -18,6 +18,7 @@ use fsdyno_record::bounded::{self, PARTS};
 use rustix::fs::{CWD, RenameFlags};
 use tempfile::TempDir;
 
+use crate::archive::Archive;
 use crate::cache::{self, Cache};
 use crate::error::LabError;
 use crate::fetch;
@@ -49,7 +50,7 @@ pub fn find(
     match wish {
         Some(wish) if wish.contains('/') => at_path(wish),
         Some(wish) => {
-            let here = newest(here(cache), |kernel| begins(&kernel.release, wish));
+            let here = newest(here(cache), |kernel| is_requested(kernel, wish, cache));
             here.map_or_else(|| download(Some(wish), cache, offline, say), Ok)
         }
         None => default(cache, offline, say),
@@ -69,11 +70,23 @@ pub fn would_be(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result
     }
 }
 
+/// Reports whether a kernel is the requested one: its release begins with the request. One of another distribution's archive
+/// is used only by its whole release, so that a download of it changes no other request.
+fn is_requested(kernel: &Kernel, wish: &str, cache: &Cache) -> bool {
+    begins(&kernel.release, wish) && (kernel.release == wish || !is_foreign(kernel, cache))
+}
+
+/// Reports whether a kernel is of another distribution's archive.
+fn is_foreign(kernel: &Kernel, cache: &Cache) -> bool {
+    kernel.modules.starts_with(cache.path().join(FOREIGN))
+}
+
 /// Returns the kernels that need no download: installed ones and those in the cache, newest first.
 pub fn here(cache: &Cache) -> Vec<Kernel> {
     let mut kernels = in_root(Path::new("/"));
-    for root in folders(&kernel_folder(cache)) {
-        kernels.extend(in_root(&root));
+    let foreign = folders(&cache.path().join(FOREIGN));
+    for root in folders(&kernel_folder(cache)).iter().chain(&foreign) {
+        kernels.extend(in_root(root));
     }
     kernels.sort_by(|a, b| by_version(&b.release, &a.release));
     kernels.dedup_by(|a, b| a.release == b.release);
@@ -122,7 +135,14 @@ pub fn expand(
     let wrong = |reason| LabError::WrongKernel { what: wish.to_string(), reason };
     match SeriesRange::parse(wish).map_err(wrong)? {
         None => Ok(vec![wish.to_string()]),
-        Some(range) => in_range(range, &available(&cache()?, say)?).map_err(wrong),
+        Some(range) => {
+            let cache = cache()?;
+            let mut all = available(&cache, say)?;
+            let foreign = here(&cache).into_iter().filter(|kernel| is_foreign(kernel, &cache));
+            let foreign: Vec<String> = foreign.map(|kernel| kernel.release).collect();
+            all.retain(|kernel| !foreign.contains(&kernel.release));
+            in_range(range, &all).map_err(wrong)
+        }
     }
 }
 
@@ -147,7 +167,10 @@ pub fn usual(cache: &Cache) -> Option<Kernel> {
 /// Returns the folder of unpacked kernels, with one root folder each.
 const KERNELS: &str = "kernels";
 
-/// The file in that folder with the release of the downloaded default kernel.
+/// The folder of those that are not in the archive of the system's distribution.
+const FOREIGN: &str = "kernels-of-others";
+
+/// The file in the first folder with the release of the downloaded default kernel.
 const DEFAULT: &str = "default";
 
 fn kernel_folder(cache: &Cache) -> PathBuf {
@@ -182,8 +205,8 @@ fn download(
             "{wanted} is here, and nothing was to be downloaded"
         )));
     }
-    let folder = cache.folder(KERNELS)?;
-    let (release, unpacked) = fetch::kernel(wish, cache, say)?;
+    let (release, archive, unpacked) = fetch::kernel(wish, cache, say)?;
+    let folder = cache.folder(if archive == Archive::Debian { KERNELS } else { FOREIGN })?;
     let root = folder.join(&release);
     // A named kernel must be complete, even after a power cut of the host.
     cache::sync_all(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
@@ -319,6 +342,23 @@ mod tests {
         let kernel = find(Some("6.1"), &cache, true, &silent).unwrap();
         assert_eq!(kernel.release, "6.1.0-56-amd64");
         assert!(kernel.image.is_file() && kernel.modules.ends_with("6.1.0-56-amd64"));
+    }
+
+    #[test]
+    fn a_kernel_of_another_archive_is_used_only_by_its_whole_release() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        for (place, release) in [(KERNELS, "7.0.2-amd64"), (FOREIGN, "7.0.0-14-generic")] {
+            let place = cache.folder(place).unwrap();
+            fs::rename(root(&[release]).keep(), place.join(release)).unwrap();
+        }
+        let found = |wish| find(Some(wish), &cache, true, &silent).map(|kernel| kernel.release);
+        assert_eq!(found("7.0").unwrap(), "7.0.2-amd64");
+        assert_eq!(found("7.0.0-14-generic").unwrap(), "7.0.0-14-generic");
+        assert!(found("7.0.0").is_err() && found("7.0.0-14").is_err());
+        assert!(here(&cache).iter().any(|kernel| kernel.release == "7.0.0-14-generic"));
+        let default = default(&cache, true, &silent).map(|kernel| kernel.release);
+        assert_ne!(default.ok().as_deref(), Some("7.0.0-14-generic"));
     }
 
     #[test]

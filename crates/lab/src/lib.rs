@@ -6,6 +6,7 @@
 //! nothing is left however a run ends.
 
 mod apt;
+mod archive;
 mod cache;
 mod change;
 pub mod config;

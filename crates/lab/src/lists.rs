@@ -1,4 +1,4 @@
-//! Package lists of Debian's suites in the cache folder, for kernels that the system's own lists do not
+//! Package lists of archives in the cache folder, for kernels that the system's own lists do not
 //! have.
 //!
 //! apt fetches them and checks their signatures. Their kernel packages are stored in a file next to them, with
@@ -7,7 +7,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use fsdyno_record::bounded::{self, PARTS};
@@ -16,32 +16,16 @@ use fsdyno_record::units::Bytes;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::apt::Apt;
+use crate::archive::Archive;
 use crate::cache::{self, Cache};
 use crate::error::LabError;
 use crate::file_cache::{CacheUse, lock_file};
 use crate::packages::Packages;
 
-/// The suites that are searched, oldest first.
-pub const SUITES: &[&str] = &[
-    "bullseye",
-    "bullseye-security",
-    "bookworm",
-    "bookworm-security",
-    "bookworm-backports",
-    "trixie",
-    "trixie-security",
-    "trixie-backports",
-    "sid",
-    "experimental",
-];
-
-/// End of the names of suites that are in an archive of their own, `debian-security` in place of `debian`.
-const SECURITY: &str = "-security";
-
 /// The time for which lists are used before they are fetched again.
 const RECENT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The folder in the cache.
+/// The folder of all lists in the cache.
 const FOLDER: &str = "apt";
 
 /// The lock file in that folder and, by apt's own choice, in the folders below it.
@@ -55,6 +39,8 @@ const KERNELS: &str = "kernels";
 pub struct Lists {
     /// The apt of these lists.
     pub apt: Apt,
+    /// The archive that has them.
+    pub archive: Archive,
     /// The kernels in them.
     pub packages: Packages,
     fetched: SystemTime,
@@ -66,15 +52,15 @@ impl Lists {
     ///
     /// # Errors
     /// [`LabError::UnsafeCache`].
-    pub fn cached(cache: &Cache) -> Result<Option<Lists>, LabError> {
-        let folder = cache.folder(FOLDER)?;
+    pub fn cached(archive: Archive, cache: &Cache) -> Result<Option<Lists>, LabError> {
+        let folder = cache.folder(archive.folder())?;
         let Ok(text) = bounded::read_to_string(&folder.join(KERNELS), &PARTS) else {
             return Ok(None);
         };
-        let found = read(&text, &sources());
+        let found = read(&text, &archive.sources(&folder));
         Ok(found.map(|(fetched, packages)| {
             let fetched = SystemTime::UNIX_EPOCH + Duration::from_secs(fetched);
-            Lists { apt: Apt::in_folder(&folder), packages, fetched }
+            Lists { apt: Apt::in_folder(&folder), archive, packages, fetched }
         }))
     }
 
@@ -82,30 +68,30 @@ impl Lists {
     ///
     /// # Errors
     /// [`LabError::UnsafeCache`]; [`LabError::NoKernel`] if apt can read none.
-    pub fn fetch(cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
-        let folder = cache.folder(FOLDER)?;
+    pub fn fetch(archive: Archive, cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
+        let folder = cache.folder(archive.folder())?;
         let begun = SystemTime::now();
         let _lock = lock(&folder)?;
         // Another process may have fetched them while this one waited.
-        if let Some(lists) = Lists::cached(cache)?.filter(|lists| lists.fetched > begun) {
+        if let Some(lists) = Lists::cached(archive, cache)?.filter(|lists| lists.fetched > begun) {
             return Ok(lists);
         }
         for sub in ["lists/partial", "cache/archives/partial"] {
-            cache.folder(&format!("{FOLDER}/{sub}"))?;
+            cache.folder(&format!("{}/{sub}", archive.folder()))?;
         }
-        let sources = sources();
+        let sources = archive.sources(&folder);
         let put = |name: &str, text: &str| {
             let put = cache::put(&folder, name, text.as_bytes());
             put.map_err(LabError::io("write", &folder.join(name)))
         };
         put("sources.list", &sources)?;
-        say(&format!("reading the package lists of {}", mirror_of_system()));
+        say(&format!("reading the package lists of {}", archive.mirror()));
         let apt = Apt::in_folder(&folder);
         let packages = apt.update(say).and_then(|()| apt.packages()).map_err(LabError::NoKernel)?;
         let fetched = SystemTime::now();
         let seconds = fetched.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         put(KERNELS, &text(seconds, &sources, &packages))?;
-        Ok(Lists { apt, packages, fetched })
+        Ok(Lists { apt, archive, packages, fetched })
     }
 
     /// Reports whether they are recent. A time in the future comes from a wrong clock.
@@ -196,43 +182,6 @@ fn read(text: &str, sources: &str) -> Option<(u64, Packages)> {
     Some((fetched.parse().ok()?, Packages::read(list)))
 }
 
-/// Returns apt's sources.list: only the packages of each suite, whatever the system's settings are.
-fn sources() -> String {
-    let mirror = mirror_of_system();
-    let mirror = mirror.trim_end_matches('/');
-    let line = |suite: &&str| {
-        let archive = if suite.ends_with(SECURITY) { SECURITY } else { "" };
-        format!("deb [arch=amd64 target=Packages lang=none] {mirror}{archive} {suite} main\n")
-    };
-    SUITES.iter().map(line).collect()
-}
-
-/// Returns the mirror of the system's sources, or else Debian's own.
-fn mirror_of_system() -> String {
-    let mut sources = vec![PathBuf::from("/etc/apt/sources.list")];
-    let parts = fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten();
-    let mut parts: Vec<PathBuf> = parts.map(|entry| entry.path()).collect();
-    parts.sort();
-    sources.extend(parts);
-    let sources = sources.iter().filter(|path| {
-        path.extension().is_some_and(|extension| extension == "list" || extension == "sources")
-    });
-    let texts = sources.filter_map(|path| fs::read_to_string(path).ok());
-    texts
-        .into_iter()
-        .find_map(|text| mirror_of(&text))
-        .unwrap_or_else(|| "http://deb.debian.org/debian".into())
-}
-
-/// Returns the first address of a Debian archive in a sources file of either format.
-fn mirror_of(text: &str) -> Option<String> {
-    text.lines()
-        .filter(|line| !line.trim_start().starts_with('#'))
-        .flat_map(str::split_whitespace)
-        .find(|word| word.contains("://") && word.trim_end_matches('/').ends_with("/debian"))
-        .map(String::from)
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -241,8 +190,10 @@ pub(crate) mod tests {
     /// Stores a list in a cache, as if it had been fetched some time ago.
     pub fn keep(cache: &Cache, list: &str, ago: Duration) {
         let fetched = (SystemTime::now() - ago).duration_since(SystemTime::UNIX_EPOCH).unwrap();
-        let text = text(fetched.as_secs(), &sources(), &Packages::read(list));
-        cache::put(&cache.folder(FOLDER).unwrap(), KERNELS, text.as_bytes()).unwrap();
+        let folder = cache.folder(FOLDER).unwrap();
+        let text =
+            text(fetched.as_secs(), &Archive::Debian.sources(&folder), &Packages::read(list));
+        cache::put(&folder, KERNELS, text.as_bytes()).unwrap();
     }
 
     #[test]
@@ -256,7 +207,7 @@ pub(crate) mod tests {
         let shown = used(&cache).unwrap();
         assert!(shown.files == 2 && shown.bytes > Bytes(9), "{shown:?}");
         assert_eq!(clear(&cache).unwrap(), 2);
-        assert_eq!(Lists::cached(&cache).unwrap(), None);
+        assert_eq!(Lists::cached(Archive::Debian, &cache).unwrap(), None);
         let shown = used(&cache).unwrap();
         assert_eq!((shown.files, shown.bytes, clear(&cache).unwrap()), (0, Bytes(0), 0));
     }
@@ -265,7 +216,7 @@ pub(crate) mod tests {
     fn lists_are_recent_for_a_day_and_say_how_old_they_are() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        assert_eq!(Lists::cached(&cache).unwrap(), None);
+        assert_eq!(Lists::cached(Archive::Debian, &cache).unwrap(), None);
         let hour = Duration::from_secs(3600);
         for (ago, recent, age) in [
             (hour / 2, true, "less than an hour"),
@@ -274,12 +225,13 @@ pub(crate) mod tests {
             (hour * 24 * 9, false, "9 days"),
         ] {
             keep(&cache, &list(&SPLIT), ago);
-            let lists = Lists::cached(&cache).unwrap().unwrap();
+            let lists = Lists::cached(Archive::Debian, &cache).unwrap().unwrap();
             assert_eq!((lists.are_recent(), lists.age().as_str()), (recent, age));
             assert_eq!(lists.packages, Packages::read(&list(&SPLIT)));
         }
         let ahead = SystemTime::now() + hour;
-        let lists = Lists { fetched: ahead, ..Lists::cached(&cache).unwrap().unwrap() };
+        let lists =
+            Lists { fetched: ahead, ..Lists::cached(Archive::Debian, &cache).unwrap().unwrap() };
         assert!(!lists.are_recent());
     }
 
@@ -296,15 +248,5 @@ pub(crate) mod tests {
             assert_ne!(altered, rest);
             assert_eq!(read(&format!("{hash}\n{altered}"), "deb x\n"), None, "{from}");
         }
-    }
-
-    #[test]
-    fn the_mirror_of_the_system_is_used_and_comments_are_not() {
-        let deb822 = "Types: deb\n# http://snapshot.debian.org/debian\n\
-                      URIs: http://mirror.example/debian\nSuites: bookworm\n";
-        assert_eq!(mirror_of(deb822).as_deref(), Some("http://mirror.example/debian"));
-        let list = "#deb http://a/debian x main\ndeb https://b.example/debian/ bookworm main\n";
-        assert_eq!(mirror_of(list).as_deref(), Some("https://b.example/debian/"));
-        assert_eq!(mirror_of("deb http://archive.ubuntu.com/ubuntu noble main"), None);
     }
 }

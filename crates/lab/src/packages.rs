@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_filesystem::catalog;
 
+use crate::archive::UBUNTU_KEYS;
 use crate::kernel::{begins, by_version};
 use crate::series::Series;
 
@@ -45,15 +46,15 @@ pub struct KernelPackages {
     pub missing: Vec<String>,
 }
 
-/// The packages of a list that a lab may need, by name: those whose names begin with `linux-`, and those of tools that
-/// the catalog names of other suites.
+/// The packages of a list that a lab may need, by name: those whose names begin with `linux-`, those of tools that
+/// the catalog names of other suites, and Ubuntu's public keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packages(BTreeMap<String, Package>);
 
 /// Reports whether a lab may need a package.
 fn is_wanted(name: &str) -> bool {
     let downloaded = || catalog::all().iter().flat_map(|kind| &kind.downloaded);
-    name.starts_with("linux-") || downloaded().any(|package| package == name)
+    name.starts_with("linux-") || name == UBUNTU_KEYS || downloaded().any(|package| package == name)
 }
 
 impl Packages {
@@ -298,6 +299,21 @@ pub(crate) mod tests {
             names(Packages::read(&other).newest("9.0")),
             ["linux-image-9.0-amd64", "linux-b-9.0-amd64", "linux-c-9.0-amd64-fs"]
         );
+    }
+
+    #[test]
+    fn a_kernel_of_ubuntu_has_the_modules_of_zfs() {
+        let packages = list(&[
+            ("linux-image-7.0.0-14-generic", "kmod, linux-modules-7.0.0-14-generic"),
+            ("linux-modules-7.0.0-14-generic", "linux-main-modules-zfs-7.0.0-14-generic, regdb"),
+            (
+                "linux-main-modules-zfs-7.0.0-14-generic",
+                "kmod, linux-image-7.0.0-14-generic | linux-image-unsigned-7.0.0-14-generic",
+            ),
+        ]);
+        let right = ["linux-image-", "linux-modules-", "linux-main-modules-zfs-"];
+        let right = right.map(|name| format!("{name}7.0.0-14-generic"));
+        assert_eq!(names(Packages::read(&packages).newest("7.0.0-14-generic")), right);
     }
 
     #[test]

@@ -244,6 +244,7 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
             journal_bytes: vec![],
             period: None,
             mount_command: Vec::new(),
+            pool: None,
             below: None,
             settles: false,
             age: None,

@@ -83,7 +83,8 @@ pub fn parts(
     parts.host_tools.extend(filesystem.check.first().cloned());
     let journal = filesystem.journal.iter().flat_map(|plan| [&plan.make, &plan.features]);
     let own = [&filesystem.mkfs, &filesystem.features, &filesystem.mount_command];
-    for argv in own.into_iter().chain(journal) {
+    let pool = filesystem.pool.iter().flat_map(|pool| [&pool.import, &pool.export]);
+    for argv in own.into_iter().chain(journal).chain(pool) {
         let tool = argv.first().filter(|tool| !parts.tools.contains(tool)).cloned();
         parts.tools.extend(tool);
     }

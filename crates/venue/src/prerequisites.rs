@@ -24,6 +24,12 @@ pub fn check(filesystem: &FilesystemPlan, raid: Option<RaidPlan>) -> Result<(), 
         check_kind(known)?;
     }
     check_commands(filesystem)?;
+    if filesystem.pool.is_some() {
+        return Err(VenueError::Missing(format!(
+            "{} is for --on lab: on a host its pool would be seen by the whole machine",
+            filesystem.kind
+        )));
+    }
     raid.map_or(Ok(()), check_arrays)
 }
 

@@ -96,7 +96,8 @@ impl Formatted {
         conditions.features.extend(bytes.map(|bytes| ("journal bytes".into(), bytes.to_string())));
         let note = |said| format!("the features in effect could not be read back: {said}");
         conditions.notes.extend(unread.into_iter().map(note));
-        Ok(())
+        // What made a pool has imported it too.
+        self.export()
     }
 
     /// Has the first mount of its life behind it.

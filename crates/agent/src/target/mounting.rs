@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use fsdyno_filesystem::mount;
-use fsdyno_record::plan::{BelowPlan, FilesystemPlan};
+use fsdyno_record::plan::{BelowPlan, FilesystemPlan, PoolPlan};
 use fsdyno_record::trial::Conditions;
 use fsdyno_workload::GapKind;
 use rustix::fs::{Mode, OFlags};
@@ -16,6 +16,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use super::formatted::Formatted;
 use super::userspace;
 use crate::mount_info;
+use crate::process;
 
 /// linux/fs.h `BLKFLSBUF`: write back and drop the device's own page cache.
 const BLKFLSBUF: libc::c_ulong = 0x1261;
@@ -148,8 +149,15 @@ impl Formatted {
             }
             Mounting::Over { below, .. } => self.mount_over(below)?,
             Mounting::Device | Mounting::Memory => {
+                self.import()?;
                 let (kind, options) = (&self.plan.mount_type, &self.plan.mount_options);
-                self.mount_by_kernel(&self.source(kind), kind, options, &self.mount_point)?;
+                let source = self.source(kind);
+                let mounted = self.mount_by_kernel(&source, kind, options, &self.mount_point);
+                if mounted.is_err() {
+                    // The error of the mount is the one to report.
+                    let _ = self.export();
+                }
+                mounted?;
             }
         }
         self.mounted = true;
@@ -198,8 +206,27 @@ impl Formatted {
         self.mount_by_kernel(Path::new(kind), kind, &options.join(","), &self.mount_point)
     }
 
-    /// The source of the mount: the device; a file system on none is named after itself in /proc/mounts.
+    /// Imports the pool, if it is mounted from one.
+    fn import(&self) -> io::Result<()> {
+        self.run_on_pool(|pool| &pool.import)
+    }
+
+    /// Exports that pool.
+    pub(super) fn export(&self) -> io::Result<()> {
+        self.run_on_pool(|pool| &pool.export)
+    }
+
+    fn run_on_pool(&self, command: fn(&PoolPlan) -> &Vec<String>) -> io::Result<()> {
+        let Some(pool) = &self.plan.pool else { return Ok(()) };
+        let argv = self.filled(command(pool));
+        process::run(&argv, &self.plan.env)?.good(&argv)
+    }
+
+    /// The source of the mount: the device or its pool; a file system on none is named after itself in /proc/mounts.
     fn source(&self, kind: &str) -> PathBuf {
+        if let Some(pool) = &self.plan.pool {
+            return PathBuf::from(&pool.name);
+        }
         if self.mounting.in_memory() { PathBuf::from(kind) } else { self.device_path() }
     }
 
@@ -248,6 +275,7 @@ impl Formatted {
             rustix::mount::unmount(&self.mount_point, UnmountFlags::empty())?;
             self.mounted = false;
             self.workers.wait()?;
+            self.export()?;
             if let Mounting::Over { .. } = self.mounting {
                 rustix::mount::unmount(self.place_below(), UnmountFlags::empty())?;
             }

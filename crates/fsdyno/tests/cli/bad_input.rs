@@ -11,7 +11,7 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --fs ext4,noatime", 2, "mount options go after @, as in 'ext4 @ noatime'"),
     ("run dirops --fs ext4,xfs,ext9", 2, "give --fs once for each file system"),
     ("run dirops --fs ntfs", 2, "use FUSE: --fs 'fuse: mkfs.ntfs"),
-    ("run dirops --fs zfs", 2, "fsdyno cannot make zfs; --on DIR runs on a mounted one"),
+    ("run dirops --fs apfs", 2, "fsdyno cannot make apfs; --on DIR runs on a mounted one"),
     ("show filesystem ntfs", 2, "use FUSE: --fs"),
     ("run dirops --on lab --on lab", 2, "--on lab is given 2 times"),
     (
@@ -419,6 +419,8 @@ const NOT_HERE: &[(&str, i32, &str)] = &[
     ("run dirops --on ram:900T --fs ext4", 2, "use a smaller one"),
     ("run dirops --on loop:900T --fs ext4", 2, "use a smaller one"),
     ("run dirops --on loop:1G --fs reiser4", 3, "has no reiser4; use --on lab"),
+    ("run dirops --on loop:1G --fs zfs", 3, "has no zfs; use --on lab"),
+    ("crash dirops --fs zfs", 2, "zfs cannot be crash-tested"),
     ("run dirops --out a-file", 2, "is not a folder"),
     ("run dirops --out .", 2, "holds no trials.ndjson"),
     ("run dirops --kernel ./a-file", 2, "neither a bzImage nor a vmlinux"),

@@ -75,7 +75,8 @@ pub fn runnable(rows: impl Iterator<Item = &'static Row>) -> Vec<&'static Row> {
     let kernels = fsdyno(ours(), Path::new("/"), "list kernels --format json").output().unwrap();
     let kernels: Vec<Value> = serde_json::from_slice(&kernels.stdout).unwrap();
     let is_here = |kernel: &str| {
-        kernels.iter().any(|it| it["release"].as_str().unwrap().starts_with(&format!("{kernel}.")))
+        let mut releases = kernels.iter().map(|it| it["release"].as_str().unwrap());
+        releases.any(|it| it == kernel || it.starts_with(&format!("{kernel}.")))
     };
     let can = |row: &&Row| {
         let missing = match row.kernel {

@@ -79,6 +79,9 @@ const fn on(kernel: &'static str, spec: &'static str, effects: &'static [Effect]
     Row { spec, effects, ci: false, kernel: Some(kernel) }
 }
 
+/// A kernel with ZFS, of Ubuntu's archive.
+const UBUNTU: &str = "7.0.0-14-generic";
+
 /// In the order of the catalog, so that rows of one kind lie together.
 pub const ROWS: &[Row] = &[
     row("ext2", &[Has(EXT, "dir_index"), Lacks(EXT, "has_journal extent")]),
@@ -186,6 +189,17 @@ pub const ROWS: &[Row] = &[
         "6.12",
         "bcachefs --str_hash=crc32c @ compression=zstd,journal_flush_delay=500",
         &[Has("str_hash", "[crc32c]"), Mounted("compression=zstd journal_flush_delay=500")],
+    ),
+    on(UBUNTU, "zfs", &[Has("recordsize", "131072"), Has("compression", "on"), Mounted("zfs")]),
+    on(
+        UBUNTU,
+        "zfs -o ashift=12 -O compression=off,recordsize=16K,atime=off",
+        &[
+            Has("recordsize", "16384"),
+            Has("compression", "off"),
+            Has("atime", "off"),
+            Mounted("zfs"),
+        ],
     ),
     row("reiserfs", &[Has(JOURNAL, "33558528"), Has("Hash function used to sort names", "\"r5\"")]),
     ci(

@@ -54,6 +54,9 @@ pub struct FilesystemPlan {
     /// (FUSE); `{mount}` is the mount point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mount_command: Vec<String>,
+    /// The pool that is imported before mount(2) and is its source, if it is mounted from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolPlan>,
     /// The lower file system, if this one is stacked on another. All commands above then apply to the lower one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<BelowPlan>,
@@ -78,6 +81,19 @@ impl FilesystemPlan {
     pub fn is_raw(&self) -> bool {
         self.mount_type.is_empty() && self.kind == "raw"
     }
+}
+
+/// A pool on the device, from which a file system is mounted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PoolPlan {
+    /// Its name, the source argument of mount(2).
+    pub name: String,
+    /// The command that imports it, before each mount.
+    pub import: Vec<String>,
+    /// The command that exports it, after mkfs and each unmount.
+    pub export: Vec<String>,
 }
 
 /// A lower file system, made and mounted below another.

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 pub use crate::age::AgePlan;
 pub use crate::processor::CpuPlan;
-pub use filesystem::{BelowPlan, FeatureWord, FilesystemPlan, OuterJournalPlan};
+pub use filesystem::{BelowPlan, FeatureWord, FilesystemPlan, OuterJournalPlan, PoolPlan};
 pub use flat::{FlatDevice, FlatLab, FlatMedium, FlatModel, FlatPlan};
 pub use medium::{DiskPlan, EphemeralKind, EphemeralPlan, EphemeralSize, MediumPlan, ModelledPlan};
 pub use raid::{MD_DATA_OFFSET, RaidPlan};
