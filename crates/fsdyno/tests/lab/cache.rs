@@ -124,8 +124,7 @@ fn a_package_that_is_not_the_listed_one_or_holds_no_kernel_is_not_used() {
         let unpacked = apt.folder.path().join("unpacked").exists();
         assert_eq!(unpacked, word == "listed", "{said}");
         let left: Vec<_> = fs::read_dir(apt.cached("")).unwrap().flatten().collect();
-        assert_eq!(left.len(), 1, "only the empty folder of kernels: {left:?}");
-        assert_eq!(fs::read_dir(apt.cached("kernels")).unwrap().count(), 0);
+        assert!(left.is_empty(), "{left:?}");
     }
 }
 

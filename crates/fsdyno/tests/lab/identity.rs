@@ -17,7 +17,7 @@ use fsdyno_record::canonical::sha256_hex;
 /// A text of command line, report and study each, by its source, and another text of the same length.
 const TEXTS: [(&str, &str, &str); 3] = [
     ("crates/campaign/src/failure.rs", "a verdict is negative", "a verdict IS NEGATIVE"),
-    ("crates/report/src/text.rs", "another lab than above", "another lab THAN ABOVE"),
+    ("crates/report/src/table/text.rs", "another lab than above", "another lab THAN ABOVE"),
     ("crates/campaign/src/store.rs", "give --out a folder", "give --out A FOLDER"),
 ];
 

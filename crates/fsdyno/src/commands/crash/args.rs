@@ -113,6 +113,9 @@ const ABSENT: &[(&str, &str)] = &[
     ("ranks", "it runs in the lab only"),
     ("own", "it runs in the lab only"),
     ("shift", "it runs in the lab only"),
+    ("stonewall", "it runs in the lab only"),
+    ("hosts", "it runs in the lab only"),
+    ("hosts-program", "it runs in the lab only"),
     ("change", "the option is for benchmarks with `fsdyno run`"),
 ];
 
