@@ -227,7 +227,7 @@ mod tests {
         speeds.add(&trials[0]);
         let mut plan = trials[0].plan.clone();
         let own = speeds.pace(&plan);
-        plan.lab_mut().unwrap().cpu = "7".parse().unwrap();
+        plan.lab_mut().unwrap().cpu = "8".parse().unwrap();
         assert!(own.is_some() && speeds.pace(&plan) == own, "{speeds:?}");
         plan.workload.name = "other".into();
         assert_eq!(speeds.pace(&plan), own, "the pace of the lab");
