@@ -150,6 +150,8 @@ mod tests {
             .collect();
         let mut names: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
         files.sort();
+        // A folder of the same name has parts of it.
+        files.dedup();
         names.sort_unstable();
         assert_eq!(files, names, "a workload is one file and one row of ALL");
     }
