@@ -225,25 +225,6 @@ fn meminfo_kb(meminfo: &str, key: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Counters of a block device from its `stat` file (Documentation/block/stat.rst): requests and
-/// sectors of 512 bytes; flushes where the kernel counts them (5.5 and later).
-pub fn parse_device_stat(text: &str) -> Option<Device> {
-    let fields: Vec<u64> =
-        text.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-    let field = |at: usize| fields.get(at).copied().unwrap_or(0);
-    (fields.len() >= 11).then(|| Device {
-        reads: field(0),
-        writes: field(4),
-        flushes: field(15),
-        discards: field(11),
-        bytes_read: Bytes(field(2) * 512),
-        bytes_written: Bytes(field(6) * 512),
-        seeks: None,
-        busy_ns: Some(Nanos(field(9) * 1_000_000)),
-        peak_in_flight: None,
-    })
-}
-
 /// The activity of a device between two moments. The peak is that of the later one, which its source
 /// counts from the start of the phase.
 pub fn device_since(now: &Device, earlier: &Device) -> Device {
@@ -295,16 +276,6 @@ mod tests {
         assert_eq!(work_of("kworker/u3:0+nbd0-recv"), Work::BlockDriver);
         assert_eq!(work_of("nbd0-recv"), Work::BlockDriver);
         assert_eq!(work_of("md0_raid5"), named("md"));
-    }
-
-    #[test]
-    fn a_device_stat_line_is_read_and_a_short_one_refused() {
-        let line = " 10 0 80 5 20 0 160 9 0 14 14 3 0 24 0 7 2";
-        let device = parse_device_stat(line).unwrap();
-        assert_eq!((device.reads, device.writes, device.discards, device.flushes), (10, 20, 3, 7));
-        assert_eq!(device.bytes_written, Bytes(81_920));
-        assert_eq!(parse_device_stat("1 2 3"), None);
-        assert_eq!(parse_device_stat("a b"), None);
     }
 
     #[test]

@@ -16,13 +16,12 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fsdyno_engine::{Gauge, clock};
+use fsdyno_engine::{Gauge, clock, device_caches};
 use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::{Mailbox, Word};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, set_parent_process_death_signal};
 
-use crate::account::parse_device_stat;
 use crate::{memory, process, processor};
 
 /// Of the disks' servers, which nothing may keep waiting, it is behind.
@@ -240,7 +239,7 @@ impl<'a> Look<'a> {
             let mut text = [0; 256];
             let length = counter.read_at(&mut text, 0).unwrap_or(0);
             let text = std::str::from_utf8(&text[..length]).unwrap_or_default();
-            written += parse_device_stat(text).map_or(0, |device| device.bytes_written.0);
+            written += device_caches::counters(text).map_or(0, |device| device.bytes_written.0);
         }
         [dirty * self.page, writeback * self.page, written]
     }

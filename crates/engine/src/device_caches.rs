@@ -1,4 +1,4 @@
-//! The volatile caches of the block devices below a directory: whether syncfs(2) has left them empty.
+//! The block devices below a directory: their counters, and whether syncfs(2) has left their volatile caches empty.
 
 use std::fs;
 use std::io;
@@ -7,6 +7,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::mount_table::MountLine;
+use fsdyno_record::trial::Device;
+use fsdyno_record::{Bytes, Nanos};
 
 /// The devices below a directory.
 #[derive(Clone, Debug, Default)]
@@ -71,10 +73,29 @@ impl DeviceCaches {
         let of_device = |folder: &PathBuf| {
             let whole = if folder.join("partition").exists() { "../stat" } else { "stat" };
             let stat = fs::read_to_string(folder.join(whole)).unwrap_or_default();
-            stat.split_whitespace().nth(15).and_then(|count| count.parse().ok()).unwrap_or(0)
+            counters(&stat).map_or(0, |device| device.flushes)
         };
         self.devices.iter().map(of_device).collect()
     }
+}
+
+/// Counters of a block device from its `stat` file (Documentation/block/stat.rst): requests and
+/// sectors of 512 bytes; flushes where the kernel counts them (5.5 and later).
+pub fn counters(text: &str) -> Option<Device> {
+    let fields: Vec<u64> =
+        text.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    let field = |at: usize| fields.get(at).copied().unwrap_or(0);
+    (fields.len() >= 11).then(|| Device {
+        reads: field(0),
+        writes: field(4),
+        flushes: field(15),
+        discards: field(11),
+        bytes_read: Bytes(field(2) * 512),
+        bytes_written: Bytes(field(6) * 512),
+        seeks: None,
+        busy_ns: Some(Nanos(field(9) * 1_000_000)),
+        peak_in_flight: None,
+    })
 }
 
 /// A setting of a device's queue; a partition's lies in its parent.
@@ -149,5 +170,15 @@ mod tests {
     fn where_no_device_is_known_nothing_is_durable_for_certain() {
         let why = DeviceCaches::default().doubt().unwrap();
         assert!(why.contains("no block device"), "{why}");
+    }
+
+    #[test]
+    fn a_device_stat_line_is_read_and_a_short_one_refused() {
+        let line = " 10 0 80 5 20 0 160 9 0 14 14 3 0 24 0 7 2";
+        let device = counters(line).unwrap();
+        assert_eq!((device.reads, device.writes, device.discards, device.flushes), (10, 20, 3, 7));
+        assert_eq!(device.bytes_written, Bytes(81_920));
+        assert_eq!(counters("1 2 3"), None);
+        assert_eq!(counters("a b"), None);
     }
 }

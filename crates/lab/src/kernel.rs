@@ -168,7 +168,7 @@ pub fn usual(cache: &Cache) -> Option<Kernel> {
 const KERNELS: &str = "kernels";
 
 /// The folder of those that are not in the archive of the system's distribution.
-const FOREIGN: &str = "kernels-of-others";
+const FOREIGN: &str = "foreign-kernels";
 
 /// The file in the first folder with the release of the downloaded default kernel.
 const DEFAULT: &str = "default";

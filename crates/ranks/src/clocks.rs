@@ -1,18 +1,18 @@
 //! The difference of two clocks. Processes of one boot and one time namespace read one CLOCK_MONOTONIC: there is none.
-//! Otherwise one process asks the other for its time, and takes the answer with the shortest round trip (D. Mills, RFC
+//! Otherwise one process requests the other's time, and takes the answer with the shortest round trip (D. Mills, RFC
 //! 5905, clock filter). Half of that round trip is the uncertainty, whatever the two ways took.
 
 use std::time::Duration;
 
 use fsdyno_record::Nanos;
 
-/// Fewest and most questions to another clock in one measurement, and the time after which no more than the fewest are
-/// asked. Under load few round trips are short.
+/// Fewest and most exchanges with another clock in one measurement, and the time after which no more than the fewest are
+/// made. Under load few round trips are short.
 const FEWEST: usize = 12;
 const MOST: usize = 100;
 const ENOUGH: Duration = Duration::from_millis(10);
 
-/// Questions to a process that reads the same clock, which detect that it does not.
+/// Exchanges with a process of the same clock, which detect that it has another one.
 const OF_ONE: usize = 2;
 
 /// Most that two clocks drift apart: 100 parts in a million. Quartz is within 50, and the kernel slews by more only while
@@ -50,11 +50,11 @@ impl Sample {
     }
 }
 
-/// Reports whether another question follows after `asked` of them.
-pub fn goes_on(asked: usize, one_clock: bool, elapsed: Duration) -> bool {
+/// Reports whether another exchange follows after this many.
+pub fn goes_on(exchanges: usize, one_clock: bool, elapsed: Duration) -> bool {
     match one_clock {
-        true => asked < OF_ONE,
-        false => asked < FEWEST || (asked < MOST && elapsed < ENOUGH),
+        true => exchanges < OF_ONE,
+        false => exchanges < FEWEST || (exchanges < MOST && elapsed < ENOUGH),
     }
 }
 
@@ -174,11 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn another_clock_is_asked_until_the_time_is_over_and_the_own_one_twice() {
-        let asked = |one_clock, elapsed| {
-            (0..).find(|asked| !goes_on(*asked, one_clock, Duration::from_millis(elapsed))).unwrap()
+    fn another_clock_is_measured_until_the_time_is_over_and_the_own_one_twice() {
+        let exchanges = |one_clock, elapsed| {
+            (0..).find(|done| !goes_on(*done, one_clock, Duration::from_millis(elapsed))).unwrap()
         };
-        assert_eq!([asked(true, 0), asked(false, 0), asked(false, 60)], [2, 100, 12]);
+        assert_eq!([exchanges(true, 0), exchanges(false, 0), exchanges(false, 60)], [2, 100, 12]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! coordinates them over TCP ([`Group`]). The calls of each rank are issued by a child process of it, the worker
 //! ([`work`]), so that a rank whose worker is killed or hangs in the kernel can still say so.
 
-pub mod keeper;
+pub mod cleanup;
 pub mod launcher;
 pub mod meet;
 pub mod parent;

@@ -18,7 +18,7 @@ use crate::meet::Meeting;
 use crate::parent::{self, WORKER};
 use crate::worker::Join;
 
-/// The options of ssh: it asks for nothing, forwards nothing, and notices a host that is gone.
+/// The options of ssh: it prompts for nothing, forwards nothing, and notices a host that is gone.
 const OPTIONS: &[&str] = &[
     "-T",
     "-x",
@@ -31,7 +31,7 @@ const OPTIONS: &[&str] = &[
 ];
 
 /// Longest time for workers to end by themselves at the end of the run.
-const FAREWELL: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(5);
 
 /// A host as ssh takes it: `HOST` or `USER@HOST`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,12 +101,12 @@ fn command(host: &Host, program: &Path) -> Command {
 
 /// The workers on all hosts, ended when dropped.
 #[derive(Debug)]
-pub struct Fleet {
+pub struct RemoteWorkers {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Fleet {
+impl RemoteWorkers {
     /// Starts a worker for each rank; `join` says what the worker of a rank needs to know, and `program` is the path of
     /// fsdyno on all hosts. A failure is reported to rank 0.
     pub fn start(
@@ -115,7 +115,7 @@ impl Fleet {
         (ranks, version): (u32, &str),
         meeting: &Meeting,
         join: &dyn Fn(u32) -> Join,
-    ) -> Fleet {
+    ) -> RemoteWorkers {
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         for rank in 0..ranks {
@@ -132,23 +132,23 @@ impl Fleet {
                 }
             }));
         }
-        Fleet { stop, threads }
+        RemoteWorkers { stop, threads }
     }
 }
 
-impl Fleet {
+impl RemoteWorkers {
     /// Ends all workers at once, also those that rank 0 does not know yet.
     pub fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
-impl Drop for Fleet {
+impl Drop for RemoteWorkers {
     fn drop(&mut self) {
         let begin = Instant::now();
         let is_stopped = || self.stop.load(Ordering::Relaxed);
         let runs = || self.threads.iter().any(|thread| !thread.is_finished());
-        while begin.elapsed() < FAREWELL && !is_stopped() && runs() {
+        while begin.elapsed() < GRACE && !is_stopped() && runs() {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.stop.store(true, Ordering::Relaxed);

@@ -1,26 +1,10 @@
 //! Imports of texts of other tools.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-use std::cell::RefCell;
-use std::io::Write;
 use std::path::PathBuf;
-use std::rc::Rc;
 
 use fsdyno_recorder::import::{Format, ImportOptions, Imported, import};
 use fsdyno_trace::{Call, CallKind, Checker, Entry, Event, Item, Kind, NodeId, Reader};
-
-#[derive(Clone, Default)]
-struct Out(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Out {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.borrow_mut().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 struct Trace {
     imported: Imported,
@@ -39,9 +23,9 @@ impl Trace {
 }
 
 fn imported_with(format: Format, options: &ImportOptions, text: &str) -> Trace {
-    let out = Out::default();
-    let imported = import(format, text.as_bytes(), options, || Ok(out.clone())).unwrap();
-    let bytes = out.0.take();
+    let mut bytes = Vec::new();
+    let out = &mut bytes;
+    let imported = import(format, text.as_bytes(), options, || Ok(out)).unwrap();
     let (mut entries, mut events) = (Vec::new(), Vec::new());
     let mut checker = Checker::new();
     for item in Reader::new(&bytes[..]).unwrap() {
@@ -61,10 +45,10 @@ fn imported(format: Format, text: &str) -> Trace {
 }
 
 fn refused(format: Format, text: &str) -> String {
-    let out = Out::default();
-    let options = ImportOptions::default();
-    let error = import(format, text.as_bytes(), &options, || Ok(out.clone())).unwrap_err();
-    assert!(out.0.take().is_empty());
+    let (mut bytes, options) = (Vec::new(), ImportOptions::default());
+    let out = &mut bytes;
+    let error = import(format, text.as_bytes(), &options, || Ok(out)).unwrap_err();
+    assert!(bytes.is_empty());
     error.to_string()
 }
 

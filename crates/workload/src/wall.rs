@@ -3,12 +3,12 @@
 
 use fsdyno_record::Nanos;
 
-/// What a share asks before each of its items.
+/// The limit that a share consults before each of its items.
 pub trait Wall: Send {
     /// Starts the time, at the first op of the share.
     fn begin(&mut self);
 
-    /// Says how many items the share does in all, of which `done` are complete. Waits for the other shares when the time
+    /// Returns how many items the share does in all, of which `done` are complete. Waits for the other shares when the time
     /// is over, unless the share has no `more` items than these.
     fn pass(&mut self, done: u64, more: bool) -> Pass;
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use fsdyno_engine::device_caches::{DeviceCaches, setting};
+use fsdyno_engine::device_caches::{self, DeviceCaches, setting};
 use fsdyno_record::mount_table::{self, MountLine};
 use fsdyno_record::trial::{Conditions, Device};
 use fsdyno_workload::GapKind;
@@ -96,7 +96,7 @@ impl Target for Directory {
 
     fn device(&self) -> Option<Device> {
         let of_device = |folder: &PathBuf| {
-            account::parse_device_stat(&fs::read_to_string(folder.join("stat")).ok()?)
+            device_caches::counters(&fs::read_to_string(folder.join("stat")).ok()?)
         };
         account::sum(self.caches.devices().iter().filter_map(of_device))
     }

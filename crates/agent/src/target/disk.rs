@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use fsdyno_disk::{DiskSpec, Partition};
+use fsdyno_engine::device_caches;
 use fsdyno_record::Nanos;
 use fsdyno_record::trial::{Device, DiskConditions, DiskRole};
 
-use crate::account;
 use crate::block_queue;
 use crate::serve_disk::{BlockDevice, Shared};
 
@@ -147,7 +147,7 @@ impl ModelledDisk {
 fn kernel_counters(name: &str) -> Option<Device> {
     let folder = block_queue::of_device(name);
     let read =
-        |folder: &Path| account::parse_device_stat(&fs::read_to_string(folder.join("stat")).ok()?);
+        |folder: &Path| device_caches::counters(&fs::read_to_string(folder.join("stat")).ok()?);
     let counted = read(&folder)?;
     if !folder.join("partition").exists() {
         return Some(counted);

@@ -68,15 +68,15 @@ impl Trial<'_> {
         let command = self.run_command(workload, &mut done.outcome)?;
         self.add_event(PhaseEventKind::Returned, index);
         let (outcome, account_before) = (done.outcome, account_before.unwrap_or_default());
-        // Asking for the dirty pages takes time of its own, which is taken off what follows.
+        // Reading the size of dirty pages takes time of its own, which is subtracted from what follows.
         let counts_returned = counting.map(processor::counts);
-        let cpu_before_asking = own_cpu();
-        let (dirty, asking) = elapsed(dirty_bytes);
-        let asking_cpu = own_cpu() - cpu_before_asking;
-        let counts_asked = counting.map(processor::counts);
+        let cpu_before_reading = own_cpu();
+        let (dirty, reading) = elapsed(dirty_bytes);
+        let reading_cpu = own_cpu() - cpu_before_reading;
+        let counts_read = counting.map(processor::counts);
         let (synced, durable) = match runs_on {
             true => (None, None),
-            false => self.settle(asking)?,
+            false => self.settle(reading)?,
         };
         if synced.is_some() {
             self.add_event(PhaseEventKind::Synced, index);
@@ -114,13 +114,13 @@ impl Trial<'_> {
             returned_ns: outcome.returned.since(outcome.started),
             synced_ns: synced.map(|at| at.since(outcome.started)),
             durable_ns: durable.map(|at| at.since(outcome.started)),
-            cpu_ns: spent.cpu - asking_cpu,
+            cpu_ns: spent.cpu - reading_cpu,
             user_ns: spent.user,
             system_ns: spent.system,
             split: Split::Sampled,
             kernel_cpu_ns: spent.kernel,
             processor: processor::between(counts_before, counts_returned)
-                .zip(processor::between(counts_asked, counts_settled))
+                .zip(processor::between(counts_read, counts_settled))
                 .map(|(issued, settled)| processor::sum(&issued, &settled)),
             limit_ns: workload.limit(index),
             unit: workload.unit(index).map(String::from),
@@ -149,7 +149,7 @@ impl Trial<'_> {
         })
     }
 
-    /// Notes when that was, in a logged trial.
+    /// Logs the time of an event, in a logged trial.
     fn add_event(&self, kind: PhaseEventKind, phase: usize) {
         if let Some(acks) = &self.acks {
             acks.add_event(kind, phase, clock::now());
@@ -157,12 +157,12 @@ impl Trial<'_> {
     }
 
     /// Returns when the file system was synced, and when the device's own cache was empty, if that can be
-    /// shown; `asking` is the instrument's own time and subtracted.
-    fn settle(&mut self, asking: Nanos) -> Result<(Option<Nanos>, Option<Nanos>), String> {
+    /// shown; `reading` is the instrument's own time and subtracted.
+    fn settle(&mut self, reading: Nanos) -> Result<(Option<Nanos>, Option<Nanos>), String> {
         self.target.sync().map_err(failed("syncfs"))?;
-        let synced = clock::now() - asking;
+        let synced = clock::now() - reading;
         let flushed = self.target.flush_device().map_err(failed("flush the device"))?;
-        let durable = clock::now() - asking;
+        let durable = clock::now() - reading;
         Ok((Some(synced), flushed.then_some(durable)))
     }
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use fsdyno_campaign::RanksRequest;
 use fsdyno_ranks::launcher::Kind;
 use fsdyno_ranks::parent::Attended;
-use fsdyno_ranks::ssh::{self, Fleet};
+use fsdyno_ranks::ssh::{self, RemoteWorkers};
 use fsdyno_ranks::{
-    Group, GroupError, Join, Meeting, Patience, Position, keeper, launcher, meet, parent,
+    Group, GroupError, Join, Meeting, Patience, Position, cleanup, launcher, meet, parent,
 };
 use fsdyno_record::plan::RanksPlan;
 
@@ -62,10 +62,12 @@ pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
     let worker = parent::start(&program()?, &join).map_err(failed)?;
     match parent::attend(worker, &meeting, &hello, &stop).map_err(failed)? {
         Attended::Done => Ok(Exit::Good),
-        Attended::Orphaned(folder) => match keeper::keep(place, &meeting, &on, folder.as_deref()) {
-            Some(message) => Err(Failure { exit: Exit::TrialFailed, message }),
-            None => Ok(Exit::TrialFailed),
-        },
+        Attended::Orphaned(folder) => {
+            match cleanup::clean_up(place, &meeting, &on, folder.as_deref()) {
+                Some(message) => Err(Failure { exit: Exit::TrialFailed, message }),
+                None => Ok(Exit::TrialFailed),
+            }
+        }
     }
 }
 
@@ -74,20 +76,20 @@ pub fn gather(
     run: &Run,
     place: &Position,
     stop: &Arc<AtomicBool>,
-) -> Result<(Arc<Group>, Option<Fleet>), Failure> {
+) -> Result<(Arc<Group>, Option<RemoteWorkers>), Failure> {
     let failed = |message: String| Failure { exit: Exit::Missing, message };
     let patience = Patience::default();
     let on = directory(run)?;
     let (listener, meeting, note) = meet::open(place, &on).map_err(failed)?;
     let (program, text) = (program()?, version::text());
-    let fleet = match &run.ranks.hosts {
+    let workers = match &run.ranks.hosts {
         Some(Hosts(hosts)) => {
             let program = run.ranks.hosts_program.clone().unwrap_or(program);
             let join = |rank| {
                 let place = Position { rank, ..place.clone() };
                 join(&meeting, &place, on.clone(), patience.gather)
             };
-            Some(Fleet::start(hosts, &program, (place.ranks, text), &meeting, &join))
+            Some(RemoteWorkers::start(hosts, &program, (place.ranks, text), &meeting, &join))
         }
         None => {
             start_own(program, join(&meeting, place, on, patience.gather), meeting.clone());
@@ -101,8 +103,8 @@ pub fn gather(
     let group = match group {
         Ok(group) => group,
         Err(error) => {
-            if let Some(fleet) = fleet {
-                fleet.end();
+            if let Some(workers) = workers {
+                workers.end();
             }
             let exit = match error {
                 GroupError::Stopped => Exit::Stopped,
@@ -114,7 +116,7 @@ pub fn gather(
     let hosts: Vec<String> =
         group.hosts().iter().map(|(host, ranks)| format!("{host} ({ranks})")).collect();
     detail(&format!("fsdyno: {} ranks of {}: {}", place.ranks, place.kind, hosts.join(", ")));
-    Ok((Arc::new(group), fleet))
+    Ok((Arc::new(group), workers))
 }
 
 /// Starts the worker of rank 0.

@@ -46,12 +46,12 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let stop = stop::flag()?;
     detail(&format!("fsdyno: {} writes to '{}'", version::text(), folder.display()));
     // Dropped after the experiment, whose end ends all ranks.
-    let mut _fleet = None;
+    let mut _workers = None;
     let mut experiment = experiment;
     if let (Some(position), Some(request)) = (&position, &experiment.spec.ranks) {
-        let (group, fleet) = ranks::gather(run, position, &stop)?;
+        let (group, workers) = ranks::gather(run, position, &stop)?;
         request.group.get_or_init(|| group);
-        _fleet = fleet;
+        _workers = workers;
     }
     let mut store = open(&folder)?;
     experiment.same_rule(store.trials())?;

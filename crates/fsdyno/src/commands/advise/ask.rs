@@ -4,12 +4,12 @@ use std::io::{BufRead, Write};
 
 use crate::exit::Failure;
 
-/// Where questions are asked and answers are read.
+/// A dialogue: questions are written, answers are read.
 pub struct Asker<R, W> {
     pub answers: R,
     pub questions: W,
-    /// The number of questions asked.
-    pub asked: usize,
+    /// The number of the last question.
+    pub number: usize,
 }
 
 impl<R: BufRead, W: Write> Asker<R, W> {
@@ -23,8 +23,8 @@ impl<R: BufRead, W: Write> Asker<R, W> {
         default: Option<&str>,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Result<T, Failure> {
-        self.asked += 1;
-        let _ = writeln!(self.questions, "{}. {question}", self.asked);
+        self.number += 1;
+        let _ = writeln!(self.questions, "{}. {question}", self.number);
         let prompt = default.map_or("> ".to_string(), |default| format!("[{default}] > "));
         loop {
             let answer = self.line(&prompt)?;
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn a_wrong_answer_gets_one_line_and_the_question_again() {
         let answers = b"mial\n\n mail \nyes\n".as_slice();
-        let mut asker = Asker { answers, questions: Vec::new(), asked: 0 };
+        let mut asker = Asker { answers, questions: Vec::new(), number: 0 };
         let purpose = asker.ask("What for?", None, purpose::parse).unwrap();
         assert_eq!(purpose.name, "mail");
         assert!(asker.confirm("Run?"));
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn an_empty_answer_is_the_default() {
-        let mut asker = Asker { answers: b"\n".as_slice(), questions: Vec::new(), asked: 0 };
+        let mut asker = Asker { answers: b"\n".as_slice(), questions: Vec::new(), number: 0 };
         assert_eq!(asker.ask("?", Some("unpack"), purpose::parse).unwrap().name, "unpack");
     }
 }

@@ -72,12 +72,12 @@ pub fn run(advise: &Advise) -> Result<Exit, Failure> {
     let mut terminal = std::io::stdin().is_terminal().then(|| Asker {
         answers: std::io::stdin().lock(),
         questions: std::io::stderr(),
-        asked: 0,
+        number: 0,
     });
     check(advise)?;
     let answers = match &mut terminal {
-        Some(asker) => asked(advise, asker)?,
-        None => given(advise)?,
+        Some(asker) => from_questions(advise, asker)?,
+        None => from_options(advise)?,
     };
     let steps = steps::of(&answers)?;
     output::data(&text(&answers, &steps))?;
@@ -109,8 +109,8 @@ fn check(advise: &Advise) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The answers of options alone, where no question can be asked.
-fn given(advise: &Advise) -> Result<Answers, Failure> {
+/// The answers of options alone, without a terminal.
+fn from_options(advise: &Advise) -> Result<Answers, Failure> {
     let is_own = advise.purpose.is_some_and(|purpose| purpose.name == OWN);
     let lacking: Vec<&str> = [
         ("--for", advise.purpose.is_none()),
@@ -141,8 +141,8 @@ fn given(advise: &Advise) -> Result<Answers, Failure> {
     })
 }
 
-/// The answers of options, and of questions where there is none.
-fn asked<R: BufRead, W: Write>(
+/// The answers of options, and of questions for options that are not given.
+fn from_questions<R: BufRead, W: Write>(
     advise: &Advise,
     asker: &mut Asker<R, W>,
 ) -> Result<Answers, Failure> {

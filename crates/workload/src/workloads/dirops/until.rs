@@ -7,7 +7,7 @@ use crate::op::Op;
 use crate::wall::Wall;
 use crate::workload::OpSource;
 
-/// The ops of a share, which asks a wall before each file.
+/// The ops of a share, which consults a wall before each file.
 pub(super) struct Until<'a> {
     ops: Ops<'a>,
     wall: Box<dyn Wall + 'a>,

@@ -1,5 +1,5 @@
-//! The end of a run whose rank 0 is gone: one of the other ranks, the keeper, removes what the run made in the shared
-//! directory, or says where it is.
+//! The end of a run whose rank 0 has ended: one of the other ranks claims the cleanup, and removes what the run made in
+//! the shared directory, or says where it is.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,22 +9,22 @@ use fsdyno_media::{MediaError, Note, clean, leftovers};
 use crate::launcher::Position;
 use crate::meet::{self, Meeting};
 
-/// Time for which ranks of other hosts let one on rank 0's host be the keeper: only there can be seen that its process
+/// Time for which ranks of other hosts let one on rank 0's host clean up: only there can be seen that its process
 /// has ended.
 const NEAR_FIRST: Duration = Duration::from_secs(1);
 
 /// Longest time for workers to leave the directory.
 const LEAVE: Duration = Duration::from_secs(5);
 
-/// Least time for which a keeper's claim holds: other ranks may notice later that rank 0 is gone.
+/// Least time for which a claim holds: other ranks may notice later that rank 0 is gone.
 const CLAIM: Duration = Duration::from_secs(2);
 
-/// A number that no process has (proc(5), pid_max): `fsdyno doctor --clean` removes the claim of a keeper that was killed.
+/// A number that no process has (proc(5), pid_max): `fsdyno doctor --clean` removes the claim of a rank that was killed.
 const NO_PROCESS: i32 = 4_194_304;
 
 /// Removes what a run made whose rank 0 is gone: `folder` in the shared directory `on`. Returns the message for the user;
-/// none if another rank is the keeper.
-pub fn keep(
+/// none if another rank does.
+pub fn clean_up(
     position: &Position,
     meeting: &Meeting,
     on: &Path,
@@ -47,13 +47,13 @@ pub fn keep(
     }
     let host = meeting.hosts.first().map_or("its host", String::as_str);
     Some(format!(
-        "rank 0 on {host} is gone without a farewell: its process was killed, or its host or the network is down; the other \
+        "rank 0 on {host} has ended without notice: its process was killed, or its host or the network is down; the other \
          ranks end{left}"
     ))
 }
 
 fn claim_name(meeting: &Meeting) -> String {
-    let proof = meeting.secret.proof(&["keeper"]);
+    let proof = meeting.secret.proof(&["cleanup"]);
     format!(".fsdyno-{NO_PROCESS}-{}", proof.get(..16).unwrap_or_default())
 }
 
@@ -119,13 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn one_rank_keeps_the_directory_and_the_others_say_nothing() {
+    fn one_rank_removes_the_directory_and_the_others_say_nothing() {
         let on = tempfile::tempdir().unwrap();
         let meeting = meeting();
         let name = format!(".fsdyno-{NO_PROCESS}-0123456789abcdef");
         std::fs::create_dir(on.path().join(&name)).unwrap();
         let said: Vec<String> = std::thread::scope(|scope| {
-            let each = || scope.spawn(|| keep(&position(), &meeting, on.path(), Some(&name)));
+            let each = || scope.spawn(|| clean_up(&position(), &meeting, on.path(), Some(&name)));
             let all: Vec<_> = (0..5).map(|_| each()).collect();
             all.into_iter().filter_map(|one| one.join().unwrap()).collect()
         });
