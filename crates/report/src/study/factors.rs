@@ -9,6 +9,7 @@ use super::Number;
 use super::lines::digits;
 use crate::number::{clean, relative, seconds};
 use crate::table::{Fit, Table};
+use crate::validity::Flag;
 
 /// A table of factors.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -54,10 +55,18 @@ pub struct Factor {
 }
 
 impl Factor {
-    /// `1.53x`, `~ 1.05x`, `1.00`, or `-`.
+    /// Returns true if its trials may lose what they acknowledged, so that it is not the best and in no mean.
+    pub fn is_unsafe(&self) -> bool {
+        self.flags.iter().any(|flag| flag == Flag::Unsafe.name())
+    }
+
+    /// `1.53x`, `~ 1.05x`, `1.00`, `UNSAFE 0.06x`, or `-`.
     pub fn text(&self) -> String {
         match self.factor {
             None => "-".into(),
+            Some(factor) if self.is_unsafe() => {
+                format!("{} {}", Flag::Unsafe, relative(factor.value))
+            }
             Some(factor) if factor.value == 1.0 => relative(1.0),
             Some(factor) if self.open => format!("~ {}", relative(factor.value)),
             Some(factor) => relative(factor.value),

@@ -123,7 +123,7 @@ fn overall(tables: &[study::Factors]) -> Option<study::Factors> {
         let factors = tables.iter().map(|table| {
             let row = table.rows.iter().find(|row| row.label == label)?;
             let cell = &row.cells[column];
-            cell.factor.filter(|_| !cell.flags.iter().any(|flag| flag == Flag::Unsafe.name()))
+            cell.factor.filter(|_| !cell.is_unsafe())
         });
         let Some(factors) = factors.collect::<Option<Vec<Number>>>() else {
             let missing = Some("not in all of the tables, or unsafe in one".to_string());
