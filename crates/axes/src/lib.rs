@@ -8,6 +8,7 @@ pub mod along;
 pub mod naming;
 mod request;
 mod table;
+mod values;
 
 use std::cmp::Ordering;
 
@@ -16,7 +17,8 @@ use fsdyno_record::plan::{MediumPlan, VenuePlan};
 use naming::Subject;
 
 pub use request::{Request, Size, USUAL_RAM, bytes};
-pub use table::{AXES, MOST_THREADS, TODAY, whole};
+pub use table::{AXES, MOST_THREADS, TODAY};
+pub use values::whole;
 
 /// An axis of a matrix: a choice of the user that is part of a plan.
 #[derive(Clone, Copy)]

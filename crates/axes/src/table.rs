@@ -1,17 +1,14 @@
 //! The table of axes: a row for each, in the order in which names of rows and commands have them.
 
-use std::fmt::Display;
-use std::ops::RangeInclusive;
-use std::str::FromStr;
-
 use fsdyno_record::plan::{
-    AccelPlan, AgePlan, BootPlan, IssuerPlan, LabPlan, MediumPlan, Plan, Target, VerifyMode,
+    AccelPlan, AgePlan, BootPlan, IssuerPlan, MediumPlan, Target, VerifyMode,
 };
-use fsdyno_record::{Bytes, Count};
 
 use crate::TargetKind::{Directory, Drive, Ephemeral, Lab, Model};
-use crate::naming::Subject;
-use crate::{Axis, Crash, Label, Size, Value, bytes};
+use crate::values::{
+    any, named, of_lab, of_label, of_machine, on_disks, parsed, path, size, target, usual_or, whole,
+};
+use crate::{Axis, Crash, Size, Value, bytes};
 
 /// Name of the present among periods.
 pub const TODAY: &str = "today";
@@ -442,93 +439,10 @@ pub const AXES: &[Axis] = &[
     },
 ];
 
-const fn any(of: fn(&Subject<'_>) -> Option<String>) -> Label {
-    Label { of, within_label: false, of_machine: false, compared: false, condition: false }
-}
-
-const fn of_label(of: fn(&Subject<'_>) -> Option<String>) -> Label {
-    Label { within_label: true, ..any(of) }
-}
-
-const fn of_machine(of: fn(&Subject<'_>) -> Option<String>) -> Label {
-    Label { of_machine: true, ..any(of) }
-}
-
-impl Label {
-    const fn compared(self) -> Label {
-        Label { compared: true, ..self }
-    }
-
-    const fn condition(self) -> Label {
-        Label { condition: true, ..self }
-    }
-}
-
-fn usual_or(value: impl ToString, usual: bool) -> Value {
-    Value::or_usual((!usual).then_some(value))
-}
-
-fn of_lab(plan: &Plan, of: fn(&LabPlan) -> Value) -> Value {
-    plan.lab().map_or(Value::Absent, of)
-}
-
-fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| error.to_string())
-}
-
-/// The value of a name.
-fn named<T: Copy>(all: &[(&str, &str, T)], text: &str) -> Result<T, String> {
-    let found = all.iter().find(|(name, ..)| *name == text);
-    found.map(|(_, _, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|(name, ..)| *name).collect();
-        format!("'{text}' is not one of {}", names.join(", "))
-    })
-}
-
-/// A parser of whole numbers within a range: `20000`, `20k`, `1M`, `1_000_000`.
-pub fn whole<T: TryFrom<u64>>(
-    range: RangeInclusive<u64>,
-) -> impl Fn(&str) -> Result<T, String> + Clone {
-    move |text| {
-        let bounds = format!("from {} to {}", Count(*range.start()), Count(*range.end()));
-        let Count(number) =
-            text.parse().map_err(|error| format!("{error}; expected a number {bounds}"))?;
-        let number = Some(number).filter(|number| range.contains(number));
-        number
-            .and_then(|number| T::try_from(number).ok())
-            .ok_or_else(|| format!("expected a whole number {bounds}"))
-    }
-}
-
-/// The target, as far as it is a condition and not a path.
-fn target(plan: &Plan) -> String {
-    match plan.target() {
-        Target::Path(_) if plan.medium.drive().is_some() => "drive".into(),
-        Target::Path(_) => "directory".into(),
-        target => target.to_string(),
-    }
-}
-
-/// The path after `--on`, if any.
-fn path(plan: &Plan) -> Option<String> {
-    plan.medium.directory().or(plan.medium.drive()).map(String::from)
-}
-
-/// Returns true if the file system lies on disks that fsdyno provides, modelled or ephemeral.
-fn on_disks(plan: &Plan) -> bool {
-    !matches!(plan.medium, MediumPlan::Directory { .. } | MediumPlan::Memory { .. })
-}
-
-/// The value of `--size`. The size of a device of this host is part of its name.
-fn size(plan: &Plan) -> Option<String> {
-    let of_lab_or_model = !plan.on_hosts();
-    let size: Option<Bytes> = plan.medium.size();
-    let text = size.map_or("the whole disk".to_string(), |size| format!("file system of {size}"));
-    of_lab_or_model.then_some(text)
-}
-
 #[cfg(test)]
 mod tests {
+    use fsdyno_record::Bytes;
+
     use super::*;
     use crate::Request;
 

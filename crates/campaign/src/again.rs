@@ -15,7 +15,6 @@ use fsdyno_venue::{Commands, Identity, LabVenue, SetupHooks};
 
 use crate::failure::Failure;
 use crate::notes::say;
-use crate::target;
 
 /// Finds a lab for each kernel of these trials. `given` are values of `--kernel` for kernels that are not found by their
 /// release.
@@ -47,7 +46,7 @@ pub fn venue<'a>(
     let labs = labs(&kernels, given)?;
     let hooks =
         SetupHooks { log: |line| say(&format!("fsdyno: {line}")), cancel: Arc::clone(stop) };
-    Ok(LabVenue::new(labs, target::agent()?, std::env::temp_dir(), Cache::of_user()?)
+    Ok(LabVenue::new(labs, crate::labs::agent()?, std::env::temp_dir(), Cache::of_user()?)
         .with_inputs(inputs)
         .with_setup_hooks(hooks))
 }

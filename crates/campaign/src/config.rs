@@ -1,11 +1,13 @@
 //! Expands `--set config=FILE`: the original program's own configuration file instead of parameters.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use fsdyno_record::bounded::{self, WRITTEN};
 use fsdyno_workload::workloads::Kind;
 
-use crate::settings::Settings;
+/// The settings of one workload: key → value.
+pub type Settings = BTreeMap<String, String>;
 
 /// The key that names the file.
 pub const KEY: &str = "config";

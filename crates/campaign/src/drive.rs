@@ -10,7 +10,7 @@ use fsdyno_record::plan::Target;
 
 use crate::RunSpec;
 use crate::failure::Failure;
-use crate::target::refuse_unsupported;
+use crate::unsupported::refuse_unsupported;
 
 /// Tests whether a target is a drive: a name in /dev that is not a folder (/dev/shm is one), or a link to a device from
 /// elsewhere.

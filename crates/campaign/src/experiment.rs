@@ -11,11 +11,12 @@ use fsdyno_report::counted;
 use fsdyno_venue::{Venue, VenueError};
 
 use crate::failure::Failure;
+use crate::labs::Mode;
 use crate::notes::say;
 use crate::results::check_baseline;
 use crate::same::in_mode;
 use crate::speed::Speeds;
-use crate::target::{self, Mode, TargetRequest};
+use crate::target::{self, TargetRequest};
 use crate::venues::Venues;
 use crate::{
     Cell, Observer, Place, RunSpec, Runner, Share, Slot, Store, Summary, leftovers, repeats,

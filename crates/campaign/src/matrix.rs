@@ -10,14 +10,15 @@ use fsdyno_venue::InputFile;
 use fsdyno_workload::one_file::one_file;
 use fsdyno_workload::{Curve, Needs, OpCounts, Setting, Threads, Workload, workloads};
 
-use crate::config;
-use crate::device_rows::device_rows;
+use crate::config::{self, Settings};
 use crate::input;
-use crate::lab_rows::lab_rows;
-use crate::model_rows::{self, model_rows};
 use crate::question::{Cell, MatrixError, Place, Question};
+use crate::rows::Row;
+use crate::rows::device::device_rows;
+use crate::rows::lab::lab_rows;
+use crate::rows::model::{self as model_rows, model_rows};
 use crate::server;
-use crate::settings::{Settings, settings};
+use crate::settings::settings;
 
 /// Returns the plans, ordered as the user gave workloads, kernels, disks and file systems.
 ///
@@ -232,33 +233,6 @@ fn input_of<'a>(
         let path = input::path_of(&param.domain, params.get(param.name)?)?;
         Some((param.name, question.inputs.by_path(path)?))
     })
-}
-
-/// A row of the table: a target for all workloads.
-#[derive(Clone)]
-pub struct Row {
-    /// Label.
-    pub label: String,
-    /// File system to create and mount; `None` for an existing directory.
-    pub filesystem: Option<FilesystemPlan>,
-    /// Medium of the file system.
-    pub medium: MediumPlan,
-    /// Venue of its calls.
-    pub venue: VenuePlan,
-    /// Longest file name in bytes, if known.
-    pub longest_name: Option<usize>,
-    /// Capacity, if known.
-    pub room: Option<Bytes>,
-    /// Operations that it lacks, with the reason from the catalog.
-    pub lacks: BTreeMap<String, String>,
-    /// Reason for which it cannot run here.
-    pub skip: Option<String>,
-}
-
-impl Row {
-    fn period(&self) -> Option<&str> {
-        self.filesystem.as_ref()?.period.as_deref()
-    }
 }
 
 fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {

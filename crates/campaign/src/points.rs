@@ -9,7 +9,8 @@ use fsdyno_venue::{Venue, VenueError};
 
 use crate::experiment::{Experiment, Session};
 use crate::failure::{Exit, Failure};
-use crate::target::{self, Mode, TargetRequest};
+use crate::labs::Mode;
+use crate::target::{self, TargetRequest};
 use crate::{Cell, Place, RunSpec, Runner, Slot, Store, Venues, is_there};
 
 /// The settings of a configuration.

@@ -13,12 +13,13 @@ use fsdyno_venue::venue::Identity;
 use fsdyno_venue::{FinishedTrial, Venue, VenueError, Watch, clock};
 use fsdyno_workload::workloads;
 
+use crate::labs::Mode;
 use crate::question::{Cell, USUAL_DEADLINE};
 use crate::refused::Refused;
+use crate::run_error::RunError;
 use crate::same::may_join;
 use crate::schedule::Slot;
 use crate::store::{Store, StoreError};
-use crate::target::Mode;
 
 /// An observer of a run. Called from several threads.
 pub trait Observer: Sync {
@@ -37,54 +38,6 @@ impl Observer for () {
     fn started(&self, _: usize, _: &Plan, _: &Slot) {}
     fn progress(&self, _: usize, _: &Progress) {}
     fn ended(&self, _: usize, _: &Trial) {}
-}
-
-/// The error that ended a run.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// Results cannot be stored.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A requirement of every trial is missing.
-    #[error("{0}")]
-    Missing(String),
-    /// The folder's trials come from another lab.
-    #[error(
-        "the trials in this folder have the lab identity {stored}, and this lab is {current} \
-         (what differs: {differs}); give --out a new folder"
-    )]
-    OtherLab {
-        /// Prefix of the stored identity.
-        stored: String,
-        /// Prefix of the identity here.
-        current: String,
-        /// Names of the components that differ.
-        differs: String,
-    },
-    /// The folder's trials were measured by another clock.
-    #[error(
-        "the trials in this folder ran {stored}, and these would run {current}: their times do not \
-         belong in one table; give --out a new folder"
-    )]
-    OtherClock {
-        /// Venue of the stored trials.
-        stored: &'static str,
-        /// Venue of these.
-        current: &'static str,
-    },
-    /// The folder's trials ran in the same directory, which has changed.
-    #[error(
-        "the trials in this folder ran with the {what} '{stored}', and it is '{current}' now; \
-         give --out a new folder"
-    )]
-    OtherGround {
-        /// The condition that differs.
-        what: String,
-        /// Its value in a stored trial.
-        stored: String,
-        /// Its value here.
-        current: String,
-    },
 }
 
 /// The settings of a run.

@@ -9,9 +9,9 @@ use fsdyno_record::plan::{BootPlan, VenuePlan};
 use fsdyno_record::trial::Trial;
 use fsdyno_venue::{Venue, fingerprint};
 
+use crate::labs::Mode;
 use crate::question::Cell;
-use crate::run::RunError;
-use crate::target::Mode;
+use crate::run_error::RunError;
 
 /// Checks that the trials of these cells may share a folder with the stored ones. A dry run boots no guest for it.
 ///

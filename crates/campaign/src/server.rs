@@ -4,7 +4,7 @@
 use fsdyno_filesystem::Author;
 use fsdyno_workload::workloads::Kind;
 
-use crate::settings::Settings;
+use crate::config::Settings;
 
 /// A mail server: four deliverers that make Dovecot's calls with its fsyncs, while mail is retrieved.
 const MAIL: &[(&str, &str)] = &[("deliverers", "4"), ("protocol", "dovecot")];

@@ -1,12 +1,10 @@
 //! Resolves `--set [WORKLOAD.]KEY=VALUE` to workloads and their parameters.
 
-use std::collections::BTreeMap;
-
 use fsdyno_record::quote::short;
 use fsdyno_record::suggest;
 use fsdyno_workload::workloads::Kind;
 
-use crate::config;
+use crate::config::{self, Settings};
 
 /// An error in a setting, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,9 +55,6 @@ pub enum SettingError {
         second: String,
     },
 }
-
-/// The settings of one workload: key → value.
-pub type Settings = BTreeMap<String, String>;
 
 /// Returns the settings of each workload in `kinds`, in its order.
 ///

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::question::Cell;
 use crate::schedule::{Shard, Slot};
-use crate::store::Store;
+use crate::store::{self, Store};
 
 /// Name of the file in a result folder.
-pub const FILE: &str = "schedule.json";
+pub const FILE: &str = store::SCHEDULE;
 
 /// The complete schedule of a command, and the share of it that a folder holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,8 @@ use fsdyno_axes::Request;
 use fsdyno_filesystem::Author;
 use fsdyno_lab::Change;
 
-use crate::{RanksRequest, Shard};
+use crate::ranks_request::RanksRequest;
+use crate::schedule::Shard;
 
 /// The allowed numbers of trials per configuration.
 pub const REPEATS: RangeInclusive<u64> = 1..=10_000;

@@ -1,28 +1,26 @@
 //! Resolves `--on` and the options for it to targets and to the venues that run them.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 
-use crate::{Cell, DevicePlace, HostDevice, LabPlace, ModelPlace, Place, Question, matrix};
-use fsdyno_axes::{Axis, TargetKind};
+use crate::{Cell, DevicePlace, HostDevice, ModelPlace, Place, Question, matrix};
+use fsdyno_axes::TargetKind;
 use fsdyno_filesystem::Author;
-use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_media::{EphemeralMedium, Room};
 use fsdyno_ranks::Group;
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{EphemeralKind, EphemeralSize, IssuerPlan, KernelPlan, Target};
-use fsdyno_venue::{
-    Agent, HostVenue, Inputs, LabVenue, ModelVenue, RanksVenue, SetupHooks, Venue, VenueError,
-    tools,
-};
+use fsdyno_venue::{HostVenue, Inputs, ModelVenue, RanksVenue, Venue, tools};
 
 use crate::RunSpec;
 use crate::drive;
 use crate::failure::Failure;
+use crate::labs::{Mode, agent, found, lab_of, labs};
 use crate::machine;
-use crate::notes::{detail, say};
-use crate::tool_sets;
+use crate::notes::say;
+use crate::tool_sets::several;
+use crate::unsupported::refuse_unsupported;
 use crate::venues::Venues;
 
 /// The default file system.
@@ -139,19 +137,6 @@ fn question(run: &RunSpec, on: &Target) -> Question {
     }
 }
 
-/// Splits one `--fs` into specs: `ext4,xfs` is two, because each part is a plain name of a file system.
-pub fn several(fs: &str) -> Vec<String> {
-    let is_kind = |name: &str| {
-        let model = fsdyno_ext2dir::trial::variant(name).is_some();
-        model || fsdyno_filesystem::catalog::get(name).is_ok()
-    };
-    let parts: Vec<&str> = fs.split(',').map(str::trim).collect();
-    match parts.iter().all(|part| is_kind(part)) {
-        true => parts.into_iter().map(String::from).collect(),
-        false => vec![fs.to_string()],
-    }
-}
-
 /// The default disk of the model: one of the modelled year.
 const MODEL_DISK: &str = "ide-2001";
 
@@ -228,35 +213,6 @@ pub fn check_permission(requests: &[TargetRequest]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses the first option that a target does not support.
-pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Result<(), Failure> {
-    let what = match kind {
-        TargetKind::Lab => return Ok(()),
-        TargetKind::Model => "a model",
-        TargetKind::Directory => "a directory of this host",
-        TargetKind::Ephemeral => "a device of this host",
-        TargetKind::Drive => "a drive of this host",
-    };
-    let given = run.axes.given.iter().filter_map(|key| Axis::of(key));
-    let axis =
-        given.filter(|axis| !axis.targets.contains(&kind)).map(|axis| (axis.key, axis.elsewhere));
-    let others = [
-        ("keep-log", run.keep_log, ""),
-        ("sysctl", !run.sysctls.is_empty(), SETTINGS),
-        ("change", !run.changes.is_empty(), ""),
-    ];
-    let others = others.into_iter().filter(|(_, given, _)| *given).map(|(key, _, why)| (key, why));
-    match axis.chain(others).next() {
-        None => Ok(()),
-        Some((key, why)) => Err(Failure::wrong(format!(
-            "--{key} is for the lab, and --on {on} is {what}; remove one of them{why}"
-        ))),
-    }
-}
-
-/// The reason that sysctls are for the lab.
-const SETTINGS: &str = "; fsdyno does not change settings of this host, and records them";
-
 fn directory(run: &RunSpec, on: &str) -> Result<Place, Failure> {
     refuse_unsupported(run, &Target::Path(on.into()), TargetKind::Directory)?;
     let path = Path::new(on);
@@ -318,27 +274,6 @@ pub fn default_folder(name: &str) -> PathBuf {
     Path::new(RESULTS).join(format!("{time}-{name}"))
 }
 
-/// Returns the path of the agent, which is held open until this process ends.
-///
-/// # Errors
-/// An agent that is missing or does not fit.
-pub fn agent() -> Result<PathBuf, VenueError> {
-    static AGENT: OnceLock<Agent> = OnceLock::new();
-    match AGENT.get() {
-        Some(agent) => Ok(agent.path()),
-        None => Agent::find().map(|agent| AGENT.get_or_init(|| agent).path()),
-    }
-}
-
-/// The mode of a command: a dry run downloads, locks and boots nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// A real run.
-    Run,
-    /// `--dry-run`.
-    Dry,
-}
-
 /// Finds the venues of all targets, and completes the targets with the kernels' releases.
 ///
 /// # Errors
@@ -393,145 +328,4 @@ pub fn venues(
 /// The venue of processes that have come together.
 fn shared(group: &Arc<Group>) -> Box<dyn Venue> {
     Box::new(RanksVenue::new(Arc::clone(group)))
-}
-
-/// Completes a place with the kernels found.
-fn found(place: LabPlace, kernels: &[KernelPlan]) -> LabPlace {
-    LabPlace { kernels: kernels.to_vec(), found: true, ..place }
-}
-
-fn lab_of(
-    run: &RunSpec,
-    labs: Vec<Lab>,
-    inputs: Inputs,
-    results: &Path,
-    stop: &Arc<AtomicBool>,
-) -> Result<LabVenue, Failure> {
-    let hooks =
-        SetupHooks { log: |line| say(&format!("fsdyno: {line}")), cancel: Arc::clone(stop) };
-    let venue = LabVenue::new(labs, agent()?, std::env::temp_dir(), Cache::of_user()?)
-        .with_inputs(inputs)
-        .with_logs(run.keep_log.then(|| results.to_path_buf()))
-        .with_changes(run.changes.clone())
-        .with_setup_hooks(hooks);
-    Ok(venue)
-}
-
-/// Finds the lab for a command that only runs in the lab, and completes the target with the kernels' releases.
-///
-/// # Errors
-/// A requirement that is missing or unusable.
-pub fn lab_venue(
-    run: &RunSpec,
-    results: &Path,
-    stop: &Arc<AtomicBool>,
-) -> Result<(LabVenue, Place), Failure> {
-    let (labs, names) = labs(run, Mode::Run)?;
-    let venue = lab_of(run, labs.unwrap_or_default(), Inputs::default(), results, stop)?;
-    let place = machine::places(run, &names, true)?.into_iter().next();
-    let place = place.ok_or_else(|| Failure::wrong("the command names no machine"))?;
-    Ok((venue, Place::Lab(place)))
-}
-
-/// Replaces requests for several series of kernels (`all`, `5.10..7.3`) by one for each series that is here or in Debian's
-/// suites; `None` if there are none.
-///
-/// # Errors
-/// A wrong or empty range; package lists that are neither cached nor can be downloaded.
-pub fn expand_kernels(requested: &[String]) -> Result<Option<Vec<String>>, Failure> {
-    let expand = |kernel: &String| fsdyno_lab::expand_kernels(kernel, Cache::of_user, &say_line);
-    let expanded: Vec<Vec<String>> = requested.iter().map(expand).collect::<Result<_, _>>()?;
-    let expanded: Vec<String> = expanded.into_iter().flatten().collect();
-    Ok((expanded != requested).then_some(expanded))
-}
-
-/// Finds the labs of all requested kernels, and the kernels' names in plans. A run downloads missing kernels; a dry
-/// run only looks them up, and returns no labs if one is missing.
-fn labs(run: &RunSpec, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<KernelPlan>), Failure> {
-    let (mut labs, mut releases) = (Vec::new(), Vec::new());
-    // The --kernel of each lab; a kernel that is not downloaded yet has no lab.
-    let mut of: Vec<usize> = Vec::new();
-    for (at, kernel) in kernels(run).into_iter().enumerate() {
-        match find_lab(kernel.clone(), mode == Mode::Dry) {
-            Ok(lab) => {
-                detail(&format!(
-                    "fsdyno: lab of kernel {} in {} {}",
-                    lab.kernel_release(),
-                    lab.qemu().path.display(),
-                    lab.qemu().version
-                ));
-                releases.push(lab.kernel_release().to_string());
-                of.push(at);
-                labs.push(lab);
-            }
-            Err(LabError::NoKernel(_)) if mode == Mode::Dry => {
-                let cache = Cache::of_user()?;
-                let release = fsdyno_lab::kernel_would_be(kernel.as_deref(), &cache, &say_line)?;
-                say(&format!(
-                    "fsdyno: kernel {release} is not installed; the run downloads it and then checks its features"
-                ));
-                releases.push(release);
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    for (at, lab) in labs.iter().enumerate() {
-        if let Some(other) = labs[..at].iter().position(|other: &Lab| other.has_kernel_of(lab)) {
-            return Err(Failure::wrong(format!(
-                "--kernel {} and --kernel {} are the same kernel, {}; give it once",
-                run.axes.kernels[of[other]],
-                run.axes.kernels[of[at]],
-                lab.kernel_release()
-            )));
-        }
-    }
-    if mode == Mode::Run {
-        tool_sets::bring(run, &releases)?;
-    }
-    let names = names(&releases.iter().map(String::as_str).collect::<Vec<_>>(), &run.axes.kernels);
-    let all = labs.len() == releases.len();
-    let labs =
-        labs.into_iter().zip(&of).map(|(lab, at)| lab.requested_as(names[*at].request.clone()));
-    Ok((all.then(|| labs.collect()), names))
-}
-
-/// The kernels in plans: the release, with the value of `--kernel` if several have one release.
-fn names(releases: &[&str], given: &[String]) -> Vec<KernelPlan> {
-    let name = |(at, release): (usize, &&str)| {
-        let several = releases.iter().filter(|other| *other == release).count() > 1;
-        let request = given.get(at).filter(|given| several && given != release).cloned();
-        KernelPlan { release: release.to_string(), request }
-    };
-    releases.iter().enumerate().map(name).collect()
-}
-
-fn kernels(run: &RunSpec) -> Vec<Option<String>> {
-    match run.axes.kernels.is_empty() {
-        true => vec![None],
-        false => run.axes.kernels.iter().cloned().map(Some).collect(),
-    }
-}
-
-fn find_lab(kernel: Option<String>, offline: bool) -> Result<Lab, LabError> {
-    Lab::find(&LabOptions { kernel, qemu: None, cache: Cache::of_user()?, offline }, &say_line)
-}
-
-fn say_line(line: &str) {
-    say(&format!("fsdyno: {line}"));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernels_are_named_by_release_and_builds_of_one_release_by_their_file_too() {
-        let given = ["6.1", "new/bzImage:mods", "5.10"].map(String::from);
-        let names = |releases: [&str; 3]| -> Vec<String> {
-            names(&releases, &given).iter().map(ToString::to_string).collect()
-        };
-        assert_eq!(names(["6.1.0", "6.2.0", "5.10.0"]), ["6.1.0", "6.2.0", "5.10.0"]);
-        let both = names(["6.1.0", "6.1.0", "5.10.0"]);
-        assert_eq!(both, ["6.1.0@6.1", "6.1.0@new/bzImage:mods", "5.10.0"]);
-    }
 }

@@ -6,7 +6,6 @@ use fsdyno_lab::Cache;
 use crate::failure::Failure;
 use crate::notes::say;
 use crate::spec::RunSpec;
-use crate::target::several;
 
 /// Downloads the tools of the requested file systems that one of the kernels has.
 ///
@@ -23,4 +22,17 @@ pub fn bring(run: &RunSpec, releases: &[String]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Splits one `--fs` into specs: `ext4,xfs` is two, because each part is a plain name of a file system.
+pub fn several(fs: &str) -> Vec<String> {
+    let is_kind = |name: &str| {
+        let model = fsdyno_ext2dir::trial::variant(name).is_some();
+        model || fsdyno_filesystem::catalog::get(name).is_ok()
+    };
+    let parts: Vec<&str> = fs.split(',').map(str::trim).collect();
+    match parts.iter().all(|part| is_kind(part)) {
+        true => parts.into_iter().map(String::from).collect(),
+        false => vec![fs.to_string()],
+    }
 }

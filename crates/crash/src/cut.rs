@@ -180,46 +180,14 @@ pub fn choose(
     if spans.iter().all(|(begin, end)| begin == end) {
         return Vec::new();
     }
-    let places: usize = windows.iter().map(ExactSizeIterator::len).sum();
+    let places = windows.iter().map(ExactSizeIterator::len).sum();
+    let drawing = Drawing { events, acknowledged, windows, spans, flushes, places };
     let mut draws = stream(seed, "power cuts");
     let mut drawn: BTreeMap<Moment, usize> = BTreeMap::new();
     let mut cuts: Vec<Cut> = (0..count)
         .map(|number| {
-            let moment = match MOMENTS[number as usize % MOMENTS.len()] {
-                Moment::AfterAcknowledgement if acknowledged.is_empty() => Moment::Between,
-                Moment::BeforeFlush | Moment::DuringFlush | Moment::AfterFlush
-                    if flushes.is_empty() =>
-                {
-                    Moment::Between
-                }
-                moment => moment,
-            };
-            let (after, at) = match moment {
-                Moment::AfterAcknowledgement => {
-                    let at = acknowledged[draws.below(acknowledged.len() as u64) as usize];
-                    (events.partition_point(|event| event.at <= at), Nanos(at.0 + 1))
-                }
-                Moment::Between if places == 0 => {
-                    let at = random_time(&spans, &mut draws);
-                    (events.partition_point(|event| event.at < at), at)
-                }
-                Moment::Between => {
-                    let place = draws.below(places as u64) as usize;
-                    before_next(events, nth_event(&windows, place) + 1)
-                }
-                Moment::BeforeFlush | Moment::DuringFlush | Moment::AfterFlush => {
-                    let (came, answered) = flushes[draws.below(flushes.len() as u64) as usize];
-                    let within = draws.below((answered - came) as u64) as usize;
-                    before_next(
-                        events,
-                        match moment {
-                            Moment::BeforeFlush => came,
-                            Moment::AfterFlush => answered + 1,
-                            _ => came + 1 + within.min(answered - came - 1),
-                        },
-                    )
-                }
-            };
+            let moment = drawing.moment(number);
+            let (after, at) = drawing.place(moment, &mut draws);
             let turn = drawn.entry(moment).or_default();
             let draw = draws.draw();
             let choice = choose_survivors(moment, *turn, draw);
@@ -229,6 +197,65 @@ pub fn choose(
         .collect();
     cuts.sort_by_key(Cut::place);
     cuts
+}
+
+/// The candidates that cuts are drawn from.
+struct Drawing<'a> {
+    events: &'a [Event],
+    acknowledged: &'a [Nanos],
+    windows: Vec<Range<usize>>,
+    /// The timed phases.
+    spans: Vec<(Nanos, Nanos)>,
+    /// Where flushes came and were answered.
+    flushes: Vec<(usize, usize)>,
+    /// The number of events in the windows.
+    places: usize,
+}
+
+impl Drawing<'_> {
+    /// Returns the kind of moment of a cut; one without candidates is any time.
+    fn moment(&self, number: u32) -> Moment {
+        match MOMENTS[number as usize % MOMENTS.len()] {
+            Moment::AfterAcknowledgement if self.acknowledged.is_empty() => Moment::Between,
+            Moment::BeforeFlush | Moment::DuringFlush | Moment::AfterFlush
+                if self.flushes.is_empty() =>
+            {
+                Moment::Between
+            }
+            moment => moment,
+        }
+    }
+
+    /// Draws a moment: the number of events before it, and its time.
+    fn place(&self, moment: Moment, draws: &mut SplitMix64) -> (usize, Nanos) {
+        let Drawing { events, acknowledged, windows, spans, flushes, places } = self;
+        match moment {
+            Moment::AfterAcknowledgement => {
+                let at = acknowledged[draws.below(acknowledged.len() as u64) as usize];
+                (events.partition_point(|event| event.at <= at), Nanos(at.0 + 1))
+            }
+            Moment::Between if *places == 0 => {
+                let at = random_time(spans, draws);
+                (events.partition_point(|event| event.at < at), at)
+            }
+            Moment::Between => {
+                let place = draws.below(*places as u64) as usize;
+                before_next(events, nth_event(windows, place) + 1)
+            }
+            Moment::BeforeFlush | Moment::DuringFlush | Moment::AfterFlush => {
+                let (came, answered) = flushes[draws.below(flushes.len() as u64) as usize];
+                let within = draws.below((answered - came) as u64) as usize;
+                before_next(
+                    events,
+                    match moment {
+                        Moment::BeforeFlush => came,
+                        Moment::AfterFlush => answered + 1,
+                        _ => came + 1 + within.min(answered - came - 1),
+                    },
+                )
+            }
+        }
+    }
 }
 
 /// Draws a time within the timed phases.

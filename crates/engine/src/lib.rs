@@ -29,7 +29,7 @@ pub use errno::Errno;
 pub use issue::Issuer;
 pub use recorder::Recorder;
 pub use run::{Cause, Failure, Meter, Outcome, run_phase, run_rank};
-pub use threads::{Among, PhaseError, PhaseRun, run_threads, run_with_acks};
+pub use threads::{Among, PhaseError, PhaseResult, PhaseRun, run_threads, run_with_acks};
 pub use timeline::{Gauge, Timeline};
 pub use verify::verify;
 pub use verify_device::verify_device;

@@ -10,9 +10,10 @@ use fsdyno_record::canonical;
 use fsdyno_record::plan::CpuPlan;
 
 use crate::guard;
+use crate::machine::Machine;
 use crate::probe::Qemu;
 use crate::processor;
-use crate::qemu::{MACHINE_WORDS, Machine, clock, kernel_command_line};
+use crate::qemu::{MACHINE_WORDS, clock, kernel_command_line};
 
 /// Name → value: a version, a hash, or the words themselves.
 pub type Components = BTreeMap<String, String>;

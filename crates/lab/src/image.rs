@@ -19,7 +19,7 @@ use crate::cache::Cache;
 use crate::digest;
 use crate::error::RunError;
 use crate::file_cache::FileCache;
-use crate::run::Finished;
+use crate::finished::Finished;
 
 /// The limit of all images on the host, in bytes; the least recently used are removed first. A formatted
 /// disk takes 0.2 to 5 MB, an aged one about as much as its file system's metadata.

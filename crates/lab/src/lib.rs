@@ -7,6 +7,7 @@
 
 mod apt;
 mod archive;
+mod bring;
 mod cache;
 mod change;
 pub mod config;
@@ -15,6 +16,7 @@ mod elf;
 mod error;
 mod fetch;
 mod file_cache;
+mod finished;
 mod guard;
 mod identity;
 mod image;
@@ -22,6 +24,7 @@ mod initramfs;
 mod kernel;
 mod kvm;
 mod lists;
+mod machine;
 mod modules;
 mod packages;
 mod payload;
@@ -53,25 +56,28 @@ use fsdyno_record::guest::MODULE_LIST;
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::{CpuPlan, KernelPlan};
 
+pub use bring::bring as bring_tools;
 pub use cache::Cache;
 pub use change::Change;
 pub use error::{LabError, RunError};
 pub use file_cache::{CacheUse, FileCache};
+pub use finished::{Cut, Finished, Watch};
 pub use identity::lab_id;
 pub use image::{Image, Made};
 pub use kernel::{
     Available as AvailableKernel, Kernel, available as kernels_available, expand as expand_kernels,
     here as kernels_here, usual as usual_kernel, would_be as kernel_would_be,
 };
+pub use machine::{Attach, DiskRegion, Machine};
 pub use modules::{Module, Modules};
 pub use probe::{Qemu, probe_qemu};
 pub use profile::{Begun, Code, Counts, Node};
 pub use program::{program_bytes, section};
-pub use qemu::{Attach, DiskRegion, KERNEL_WORDS, MACHINE_TYPE, Machine};
-pub use run::{Cut, Finished, OnBegun, Watch};
+pub use qemu::{KERNEL_WORDS, MACHINE_TYPE};
+pub use run::OnBegun;
 pub use series::Series;
 pub use snapshot::Snapshot;
-pub use tool_set::{bring as bring_tools, can_bring as can_bring_tools};
+pub use tool_set::can_bring as can_bring_tools;
 pub use tools::find as find_program;
 
 use identity::Components;

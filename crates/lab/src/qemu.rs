@@ -3,61 +3,13 @@
 //! Everything here affects results, so it is fixed, and its parts are components of the lab identity.
 //! Only RAM and disks differ between trials; those belong to the plan.
 
-use std::fs::File;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-use fsdyno_record::Bytes;
 use fsdyno_record::guest::{DISK_SLOT, INIT_ARGUMENTS, INPUT_SLOT, LOG_SLOT, MAILBOX_SLOT};
 use fsdyno_record::mailbox;
 use fsdyno_record::plan::{AccelPlan, CpuPlan};
 
-use crate::image::Image;
-
-/// The settings that differ between trials.
-#[derive(Clone, Debug)]
-pub struct Machine {
-    /// RAM of the guest.
-    pub ram: Bytes,
-    /// The accelerator.
-    pub accel: AccelPlan,
-    /// The modelled disks' bytes, in the order of their PCI slots.
-    pub disks: Vec<DiskRegion>,
-    /// Their initial contents, of which each guest gets its own copy; none leaves them empty.
-    pub image: Option<Arc<Image>>,
-    /// The workload's input, if it has one: a file whose size is a power of two. The guest reads it from a
-    /// separate PCI memory region, outside its RAM.
-    pub input: Option<Arc<File>>,
-    /// Memory for the log of the disks' requests, if the guest serves any; rounded up to a power of two.
-    pub log: Option<Bytes>,
-    /// The folder of the disks' nameless files on the host.
-    pub workdir: PathBuf,
-    /// Host time without any sign of life after which the guest counts as hung.
-    pub stall: Duration,
-    /// Host time limit.
-    pub deadline: Duration,
-}
-
-/// Memory of the host that is a disk of the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiskRegion {
-    /// The addressable size; rounded up to a power of two for a PCI region. It takes space on the host only
-    /// as it is written.
-    pub region: Bytes,
-    /// The attachment.
-    pub attach: Attach,
-}
-
-/// The way in which a disk is attached to the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attach {
-    /// A PCI memory region, which the agent serves through nbd.
-    Nbd,
-    /// An NVDIMM (/dev/pmem0, ...; modules nfit and nd_pmem): an instant disk without a server.
-    Pmem,
-}
+use crate::machine::{Attach, DiskRegion, Machine, OnStop};
 
 /// The words of the machine that are part of the identity: component, argument, value.
 ///
@@ -125,17 +77,6 @@ pub fn kernel_command_line(cpu: &CpuPlan, more: &str) -> String {
     format!("{} -- {}", words.join(" "), INIT_ARGUMENTS.join(" "))
 }
 
-/// The action of the machine when its guest has booted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnStop {
-    /// It continues.
-    GoOn,
-    /// It stops between two instructions, to be saved.
-    Save,
-    /// It does not boot, but continues from a saved state.
-    Restore,
-}
-
 /// Open files that QEMU inherits, as /proc/self/fd/N.
 #[derive(Debug)]
 pub struct Inherited {
@@ -165,67 +106,27 @@ pub fn arguments(
     on_stop: OnStop,
     files: &Inherited,
 ) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut add = |key: &str, value: String| out.extend([key.to_string(), value]);
-    let pmem: u64 = pmem_disks(machine).map(DiskRegion::size).sum();
-    for (component, key, value) in MACHINE_WORDS {
-        let nvdimm = if *component == "machine" && pmem > 0 { ",nvdimm=on" } else { "" };
-        let value = match (machine.accel, *component) {
-            (AccelPlan::Kvm, "accelerator") => "kvm",
-            _ => value,
-        };
-        add(key, format!("{value}{nvdimm}"));
-    }
-    if machine.accel.is_exact() {
-        add("-icount", clock(cpu));
-    }
-    let slots = pmem_disks(machine).count();
-    let more = match pmem {
-        0 => String::new(),
-        // Address space between the RAM and the first slot, for the alignment of each.
-        _ => format!(",slots={slots},maxmem={}B", machine.ram.0 + pmem + ((slots as u64) << 30)),
-    };
-    add("-m", format!("size={}B{more}", machine.ram.0));
+    let mut out = Arguments(Vec::new());
+    machine_arguments(&mut out, cpu, machine);
     let stop = if on_stop == OnStop::Save { "pause" } else { "none" };
-    add("-action", format!("panic={stop}"));
+    out.add("-action", format!("panic={stop}"));
     if let Some(socket) = files.control {
-        add("-chardev", format!("socket,id=control,fd={socket}"));
-        add("-mon", "chardev=control,mode=control".into());
+        out.add("-chardev", format!("socket,id=control,fd={socket}"));
+        out.add("-mon", "chardev=control,mode=control".into());
     }
     if on_stop == OnStop::Restore {
-        add("-incoming", "defer".into());
+        out.add("-incoming", "defer".into());
     }
-    add("-display", "none".into());
-    add("-monitor", "none".into());
-    add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny".into());
-    add("-chardev", format!("file,id=console,path={}", path(files.console)));
-    add("-serial", "chardev:console".into());
-    add("-object", memory("mailbox", files.mailbox, mailbox::SIZE as u64));
-    add("-device", shared("mailbox", MAILBOX_SLOT.into()));
-    for (index, (disk, file)) in machine.disks.iter().zip(&files.disks).enumerate() {
-        let name = format!("disk{index}");
-        add("-object", memory(&name, *file, disk.size()));
-        match disk.attach {
-            Attach::Nbd => {
-                let slot = usize::from(DISK_SLOT) + index;
-                add("-device", shared(&name, slot));
-            }
-            Attach::Pmem => add("-device", format!("nvdimm,id=nv{index},memdev={name}")),
-        }
-    }
-    if let Some((file, size)) = files.log {
-        add("-object", memory("log", file, size));
-        add("-device", shared("log", LOG_SLOT.into()));
-    }
-    if let Some((file, size)) = files.input {
-        let backend = memory("input", file, size);
-        add("-object", format!("{backend},readonly=on"));
-        add("-device", shared("input", INPUT_SLOT.into()));
-    }
-    add("-kernel", path(files.kernel));
-    add("-initrd", path(files.initramfs));
+    out.add("-display", "none".into());
+    out.add("-monitor", "none".into());
+    out.add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny".into());
+    out.add("-chardev", format!("file,id=console,path={}", path(files.console)));
+    out.add("-serial", "chardev:console".into());
+    shared_memory(&mut out, machine, files);
+    out.add("-kernel", path(files.kernel));
+    out.add("-initrd", path(files.initramfs));
     let words = kernel_command_line(cpu, more_words);
-    add(
+    out.add(
         "-append",
         match machine.accel {
             AccelPlan::Tcg => words,
@@ -233,18 +134,66 @@ pub fn arguments(
             AccelPlan::Kvm => words.replace("noapictimer ", ""),
         },
     );
+    let mut out = out.0;
     out.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(String::from));
     out
 }
 
-impl DiskRegion {
-    /// Returns the size in the guest, in bytes: a PCI region is a power of two and at least a page; an
-    /// NVDIMM is a multiple of 2 MiB.
-    pub fn size(&self) -> u64 {
-        match self.attach {
-            Attach::Nbd => self.region.0.max(4096).checked_next_power_of_two().unwrap_or(1 << 63),
-            Attach::Pmem => self.region.0.max(1).next_multiple_of(2 << 20),
+/// QEMU's arguments: pairs of an option and its value.
+struct Arguments(Vec<String>);
+
+impl Arguments {
+    fn add(&mut self, key: &str, value: String) {
+        self.0.extend([key.to_string(), value]);
+    }
+}
+
+/// Adds the machine, its clock and its RAM.
+fn machine_arguments(out: &mut Arguments, cpu: &CpuPlan, machine: &Machine) {
+    let pmem: u64 = pmem_disks(machine).map(DiskRegion::size).sum();
+    for (component, key, value) in MACHINE_WORDS {
+        let nvdimm = if *component == "machine" && pmem > 0 { ",nvdimm=on" } else { "" };
+        let value = match (machine.accel, *component) {
+            (AccelPlan::Kvm, "accelerator") => "kvm",
+            _ => value,
+        };
+        out.add(key, format!("{value}{nvdimm}"));
+    }
+    if machine.accel.is_exact() {
+        out.add("-icount", clock(cpu));
+    }
+    let slots = pmem_disks(machine).count();
+    let more = match pmem {
+        0 => String::new(),
+        // Address space between the RAM and the first slot, for the alignment of each.
+        _ => format!(",slots={slots},maxmem={}B", machine.ram.0 + pmem + ((slots as u64) << 30)),
+    };
+    out.add("-m", format!("size={}B{more}", machine.ram.0));
+}
+
+/// Adds the memory that the guest sees as devices: mailbox, disks, log and input.
+fn shared_memory(out: &mut Arguments, machine: &Machine, files: &Inherited) {
+    out.add("-object", memory("mailbox", files.mailbox, mailbox::SIZE as u64));
+    out.add("-device", shared("mailbox", MAILBOX_SLOT.into()));
+    for (index, (disk, file)) in machine.disks.iter().zip(&files.disks).enumerate() {
+        let name = format!("disk{index}");
+        out.add("-object", memory(&name, *file, disk.size()));
+        match disk.attach {
+            Attach::Nbd => {
+                let slot = usize::from(DISK_SLOT) + index;
+                out.add("-device", shared(&name, slot));
+            }
+            Attach::Pmem => out.add("-device", format!("nvdimm,id=nv{index},memdev={name}")),
         }
+    }
+    if let Some((file, size)) = files.log {
+        out.add("-object", memory("log", file, size));
+        out.add("-device", shared("log", LOG_SLOT.into()));
+    }
+    if let Some((file, size)) = files.input {
+        let backend = memory("input", file, size);
+        out.add("-object", format!("{backend},readonly=on"));
+        out.add("-device", shared("input", INPUT_SLOT.into()));
     }
 }
 
@@ -269,6 +218,10 @@ pub fn path(file: RawFd) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use fsdyno_record::Bytes;
+
     use super::*;
 
     fn machine(disks: Vec<DiskRegion>) -> Machine {

@@ -1,23 +1,17 @@
 //! Tools that the host's distribution may not have: packages of Debian's other suites, with all libraries, unpacked
 //! into the cache and started by their own loader. Nothing outside of the cache changes.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use fsdyno_filesystem::{Filesystem, catalog};
-use rustix::fs::{CWD, RenameFlags};
 
-use crate::cache::{self, Cache};
-use crate::error::LabError;
-use crate::fetch;
-use crate::tools;
+use crate::cache::Cache;
 
 /// The folder of tool sets in the cache, with a root folder each.
-const FOLDER: &str = "tools";
+pub(crate) const FOLDER: &str = "tools";
 
 /// The folder in a root with a script for each program that starts it on this host.
-const LAUNCH: &str = "launch";
+pub(crate) const LAUNCH: &str = "launch";
 
 /// The loader and the libraries of a root.
 const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
@@ -32,49 +26,9 @@ pub struct Downloaded {
     pub root: PathBuf,
 }
 
-/// Downloads the tools of a file system into the cache, unless the host or the cache has them.
-///
-/// # Errors
-/// [`LabError::NoToolSet`] if a package is in no list or cannot be downloaded; errors of the cache.
-pub fn bring(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<(), LabError> {
-    if is_here(kind) || root_in(cache, kind).is_dir() {
-        return Ok(());
-    }
-    let failed = |error: LabError| match error {
-        LabError::NoKernel(why) => LabError::NoToolSet { kind: kind.name.clone(), why },
-        other => other,
-    };
-    let folder = cache.folder(FOLDER)?;
-    let (unpacked, packages) = fetch::packages(&kind.downloaded, cache, say).map_err(failed)?;
-    let launch = unpacked.path().join(LAUNCH);
-    fs::create_dir(&launch).map_err(LabError::io("create", &launch))?;
-    for tool in &kind.tools {
-        let below = program_in(unpacked.path(), tool).ok_or_else(|| LabError::NoToolSet {
-            kind: kind.name.clone(),
-            why: format!("none of {} has {tool}", kind.downloaded.join(", ")),
-        })?;
-        let script = launch.join(tool);
-        let written = fs::write(&script, launcher(&below, &packages))
-            .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)));
-        written.map_err(LabError::io("write", &script))?;
-    }
-    cache::sync_all(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
-    let root = root_in(cache, kind);
-    // The first process wins; another one downloaded the same packages.
-    if rustix::fs::renameat_with(CWD, unpacked.path(), CWD, &root, RenameFlags::NOREPLACE).is_ok() {
-        let _ = unpacked.keep();
-    }
-    cache::sync(&folder).map_err(LabError::io("write", &folder))
-}
-
 /// Reports whether the tools of a file system are installed or in the cache, or would be downloaded by a run.
 pub fn can_bring(kind: &Filesystem) -> bool {
     !kind.downloaded.is_empty()
-}
-
-/// Reports whether all tools of a file system are found without a download.
-fn is_here(kind: &Filesystem) -> bool {
-    kind.downloaded.is_empty() || kind.tools.iter().all(|tool| tools::find(tool).is_ok())
 }
 
 /// Returns the script that starts a program of a tool set in the user's cache.
@@ -98,12 +52,12 @@ fn with_tool(tool: &str) -> Option<&'static Filesystem> {
     catalog::all().iter().filter(|kind| can_bring(kind)).find(has)
 }
 
-fn root_in(cache: &Cache, kind: &Filesystem) -> PathBuf {
+pub(crate) fn root_in(cache: &Cache, kind: &Filesystem) -> PathBuf {
     cache.path().join(FOLDER).join(&kind.name)
 }
 
 /// Returns the path of a program below a root.
-fn program_in(root: &Path, tool: &str) -> Option<PathBuf> {
+pub(crate) fn program_in(root: &Path, tool: &str) -> Option<PathBuf> {
     let folders = ["usr/sbin", "usr/bin", "sbin", "bin"];
     folders
         .map(|folder| Path::new(folder).join(tool))
@@ -113,7 +67,7 @@ fn program_in(root: &Path, tool: &str) -> Option<PathBuf> {
 
 /// Returns a script that starts a program with the loader and the libraries of its root. It names the packages, so that the hash
 /// of the script changes with them, and no folder of the host.
-fn launcher(program: &Path, packages: &str) -> String {
+pub(crate) fn launcher(program: &Path, packages: &str) -> String {
     let program = program.display();
     format!(
         "#!/bin/sh\n# fsdyno: a program with its own libraries, of these packages:\n{packages}\
@@ -124,7 +78,11 @@ fn launcher(program: &Path, packages: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+    use crate::tools;
 
     /// A root with a program that is the host's own `echo`, its loader and its libraries.
     fn root() -> Option<tempfile::TempDir> {

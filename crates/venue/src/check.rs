@@ -16,11 +16,10 @@ use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::{AgentReport, CheckReport, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos};
 
+use crate::agent_report::nanos;
 use crate::commands::Commands;
-use crate::cut;
-use crate::error::VenueError;
-use crate::host::nanos;
-use crate::lab::from_lab;
+use crate::disk_image;
+use crate::error::{VenueError, from_lab};
 use crate::venue::Watch;
 
 /// The number of the check's last lines that are recorded.
@@ -48,7 +47,7 @@ pub fn image(
     length: Bytes,
     workdir: &Path,
 ) -> Result<File, VenueError> {
-    let mut store = cut::open(region)?;
+    let mut store = disk_image::open(region)?;
     if !store.is_persisted() {
         let mut lost = 0;
         store.volatile(&mut |_, bytes| lost += bytes);
@@ -57,7 +56,7 @@ pub fn image(
             Bytes(lost)
         )));
     }
-    cut::partition_image(&mut store, View::Medium, start, length, workdir)
+    disk_image::partition_image(&mut store, View::Medium, start, length, workdir)
         .map_err(VenueError::io("write the image to check"))
 }
 

@@ -1,21 +1,20 @@
 //! Power cuts of a guest: the contents of its disk afterwards.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use fsdyno_crash::image::Builder;
 use fsdyno_crash::request::RecoveryRequest;
 use fsdyno_disk::log::data::{Event, EventKind};
 use fsdyno_disk::partition;
-use fsdyno_disk::store::{Memory, Store, View};
+use fsdyno_disk::store::{Store, View};
+use fsdyno_record::Job;
 use fsdyno_record::mailbox::Progress;
-use fsdyno_record::{Bytes, Job};
 
+use crate::disk_image::{open, partition_image};
 use crate::error::VenueError;
 use crate::lab::LabVenue;
+use crate::lab_plan::{disk_of, not_a_lab};
 use crate::logged::LoggedTrial;
-use crate::region::Region;
 
 /// Space for a store's tables, and for the blocks of mkfs, which are not logged.
 const TABLES: u64 = 256 << 20;
@@ -45,14 +44,14 @@ impl LabVenue {
         now: &mut dyn FnMut(&Progress) -> bool,
     ) -> Result<PowerCut, VenueError> {
         let medium = &job.plan.medium;
-        let disk = medium.disk().ok_or_else(crate::lab::not_a_lab)?;
+        let disk = medium.disk().ok_or_else(not_a_lab)?;
         if medium.disks() > 1 {
             return Err(VenueError::Died(
                 "a guest with several disks cannot have a power cut yet".into(),
             ));
         }
         let (region, progress) = self.run_until(job, now)?;
-        let (disk, size) = (crate::lab::disk_of(disk)?, medium.size());
+        let (disk, size) = (disk_of(disk)?, medium.size());
         let part = partition::place(&disk, size, job.seed)
             .map_err(|error| VenueError::Died(error.to_string()))?;
         let mut store = open(&region)?;
@@ -80,7 +79,7 @@ impl LabVenue {
         order: &RecoveryRequest,
     ) -> Result<File, VenueError> {
         let medium = &job.plan.medium;
-        let spec = crate::lab::disk_of(medium.disk().ok_or_else(crate::lab::not_a_lab)?)?;
+        let spec = disk_of(medium.disk().ok_or_else(not_a_lab)?)?;
         let died = |error: String| VenueError::Died(format!("failed to build the image: {error}"));
         let part = partition::place(&spec, medium.size(), partition::disk_seed(job.seed, 0))
             .map_err(|error| died(error.to_string()))?;
@@ -101,35 +100,4 @@ impl LabVenue {
         partition_image(&mut left, View::Medium, part.start, part.size, self.workdir())
             .map_err(VenueError::io("write the image of a cut"))
     }
-}
-
-/// Opens the store in a region.
-pub fn open(region: &File) -> Result<Store<Region>, VenueError> {
-    let region = Region::open(region).map_err(VenueError::io("open the disk's bytes"))?;
-    Store::open(region)
-        .map_err(|error| VenueError::Died(format!("failed to read the disk's bytes: {error}")))
-}
-
-/// Writes a part of a disk into a nameless sparse file in `workdir`.
-///
-/// # Errors
-/// No space for it.
-pub fn partition_image<M: Memory>(
-    store: &mut Store<M>,
-    view: View,
-    Bytes(start): Bytes,
-    Bytes(length): Bytes,
-    workdir: &Path,
-) -> std::io::Result<File> {
-    let image = tempfile::tempfile_in(workdir)?;
-    image.set_len(length)?;
-    let mut written = std::io::Result::Ok(());
-    store.export(view, &mut |offset, bytes| {
-        if let Some(at) = offset.checked_sub(start).filter(|at| *at < length)
-            && written.is_ok()
-        {
-            written = image.write_all_at(bytes, at);
-        }
-    });
-    written.map(|()| image)
 }

@@ -1,5 +1,6 @@
 //! The errors of venues.
 
+use fsdyno_lab::{LabError, RunError};
 use fsdyno_media::MediaError;
 
 /// The reason why a venue has no report of a trial.
@@ -33,5 +34,21 @@ pub enum VenueError {
 impl VenueError {
     pub(crate) fn io(what: &'static str) -> impl FnOnce(std::io::Error) -> VenueError {
         move |source| VenueError::Io { what, source }
+    }
+}
+
+/// Converts an error of the lab, with its hint.
+pub(crate) fn from_lab(error: LabError) -> VenueError {
+    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+    VenueError::Missing(format!("failed to {error}{hint}"))
+}
+
+pub(crate) fn from_run(error: RunError) -> VenueError {
+    match error {
+        RunError::Stopped => VenueError::Stopped,
+        other => {
+            let hint = other.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            VenueError::Died(format!("failed to {other}{hint}"))
+        }
     }
 }

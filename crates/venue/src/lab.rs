@@ -9,24 +9,22 @@ use std::time::{Duration, Instant};
 
 use fsdyno_disk::log::region;
 use fsdyno_disk::{Attach, DiskSpec};
-use fsdyno_lab::{
-    Cache, Change, DiskRegion, Finished, Guest, Lab, LabError, Machine, Made, RunError, Snapshot,
-};
+use fsdyno_lab::{Cache, Change, DiskRegion, Finished, Guest, Lab, Machine, Made, Snapshot};
 use fsdyno_record::canonical;
 use fsdyno_record::job::Task;
 use fsdyno_record::mailbox::Progress;
-use fsdyno_record::plan::{DiskPlan, KernelPlan, MediumPlan};
+use fsdyno_record::plan::{KernelPlan, MediumPlan};
 use fsdyno_record::trial::{AgentReport, Conditions, Host, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
-use fsdyno_workload::workloads;
 
+use crate::agent_report::{nanos, read_report};
 use crate::commands::{Commands, text_of};
-use crate::error::VenueError;
-use crate::host::{nanos, read_report};
+use crate::error::{VenueError, from_lab, from_run};
 use crate::input::Inputs;
+use crate::lab_plan::{disk_of, not_a_lab, stored_limit};
 use crate::parts::{Hardware, hardware, parts, programs_of};
 use crate::prepared::{self, SetupHooks};
-use crate::profile::Recorder;
+use crate::profile_recorder::Recorder;
 use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 use crate::{array, check, clock, request_log, tools};
 
@@ -37,10 +35,6 @@ const STALL: Duration = Duration::from_secs(600);
 
 /// Host time limit of one trial.
 const DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// Bytes of a modelled disk that can be stored, unless the work needs more. The region in the
-/// guest's address space is then 16 GiB with its index, and its backing file is sparse.
-const STORED: Bytes = Bytes(14 << 30);
 
 /// The note in records of a guest on this host's own CPU.
 const NOT_REPEATABLE: &str = "accelerated by KVM: the guest ran on this host's CPU and in its time, which other work on the host \
@@ -334,25 +328,11 @@ impl LabVenue {
         let mut machine = self.machine(&job.plan)?;
         let snapshot = self.snapshot(&job.plan, &guest, watch)?;
         let started = clock::now();
-        let image = match prepared::prepare_disks(
-            job,
-            (&guest, snapshot.as_deref()),
-            &machine,
-            &self.cache,
-            watch,
-        )? {
+        let boots: (&Guest, _) = (&guest, snapshot.as_deref());
+        let image = match prepared::prepare_disks(job, boots, &machine, &self.cache, watch)? {
             Some(Made::Image(image)) => Some(image),
             Some(Made::Failed(finished)) => {
-                let mut report = read_report(&finished.report)?;
-                report.conditions.tools = tools::of_plan(&job.plan);
-                let elapsed_ns = nanos(finished.elapsed);
-                let host = Host { started, elapsed_ns, ..Host::default() };
-                let exact = machine.accel.is_exact();
-                if !exact {
-                    report.conditions.notes.push(NOT_REPEATABLE.into());
-                }
-                let identity = exact.then(|| identity(&guest, snapshot.as_deref()));
-                return Ok(FinishedTrial { report, host, identity });
+                return unprepared(job, &finished, started, (&machine, boots.0, boots.1));
             }
             None => None,
         };
@@ -370,23 +350,7 @@ impl LabVenue {
         if let Some(image) = &image {
             prepared::merge_report(image.report(), &mut report);
         }
-        let mut log_note = None;
-        let log = match (&self.logs, &finished.log) {
-            (Some(results), Some(log)) => {
-                // A log that cannot be stored does not fail the trial.
-                let stored = request_log::store(log, results, &job.trial_id);
-                log_note = match &stored {
-                    Ok(0) => None,
-                    Ok(lost) => Some(format!(
-                        "{lost} requests did not fit into the log, which holds {} of each disk",
-                        region::MOST_ENTRIES
-                    )),
-                    Err(error) => Some(format!("the request log was not stored: {error}")),
-                };
-                stored.ok().map(|_| request_log::name(&job.trial_id))
-            }
-            _ => None,
-        };
+        let (log, log_note) = self.store_log(job, &finished);
         let checking = Instant::now();
         let check_ns = self.check(job, &finished, &mut report, watch)?;
         let imaging = check_ns.map(|check| nanos(checking.elapsed()) - check);
@@ -406,12 +370,50 @@ impl LabVenue {
             log_note,
             ..Host::default()
         };
-        if !machine.accel.is_exact() {
-            report.conditions.notes.push(NOT_REPEATABLE.into());
-        }
-        let identity = machine.accel.is_exact().then(|| identity(&guest, snapshot.as_deref()));
-        Ok(FinishedTrial { report, host, identity })
+        Ok(ended(report, host, (&machine, &guest, snapshot.as_deref())))
     }
+
+    /// Stores a trial's request log; returns its name and a note.
+    fn store_log(&self, job: &Job, finished: &Finished) -> (Option<String>, Option<String>) {
+        let (Some(results), Some(log)) = (&self.logs, &finished.log) else { return (None, None) };
+        // A log that cannot be stored does not fail the trial.
+        let stored = request_log::store(log, results, &job.trial_id);
+        let note = match &stored {
+            Ok(0) => None,
+            Ok(lost) => Some(format!(
+                "{lost} requests did not fit into the log, which holds {} of each disk",
+                region::MOST_ENTRIES
+            )),
+            Err(error) => Some(format!("the request log was not stored: {error}")),
+        };
+        (stored.ok().map(|_| request_log::name(&job.trial_id)), note)
+    }
+}
+
+/// Returns the trial of a guest that could not prepare the disks.
+fn unprepared(
+    job: &Job,
+    finished: &Finished,
+    started: String,
+    of: (&Machine, &Guest, Option<&Snapshot>),
+) -> Result<FinishedTrial, VenueError> {
+    let mut report = read_report(&finished.report)?;
+    report.conditions.tools = tools::of_plan(&job.plan);
+    let elapsed_ns = nanos(finished.elapsed);
+    Ok(ended(report, Host { started, elapsed_ns, ..Host::default() }, of))
+}
+
+/// Completes a trial with its identity, or the note that it has none.
+fn ended(
+    mut report: AgentReport,
+    host: Host,
+    (machine, guest, snapshot): (&Machine, &Guest, Option<&Snapshot>),
+) -> FinishedTrial {
+    let exact = machine.accel.is_exact();
+    if !exact {
+        report.conditions.notes.push(NOT_REPEATABLE.into());
+    }
+    FinishedTrial { report, host, identity: exact.then(|| identity(guest, snapshot)) }
 }
 
 /// Returns host time by the names of stages and phases.
@@ -434,50 +436,6 @@ fn identity(guest: &Guest, snapshot: Option<&Snapshot>) -> Identity {
         Some(snapshot) => {
             let components = guest.components_from(snapshot);
             Identity { lab_id: fsdyno_lab::lab_id(&components), components }
-        }
-    }
-}
-
-/// Parses a disk of a plan.
-pub(crate) fn disk_of(disk: &DiskPlan) -> Result<DiskSpec, VenueError> {
-    DiskSpec::from_json(&disk.spec)
-        .map_err(|error| VenueError::Died(format!("disk '{}': {error}", disk.name)))
-}
-
-pub(crate) fn not_a_lab() -> VenueError {
-    VenueError::Died("a plan for another medium was given to the lab".into())
-}
-
-/// Returns the maximum stored size of each disk: twice what the work writes leaves space for journals and
-/// copies on write. A disk of an array gets its share.
-fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
-    let died = |error: String| VenueError::Died(error);
-    let kind = workloads::find(&plan.workload.name).map_err(|error| died(error.to_string()))?;
-    let workload = kind
-        .build(&plan.workload.params, &inputs.setting(plan, 0)?)
-        .map_err(|error| died(error.to_string()))?;
-    let halves = plan.medium.raid().map_or(2, |raid| raid.half_disks_of_data());
-    let twice = workload.stored().0.saturating_mul(2);
-    let twice = twice.saturating_mul(2) / halves;
-    let mut limit = STORED.0;
-    while limit < twice {
-        limit *= 2;
-    }
-    Ok(Bytes(limit))
-}
-
-/// Converts an error of the lab, with its hint.
-pub(crate) fn from_lab(error: LabError) -> VenueError {
-    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-    VenueError::Missing(format!("failed to {error}{hint}"))
-}
-
-pub(crate) fn from_run(error: RunError) -> VenueError {
-    match error {
-        RunError::Stopped => VenueError::Stopped,
-        other => {
-            let hint = other.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-            VenueError::Died(format!("failed to {other}{hint}"))
         }
     }
 }

@@ -1,18 +1,20 @@
 //! Venues: what executes trials (this host, the lab, or the model).
 
 pub mod agent;
+mod agent_report;
 mod array;
 mod check;
 pub mod clock;
 pub mod commands;
 pub mod cut;
-mod device;
+mod disk_image;
 pub mod error;
 pub mod fingerprint;
 pub mod here;
 pub mod host;
 pub mod input;
 pub mod lab;
+mod lab_plan;
 pub mod logged;
 pub mod md;
 pub mod model;
@@ -20,6 +22,7 @@ mod parts;
 mod prepared;
 pub mod prerequisites;
 mod profile;
+mod profile_recorder;
 pub mod ranks;
 pub mod recover;
 pub mod region;
@@ -36,6 +39,7 @@ pub use lab::LabVenue;
 pub use logged::LoggedTrial;
 pub use model::ModelVenue;
 pub use prepared::SetupHooks;
-pub use profile::{ProfiledRun, StageStart};
+pub use profile::ProfiledRun;
+pub use profile_recorder::StageStart;
 pub use ranks::RanksVenue;
 pub use venue::{FinishedTrial, Identity, Venue, Watch};

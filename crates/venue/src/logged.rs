@@ -17,10 +17,11 @@ use fsdyno_record::plan::IssuerPlan;
 use fsdyno_record::trial::{AgentReport, Outcome};
 use fsdyno_record::{Bytes, Job, Plan};
 
+use crate::agent_report::read_report;
 use crate::commands::text_of;
-use crate::error::VenueError;
-use crate::host::read_report;
-use crate::lab::{LabVenue, disk_of, from_run, not_a_lab};
+use crate::error::{VenueError, from_run};
+use crate::lab::LabVenue;
+use crate::lab_plan::{disk_of, not_a_lab};
 use crate::region::Region;
 use crate::venue::Watch;
 

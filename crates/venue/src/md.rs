@@ -8,8 +8,7 @@ use fsdyno_filesystem::array;
 pub use fsdyno_filesystem::array::arrays_over;
 use fsdyno_lab::find_program;
 
-use crate::error::VenueError;
-use crate::lab::from_lab;
+use crate::error::{VenueError, from_lab};
 
 /// Mounts of a namespace are released a moment after its last process ended.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -15,9 +15,9 @@ use fsdyno_record::trial::Host;
 use fsdyno_record::{Job, Nanos, Plan};
 use fsdyno_workload::{Workload, workloads};
 
+use crate::agent_report::nanos;
 use crate::clock;
 use crate::error::VenueError;
-use crate::host::nanos;
 use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 
 /// The model venue. It has no state: each trial creates its own volume.

@@ -11,7 +11,7 @@ use fsdyno_record::plan::RaidPlan;
 
 use crate::commands::Commands;
 use crate::error::VenueError;
-use crate::lab::{disk_of, not_a_lab};
+use crate::lab_plan::{disk_of, not_a_lab};
 
 /// Returns a key of a file system and the programs that its guest needs.
 pub fn programs_of(filesystem: &Commands) -> String {

@@ -11,8 +11,7 @@ use fsdyno_record::trial::AgentReport;
 use fsdyno_record::{Job, Plan};
 
 use crate::commands::text_of;
-use crate::error::VenueError;
-use crate::lab::from_run;
+use crate::error::{VenueError, from_run};
 
 /// Hooks of the lab's preparation.
 #[derive(Clone)]

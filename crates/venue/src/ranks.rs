@@ -13,8 +13,8 @@ use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::trial::{AgentReport, Host};
 use fsdyno_record::{Job, Nanos, Plan, mount_table};
 
+use crate::agent_report::nanos;
 use crate::error::VenueError;
-use crate::host::nanos;
 use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 use crate::{clock, fingerprint};
 

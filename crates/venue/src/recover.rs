@@ -21,10 +21,12 @@ use fsdyno_record::trial::{AgentReport, Outcome};
 use fsdyno_record::{Job, Nanos};
 use serde_json::{Value, json};
 
+use crate::agent_report::read_report;
 use crate::commands::{Commands, text_of};
 use crate::error::VenueError;
-use crate::host::read_report;
-use crate::lab::{LabVenue, from_run, not_a_lab};
+use crate::error::from_run;
+use crate::lab::LabVenue;
+use crate::lab_plan::not_a_lab;
 use crate::logged::LoggedTrial;
 use crate::region::Region;
 use crate::venue::Watch;

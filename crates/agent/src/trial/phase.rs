@@ -1,16 +1,21 @@
 //! One phase of a trial: issued, synced, and measured.
 
-use fsdyno_engine::{EngineCost, PhaseRun, calls, clock, run_with_acks};
-use fsdyno_record::Nanos;
+use std::collections::BTreeMap;
+
+use fsdyno_engine::{EngineCost, PhaseResult, PhaseRun, Recorder, calls, clock, run_with_acks};
 use fsdyno_record::acks::PhaseEventKind;
 use fsdyno_record::mailbox::Word;
-use fsdyno_record::trial::{Instrument, Phase, Split};
+use fsdyno_record::processor::ProcessorCounts;
+use fsdyno_record::trial::{Device, Instrument, Phase, Split};
+use fsdyno_record::{Bytes, Nanos};
 use fsdyno_workload::{PhaseSpec, Workload};
 
+use super::command::Spent;
 use super::{SAMPLER, Trial, elapsed, failed, failure};
-use crate::account::{Account, device_since, dirty_bytes, own_cpu};
+use crate::account::{Account, Instruments, device_since, dirty_bytes, own_cpu};
 use crate::over_time::{self, PhaseSamples};
 use crate::sampler::{Sampler, dirty_and_writeback};
+use crate::target::{Target, WrittenAt};
 use crate::{machine, processor};
 
 impl Trial<'_> {
@@ -25,10 +30,73 @@ impl Trial<'_> {
     ) -> Result<Phase, String> {
         let mut instruments = self.target.instruments();
         instruments.sampler = self.sampler.as_ref().map(Sampler::pid);
-        let (mailbox, ops_before) = (self.mailbox, self.ops_before);
-        let (device_before, devices_before) = (self.target.device(), self.target.devices());
-        let late_before = self.target.late();
+        let before = Counters::of(self.target);
         self.target.start_phase();
+        let Issued { done, command, opened, counts_before, written_at, together } =
+            self.issue(workload, index, spec, &instruments)?;
+        let (outcome, counting) = (done.outcome, self.processor());
+        let settled = self.settle(runs_on, counting)?;
+        if settled.synced.is_some() {
+            self.add_event(PhaseEventKind::Synced, index);
+        }
+        let counts_settled = counting.map(processor::counts);
+        let mut spent = Account::close(&instruments, &opened);
+        spent.add(command.user, command.system);
+        let (device, devices, late_ns) = before.since(self.target);
+        let seen = self.samples(written_at, device)?;
+        self.ops_before += outcome.ops;
+        let shares = done.done.clone();
+        self.close_replay(workload, index, &done.differences)?;
+        let recorder = done.into_recorder();
+        let timeline = recorder.timeline();
+        let (synced, durable) = (settled.synced, settled.durable);
+        let end = durable.or(synced).unwrap_or(outcome.returned);
+        let length = end.since(timeline.start().unwrap_or(outcome.started));
+        self.series.extend(over_time::series(spec.name, timeline, length, seen));
+        self.check_calls(workload, (index, spec.name), &shares, &recorder, outcome.removals > 0)?;
+        let units = workload.work_units_after(index, &shares);
+        self.done.push(shares);
+        Ok(Phase {
+            name: spec.name.to_string(),
+            returned_ns: outcome.returned.since(outcome.started),
+            synced_ns: synced.map(|at| at.since(outcome.started)),
+            durable_ns: durable.map(|at| at.since(outcome.started)),
+            cpu_ns: spent.cpu - settled.reading_cpu,
+            user_ns: spent.user,
+            system_ns: spent.system,
+            split: Split::Sampled,
+            kernel_cpu_ns: spent.kernel,
+            processor: settled.processor(counts_before, counts_settled),
+            limit_ns: workload.limit(index),
+            unit: workload.unit(index).map(String::from),
+            think_ns: outcome.think_time,
+            ops: recorder.ops(),
+            books: units.into_iter().map(|(name, n)| (name.to_string(), n)).collect(),
+            bytes_written: outcome.bytes_written,
+            bytes_read: outcome.bytes_read,
+            device,
+            devices,
+            dirty_bytes: settled.dirty,
+            space_used: self.space_used().map_err(failed("statfs"))?,
+            instrument: Instrument {
+                server_cpu_ns: spent.server,
+                driver_cpu_ns: spent.driver,
+                late_ns,
+                engine_ns: engine_cost.of(outcome.ops / u64::from(together)),
+                sampler_cpu_ns: spent.sampler,
+            },
+        })
+    }
+
+    /// Issues the calls of a phase, or runs its command.
+    fn issue(
+        &mut self,
+        workload: &dyn Workload,
+        index: usize,
+        spec: &PhaseSpec,
+        instruments: &Instruments,
+    ) -> Result<Issued, String> {
+        let (mailbox, ops_before) = (self.mailbox, self.ops_before);
         let written_at = self.target.written_at();
         let sampler = self.sampler.as_mut().filter(|_| written_at.is_some());
         if let (Some(sampler), Some(at)) = (sampler, &written_at) {
@@ -56,7 +124,7 @@ impl Trial<'_> {
             &phase_run,
             self.acks.as_ref(),
             &mut || {
-                account_before = Some(Account::open(&instruments));
+                account_before = Some(Account::open(instruments));
                 counts_before = counting.map(processor::counts);
                 if let Some(sampler) = sampler {
                     sampler.begin(clock::now());
@@ -67,85 +135,23 @@ impl Trial<'_> {
         .map_err(|error| failure(spec.name, &error))?;
         let command = self.run_command(workload, &mut done.outcome)?;
         self.add_event(PhaseEventKind::Returned, index);
-        let (outcome, account_before) = (done.outcome, account_before.unwrap_or_default());
-        // Reading the size of dirty pages takes time of its own, which is subtracted from what follows.
-        let counts_returned = counting.map(processor::counts);
-        let cpu_before_reading = own_cpu();
-        let (dirty, reading) = elapsed(dirty_bytes);
-        let reading_cpu = own_cpu() - cpu_before_reading;
-        let counts_read = counting.map(processor::counts);
-        let (synced, durable) = match runs_on {
-            true => (None, None),
-            false => self.settle(reading)?,
-        };
-        if synced.is_some() {
-            self.add_event(PhaseEventKind::Synced, index);
-        }
-        let counts_settled = counting.map(processor::counts);
-        let mut spent = Account::close(&instruments, &account_before);
-        spent.add(command.user, command.system);
-        let (device, devices) = (self.target.device(), self.target.devices());
-        let device = device.zip(device_before).map(|(now, then)| device_since(&now, &then));
-        let seen = match (&mut self.sampler, written_at) {
+        let opened = account_before.unwrap_or_default();
+        Ok(Issued { done, command, opened, counts_before, written_at, together })
+    }
+
+    /// Ends the samples of a phase, if there are any.
+    fn samples(
+        &mut self,
+        written_at: Option<WrittenAt>,
+        device: Option<Device>,
+    ) -> Result<Option<PhaseSamples>, String> {
+        Ok(match (&mut self.sampler, written_at) {
             (Some(sampler), Some(at)) => Some(PhaseSamples {
                 samples: sampler.end().map_err(failed(SAMPLER))?,
                 unwritten: dirty_and_writeback(),
                 written: device.filter(|_| at.any).map(|device| device.bytes_written.0),
             }),
             _ => None,
-        };
-        self.ops_before += outcome.ops;
-        let shares = done.done.clone();
-        self.close_replay(workload, index, &done.differences)?;
-        let recorder = done.into_recorder();
-        let timeline = recorder.timeline();
-        let end = durable.or(synced).unwrap_or(outcome.returned);
-        let length = end.since(timeline.start().unwrap_or(outcome.started));
-        self.series.extend(over_time::series(spec.name, timeline, length, seen));
-        if self.calls() {
-            let right = workload.counts_after(index, &shares);
-            calls::compare(&recorder.counts(), &right, outcome.removals > 0)
-                .map_err(|wrong| format!("phase {}: {wrong}", spec.name))?;
-        }
-        let units = workload.work_units_after(index, &shares);
-        self.done.push(shares);
-        Ok(Phase {
-            name: spec.name.to_string(),
-            returned_ns: outcome.returned.since(outcome.started),
-            synced_ns: synced.map(|at| at.since(outcome.started)),
-            durable_ns: durable.map(|at| at.since(outcome.started)),
-            cpu_ns: spent.cpu - reading_cpu,
-            user_ns: spent.user,
-            system_ns: spent.system,
-            split: Split::Sampled,
-            kernel_cpu_ns: spent.kernel,
-            processor: processor::between(counts_before, counts_returned)
-                .zip(processor::between(counts_read, counts_settled))
-                .map(|(issued, settled)| processor::sum(&issued, &settled)),
-            limit_ns: workload.limit(index),
-            unit: workload.unit(index).map(String::from),
-            think_ns: outcome.think_time,
-            ops: recorder.ops(),
-            books: units.into_iter().map(|(name, n)| (name.to_string(), n)).collect(),
-            bytes_written: outcome.bytes_written,
-            bytes_read: outcome.bytes_read,
-            device,
-            devices: devices
-                .into_iter()
-                .filter_map(|(name, now)| {
-                    let since = device_since(&now, devices_before.get(&name)?);
-                    Some((name, since))
-                })
-                .collect(),
-            dirty_bytes: dirty,
-            space_used: self.space_used().map_err(failed("statfs"))?,
-            instrument: Instrument {
-                server_cpu_ns: spent.server,
-                driver_cpu_ns: spent.driver,
-                late_ns: self.target.late() - late_before,
-                engine_ns: engine_cost.of(outcome.ops / u64::from(together)),
-                sampler_cpu_ns: spent.sampler,
-            },
         })
     }
 
@@ -156,13 +162,106 @@ impl Trial<'_> {
         }
     }
 
-    /// Returns when the file system was synced, and when the device's own cache was empty, if that can be
-    /// shown; `reading` is the instrument's own time and subtracted.
-    fn settle(&mut self, reading: Nanos) -> Result<(Option<Nanos>, Option<Nanos>), String> {
-        self.target.sync().map_err(failed("syncfs"))?;
-        let synced = clock::now() - reading;
-        let flushed = self.target.flush_device().map_err(failed("flush the device"))?;
-        let durable = clock::now() - reading;
-        Ok((Some(synced), flushed.then_some(durable)))
+    /// Reads the size of dirty pages, syncs the file system and empties the device's own cache, unless the work
+    /// runs on. Reading the size takes time of its own, which is subtracted from what follows.
+    fn settle(&mut self, runs_on: bool, counting: Option<bool>) -> Result<Settled, String> {
+        let counts_returned = counting.map(processor::counts);
+        let cpu_before_reading = own_cpu();
+        let (dirty, reading) = elapsed(dirty_bytes);
+        let reading_cpu = own_cpu() - cpu_before_reading;
+        let counts_read = counting.map(processor::counts);
+        let (mut synced, mut durable) = (None, None);
+        if !runs_on {
+            self.target.sync().map_err(failed("syncfs"))?;
+            synced = Some(clock::now() - reading);
+            let flushed = self.target.flush_device().map_err(failed("flush the device"))?;
+            let at = clock::now() - reading;
+            durable = flushed.then_some(at);
+        }
+        Ok(Settled { synced, durable, dirty, reading_cpu, counts_returned, counts_read })
+    }
+
+    /// Compares the calls that were made with those that the workload requires, if they are counted.
+    fn check_calls(
+        &self,
+        workload: &dyn Workload,
+        (index, name): (usize, &str),
+        shares: &[u64],
+        recorder: &Recorder,
+        removals: bool,
+    ) -> Result<(), String> {
+        if !self.calls() {
+            return Ok(());
+        }
+        let right = workload.counts_after(index, shares);
+        calls::compare(&recorder.counts(), &right, removals)
+            .map_err(|wrong| format!("phase {name}: {wrong}"))
+    }
+}
+
+/// A phase whose calls have returned.
+struct Issued {
+    done: PhaseResult,
+    /// CPU time of its command.
+    command: Spent,
+    /// The account at its start.
+    opened: Account,
+    counts_before: Option<ProcessorCounts>,
+    written_at: Option<WrittenAt>,
+    /// Threads at the same time.
+    together: u32,
+}
+
+/// The state in which a phase leaves the file system, and when.
+struct Settled {
+    /// When the file system was synced.
+    synced: Option<Nanos>,
+    /// When the device's own cache was empty, if that can be shown.
+    durable: Option<Nanos>,
+    /// Dirty pages when the last call returned.
+    dirty: Option<Bytes>,
+    /// CPU time of reading their size.
+    reading_cpu: Nanos,
+    counts_returned: Option<ProcessorCounts>,
+    counts_read: Option<ProcessorCounts>,
+}
+
+impl Settled {
+    /// Returns the events of the processor, without those of reading the size of dirty pages.
+    fn processor(
+        &self,
+        before: Option<ProcessorCounts>,
+        after: Option<ProcessorCounts>,
+    ) -> Option<ProcessorCounts> {
+        let issued = processor::between(before, self.counts_returned.clone())?;
+        let settled = processor::between(self.counts_read.clone(), after)?;
+        Some(processor::sum(&issued, &settled))
+    }
+}
+
+/// The counters of a target's devices.
+struct Counters {
+    device: Option<Device>,
+    devices: BTreeMap<String, Device>,
+    late: Nanos,
+}
+
+impl Counters {
+    /// Reads them.
+    fn of(target: &dyn Target) -> Counters {
+        let (device, devices) = (target.device(), target.devices());
+        Counters { device, devices, late: target.late() }
+    }
+
+    /// Returns what was counted since: of the device, of each of several, and the lateness of the servers.
+    fn since(&self, target: &dyn Target) -> (Option<Device>, BTreeMap<String, Device>, Nanos) {
+        let (device, devices) = (target.device(), target.devices());
+        let device = device.zip(self.device).map(|(now, then)| device_since(&now, &then));
+        let since = |(name, now): (String, Device)| {
+            let since = device_since(&now, self.devices.get(&name)?);
+            Some((name, since))
+        };
+        let devices = devices.into_iter().filter_map(since).collect();
+        (device, devices, target.late() - self.late)
     }
 }

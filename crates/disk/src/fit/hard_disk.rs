@@ -50,32 +50,8 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
         return Err(FitError::NothingTurns { took_us, half_us: turn_us / 2 });
     }
     // A platter cannot deliver more than the interface transfers.
-    let interface_kb = interface_kb.max(outer);
-    let measured = |name, value, from: &str| Parameter { name, value, from: from.to_string() };
-    let parameters = vec![
-        Parameter { name: "rpm", value: json!(rpm), from: rpm_from },
-        measured(
-            "outer_rate_kb",
-            json!(outer),
-            "measured: long reads at 13 offsets, the square of their rates by least squares over the bytes (where the rate falls linearly over the tracks, its square does over the bytes)",
-        ),
-        measured("inner_rate_kb", json!(inner), "measured with the outer rate"),
-        measured(
-            "interface_rate_kb",
-            json!(interface_kb),
-            "measured: 64 KiB against 4 KiB from the drive's memory, including the transfer to the host",
-        ),
-        measured(
-            "overhead_us",
-            json!(overhead_us),
-            "measured: the median of repeated reads of 4 KiB from the drive's memory, including the host's overhead",
-        ),
-        measured(
-            "flush_alone",
-            json!(facts.ata),
-            "by the protocol: ATA's FLUSH CACHE is not a queued command, SCSI's SYNCHRONIZE CACHE is",
-        ),
-    ];
+    let rates = Rates { outer, inner, interface_kb: interface_kb.max(outer) };
+    let parameters = measured_parameters((rpm, rpm_from), &rates, overhead_us, facts);
     // One command's overhead and another's seek overlap only if several are in flight: the reads
     // with a queue separate the two.
     let mut best: Option<(f64, DiskSpec, Vec<Parameter>, usize)> = None;
@@ -100,6 +76,51 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
     spec.source = sources(&spec, facts, &parameters, BASE)?;
     let predictions = predict(&samples.checks, &spec)?;
     Ok(Fitted { spec, predictions, seeks: used, outliers: samples.seeks.len() - 1 - used })
+}
+
+/// A parameter with its origin.
+fn measured(name: &'static str, value: Value, from: &str) -> Parameter {
+    Parameter { name, value, from: from.to_string() }
+}
+
+/// The rates of a drive in kB/s: at the outer and the inner edge, and of its interface.
+struct Rates {
+    outer: u64,
+    inner: u64,
+    interface_kb: u64,
+}
+
+/// Returns the parameters that are measured without a fit.
+fn measured_parameters(
+    (rpm, rpm_from): (u32, String),
+    rates: &Rates,
+    overhead_us: u64,
+    facts: &Facts,
+) -> Vec<Parameter> {
+    vec![
+        Parameter { name: "rpm", value: json!(rpm), from: rpm_from },
+        measured(
+            "outer_rate_kb",
+            json!(rates.outer),
+            "measured: long reads at 13 offsets, the square of their rates by least squares over the bytes (where the rate falls linearly over the tracks, its square does over the bytes)",
+        ),
+        measured("inner_rate_kb", json!(rates.inner), "measured with the outer rate"),
+        measured(
+            "interface_rate_kb",
+            json!(rates.interface_kb),
+            "measured: 64 KiB against 4 KiB from the drive's memory, including the transfer to the host",
+        ),
+        measured(
+            "overhead_us",
+            json!(overhead_us),
+            "measured: the median of repeated reads of 4 KiB from the drive's memory, including the host's overhead",
+        ),
+        measured(
+            "flush_alone",
+            json!(facts.ata),
+            "by the protocol: ATA's FLUSH CACHE is not a queued command, SCSI's SYNCHRONIZE CACHE is",
+        ),
+    ]
 }
 
 /// Fits the seeks to the other parameters and adds them; returns the disk and the number of reads

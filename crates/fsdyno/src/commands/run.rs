@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_campaign::experiment::open;
+use fsdyno_campaign::labs::{self, Mode};
 use fsdyno_campaign::speed::Speeds;
-use fsdyno_campaign::target::{self, Mode};
+use fsdyno_campaign::target;
 use fsdyno_campaign::{Experiment, Session, Store, crash, dry_run, results};
 use fsdyno_report::{Format, counted};
 
@@ -33,7 +34,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
         }
     }
     let mut experiment = Experiment::resolve(spec)?;
-    if let Some(kernels) = target::expand_kernels(&experiment.spec.axes.kernels)? {
+    if let Some(kernels) = labs::expand_kernels(&experiment.spec.axes.kernels)? {
         experiment.spec.axes.kernels = kernels;
         experiment = Experiment::resolve(experiment.spec)?;
     }

@@ -18,7 +18,7 @@ use fsdyno_record::canonical::sha256_hex;
 const TEXTS: [(&str, &str, &str); 3] = [
     ("crates/campaign/src/failure.rs", "a verdict is negative", "a verdict IS NEGATIVE"),
     ("crates/report/src/table/text.rs", "another lab than above", "another lab THAN ABOVE"),
-    ("crates/campaign/src/store.rs", "give --out a folder", "give --out A FOLDER"),
+    ("crates/campaign/src/store/error.rs", "give --out a folder", "give --out A FOLDER"),
 ];
 
 /// The crates of which the agent is made.

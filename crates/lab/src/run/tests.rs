@@ -1,8 +1,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use fsdyno_child::memory_file;
+use fsdyno_record::plan::CpuPlan;
+
 use super::*;
-use crate::qemu::{Attach, DiskRegion};
+use crate::machine::{Attach, DiskRegion};
+use crate::probe::AsHashed;
 
 /// Runs a shell script instead of QEMU, with one small disk.
 fn run_script(

@@ -236,69 +236,15 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
     if item.name != "within" {
         no_at_most(&table)?;
     }
-    let with = |extra: &[&'static str]| [KEYS, extra].concat();
     match item.name.as_str() {
-        "ratio" => {
-            table.keys(&with(&["of", "over"]))?;
-            let selection = Selection::read(&table, &Selection::default(), runs)?;
-            let side = |key: &str| -> Result<(Item<'_>, Cell), FileError> {
-                let item = table.need(key, "write of = \"ROW\" and over = \"ROW\"")?;
-                let cell = selection.other(&item, runs)?.cell(&table, runs)?;
-                Ok((item, cell))
-            };
-            let ((_, of), (over_item, over)) = (side("of")?, side("over")?);
-            if of.figure.dimension() != over.figure.dimension() {
-                let problem =
-                    format!("'{}' over '{}' is no ratio", of.figure.name(), over.figure.name());
-                return Err(table.error(problem, "take figures of one kind"));
-            }
-            one_unit(&over_item, &of, &over, "'of' and 'over'")?;
-            if of == over {
-                return Err(table.error("'of' and 'over' are one cell", "name two"));
-            }
-            let bound = bound(node)?;
-            let (Bound::MoreThan(least) | Bound::LessThan(least) | Bound::Between(least, _)) =
-                bound;
-            if least <= 0.0 {
-                let problem = format!("{} has the bound {least}", node.what);
-                return Err(node.error(problem, "a ratio is above 0, and so is its bound"));
-            }
-            Ok(Check::Ratio { of, over, bound })
-        }
+        "ratio" => ratio(node, &table, runs),
         "order" => {
             table.keys(&with(&["rows"]))?;
             unbound(node, "its cells rise")?;
             Ok(Check::Order(cells(&table, runs)?))
         }
-        "within" => {
-            table.keys(&with(&["rows", "at_most"]))?;
-            unbound(node, "it has at_most")?;
-            let item =
-                table.need("at_most", "write at_most = 1.1, the largest over the smallest")?;
-            let at_most = item.number()?;
-            if at_most < 1.0 {
-                let problem = format!("at_most {at_most} is less than 1");
-                return Err(item.error(problem, "it is the largest over the smallest, as 1.1"));
-            }
-            Ok(Check::Within { cells: cells(&table, runs)?, at_most })
-        }
-        "value" => {
-            table.keys(KEYS)?;
-            let cell = Selection::read(&table, &Selection::default(), runs)?.cell(&table, runs)?;
-            let bound = bound(node)?;
-            let least = match bound {
-                Bound::MoreThan(at) | Bound::Between(at, _) if at < 0.0 => Some(at),
-                Bound::LessThan(at) if at <= 0.0 => Some(at),
-                _ => None,
-            };
-            match least {
-                Some(at) => {
-                    let problem = format!("{} has the bound {at}", node.what);
-                    Err(node.error(problem, "no figure is below 0; write a bound above it"))
-                }
-                None => Ok(Check::Value { cell, bound }),
-            }
-        }
+        "within" => within(node, &table, runs),
+        "value" => value(node, &table, runs),
         _ => {
             table.keys(KEYS)?;
             let cell = Selection::read(&table, &Selection::default(), runs)?.cell(&table, runs)?;
@@ -307,6 +253,70 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
             }
             Ok(Check::Exponent { cell, bound: bound(node)? })
         }
+    }
+}
+
+/// Returns the keys of a table with those of every check.
+fn with(extra: &[&'static str]) -> Vec<&'static str> {
+    [KEYS, extra].concat()
+}
+
+/// Reads the ratio of two cells.
+fn ratio(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
+    table.keys(&with(&["of", "over"]))?;
+    let selection = Selection::read(table, &Selection::default(), runs)?;
+    let side = |key: &str| -> Result<(Item<'_>, Cell), FileError> {
+        let item = table.need(key, "write of = \"ROW\" and over = \"ROW\"")?;
+        let cell = selection.other(&item, runs)?.cell(table, runs)?;
+        Ok((item, cell))
+    };
+    let ((_, of), (over_item, over)) = (side("of")?, side("over")?);
+    if of.figure.dimension() != over.figure.dimension() {
+        let problem = format!("'{}' over '{}' is no ratio", of.figure.name(), over.figure.name());
+        return Err(table.error(problem, "take figures of one kind"));
+    }
+    one_unit(&over_item, &of, &over, "'of' and 'over'")?;
+    if of == over {
+        return Err(table.error("'of' and 'over' are one cell", "name two"));
+    }
+    let bound = bound(node)?;
+    let (Bound::MoreThan(least) | Bound::LessThan(least) | Bound::Between(least, _)) = bound;
+    if least <= 0.0 {
+        let problem = format!("{} has the bound {least}", node.what);
+        return Err(node.error(problem, "a ratio is above 0, and so is its bound"));
+    }
+    Ok(Check::Ratio { of, over, bound })
+}
+
+/// Reads cells that are alike within a bound.
+fn within(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
+    table.keys(&with(&["rows", "at_most"]))?;
+    unbound(node, "it has at_most")?;
+    let item = table.need("at_most", "write at_most = 1.1, the largest over the smallest")?;
+    let at_most = item.number()?;
+    if at_most < 1.0 {
+        let problem = format!("at_most {at_most} is less than 1");
+        return Err(item.error(problem, "it is the largest over the smallest, as 1.1"));
+    }
+    Ok(Check::Within { cells: cells(table, runs)?, at_most })
+}
+
+/// Reads the value of a cell.
+fn value(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
+    table.keys(KEYS)?;
+    let cell = Selection::read(table, &Selection::default(), runs)?.cell(table, runs)?;
+    let bound = bound(node)?;
+    let least = match bound {
+        Bound::MoreThan(at) | Bound::Between(at, _) if at < 0.0 => Some(at),
+        Bound::LessThan(at) if at <= 0.0 => Some(at),
+        _ => None,
+    };
+    match least {
+        Some(at) => {
+            let problem = format!("{} has the bound {at}", node.what);
+            Err(node.error(problem, "no figure is below 0; write a bound above it"))
+        }
+        None => Ok(Check::Value { cell, bound }),
     }
 }
 

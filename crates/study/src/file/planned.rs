@@ -75,7 +75,6 @@ fn known(
         return Ok(());
     }
     let wrong = |problem: String, right: String| Err(file.error(cell.spot, problem, right));
-    let hint = |given: &str, names: BTreeSet<&str>| suggest::hint(given, names);
     let (run, row) = (&cell.run, &cell.row);
     let rows: Vec<&question::Cell> =
         of_run().flat_map(|it| it.cells).filter(|planned| planned.plan.label == *row).collect();
@@ -85,72 +84,133 @@ fn known(
             return Ok(());
         }
         let labels = of_run().flat_map(|it| it.cells).map(|it| it.plan.label.as_str()).collect();
-        return wrong(format!("run '{run}' has no row '{row}'"), hint(row, labels));
+        return wrong(format!("run '{run}' has no row '{row}'"), hint(row, &labels));
     }
-    for phase in &cell.phases {
-        let found =
-            |planned: &&question::Cell| planned.phases.iter().any(|(name, _)| name == phase);
-        if !rows.iter().any(found) {
-            let names = rows.iter().flat_map(|it| &it.phases).map(|(name, _)| name.as_str());
-            let workload = &rows[0].plan.workload.name;
-            let problem = format!("run '{run}' has no phase '{phase}' (workload {workload})");
-            return Err(file.error(cell.phase_spot, problem, hint(phase, names.collect())));
-        }
+    let of = OfCell { file, cell, rows };
+    of.check_phases()?;
+    of.check_op()?;
+    of.check_at()?;
+    of.check_points(of_run(), curve)
+}
+
+/// A cell of a claim, and the planned cells with its run and row.
+struct OfCell<'a> {
+    file: &'a StudyFile,
+    cell: &'a Cell,
+    rows: Vec<&'a question::Cell>,
+}
+
+impl OfCell<'_> {
+    fn wrong(&self, problem: String, right: String) -> Result<(), FileError> {
+        Err(self.file.error(self.cell.spot, problem, right))
     }
-    if let Some(op) = cell.op {
-        let phases = rows.iter().flat_map(|it| &it.phases);
-        let counts: Vec<_> = phases.filter(|(name, _)| cell.phases.contains(name)).collect();
-        // The ops of a phase that ends by time or space are not known beforehand.
-        let open = counts.iter().any(|(_, counts)| counts.is_empty());
-        if !open && !counts.iter().any(|(_, counts)| counts.get(&op).is_some_and(|n| *n > 0)) {
-            let ops: BTreeSet<&str> =
-                counts.iter().flat_map(|(_, counts)| counts.keys()).map(|op| op.name()).collect();
-            let problem = format!("phase '{}' of run '{run}' has no {op}", cell.phases.join(", "));
-            return wrong(problem, hint(op.name(), ops));
+
+    /// Checks that its phases exist.
+    fn check_phases(&self) -> Result<(), FileError> {
+        let OfCell { file, cell, rows } = self;
+        let run = &cell.run;
+        for phase in &cell.phases {
+            let found =
+                |planned: &&question::Cell| planned.phases.iter().any(|(name, _)| name == phase);
+            if !rows.iter().any(found) {
+                let names = rows.iter().flat_map(|it| &it.phases).map(|(name, _)| name.as_str());
+                let workload = &rows[0].plan.workload.name;
+                let problem = format!("run '{run}' has no phase '{phase}' (workload {workload})");
+                return Err(file.error(cell.phase_spot, problem, hint(phase, &names.collect())));
+            }
         }
+        Ok(())
     }
-    for (key, value) in &cell.at {
-        let param = |it: &&question::Cell| it.plan.workload.params.get(key).cloned();
-        let values: BTreeSet<String> = rows.iter().filter_map(param).collect();
-        if values.is_empty() {
-            let names = rows[0].plan.workload.params.keys().map(String::as_str).collect();
-            return wrong(format!("run '{run}' has no parameter '{key}'"), hint(key, names));
+
+    /// Checks that its phases have its op.
+    fn check_op(&self) -> Result<(), FileError> {
+        let OfCell { cell, rows, .. } = self;
+        let run = &cell.run;
+        if let Some(op) = cell.op {
+            let phases = rows.iter().flat_map(|it| &it.phases);
+            let counts: Vec<_> = phases.filter(|(name, _)| cell.phases.contains(name)).collect();
+            // The ops of a phase that ends by time or space are not known beforehand.
+            let open = counts.iter().any(|(_, counts)| counts.is_empty());
+            if !open && !counts.iter().any(|(_, counts)| counts.get(&op).is_some_and(|n| *n > 0)) {
+                let ops: BTreeSet<&str> = counts
+                    .iter()
+                    .flat_map(|(_, counts)| counts.keys())
+                    .map(|op| op.name())
+                    .collect();
+                let problem =
+                    format!("phase '{}' of run '{run}' has no {op}", cell.phases.join(", "));
+                return self.wrong(problem, hint(op.name(), &ops));
+            }
         }
-        if !values.contains(value) {
-            let values: Vec<String> = values.into_iter().collect();
-            let problem = format!("run '{run}' has no point with {key}={value}");
-            return wrong(problem, format!("there are: {}", values.join(", ")));
-        }
+        Ok(())
     }
-    let points = |planned: &Planned<'_>| {
-        let at = |it: &&question::Cell| {
-            let params = &it.plan.workload.params;
-            it.plan.label == *row
-                && cell.at.iter().all(|(key, value)| params.get(key) == Some(value))
+
+    /// Checks that its point is planned.
+    fn check_at(&self) -> Result<(), FileError> {
+        let OfCell { cell, rows, .. } = self;
+        let run = &cell.run;
+        for (key, value) in &cell.at {
+            let param = |it: &&question::Cell| it.plan.workload.params.get(key).cloned();
+            let values: BTreeSet<String> = rows.iter().filter_map(param).collect();
+            if values.is_empty() {
+                let names = rows[0].plan.workload.params.keys().map(String::as_str).collect();
+                return self
+                    .wrong(format!("run '{run}' has no parameter '{key}'"), hint(key, &names));
+            }
+            if !values.contains(value) {
+                let values: Vec<String> = values.into_iter().collect();
+                let problem = format!("run '{run}' has no point with {key}={value}");
+                return self.wrong(problem, format!("there are: {}", values.join(", ")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that it is one point, or enough of them for a curve.
+    fn check_points<'p>(
+        &self,
+        of_run: impl Iterator<Item = &'p Planned<'p>>,
+        curve: bool,
+    ) -> Result<(), FileError> {
+        let cell = self.cell;
+        let (run, row) = (&cell.run, &cell.row);
+        let points = |planned: &Planned<'_>| {
+            let at = |it: &&question::Cell| {
+                let params = &it.plan.workload.params;
+                it.plan.label == *row
+                    && cell.at.iter().all(|(key, value)| params.get(key) == Some(value))
+            };
+            // Each kernel is judged separately, and has all points.
+            let mut by_kernel: BTreeMap<Option<&KernelPlan>, BTreeSet<&str>> = BTreeMap::new();
+            for cell in planned.cells.iter().filter(at) {
+                let kernel = cell.plan.lab().map(|lab| &lab.kernel);
+                by_kernel.entry(kernel).or_default().insert(cell.plan.hash.as_str());
+            }
+            by_kernel.values().map(BTreeSet::len).max().unwrap_or(0)
         };
-        // Each kernel is judged separately, and has all points.
-        let mut by_kernel: BTreeMap<Option<&KernelPlan>, BTreeSet<&str>> = BTreeMap::new();
-        for cell in planned.cells.iter().filter(at) {
-            let kernel = cell.plan.lab().map(|lab| &lab.kernel);
-            by_kernel.entry(kernel).or_default().insert(cell.plan.hash.as_str());
-        }
-        by_kernel.values().map(BTreeSet::len).max().unwrap_or(0)
-    };
-    let most = of_run().map(points).max().unwrap_or(0);
-    match curve {
-        true if most < LEAST_POINTS => wrong(
-            format!(
-                "run '{run}' has {}, and an exponent takes {LEAST_POINTS}",
-                counted(most, "point")
+        let most = of_run.map(points).max().unwrap_or(0);
+        match curve {
+            true if most < LEAST_POINTS => self.wrong(
+                format!(
+                    "run '{run}' has {}, and an exponent takes {LEAST_POINTS}",
+                    counted(most, "point")
+                ),
+                "give it a curve: set = { curve = \"1000..16000x2\" }".to_string(),
             ),
-            "give it a curve: set = { curve = \"1000..16000x2\" }".to_string(),
-        ),
-        false if most > 1 => wrong(
-            format!("run '{run}' is a curve of {most} points, and this cell does not say which"),
-            "write at = { files = 10000 }, for example".to_string(),
-        ),
-        _ => Ok(()),
+            false if most > 1 => self.wrong(
+                format!(
+                    "run '{run}' is a curve of {most} points, and this cell does not say which"
+                ),
+                "write at = { files = 10000 }, for example".to_string(),
+            ),
+            _ => Ok(()),
+        }
     }
+}
+
+/// Returns a hint at a known name.
+fn hint(given: &str, names: &BTreeSet<&str>) -> String {
+    suggest::hint(given, names.iter().copied())
 }
 
 /// Two points always lie on a line.

@@ -21,8 +21,9 @@ use super::read::Item;
 use super::run::{Run, Variant};
 use super::text::without_mark;
 use super::whole::{Whole, divided};
-use fsdyno_campaign::lab_rows::{LEAST_CACHEABLE, disk, largest};
 use fsdyno_campaign::question::{USUAL_JOURNAL, USUAL_RAM, USUAL_SIZE};
+use fsdyno_campaign::rows::disk::{disk, largest};
+use fsdyno_campaign::rows::lab::LEAST_CACHEABLE;
 
 /// A scale of one over a whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

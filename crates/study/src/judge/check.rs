@@ -124,42 +124,8 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
                 part(&[of, over], estimate, (above, below)),
             ));
         }
-        Check::Order(cells) => {
-            measured.means = means(cells, trials)?;
-            for (at, pair) in cells.windows(2).enumerate() {
-                let above = Some(Edge::beyond(1.0));
-                let counts = counts_from(above, None, least);
-                let estimate = ratio(&pair[1], &pair[0], counts, trials, &mut measured)?;
-                let what = between(&pair[1], &pair[0]);
-                measured.compare_means((at + 1, at), &what, estimate.value);
-                let part = part(&[&pair[1], &pair[0]], estimate, (above, None));
-                let part = compared(&[&pair[1], &pair[0]], trials, part);
-                measured.parts.push(Part { what, ..part });
-            }
-        }
-        Check::Within { cells, at_most } => {
-            measured.means = means(cells, trials)?;
-            for (at, base) in cells.iter().enumerate() {
-                for (to, new) in cells.iter().enumerate().skip(at + 1) {
-                    // The larger over the smaller, by the ratio that is judged: it comes from pairs of seeds and
-                    // from logarithms, and the two means may have another order.
-                    let estimate = ratio(new, base, None, trials, &mut measured)?;
-                    let (new, base, places, estimate) = match estimate.value < 1.0 {
-                        true => {
-                            (base, new, (at, to), ratio(base, new, None, trials, &mut measured)?)
-                        }
-                        false => (new, base, (to, at), estimate),
-                    };
-                    let below = Some(Edge::upto(*at_most));
-                    let what = between(new, base);
-                    measured.compare_means(places, &what, estimate.value);
-                    // The claim is that there is no difference, so it cannot be reversed.
-                    let part = part(&[new, base], estimate, (None, below));
-                    let compared = compared(&[new, base], trials, part);
-                    measured.parts.push(Part { what, ratio: false, ..compared });
-                }
-            }
-        }
+        Check::Order(cells) => order(cells, least, trials, &mut measured)?,
+        Check::Within { cells, at_most } => within(cells, *at_most, trials, &mut measured)?,
         Check::Value { cell, .. } if trials.scale != 1 && !figure::keeps_its_size(cell) => {
             return Err(format!(
                 "at scale 1/{} the figure '{}' is that of less work",
@@ -182,6 +148,56 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
         }
     }
     Ok(measured)
+}
+
+/// Compares each cell with the one before it.
+fn order(
+    cells: &[Cell],
+    least: f64,
+    trials: &Trials<'_>,
+    measured: &mut Measured,
+) -> Result<(), String> {
+    measured.means = means(cells, trials)?;
+    for (at, pair) in cells.windows(2).enumerate() {
+        let above = Some(Edge::beyond(1.0));
+        let counts = counts_from(above, None, least);
+        let estimate = ratio(&pair[1], &pair[0], counts, trials, measured)?;
+        let what = between(&pair[1], &pair[0]);
+        measured.compare_means((at + 1, at), &what, estimate.value);
+        let part = part(&[&pair[1], &pair[0]], estimate, (above, None));
+        let part = compared(&[&pair[1], &pair[0]], trials, part);
+        measured.parts.push(Part { what, ..part });
+    }
+    Ok(())
+}
+
+/// Compares each pair of cells, the larger over the smaller.
+fn within(
+    cells: &[Cell],
+    at_most: f64,
+    trials: &Trials<'_>,
+    measured: &mut Measured,
+) -> Result<(), String> {
+    measured.means = means(cells, trials)?;
+    for (at, base) in cells.iter().enumerate() {
+        for (to, new) in cells.iter().enumerate().skip(at + 1) {
+            // The larger over the smaller, by the ratio that is judged: it comes from pairs of seeds and
+            // from logarithms, and the two means may have another order.
+            let estimate = ratio(new, base, None, trials, measured)?;
+            let (new, base, places, estimate) = match estimate.value < 1.0 {
+                true => (base, new, (at, to), ratio(base, new, None, trials, measured)?),
+                false => (new, base, (to, at), estimate),
+            };
+            let below = Some(Edge::upto(at_most));
+            let what = between(new, base);
+            measured.compare_means(places, &what, estimate.value);
+            // The claim is that there is no difference, so it cannot be reversed.
+            let part = part(&[new, base], estimate, (None, below));
+            let compared = compared(&[new, base], trials, part);
+            measured.parts.push(Part { what, ratio: false, ..compared });
+        }
+    }
+    Ok(())
 }
 
 /// Creates the part of a claim with one bounded number: not a ratio, and not fitted.

@@ -38,18 +38,32 @@ impl Space {
         for name in &by.only {
             self.option(name)?;
         }
+        let (kept, dropped) = self.kept(by)?;
+        let space = self.part(&kept);
+        if space.combinations() < 2 {
+            let filesystem = &self.filesystem;
+            let why = format!(
+                "nothing of the space of {filesystem} is left to try; remove --only, --exclude or --fix"
+            );
+            return Err(SpaceError::Choice(why));
+        }
+        if let Some(conflict) = space.conflict(&space.default_point()) {
+            let name = |(option, value): (usize, u8)| {
+                let option = &space.options[option];
+                format!("{}={}", option.name, option.values[usize::from(value)].name)
+            };
+            let (one, other) = (name(conflict.one), name(conflict.other));
+            let why = format!("--fix: {one} and {other} cannot be together: {}", conflict.why);
+            return Err(SpaceError::Choice(why));
+        }
+        Ok((space, dropped))
+    }
+
+    /// Returns the values of each option that a restriction keeps, and the values that it drops.
+    fn kept(&self, by: &Restriction) -> Result<(Vec<Vec<u8>>, Vec<Dropped>), SpaceError> {
         let excluded =
             by.exclude.iter().map(|text| self.choice(text)).collect::<Result<Vec<_>, _>>()?;
-        let mut fixed = Vec::new();
-        for text in &by.fix {
-            match self.choice(text)? {
-                (option, Some(value)) => fixed.push((option, value)),
-                (_, None) => {
-                    let why = format!("--fix {text} has no value; write --fix {text}=VALUE");
-                    return Err(SpaceError::Choice(why));
-                }
-            }
-        }
+        let fixed = self.fixed(by)?;
         let mut dropped = Vec::new();
         let mut kept: Vec<Vec<u8>> = Vec::new();
         for (at, option) in self.options.iter().enumerate() {
@@ -76,24 +90,19 @@ impl Space {
             }
             kept.push(values);
         }
-        let space = self.part(&kept);
-        if space.combinations() < 2 {
-            let filesystem = &self.filesystem;
-            let why = format!(
-                "nothing of the space of {filesystem} is left to try; remove --only, --exclude or --fix"
-            );
-            return Err(SpaceError::Choice(why));
-        }
-        if let Some(conflict) = space.conflict(&space.default_point()) {
-            let name = |(option, value): (usize, u8)| {
-                let option = &space.options[option];
-                format!("{}={}", option.name, option.values[usize::from(value)].name)
-            };
-            let (one, other) = (name(conflict.one), name(conflict.other));
-            let why = format!("--fix: {one} and {other} cannot be together: {}", conflict.why);
-            return Err(SpaceError::Choice(why));
-        }
-        Ok((space, dropped))
+        Ok((kept, dropped))
+    }
+
+    /// Returns the options with a fixed value.
+    fn fixed(&self, by: &Restriction) -> Result<Vec<(usize, u8)>, SpaceError> {
+        let fixed = |text: &String| match self.choice(text)? {
+            (option, Some(value)) => Ok((option, value)),
+            (_, None) => {
+                let why = format!("--fix {text} has no value; write --fix {text}=VALUE");
+                Err(SpaceError::Choice(why))
+            }
+        };
+        by.fix.iter().map(fixed).collect()
     }
 
     /// Parses `NAME` or `NAME=VALUE`.

@@ -47,72 +47,131 @@ pub fn read(name: &str, bytes: &[u8]) -> Option<Module> {
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         return None;
     }
-    let number = |at: usize, size: usize| -> Option<u64> {
-        let part = bytes.get(at..at.checked_add(size)?)?;
+    let file = File(bytes);
+    let mut sections = file.sections()?;
+    let relocated = std::mem::take(&mut sections.relocated);
+    for (of, range) in relocated {
+        if let Some(place) = sections.places.get(&of) {
+            file.clear_relocated(*place, range, &mut sections.code)?;
+        }
+    }
+    let functions = file.functions(&sections)?;
+    let Sections { size, code, .. } = sections;
+    Some(Module { name: name.to_string(), functions, size, code })
+}
+
+/// The sections of a module that matter here.
+struct Sections {
+    /// The table of section headers, and the size of each.
+    headers: (usize, usize),
+    /// The table of symbols, its size, and the section of its names.
+    symbols: Option<(usize, usize, usize)>,
+    /// The relocations of each section: its number, and where they lie with their size.
+    relocated: Vec<(u64, (usize, usize))>,
+    /// The places of sections of code in the module.
+    places: BTreeMap<u64, u64>,
+    /// The code; `None` where the kernel changes it.
+    code: Vec<Option<u8>>,
+    size: u64,
+}
+
+/// The bytes of an ELF file.
+struct File<'a>(&'a [u8]);
+
+impl File<'_> {
+    fn number(&self, at: usize, size: usize) -> Option<u64> {
+        let part = self.0.get(at..at.checked_add(size)?)?;
         Some(part.iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
-    };
-    let usize_at =
-        |at: usize, size: usize| number(at, size).and_then(|it| usize::try_from(it).ok());
-    let (table, each, count, names) =
-        (usize_at(40, 8)?, usize_at(58, 2)?, usize_at(60, 2)?, usize_at(62, 2)?);
-    let section = |index: usize| table.checked_add(index.checked_mul(each)?);
-    let text = |table: usize, at: usize| -> Option<String> {
-        let rest = bytes.get(table.checked_add(at)?..)?;
+    }
+
+    fn usize_at(&self, at: usize, size: usize) -> Option<usize> {
+        self.number(at, size).and_then(|it| usize::try_from(it).ok())
+    }
+
+    fn text(&self, table: usize, at: usize) -> Option<String> {
+        let rest = self.0.get(table.checked_add(at)?..)?;
         let end = rest.iter().position(|byte| *byte == 0)?;
         Some(String::from_utf8_lossy(&rest[..end]).into_owned())
-    };
-    let names_at = usize_at(section(names)? + 24, 8)?;
-    let mut places = BTreeMap::new();
-    let (mut symbols, mut relocated) = (None, Vec::new());
-    let mut code_of: Vec<Option<u8>> = Vec::new();
-    let mut size = 0u64;
-    for index in 0..count {
-        let at = section(index)?;
-        let (kind, flags) = (number(at + 4, 4)? as u32, number(at + 8, 8)?);
-        let called = text(names_at, usize_at(at, 4)?)?;
-        if kind == SHT_SYMTAB {
-            symbols = Some((usize_at(at + 24, 8)?, usize_at(at + 32, 8)?, usize_at(at + 40, 4)?));
-        }
-        if kind == SHT_RELA {
-            let table = (usize_at(at + 24, 8)?, usize_at(at + 32, 8)?);
-            relocated.push((number(at + 44, 4)?, table));
-        }
-        let code = SHF_ALLOC | SHF_EXECINSTR;
-        if flags & code == code && !called.starts_with(".init") {
-            size = size.checked_next_multiple_of(number(at + 48, 8)?.max(1))?;
-            places.insert(index as u64, size);
-            let own = bytes.get(usize_at(at + 24, 8)?..)?.get(..usize_at(at + 32, 8)?)?;
-            code_of.resize(usize::try_from(size).ok()?, None);
-            code_of.extend(own.iter().copied().map(Some));
-            size = size.checked_add(number(at + 32, 8)?)?;
-        }
     }
-    for (of, (from, length)) in relocated {
-        let Some(place) = places.get(&of) else { continue };
+
+    /// Reads the section headers, and joins the sections of code.
+    fn sections(&self) -> Option<Sections> {
+        let (number, usize_at) =
+            (|at, size| self.number(at, size), |at, size| self.usize_at(at, size));
+        let (table, each, count, names) =
+            (usize_at(40, 8)?, usize_at(58, 2)?, usize_at(60, 2)?, usize_at(62, 2)?);
+        let section = |index: usize| section((table, each), index);
+        let names_at = usize_at(section(names)? + 24, 8)?;
+        let mut places = BTreeMap::new();
+        let (mut symbols, mut relocated) = (None, Vec::new());
+        let mut code_of: Vec<Option<u8>> = Vec::new();
+        let mut size = 0u64;
+        for index in 0..count {
+            let at = section(index)?;
+            let (kind, flags) = (number(at + 4, 4)? as u32, number(at + 8, 8)?);
+            let called = self.text(names_at, usize_at(at, 4)?)?;
+            if kind == SHT_SYMTAB {
+                symbols =
+                    Some((usize_at(at + 24, 8)?, usize_at(at + 32, 8)?, usize_at(at + 40, 4)?));
+            }
+            if kind == SHT_RELA {
+                let table = (usize_at(at + 24, 8)?, usize_at(at + 32, 8)?);
+                relocated.push((number(at + 44, 4)?, table));
+            }
+            let code = SHF_ALLOC | SHF_EXECINSTR;
+            if flags & code == code && !called.starts_with(".init") {
+                size = size.checked_next_multiple_of(number(at + 48, 8)?.max(1))?;
+                places.insert(index as u64, size);
+                let own = self.0.get(usize_at(at + 24, 8)?..)?.get(..usize_at(at + 32, 8)?)?;
+                code_of.resize(usize::try_from(size).ok()?, None);
+                code_of.extend(own.iter().copied().map(Some));
+                size = size.checked_add(number(at + 32, 8)?)?;
+            }
+        }
+        let headers = (table, each);
+        Some(Sections { headers, symbols, relocated, places, code: code_of, size })
+    }
+
+    /// Clears the code that relocations change.
+    fn clear_relocated(
+        &self,
+        place: u64,
+        (from, length): (usize, usize),
+        code: &mut [Option<u8>],
+    ) -> Option<()> {
         for at in (from..from.checked_add(length)?).step_by(24) {
-            let from = usize::try_from(place.checked_add(number(at, 8)?)?).ok()?;
-            let wide = if number(at + 8, 4)? == R_X86_64_64 { 8 } else { 4 };
+            let from = usize::try_from(place.checked_add(self.number(at, 8)?)?).ok()?;
+            let wide = if self.number(at + 8, 4)? == R_X86_64_64 { 8 } else { 4 };
             let begins =
-                code_of.get(from.wrapping_sub(1)).is_some_and(|it| CALL_AND_JUMP.contains(it));
+                code.get(from.wrapping_sub(1)).is_some_and(|it| CALL_AND_JUMP.contains(it));
             let from = from - usize::from(begins);
-            let end = code_of.len().min(from + wide + usize::from(begins));
-            code_of.get_mut(from..end)?.fill(None);
+            let end = code.len().min(from + wide + usize::from(begins));
+            code.get_mut(from..end)?.fill(None);
         }
+        Some(())
     }
-    let (symbols_at, symbols_size, strings) = symbols?;
-    let strings_at = usize_at(section(strings)? + 24, 8)?;
-    let mut functions = BTreeMap::new();
-    for at in (symbols_at..symbols_at.checked_add(symbols_size)?).step_by(24) {
-        let kind = number(at + 4, 1)? as u8 & 15;
-        let Some(place) = places.get(&number(at + 6, 2)?) else { continue };
-        if kind == STT_FUNC
-            && let Some(name) = text(strings_at, usize_at(at, 4)?)
-        {
-            functions.entry(place + number(at + 8, 8)?).or_insert(name);
+
+    /// Reads the functions: their places and names.
+    fn functions(&self, sections: &Sections) -> Option<Vec<(u64, String)>> {
+        let (symbols_at, symbols_size, strings) = sections.symbols?;
+        let strings_at = self.usize_at(section(sections.headers, strings)? + 24, 8)?;
+        let mut functions = BTreeMap::new();
+        for at in (symbols_at..symbols_at.checked_add(symbols_size)?).step_by(24) {
+            let kind = self.number(at + 4, 1)? as u8 & 15;
+            let Some(place) = sections.places.get(&self.number(at + 6, 2)?) else { continue };
+            if kind == STT_FUNC
+                && let Some(name) = self.text(strings_at, self.usize_at(at, 4)?)
+            {
+                functions.entry(place + self.number(at + 8, 8)?).or_insert(name);
+            }
         }
+        Some(functions.into_iter().collect())
     }
-    let functions = functions.into_iter().collect();
-    Some(Module { name: name.to_string(), functions, size, code: code_of })
+}
+
+/// Returns the place of a section's header.
+fn section((table, each): (usize, usize), index: usize) -> Option<usize> {
+    table.checked_add(index.checked_mul(each)?)
 }
 
 #[cfg(test)]

@@ -220,13 +220,9 @@ fn encode_rare(call: RareCall, from: u16, record: &mut Record) -> u8 {
         RareCall::GetxattrFile { .. } => GETXATTR_FILE,
         RareCall::Listxattr { .. } => LISTXATTR,
         RareCall::ListxattrFile { .. } => LISTXATTR_FILE,
-        RareCall::Setxattr { length, .. } => {
+        RareCall::Setxattr { length, .. } | RareCall::SetxattrFile { length, .. } => {
             record.number = length;
-            SETXATTR
-        }
-        RareCall::SetxattrFile { length, .. } => {
-            record.number = length;
-            SETXATTR_FILE
+            if matches!(call, RareCall::Setxattr { .. }) { SETXATTR } else { SETXATTR_FILE }
         }
         RareCall::Removexattr { .. } => REMOVEXATTR,
         RareCall::RemovexattrFile { .. } => REMOVEXATTR_FILE,

@@ -237,13 +237,10 @@ struct Source<'a> {
     call: usize,
 }
 
-impl OpSource for Source<'_> {
-    fn next(&mut self, op: &mut Op) -> bool {
-        let (Some(step), true) = (self.step, self.at < self.end) else { return false };
+impl Source<'_> {
+    /// Sets the names of an op: of the file before its first call, and a second one.
+    fn name(&self, step: Step, number: u64, op: &mut Op) {
         let (work, names) = (self.work, &self.work.names);
-        let number = if step == Step::Create { self.at } else { work.order.at(self.at) };
-        op.expect = Expect::Success;
-        let kinds = step.kinds();
         if self.call == 0 {
             let family = match step {
                 Step::Missing => &names.missing,
@@ -266,6 +263,17 @@ impl OpSource for Source<'_> {
             op.other.clear();
             second.push(&mut op.other, number);
         }
+    }
+}
+
+impl OpSource for Source<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        let (Some(step), true) = (self.step, self.at < self.end) else { return false };
+        let work = self.work;
+        let number = if step == Step::Create { self.at } else { work.order.at(self.at) };
+        op.expect = Expect::Success;
+        let kinds = step.kinds();
+        self.name(step, number, op);
         op.call = match (step, kinds.get(self.call)) {
             (_, Some(OpKind::Create)) => {
                 Call::Create { dir: ROOT, file: FILE, flags: CREATE, mode: 0o644 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsdyno_axes::Request;
 use fsdyno_campaign::crash::{CrashTest, check, folder as keep, job};
-use fsdyno_campaign::{Cell, RunSpec, target};
+use fsdyno_campaign::{Cell, RunSpec, labs, target};
 use fsdyno_crash::{AtomicUnit, CutOutcome, FILE, RecoveryRequest, Row};
 use fsdyno_filesystem::Author;
 use fsdyno_record::Plan;
@@ -46,7 +46,7 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
         return dry(crash, &cells);
     }
     let stop = stop::flag()?;
-    let (venue, known) = target::lab_venue(&run, &folder, &stop)?;
+    let (venue, known) = labs::lab_venue(&run, &folder, &stop)?;
     requests.iter_mut().for_each(|request| request.place = known.clone());
     let cells = target::cells(&requests)?;
     let names = keep::file_names(cells.iter().map(|cell| cell.plan.label.as_str()));
@@ -165,7 +165,7 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     let axes = Request { kernels, ..Request::default() };
     let workloads = vec![finding.plan.workload.name.clone()];
     let run = RunSpec { author: Author::File, workloads, axes, ..RunSpec::default() };
-    let (venue, _) = target::lab_venue(&run, Path::new("."), &stop)?;
+    let (venue, _) = labs::lab_venue(&run, Path::new("."), &stop)?;
     let one = test(crash, &venue, &stop);
     let job = job(&finding.plan, finding.seed, finding.deadline);
     let lab_id = venue.identity(&job.plan)?.map(|identity| identity.lab_id);

@@ -28,7 +28,8 @@ use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 use crate::{session, stop};
 use fsdyno_campaign::experiment::{open, skipped};
-use fsdyno_campaign::target::{self, Mode};
+use fsdyno_campaign::labs::{self, Mode};
+use fsdyno_campaign::target;
 use fsdyno_campaign::{Session, Venues, dry_run, leftovers};
 
 /// Runs the command.
@@ -36,7 +37,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     if let Some(count) = study.check {
         return check::run(study, count as usize);
     }
-    if let Some(kernels) = target::expand_kernels(&study.kernels)? {
+    if let Some(kernels) = labs::expand_kernels(&study.kernels)? {
         return run(&Study { kernels, ..study.clone() });
     }
     let (text, file) = named(&study.study)?;

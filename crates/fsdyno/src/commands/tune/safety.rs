@@ -1,7 +1,7 @@
 //! Power cuts of the candidates: what each loses, against its time and the space that it uses.
 
 use fsdyno_campaign::crash::{CrashTest, check, job};
-use fsdyno_campaign::{Failure, Points, RunSpec, Session, target};
+use fsdyno_campaign::{Failure, Points, RunSpec, Session, labs};
 use fsdyno_crash::{DiskFault, Row};
 use fsdyno_record::plan::BootPlan;
 use fsdyno_record::trial::{Outcome, Trial};
@@ -128,7 +128,7 @@ impl Cuts<'_> {
         let mut spec = self.spec.clone();
         spec.axes.filesystems = vec![settings.spec];
         say(&format!("fsdyno: {} power cuts of {}", self.cuts, it.words));
-        let (venue, _) = target::lab_venue(&spec, std::path::Path::new("."), self.session.stop)?;
+        let (venue, _) = labs::lab_venue(&spec, std::path::Path::new("."), self.session.stop)?;
         let test = CrashTest {
             venue: &venue,
             stop: self.session.stop,

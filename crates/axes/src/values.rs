@@ -1,0 +1,96 @@
+//! How the rows of the table read values of plans, name them, and parse those of options.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use fsdyno_record::plan::{LabPlan, MediumPlan, Plan, Target};
+use fsdyno_record::{Bytes, Count};
+
+use crate::naming::Subject;
+use crate::{Label, Value};
+
+pub(crate) const fn any(of: fn(&Subject<'_>) -> Option<String>) -> Label {
+    Label { of, within_label: false, of_machine: false, compared: false, condition: false }
+}
+
+pub(crate) const fn of_label(of: fn(&Subject<'_>) -> Option<String>) -> Label {
+    Label { within_label: true, ..any(of) }
+}
+
+pub(crate) const fn of_machine(of: fn(&Subject<'_>) -> Option<String>) -> Label {
+    Label { of_machine: true, ..any(of) }
+}
+
+impl Label {
+    pub(crate) const fn compared(self) -> Label {
+        Label { compared: true, ..self }
+    }
+
+    pub(crate) const fn condition(self) -> Label {
+        Label { condition: true, ..self }
+    }
+}
+
+pub(crate) fn usual_or(value: impl ToString, usual: bool) -> Value {
+    Value::or_usual((!usual).then_some(value))
+}
+
+pub(crate) fn of_lab(plan: &Plan, of: fn(&LabPlan) -> Value) -> Value {
+    plan.lab().map_or(Value::Absent, of)
+}
+
+pub(crate) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+/// The value of a name.
+pub(crate) fn named<T: Copy>(all: &[(&str, &str, T)], text: &str) -> Result<T, String> {
+    let found = all.iter().find(|(name, ..)| *name == text);
+    found.map(|(_, _, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|(name, ..)| *name).collect();
+        format!("'{text}' is not one of {}", names.join(", "))
+    })
+}
+
+/// A parser of whole numbers within a range: `20000`, `20k`, `1M`, `1_000_000`.
+pub fn whole<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let bounds = format!("from {} to {}", Count(*range.start()), Count(*range.end()));
+        let Count(number) =
+            text.parse().map_err(|error| format!("{error}; expected a number {bounds}"))?;
+        let number = Some(number).filter(|number| range.contains(number));
+        number
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| format!("expected a whole number {bounds}"))
+    }
+}
+
+/// The target, as far as it is a condition and not a path.
+pub(crate) fn target(plan: &Plan) -> String {
+    match plan.target() {
+        Target::Path(_) if plan.medium.drive().is_some() => "drive".into(),
+        Target::Path(_) => "directory".into(),
+        target => target.to_string(),
+    }
+}
+
+/// The path after `--on`, if any.
+pub(crate) fn path(plan: &Plan) -> Option<String> {
+    plan.medium.directory().or(plan.medium.drive()).map(String::from)
+}
+
+/// Returns true if the file system lies on disks that fsdyno provides, modelled or ephemeral.
+pub(crate) fn on_disks(plan: &Plan) -> bool {
+    !matches!(plan.medium, MediumPlan::Directory { .. } | MediumPlan::Memory { .. })
+}
+
+/// The value of `--size`. The size of a device of this host is part of its name.
+pub(crate) fn size(plan: &Plan) -> Option<String> {
+    let of_lab_or_model = !plan.on_hosts();
+    let size: Option<Bytes> = plan.medium.size();
+    let text = size.map_or("the whole disk".to_string(), |size| format!("file system of {size}"));
+    of_lab_or_model.then_some(text)
+}

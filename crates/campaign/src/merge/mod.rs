@@ -1,0 +1,377 @@
+//! Merges the shares of one command into the folder that a run without shares would have left.
+//!
+//! The shares are only read. The merged folder is written when all checks are done, each file whole or not at
+//! all; it is a share of everything, so that a merge can be repeated, or continued with more shares.
+
+mod error;
+mod logs;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::bounded;
+use fsdyno_record::lines::{self, FILE as RECORDS};
+use fsdyno_record::series::Series;
+use fsdyno_record::trial::{Outcome, Trial};
+use fsdyno_record::units::counted;
+use fsdyno_venue::fingerprint;
+use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
+
+use crate::same::{differs, same_machine, short};
+use crate::schedule::Shard;
+use crate::share::{Planned, Share, ShareError};
+use crate::store::{Store, StoreError, side_file};
+
+pub use error::MergeError;
+
+/// The result of a merge.
+#[derive(Debug)]
+pub struct Merged {
+    /// The trials in the order of the schedule, as stored in the folder.
+    pub trials: Vec<Trial>,
+    /// The requested baseline.
+    pub baseline: Option<String>,
+    /// The missing trials by share; empty if there are none.
+    pub missing: String,
+    /// Trials found in several shares with bit-identical results.
+    pub twice: usize,
+    /// Folders whose last line was torn by a crash.
+    pub torn: Vec<PathBuf>,
+}
+
+/// Merges shares into the folder `out`, which is new or a merge of the same shares.
+///
+/// # Errors
+/// The reason; `out` is then unchanged.
+pub fn merge(out: &Path, folders: &[PathBuf], partial: bool) -> Result<Merged, MergeError> {
+    let mut sources = Vec::new();
+    for folder in folders {
+        sources.push(Source::read(folder)?);
+    }
+    let mut store = open(out)?;
+    let merged = put_together(&mut store, sources, partial);
+    if merged.is_err() {
+        store.discard_if_empty();
+    }
+    merged
+}
+
+/// A folder with its contents.
+struct Source {
+    folder: PathBuf,
+    share: Share,
+    trials: Vec<Trial>,
+    series: Vec<Series>,
+    torn: bool,
+}
+
+impl Source {
+    fn read(folder: &Path) -> Result<Source, MergeError> {
+        let path = folder.join(RECORDS);
+        let io = |source| StoreError::Io { what: "read", path: path.clone(), source };
+        let file = bounded::open(&path).map_err(io)?;
+        // A file system without locks cannot tell; then missing trials will show it.
+        if flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::AGAIN) {
+            return Err(MergeError::InUse(folder.into()));
+        }
+        let hint = "name folders of fsdyno run --shard";
+        let share = Share::read(folder)?
+            .ok_or_else(|| ShareError::NoShare { folder: folder.into(), hint })?;
+        let lines: lines::Lines =
+            lines::read_file(file, Some).map_err(|error| crate::store::unread(&path, error))?;
+        let torn = lines.torn.is_some();
+        let (trials, series) = (lines.records, side_file::read(folder)?);
+        Ok(Source { folder: folder.into(), share, trials, series, torn })
+    }
+}
+
+/// Opens the merged folder, new or as an earlier merge left it.
+fn open(out: &Path) -> Result<Store, MergeError> {
+    let taken = |found: String| MergeError::OutTaken { folder: out.into(), found };
+    match Share::read(out)? {
+        Some(share) if share.shard.is_some() => return Err(taken(share.what())),
+        None if out.join(RECORDS).exists() => return Err(taken("trials".into())),
+        _ => {}
+    }
+    Ok(Store::open(out)?)
+}
+
+fn put_together(
+    store: &mut Store,
+    mut sources: Vec<Source>,
+    partial: bool,
+) -> Result<Merged, MergeError> {
+    if let Some(share) = Share::read(store.folder())? {
+        let (folder, trials) = (store.folder().to_path_buf(), store.trials().to_vec());
+        // First, so that its trials win over equal ones.
+        let (series, torn) = (store.series()?, store.torn().is_some());
+        sources.insert(0, Source { folder, share, trials, series, torn });
+    }
+    for pair in sources.windows(2) {
+        one_command(&pair[0], &pair[1])?;
+    }
+    sources.iter().try_for_each(planned_only)?;
+    one_place(&sources)?;
+    let Some(first) = sources.first() else { return Err(MergeError::Missing("no share".into())) };
+    let mut whole = Share { shard: None, ..first.share.clone() };
+    // Shares of one command may have different command lines; the least represents all, independent of their order.
+    let commands = sources.iter().map(|source| &source.share.command);
+    whole.command = commands.min().cloned().unwrap_or_default();
+
+    let (known, over_time) = (by_trial(&sources), over_time(&sources));
+    let (mut trials, mut lacking, mut twice) = (Vec::new(), Vec::new(), 0);
+    let (mut copies, mut series) = (Vec::new(), Vec::new());
+    for (place, planned) in whole.trials.iter().enumerate() {
+        let candidates = known.get(planned).map(Vec::as_slice).unwrap_or_default();
+        match choose(candidates)? {
+            Some(trial) => {
+                let good = |(folder, trial): &&(&Path, &Trial)| {
+                    trial.outcome == Outcome::Ok && *folder != store.folder()
+                };
+                twice += candidates.iter().filter(good).count().saturating_sub(1);
+                let mut merged = trial.clone();
+                // The rows of the command, taken from any share that knew them.
+                merged.row = u32::try_from(planned.cell).ok();
+                let of = candidates.iter().find(|(_, one)| std::ptr::eq(*one, trial));
+                if let Some((folder, _)) = of.filter(|(folder, _)| *folder != store.folder()) {
+                    copies.extend(logs::plan(&mut merged, folder, store.folder())?);
+                }
+                series.extend(series_of(trial, &over_time)?.cloned());
+                trials.push(merged);
+            }
+            None => lacking.push(place),
+        }
+    }
+    let missing = missing(&lacking, &sources, whole.trials.len());
+    if !lacking.is_empty() && !partial {
+        return Err(MergeError::Missing(missing));
+    }
+    // Before the lines that refer to them.
+    copies.iter().try_for_each(logs::Copy::make)?;
+    whole.write(store.folder())?;
+    store.replace(trials.clone(), &series)?;
+    let torn = sources.iter().filter(|source| source.torn).map(|source| source.folder.clone());
+    let torn = torn.collect();
+    Ok(Merged { trials, baseline: whole.baseline, missing, twice, torn })
+}
+
+fn one_command(a: &Source, b: &Source) -> Result<(), MergeError> {
+    let (ours, theirs) = (&a.share, &b.share);
+    let what = if ours.trials.len() != theirs.trials.len() {
+        format!(
+            "one has {}, the other {}",
+            counted(ours.trials.len(), "trial"),
+            theirs.trials.len()
+        )
+    } else if let Some(at) =
+        (0..ours.trials.len()).find(|at| ours.trials[*at] != theirs.trials[*at])
+    {
+        let name = |planned: &Planned| format!("{} of '{}'", planned.trial_id, planned.label);
+        let [one, other] = [name(&ours.trials[at]), name(&theirs.trials[at])];
+        format!("trial {} is {one} in one and {other} in the other", at + 1)
+    } else if ours.baseline != theirs.baseline {
+        "they differ in --baseline".to_string()
+    } else {
+        return Ok(());
+    };
+    Err(MergeError::OtherCommand {
+        first: a.folder.clone(),
+        second: b.folder.clone(),
+        what,
+        commands: format!("the first is of: {}; the second: {}", ours.command, theirs.command),
+    })
+}
+
+fn planned_only(source: &Source) -> Result<(), MergeError> {
+    let mut planned: Vec<(&str, &str)> =
+        source.share.trials.iter().map(|one| (one.trial_id.as_str(), one.label.as_str())).collect();
+    planned.sort_unstable();
+    let known = |trial: &&Trial| {
+        planned.binary_search(&(trial.trial_id.as_str(), trial.plan.label.as_str())).is_ok()
+    };
+    match source.trials.iter().find(|trial| !known(trial)) {
+        None => Ok(()),
+        Some(trial) => Err(MergeError::Unplanned {
+            folder: source.folder.clone(),
+            trial_id: trial.trial_id.clone(),
+            label: trial.plan.label.clone(),
+        }),
+    }
+}
+
+/// Checks that all trials ran in comparable conditions: in guests that differ only in what their file systems
+/// need, and on hosts with one kernel and one mount.
+fn one_place(sources: &[Source]) -> Result<(), MergeError> {
+    let mut distinct: Vec<(&Source, &Trial)> = Vec::new();
+    for source in sources {
+        for trial in &source.trials {
+            for (first, other) in &distinct {
+                if let Some(what) = other_place(other, trial) {
+                    let (first, second) = (first.folder.clone(), source.folder.clone());
+                    return Err(MergeError::OtherPlace { first, second, what });
+                }
+            }
+            // One trial of each plan stands for all that follow.
+            let alike =
+                |known: &Trial| known.plan.hash == trial.plan.hash && known.lab_id == trial.lab_id;
+            if trial.outcome != Outcome::Skipped && !distinct.iter().any(|(_, known)| alike(known))
+            {
+                distinct.push((source, trial));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn other_place(a: &Trial, b: &Trial) -> Option<String> {
+    if let (Some(ours), Some(theirs)) = (&a.lab_id, &b.lab_id) {
+        let parts = differs(&a.lab, &b.lab);
+        let same_plan = a.plan.hash == b.plan.hash;
+        let other =
+            same_machine(&a.plan, &b.plan) && (!parts.is_empty() || (same_plan && ours != theirs));
+        let parts = if parts.is_empty() { "the initramfs" } else { &parts };
+        return other.then(|| {
+            format!("their labs are {} and {} (what differs: {parts})", short(ours), short(theirs))
+        });
+    }
+    if (&a.plan.medium, &a.plan.venue) != (&b.plan.medium, &b.plan.venue) || a.plan.in_lab() {
+        return None;
+    }
+    let facts = |trial: &Trial| {
+        let mut facts = fingerprint::of_record(&trial.conditions);
+        facts.insert("version of fsdyno".into(), trial.version.clone());
+        facts
+    };
+    let (ours, theirs) = (facts(a), facts(b));
+    let mut pairs = ours.iter().filter_map(|(what, one)| Some((what, one, theirs.get(what)?)));
+    let (what, one, other) = pairs.find(|(_, one, other)| one != other)?;
+    Some(format!("the {what} is '{one}' and '{other}'"))
+}
+
+type Candidates<'a> = Vec<(&'a Path, &'a Trial)>;
+
+/// Returns the trials of all folders, grouped by planned trial.
+fn by_trial(sources: &[Source]) -> BTreeMap<Planned, Candidates<'_>> {
+    let mut planned: BTreeMap<(&str, &str), Vec<&Planned>> = BTreeMap::new();
+    for one in sources.first().map(|source| source.share.trials.as_slice()).unwrap_or_default() {
+        planned.entry((&one.trial_id, &one.label)).or_default().push(one);
+    }
+    let mut known: BTreeMap<Planned, Candidates<'_>> = BTreeMap::new();
+    for source in sources {
+        for trial in &source.trials {
+            let slots = planned.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
+            for one in slots.into_iter().flatten() {
+                known.entry((*one).clone()).or_default().push((&source.folder, trial));
+            }
+        }
+    }
+    known
+}
+
+/// Returns the trial that counts: a good one, else the last of the first folder that has it.
+fn choose<'a>(candidates: &[(&Path, &'a Trial)]) -> Result<Option<&'a Trial>, MergeError> {
+    let good: Vec<&(&Path, &Trial)> =
+        candidates.iter().filter(|(_, trial)| trial.outcome == Outcome::Ok).collect();
+    let Some((first, trial)) = good.first() else {
+        let Some((folder, _)) = candidates.first() else { return Ok(None) };
+        let mut of_first = candidates.iter().filter(|(other, _)| other == folder);
+        return Ok(of_first.next_back().map(|(_, trial)| *trial));
+    };
+    for (second, other) in &good[1..] {
+        let Some(what) = first_difference(trial, other) else { continue };
+        let (first, second) = (first.to_path_buf(), second.to_path_buf());
+        let label = &trial.plan.label;
+        let (lab, trial) = (&trial.lab_id, format!("{} of '{label}'", trial.trial_id));
+        return Err(match lab {
+            Some(lab) => {
+                let what = format!("{what}, under the identity {}", short(lab));
+                MergeError::Differs { first, second, trial, what }
+            }
+            None => MergeError::Twice { first, second, trial },
+        });
+    }
+    Ok(Some(trial))
+}
+
+type OverTime<'a> = BTreeMap<(&'a str, &'a str), Vec<(&'a Path, &'a Series)>>;
+
+/// Returns the time series of the trials of all folders.
+fn over_time(sources: &[Source]) -> OverTime<'_> {
+    let mut known: OverTime<'_> = BTreeMap::new();
+    for source in sources {
+        for series in &source.series {
+            let of = known.entry((&series.trial_id, &series.label)).or_default();
+            of.push((&source.folder, series));
+        }
+    }
+    known
+}
+
+/// Returns the series of one trial. In a lab they are the same wherever it ran.
+fn series_of<'a>(trial: &Trial, known: &OverTime<'a>) -> Result<Option<&'a Series>, MergeError> {
+    let alike = known.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
+    let mut all =
+        alike.into_iter().flatten().filter(|(_, series)| side_file::belongs(series, trial));
+    let Some((first, series)) = all.next() else { return Ok(None) };
+    match all.find(|(_, other)| trial.lab_id.is_some() && other != series) {
+        None => Ok(Some(series)),
+        Some((second, _)) => Err(MergeError::Differs {
+            first: first.to_path_buf(),
+            second: second.to_path_buf(),
+            trial: format!("{} of '{}'", trial.trial_id, trial.plan.label),
+            what: format!("their lines of {}", fsdyno_record::series::FILE),
+        }),
+    }
+}
+
+/// Returns the first difference between two records, except for facts of the host, with both values.
+fn first_difference(a: &Trial, b: &Trial) -> Option<String> {
+    let value = |trial: &Trial| {
+        // The row depends on the other trials of a folder.
+        let trial = Trial { host: Default::default(), row: None, ..trial.clone() };
+        serde_json::to_value(trial).unwrap_or_default()
+    };
+    let (path, one, other) = parts(&value(a), &value(b))?;
+    Some(format!("{path} ({one} and {other})"))
+}
+
+fn parts(a: &Value, b: &Value) -> Option<(String, String, String)> {
+    if a == b {
+        return None;
+    }
+    let below = |name: String, one: Option<&Value>, other: Option<&Value>| {
+        let nothing = Value::Null;
+        let found = parts(one.unwrap_or(&nothing), other.unwrap_or(&nothing))?;
+        let dot = if found.0.is_empty() { "" } else { "." };
+        Some((format!("{name}{dot}{}", found.0), found.1, found.2))
+    };
+    match (a, b) {
+        (Value::Object(ours), Value::Object(theirs)) => ours
+            .keys()
+            .chain(theirs.keys())
+            .find_map(|key| below(key.clone(), ours.get(key), theirs.get(key))),
+        (Value::Array(ours), Value::Array(theirs)) => (0..ours.len().max(theirs.len()))
+            .find_map(|at| below(at.to_string(), ours.get(at), theirs.get(at))),
+        _ => {
+            let shown = |value: &Value| value.to_string().chars().take(80).collect();
+            Some((String::new(), shown(a), shown(b)))
+        }
+    }
+}
+
+/// Formats missing trials: `share 2/8 (3 trials), share 5/8 (1 of 3 trials)`.
+fn missing(lacking: &[usize], sources: &[Source], trials: usize) -> String {
+    let of = sources.iter().filter_map(|source| source.share.shard).map(|shard| shard.of).max();
+    let of = of.unwrap_or(1);
+    let mut shares: BTreeMap<Shard, usize> = BTreeMap::new();
+    for place in lacking {
+        *shares.entry(Shard::with(*place, of)).or_default() += 1;
+    }
+    let all = |shard: &Shard| (0..trials).filter(|place| Shard::with(*place, of) == *shard).count();
+    let parts = shares.iter().map(|(shard, count)| match all(shard) {
+        all if all == *count => format!("share {shard} ({})", counted(all, "trial")),
+        all => format!("share {shard} ({count} of its {})", counted(all, "trial")),
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}

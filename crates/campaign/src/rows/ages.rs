@@ -1,0 +1,51 @@
+//! Expands ages: each requested age is a row of its own.
+
+use fsdyno_record::Bytes;
+use fsdyno_record::plan::AgePlan;
+use fsdyno_workload::sizes::Sizes;
+
+use super::Row;
+use crate::question::MatrixError;
+
+/// Checks the requested ages.
+pub fn check(ages: &[Option<AgePlan>]) -> Result<(), MatrixError> {
+    let wrong = |text| Err(MatrixError::Wrong(text));
+    for (at, age) in ages.iter().enumerate() {
+        let given = age.as_ref().map_or("none".to_string(), ToString::to_string);
+        if ages[..at].contains(age) {
+            return wrong(format!("--age {given} is given twice"));
+        }
+        let Some(age) = age else { continue };
+        if age.files.parse::<Sizes>().is_err() {
+            return wrong(format!(
+                "--age {given}: '{}' are no sizes of files; write 4096, 4K-1M, mix or \
+                 lognormal:64K:1.5",
+                age.files
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns a row for each age, with the space that ageing leaves.
+pub fn rows(row: Row, ages: &[Option<AgePlan>]) -> Result<Vec<Row>, MatrixError> {
+    let age = |age: &Option<AgePlan>| {
+        let mut aged = row.clone();
+        if let (Some(age), Some(filesystem)) = (age, &mut aged.filesystem) {
+            if filesystem.mkfs.is_empty() {
+                return Err(MatrixError::Wrong(format!(
+                    "--age {age} is not possible with {}: nothing is made there by an mkfs that could \
+                     age; leave one of them out",
+                    row.label
+                )));
+            }
+            aged.room = aged.room.map(|room| Bytes(room.0 / 100 * u64::from(100 - age.fill)));
+            filesystem.age = Some(age.clone());
+        }
+        Ok(aged)
+    };
+    match ages.is_empty() {
+        true => Ok(vec![row]),
+        false => ages.iter().map(age).collect(),
+    }
+}

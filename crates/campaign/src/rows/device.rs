@@ -1,0 +1,180 @@
+//! Builds and checks the rows of devices of this host: one per file system.
+
+use fsdyno_filesystem::{Backing, Context, Spec, catalog, check_on_host};
+use fsdyno_record::Bytes;
+use fsdyno_record::plan::VenuePlan;
+
+use super::{Row, ages, lacks, made, specs};
+use crate::question::{DevicePlace, MatrixError, Question, USUAL_JOURNAL};
+
+/// Returns a row for each file system, in the given order.
+pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>, MatrixError> {
+    if !question.sysctls.is_empty() {
+        return Err(MatrixError::Wrong(
+            "--sysctl is for the lab: on this host it would change what all of its programs run \
+             under; set it yourself (sysctl -w), and every record says what was in effect"
+                .to_string(),
+        ));
+    }
+    ages::check(&question.ages)?;
+    let specs = specs(&question.filesystems)?;
+    if specs.is_empty() {
+        return Err(MatrixError::Wrong(format!(
+            "--on {} needs a file system to create there, such as --fs ext4",
+            place.device
+        )));
+    }
+    check_journal(place, &specs)?;
+    let mut rows = Vec::new();
+    for (text, spec) in &specs {
+        let row = device_row(question, place, (text, spec))?;
+        rows.extend(ages::rows(row, &question.ages)?);
+    }
+    Ok(rows)
+}
+
+/// Checks the size of a journal on a device of its own.
+fn check_journal(place: &DevicePlace, specs: &[(String, Spec)]) -> Result<(), MatrixError> {
+    let second = specs.iter().any(|(_, spec)| spec.names_second_disk());
+    match place.journal_size {
+        Some(_) if !second => Err(MatrixError::Wrong(
+            "--journal-size is for a file system whose spec names {journal}, and none does; \
+                 write --fs 'ext4 -J device={journal}', for example, or leave --journal-size out"
+                .to_string(),
+        )),
+        Some(Bytes(size)) if size == 0 || size % (1 << 20) != 0 => Err(MatrixError::Wrong(
+            format!("--journal-size {} is not valid: it must be in whole mebibytes", Bytes(size)),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the row of a file system.
+fn device_row(
+    question: &Question,
+    place: &DevicePlace,
+    (text, spec): (&str, &Spec),
+) -> Result<Row, MatrixError> {
+    let unknown = |error: catalog::Unknown| MatrixError::Spec {
+        spec: text.to_string(),
+        error: error.to_string(),
+    };
+    // Both the spec's own kind and, for a stacked file system, the one below.
+    let top = catalog::get(&spec.kind).map_err(unknown)?;
+    let filesystem = made(spec).map_err(unknown)?;
+    if filesystem.lies_on == Backing::Memory {
+        return Err(MatrixError::Wrong(format!(
+            "{} lies in memory and on no device such as --on {}; take --on lab, or a directory where \
+             it is mounted",
+            filesystem.name, place.device
+        )));
+    }
+    check_on_host(spec, question.author).map_err(MatrixError::spec(text))?;
+    let version = question.tool_versions.get(&filesystem.name).map(String::as_str);
+    let plan = top.plan(spec, Context::Host, version).map_err(MatrixError::spec(text))?;
+    if place.size < filesystem.minimum_size {
+        return Err(MatrixError::Wrong(format!(
+            "--on {} is too small for {}, which needs at least {}",
+            place.device, spec.kind, filesystem.minimum_size
+        )));
+    }
+    let journal = place.journal_size.unwrap_or(USUAL_JOURNAL);
+    Ok(Row {
+        label: spec.name(),
+        filesystem: Some(plan),
+        medium: place.medium(spec.names_second_disk().then_some(journal)),
+        venue: VenuePlan::Host,
+        longest_name: Some(top.longest_name.min(filesystem.longest_name)),
+        room: Some(place.size),
+        lacks: lacks(top, filesystem),
+        skip: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::plan::{IssuerPlan, Target};
+
+    use super::*;
+    use crate::matrix::matrix;
+    use crate::question::{HostDevice, Place};
+
+    fn place(on: &str, size: u64) -> DevicePlace {
+        let device = match Target::parse(on) {
+            Ok(Target::Ephemeral(device)) => HostDevice::Ephemeral(device),
+            _ => HostDevice::Drive(on.into()),
+        };
+        DevicePlace { device, size: Bytes(size), raid: None, journal_size: None }
+    }
+
+    fn ask(filesystems: &[&str]) -> Question {
+        Question {
+            workloads: vec!["dirops".into()],
+            filesystems: filesystems.iter().map(ToString::to_string).collect(),
+            threads: 1,
+            issuer: IssuerPlan::Sync,
+            ..Question::default()
+        }
+    }
+
+    #[test]
+    fn only_a_spec_that_names_it_gets_a_device_for_its_journal() {
+        let question = ask(&["far=ext4 -J device={journal}", "ext4", "xfs"]);
+        let cells = matrix(&question, &Place::Device(place("loop:8G", 8 << 30))).unwrap();
+        let journals: Vec<Option<Bytes>> =
+            cells.iter().map(|cell| cell.plan.medium.journal_size()).collect();
+        assert_eq!(journals, [Some(USUAL_JOURNAL), None, None]);
+        assert_eq!(cells[0].plan.label, "far");
+        // The blocks of a host's device are not zeroed beforehand.
+        let mkfs = cells[1].plan.filesystem.as_ref().unwrap().mkfs.join(" ");
+        assert!(!mkfs.contains("assume_storage_prezeroed"), "{mkfs}");
+    }
+
+    #[test]
+    fn an_age_is_a_row_here_too_and_leaves_less_room() {
+        let ages = vec![None, "fill=80%".parse().ok()];
+        let question = Question { ages, ..ask(&["ext4"]) };
+        let cells = matrix(&question, &Place::Device(place("loop:1G", 1 << 30))).unwrap();
+        let fills: Vec<Option<u32>> =
+            cells.iter().map(|cell| cell.plan.age().map(|age| age.fill)).collect();
+        assert_eq!(fills, [None, Some(80)]);
+        let sets = vec!["files=10000".to_string(), "size=32K".to_string()];
+        let refused =
+            matrix(&Question { sets, ..question }, &Place::Device(place("loop:1G", 1 << 30)));
+        assert!(refused.unwrap_err().to_string().contains("has 204"), "a fifth of a gibibyte");
+        let raw = Question {
+            workloads: vec!["bonnie".into()],
+            sets: vec!["bonnie.files=0".into()],
+            ages: vec!["fill=80%".parse().ok()],
+            ..ask(&["raw"])
+        };
+        let text = matrix(&raw, &Place::Device(place("loop:1G", 1 << 30))).unwrap_err().to_string();
+        assert!(text.contains("nothing is made there by an mkfs"), "{text}");
+    }
+
+    #[test]
+    fn requests_impossible_on_a_host_are_refused_with_a_remedy() {
+        let refused = |question: &Question, place: DevicePlace| {
+            matrix(question, &Place::Device(place)).unwrap_err().to_string()
+        };
+        let loops = || place("loop:8G", 8 << 30);
+        assert!(refused(&ask(&[]), loops()).contains("--fs ext4"));
+        assert!(refused(&ask(&["xfs"]), place("loop:8M", 8 << 20)).contains("needs at least 300"));
+        let sysctls = vec!["vm.swappiness=1".to_string()];
+        let text = refused(&Question { sysctls, ..ask(&["ext4"]) }, loops());
+        assert!(text.contains("sysctl -w"), "{text}");
+        let journal = |size| DevicePlace { journal_size: Some(Bytes(size)), ..loops() };
+        assert!(refused(&ask(&["ext4"]), journal(1 << 30)).contains("none does"));
+        let outer = ask(&["ext4 -J device={journal}"]);
+        assert!(refused(&outer, journal(1000)).contains("whole mebibytes"));
+        let files =
+            Question { sets: vec!["files=4000000".into(), "size=8K".into()], ..ask(&["ext4"]) };
+        let text = refused(&files, loops());
+        assert!(text.ends_with("or the file system larger with a larger loop:SIZE"), "{text}");
+        let drive = refused(&files, place("/dev/disk/by-id/x:y", 8 << 30));
+        assert!(drive.ends_with("larger with a larger drive"), "{drive}");
+        let fills = Question { workloads: vec!["capacity".into()], ..ask(&["ext4"]) };
+        let text = refused(&fills, loops());
+        assert!(text.contains("--on loop:256M") && !text.contains("--size"), "{text}");
+    }
+}

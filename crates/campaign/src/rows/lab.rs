@@ -1,0 +1,286 @@
+//! Builds and checks the rows of a lab: kernels x disks x file systems.
+
+use fsdyno_axes::TODAY;
+use fsdyno_disk::Attach;
+use fsdyno_disk::spec::SCHEDULERS;
+use fsdyno_filesystem::period::{self, PeriodSettings};
+use fsdyno_filesystem::{Backing, Context, Filesystem, Spec, catalog, memory};
+use fsdyno_machine::LEAST_RAM;
+use fsdyno_record::plan::{
+    FilesystemPlan, KernelPlan, LabPlan, MediumPlan, ModelledPlan, VenuePlan,
+};
+use fsdyno_record::{Bytes, suggest};
+
+use super::disk::{Disk, disk, largest};
+use super::{Row, ages, lacks, made, specs, twice};
+use crate::question::{LabPlace, MatrixError, Question, Size, USUAL_JOURNAL, USUAL_SIZE};
+
+/// Returns a row for each kernel, disk and file system, in the given order.
+pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
+    check_lab(lab)?;
+    ages::check(&question.ages)?;
+    check_periods(&question.periods)?;
+    let specs = specs(&question.filesystems)?;
+    let disks: Vec<Disk> =
+        lab.disks.iter().map(|requested| disk(requested)).collect::<Result<_, _>>()?;
+    let journal = lab.journal_disk.as_deref().map(disk).transpose()?;
+    let no_journal = !specs.iter().any(|(_, spec)| spec.names_second_disk());
+    for (option, given) in [
+        ("--journal-disk", lab.journal_disk.is_some()),
+        ("--journal-size", lab.journal_size.is_some()),
+    ] {
+        if given && no_journal {
+            return Err(MatrixError::Wrong(format!(
+                "{option} is for a file system whose spec names {{journal}}, and none does; write \
+                 --fs 'ext4 -J device={{journal}}', for example, or leave {option} out"
+            )));
+        }
+    }
+    let mut rows = Vec::new();
+    for kernel in &lab.kernels {
+        for (at, disk) in disks.iter().enumerate() {
+            for known in &specs {
+                // A file system on no disk is the same work for each disk.
+                if at > 0 && made(&known.1).is_ok_and(|kind| kind.lies_on == Backing::Memory) {
+                    continue;
+                }
+                let journal = journal.as_ref().unwrap_or(disk);
+                for period in periods(question) {
+                    let row = lab_row(question, lab, known, (disk, journal), (kernel, period))?;
+                    rows.extend(ages::rows(row, &question.ages)?);
+                }
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// Returns the requested periods, the present among them.
+fn periods(question: &Question) -> Vec<Option<&str>> {
+    match question.periods.is_empty() {
+        true => vec![None],
+        false => question.periods.iter().map(Option::as_deref).collect(),
+    }
+}
+
+fn check_periods(periods: &[Option<String>]) -> Result<(), MatrixError> {
+    for (at, requested) in periods.iter().enumerate() {
+        if periods[..at].contains(requested) {
+            let requested = requested.as_deref().unwrap_or(TODAY);
+            return Err(MatrixError::Wrong(format!("--period names {requested} twice")));
+        }
+        if let Some(name) = requested {
+            period::get(name).map_err(|error| MatrixError::Wrong(error.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns a hint for a kind that only a model has.
+fn in_model(spec: &Spec) -> &'static str {
+    match fsdyno_ext2dir::find::by_name(&spec.kind) {
+        Some(_) => "; it is a model: use --on model",
+        None => "",
+    }
+}
+
+/// Returns the size of the journal's partition on its disk.
+fn journal_size(lab: &LabPlace, disk: &Disk) -> Result<Bytes, MatrixError> {
+    let largest = largest(disk, None);
+    match lab.journal_size {
+        None => Ok(USUAL_JOURNAL.min(largest)),
+        Some(size) if size.0 % (1 << 20) == 0 && size.0 > 0 && size <= largest => Ok(size),
+        Some(size) => Err(MatrixError::Wrong(format!(
+            "--journal-size {size} is not valid: it must be in whole mebibytes, and disk '{}' has room \
+             for {largest}",
+            disk.name
+        ))),
+    }
+}
+
+fn lab_row(
+    question: &Question,
+    lab: &LabPlace,
+    (text, spec): &(String, Spec),
+    (disk, journal): (&Disk, &Disk),
+    (kernel, period): (&KernelPlan, Option<&str>),
+) -> Result<Row, MatrixError> {
+    let unknown = |error: catalog::Unknown| MatrixError::Spec {
+        spec: text.clone(),
+        error: error.to_string() + in_model(spec),
+    };
+    // Both the spec's own kind and, for a stacked file system, the one below.
+    let top = catalog::get(&spec.kind).map_err(unknown)?;
+    let filesystem = made(spec).map_err(unknown)?;
+    let release = kernel.release.as_str();
+    let skip = top.check_kernel(release).and(filesystem.check_kernel(release));
+    let skip = skip.err().filter(|_| lab.found);
+    let version = question.tool_versions.get(&filesystem.name).map(String::as_str);
+    let longest_name = Some(top.longest_name.min(filesystem.longest_name));
+    let lacks = lacks(top, filesystem);
+    if filesystem.lies_on == Backing::Memory {
+        then(period, spec, Bytes(0))?;
+        let plan = top.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
+        let (filesystem, room) = in_memory(plan, spec, lab);
+        let medium = MediumPlan::Memory { size: room };
+        let guest = LabPlan { scheduler: None, ..guest(lab, kernel) };
+        let venue = VenuePlan::Lab(guest);
+        let (label, skip) = (spec.name(), skip.map(|error| error.to_string()));
+        let filesystem = Some(filesystem);
+        return Ok(Row { label, filesystem, medium, venue, longest_name, room, lacks, skip });
+    }
+    let room = room(lab, disk, spec, filesystem)?;
+    let then = then(period, spec, room)?;
+    let context = Context::of_lab(lab.raid);
+    let plan = top
+        .plan_for_period(spec, context, version, then.as_ref())
+        .map_err(MatrixError::spec(text))?;
+    let second = spec.names_second_disk();
+    Ok(Row {
+        label: spec.name(),
+        filesystem: Some(plan),
+        medium: MediumPlan::Modelled(ModelledPlan {
+            disk: disk.plan(then.as_ref())?,
+            raid: lab.raid,
+            journal: second.then(|| journal.plan(then.as_ref())).transpose()?,
+            journal_size: second.then(|| journal_size(lab, journal)).transpose()?,
+            size: Some(room),
+        }),
+        venue: VenuePlan::Lab(guest(lab, kernel)),
+        longest_name,
+        room: Some(room),
+        lacks,
+        skip: skip.map(|error| error.to_string()),
+    })
+}
+
+/// Returns the size of the file system, if it fits the disks and is enough for it.
+fn room(
+    lab: &LabPlace,
+    disk: &Disk,
+    spec: &Spec,
+    filesystem: &Filesystem,
+) -> Result<Bytes, MatrixError> {
+    if lab.raid.is_some() && disk.spec.attach == Attach::Pmem {
+        return Err(MatrixError::Wrong(format!(
+            "disk '{}' answers at once and without a server, and cannot be in a RAID here; take a \
+             disk with a model: --disk hdd-7200",
+            disk.name
+        )));
+    }
+    let largest = largest(disk, lab.raid);
+    let room = match lab.size {
+        Size::Usual => USUAL_SIZE.min(largest),
+        Size::Whole => largest,
+        Size::Exactly(size) => size,
+    };
+    if room > largest {
+        return Err(MatrixError::Wrong(format!(
+            "--size {room} is more than {}disk '{}' can hold: {largest}",
+            lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default(),
+            disk.name
+        )));
+    }
+    if room < filesystem.minimum_size && lab.size == Size::Usual {
+        return Err(MatrixError::Wrong(format!(
+            "disk '{}' is too small for {}: it holds {largest}, and {} needs at least {}",
+            disk.name, spec.kind, spec.kind, filesystem.minimum_size
+        )));
+    }
+    if room < filesystem.minimum_size {
+        return Err(MatrixError::Wrong(format!(
+            "--size {room} is too small for {}, which needs at least {}",
+            spec.kind, filesystem.minimum_size
+        )));
+    }
+    Ok(room)
+}
+
+/// Returns the guest.
+fn guest(lab: &LabPlace, kernel: &KernelPlan) -> LabPlan {
+    LabPlan { kernel: kernel.clone(), ..lab.guest.clone() }
+}
+
+/// Returns the settings of a period for a file system; `None` for the present.
+fn then(
+    name: Option<&str>,
+    spec: &Spec,
+    size: Bytes,
+) -> Result<Option<PeriodSettings<'static>>, MatrixError> {
+    let Some(name) = name else { return Ok(None) };
+    let period = period::get(name).map_err(|error| MatrixError::Wrong(error.to_string()))?;
+    let Some(then) = period.settings_for(&spec.kind, size) else {
+        let kinds: Vec<&str> = period.filesystem.keys().map(String::as_str).collect();
+        return Err(MatrixError::Wrong(format!(
+            "--period {name} knows no {}; it has {}: leave out the one or the other",
+            spec.kind,
+            kinds.join(", ")
+        )));
+    };
+    Ok(Some(then))
+}
+
+/// Returns the plan of a file system in memory with the size of --size, unless its own options give one; and that
+/// size, if known.
+fn in_memory(
+    mut plan: FilesystemPlan,
+    spec: &Spec,
+    lab: &LabPlace,
+) -> (FilesystemPlan, Option<Bytes>) {
+    let size = match (memory::size_option(spec), lab.size) {
+        // A share of the RAM, for example, is computed by the kernel.
+        (Some(stated), _) => stated.to_uppercase().parse().ok(),
+        // A size meant for the disks of other rows may exceed the memory.
+        (None, Size::Exactly(size)) if size < lab.guest.ram => Some(size),
+        (None, _) => None,
+    };
+    memory::set_size(&mut plan, spec, size);
+    (plan, size)
+}
+
+/// Least RAM used by kernel, initramfs and agent of a guest: measured 91 MiB of 256 MiB, and 120 MiB of 1 GiB
+/// (Linux 6.1, ext4).
+const GUEST_TAKES: Bytes = Bytes(64 << 20);
+
+/// Least memory with which a file system can write.
+pub const LEAST_CACHEABLE: Bytes = Bytes(32 << 20);
+
+fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
+    let guest = &lab.guest;
+    if let Some(scheduler) = &guest.scheduler
+        && !SCHEDULERS.contains(&scheduler.as_str())
+    {
+        let hint = suggest::hint(scheduler, SCHEDULERS.iter().copied());
+        return Err(MatrixError::Wrong(format!("there is no scheduler '{scheduler}'; {hint}")));
+    }
+    if guest.ram < LEAST_RAM || guest.ram.0 % (1 << 20) != 0 {
+        return Err(MatrixError::Wrong(format!(
+            "--ram {} is not valid: it must be in whole mebibytes, at least {LEAST_RAM}",
+            guest.ram
+        )));
+    }
+    if let Some(cacheable) = guest.cacheable
+        && (cacheable.0.saturating_add(GUEST_TAKES.0) > guest.ram.0 || cacheable < LEAST_CACHEABLE)
+    {
+        return Err(MatrixError::Wrong(format!(
+            "--cacheable {cacheable} is not possible with --ram {}: it takes at least \
+             {LEAST_CACHEABLE}, and kernel and agent take {GUEST_TAKES} of the RAM or more",
+            guest.ram
+        )));
+    }
+    if let Some(disk) = twice(&lab.disks) {
+        return Err(MatrixError::Wrong(format!("--disk names {disk} twice")));
+    }
+    if let Some(kernel) = twice(&lab.kernels) {
+        return Err(MatrixError::Wrong(format!("--kernel names {kernel} twice")));
+    }
+    let of_virtual_time = !guest.boot.is_cold() || !guest.cpu.is_default();
+    if of_virtual_time && !guest.accel.is_exact() {
+        return Err(MatrixError::Wrong(format!(
+            "--accel {} runs a guest on this host's CPU and in its time; --boot snapshot and --cpu are for \
+             virtual time: leave them out",
+            guest.accel.name()
+        )));
+    }
+    Ok(())
+}

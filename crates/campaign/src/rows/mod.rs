@@ -1,0 +1,71 @@
+//! The rows of a matrix: a target and a file system each; what the rows of labs, devices and models share.
+
+pub(crate) mod ages;
+pub(crate) mod device;
+pub mod disk;
+pub mod lab;
+pub(crate) mod model;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fsdyno_filesystem::{Filesystem, Spec, catalog};
+use fsdyno_record::Bytes;
+use fsdyno_record::plan::{FilesystemPlan, MediumPlan, VenuePlan};
+
+use crate::question::MatrixError;
+
+/// A row of the table: a target for all workloads.
+#[derive(Clone)]
+pub struct Row {
+    /// Label.
+    pub label: String,
+    /// File system to create and mount; `None` for an existing directory.
+    pub filesystem: Option<FilesystemPlan>,
+    /// Medium of the file system.
+    pub medium: MediumPlan,
+    /// Venue of its calls.
+    pub venue: VenuePlan,
+    /// Longest file name in bytes, if known.
+    pub longest_name: Option<usize>,
+    /// Capacity, if known.
+    pub room: Option<Bytes>,
+    /// Operations that it lacks, with the reason from the catalog.
+    pub lacks: BTreeMap<String, String>,
+    /// Reason for which it cannot run here.
+    pub skip: Option<String>,
+}
+
+impl Row {
+    /// Returns the period of its file system.
+    pub(crate) fn period(&self) -> Option<&str> {
+        self.filesystem.as_ref()?.period.as_deref()
+    }
+}
+
+/// Parses the requested file systems, in their order.
+pub fn specs(requested: &[String]) -> Result<Vec<(String, Spec)>, MatrixError> {
+    let mut labels = BTreeSet::new();
+    let mut specs = Vec::new();
+    for text in requested {
+        let spec = Spec::parse(text).map_err(MatrixError::spec(text))?;
+        if !labels.insert(spec.name()) {
+            return Err(MatrixError::SameLabel(spec.name()));
+        }
+        specs.push((text.clone(), spec));
+    }
+    Ok(specs)
+}
+
+/// Returns the file system that a spec creates.
+pub fn made(spec: &Spec) -> Result<&'static Filesystem, catalog::Unknown> {
+    catalog::get(&spec.base().kind)
+}
+
+/// Returns the operations that either of two stacked file systems lacks.
+pub fn lacks(top: &Filesystem, below: &Filesystem) -> BTreeMap<String, String> {
+    top.lacks.iter().chain(&below.lacks).map(|(what, why)| (what.clone(), why.clone())).collect()
+}
+
+pub(crate) fn twice<T: PartialEq>(names: &[T]) -> Option<&T> {
+    names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name)
+}

@@ -1,0 +1,453 @@
+//! The result folder: `trials.ndjson`, one line a trial, stored as each trial ends, and `series.ndjson`.
+//!
+//! Every line is persisted before the next trial starts. A line torn by a crash is removed before the next one is
+//! written; any other line that cannot be read means that the file is not ours, and it is left unchanged.
+
+mod error;
+pub mod side_file;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use fsdyno_media::{NewFolder, file};
+use fsdyno_record::bounded;
+use fsdyno_record::lines::{FILE, Lines, read_file};
+use fsdyno_record::series::{self, Series};
+use fsdyno_record::trial::{Outcome, Trial};
+use rustix::fs::{FlockOperation, flock};
+
+use side_file::SideFile;
+
+pub use error::StoreError;
+pub(crate) use error::{io, unread};
+
+/// Name of the page of a result folder.
+pub const PAGE: &str = "report.html";
+
+/// Name of the file of a share's schedule.
+pub const SCHEDULE: &str = "schedule.json";
+
+/// Names of the files that a run may write into its folder.
+const OURS: [&str; 4] = [FILE, series::FILE, SCHEDULE, PAGE];
+
+/// Names of files that may remain in a folder whose trials were removed: useless without them, and never the
+/// user's own.
+const WITHOUT_TRIALS: [&str; 2] = [series::FILE, fsdyno_why::stored::FILE];
+
+/// A result folder that is open for writing, locked against other runs.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    file: File,
+    length: u64,
+    trials: Vec<Trial>,
+    series: SideFile,
+    torn: Option<usize>,
+    made: Vec<NewFolder>,
+}
+
+impl Store {
+    /// Opens a result folder, or creates it.
+    ///
+    /// # Errors
+    /// The reason for which results cannot be stored there; nothing has been changed then.
+    pub fn open(folder: &Path) -> Result<Store, StoreError> {
+        let made = prepare(folder)?;
+        let path = folder.join(FILE);
+        let file = file::append(&path, true).map_err(io("write", &path))?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::AGAIN) {
+            return Err(StoreError::InUse(folder.into()));
+        }
+        // A merge may have replaced the file before it was locked.
+        if !file::is_at(&file, &path) {
+            return Err(StoreError::InUse(folder.into()));
+        }
+        bounded::check_regular(&file).map_err(io("read", &path))?;
+        let lines: Lines = read_file(&file, Some).map_err(|error| unread(&path, error))?;
+        let Lines { records: trials, good, unended, torn, .. } = lines;
+        let length = file.metadata().map_err(io("read", &path))?.len() as usize;
+        let torn = torn.map(|_| length - good);
+        let series = SideFile::open(folder, &trials)?;
+        let (folder, length) = (folder.into(), good as u64);
+        let mut store = Store { folder, file, length, trials, series, torn, made };
+        if torn.is_some() {
+            store.file.set_len(store.length).map_err(io("cut the torn line of", &path))?;
+        }
+        if unended && torn.is_none() {
+            store.file.write_all(b"\n").map_err(io("end the last line of", &path))?;
+            store.length += 1;
+        }
+        Ok(store)
+    }
+
+    /// Reads the trials of a result folder without creating or changing anything; none if it does not exist.
+    ///
+    /// # Errors
+    /// The error of [`Store::open`].
+    pub fn look(folder: &Path) -> Result<Vec<Trial>, StoreError> {
+        let there = is_there(folder)?;
+        file::look_at_folder(folder)
+            .map_err(io(if there { "write in" } else { "make" }, folder))?;
+        let path = folder.join(FILE);
+        match file::append(&path, false) {
+            Ok(file) => {
+                bounded::check_regular(&file).map_err(io("read", &path))?;
+                let lines: Lines = read_file(file, Some).map_err(|error| unread(&path, error))?;
+                Ok(lines.records)
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(io("write", &path)(error)),
+        }
+    }
+
+    /// Appends a trial with its time series, and waits until it is persisted.
+    ///
+    /// # Errors
+    /// The error of the file system; a partly written line is removed.
+    pub fn append(&mut self, trial: Trial, series: Option<Series>) -> Result<(), StoreError> {
+        if let Some(series) = &series {
+            self.series.append(series)?;
+        }
+        let path = self.folder.join(FILE);
+        let mut line = serde_json::to_vec(&trial)
+            .map_err(|error| io("write", &path)(std::io::Error::other(error)))?;
+        line.push(b'\n');
+        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        if let Err(error) = written {
+            let _ = self.file.set_len(self.length);
+            let _ = self.file.seek(SeekFrom::Start(self.length));
+            return Err(io("write", &path)(error));
+        }
+        self.length += line.len() as u64;
+        self.trials.push(trial);
+        Ok(())
+    }
+
+    /// Replaces all trials atomically and durably, after their series.
+    ///
+    /// # Errors
+    /// The error of the file system; the old trials are unchanged.
+    pub fn replace(&mut self, trials: Vec<Trial>, series: &[Series]) -> Result<(), StoreError> {
+        self.series.replace(series)?;
+        let path = self.folder.join(FILE);
+        let mut bytes = Vec::new();
+        for trial in &trials {
+            serde_json::to_writer(&mut bytes, trial)
+                .map_err(|error| io("write", &path)(std::io::Error::other(error)))?;
+            bytes.push(b'\n');
+        }
+        let mut new = None;
+        let written = file::write(&path, |file| {
+            // Locked before it becomes visible. Without lock support there is none to lose.
+            let _ = flock(&*file, FlockOperation::NonBlockingLockExclusive);
+            new = Some(file.try_clone()?);
+            file.write_all(&bytes)
+        });
+        written.map_err(io("replace", &path))?;
+        if let Some(new) = new {
+            self.file = new;
+        }
+        self.length = bytes.len() as u64;
+        self.trials = trials;
+        Ok(())
+    }
+
+    /// Returns the time series of the successful trials that have any.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn series(&self) -> Result<Vec<Series>, StoreError> {
+        self.series.read()
+    }
+
+    /// Returns the folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns all trials, those of earlier runs too, in the order in which they ended.
+    pub fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    /// Returns the number of bytes of a torn last line that were removed when it was opened.
+    pub fn torn(&self) -> Option<usize> {
+        self.torn
+    }
+
+    /// Returns whether a trial succeeded and need not run again. The identity leaves the label out, and another
+    /// label is another row.
+    pub fn has(&self, trial_id: &str, label: &str) -> bool {
+        let alike = |trial: &&Trial| trial.trial_id == trial_id && trial.plan.label == label;
+        self.trials.iter().filter(alike).any(|trial| trial.outcome == Outcome::Ok)
+    }
+
+    /// Removes the folders that this store created, if nothing was stored.
+    pub fn discard_if_empty(self) {
+        if self.trials.is_empty() && self.length == 0 {
+            self.series.remove();
+            let _ = file::remove(&self.folder.join(FILE));
+            let _ = file::remove(&self.folder.join(SCHEDULE));
+            for folder in self.made.iter().rev() {
+                let _ = folder.remove();
+            }
+        }
+    }
+}
+
+/// Returns the trials of one folder that count: a failed or skipped one is superseded by a successful one of the
+/// same row and seed, and by a later unsuccessful one.
+pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
+    let counts = trials.iter().zip(counting(trials, &[])).filter(|(_, counts)| *counts);
+    counts.map(|(trial, _)| trial.clone()).collect()
+}
+
+/// Removes superseded trials in place, without a copy of the list. `ends` lists the end of each result folder's
+/// trials. In the lab a trial in one folder may supersede a failure in another; on a host that is another run,
+/// perhaps of another host, and a failure is superseded only within its own folder.
+pub fn drop_superseded(trials: &mut Vec<Trial>, ends: &[usize]) {
+    let mut counts = counting(trials, ends).into_iter();
+    trials.retain(|_| counts.next().unwrap_or(true));
+}
+
+/// Returns for each trial whether it counts.
+fn counting(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
+    let mut places: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for (at, trial) in trials.iter().enumerate() {
+        places.entry((&trial.trial_id, &trial.plan.label)).or_default().push(at);
+    }
+    let ok = |trial: &Trial| trial.outcome == Outcome::Ok;
+    let folder = |at: usize| ends.partition_point(|end| *end <= at);
+    let counts = |(at, trial): (usize, &Trial)| {
+        let place = places.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
+        let takes_over = |other: &usize| {
+            let later = &trials[*other];
+            let repeats = trial.is_bit_identical() || later.is_bit_identical();
+            // Of several failures the last one stays.
+            (ok(later) || *other > at)
+                && same_slot(trial, later)
+                && (repeats || folder(*other) == folder(at))
+        };
+        ok(trial) || !place.into_iter().flatten().any(takes_over)
+    };
+    trials.iter().enumerate().map(counts).collect()
+}
+
+/// Returns whether two trials have the same slot of a table. One that failed before its lab was known has that of
+/// any lab.
+fn same_slot(a: &Trial, b: &Trial) -> bool {
+    let labs = (&a.lab_id, &b.lab_id);
+    a.trial_id == b.trial_id
+        && a.plan.label == b.plan.label
+        && (labs.0 == labs.1 || labs.0.is_none() || labs.1.is_none())
+}
+
+/// Creates the folder if necessary; returns the folders that it created, the outermost first.
+fn prepare(folder: &Path) -> Result<Vec<NewFolder>, StoreError> {
+    match is_there(folder)? {
+        true => Ok(Vec::new()),
+        false => file::make_folder(folder).map_err(io("make", folder)),
+    }
+}
+
+/// Returns whether the folder exists; other contents are refused.
+fn is_there(folder: &Path) -> Result<bool, StoreError> {
+    match std::fs::metadata(folder) {
+        Ok(meta) if !meta.is_dir() => Err(StoreError::NotAFolder(folder.into())),
+        Ok(_) => {
+            for name in OURS {
+                let path = folder.join(name);
+                file::look(&path).map_err(io("write", &path))?;
+            }
+            let entries = std::fs::read_dir(folder).map_err(io("read", folder))?;
+            let foreign = |name: std::ffi::OsString| !WITHOUT_TRIALS.iter().any(|it| name == *it);
+            if !folder.join(FILE).exists() && entries.flatten().any(|it| foreign(it.file_name())) {
+                return Err(StoreError::Foreign(folder.into()));
+            }
+            Ok(true)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            Err(StoreError::NotAFolder(folder.into()))
+        }
+        Err(error) => Err(io("read", folder)(error)),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use fsdyno_record::plan::{MediumPlan, VenuePlan, VerifyMode, WorkloadPlan};
+    use fsdyno_record::{Plan, SCHEMA};
+
+    use super::*;
+
+    pub(crate) fn trial(id: &str, outcome: Outcome) -> Trial {
+        let workload =
+            WorkloadPlan { name: "dirops".into(), params: Default::default(), input: None };
+        Trial {
+            schema: SCHEMA,
+            trial_id: id.into(),
+            lab_id: None,
+            lab: Default::default(),
+            seed: 1,
+            repeats: None,
+            version: "0".into(),
+            row: None,
+            deadline_ns: None,
+            outcome,
+            reason: None,
+            plan: Plan {
+                label: "x".into(),
+                workload,
+                filesystem: None,
+                medium: MediumPlan::Directory { path: "/x".into() },
+                venue: VenuePlan::Host,
+                threads: 1,
+                issuer: fsdyno_record::plan::IssuerPlan::Sync,
+                verify: VerifyMode::Full,
+                sysctls: Default::default(),
+                hash: "h".into(),
+            },
+            conditions: Default::default(),
+            measured: Default::default(),
+            host: Default::default(),
+        }
+    }
+
+    #[test]
+    fn reading_a_folder_refuses_what_opening_refuses_and_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mine = folder.path().join("mine");
+        std::fs::write(&mine, "the user's").unwrap();
+        for wrong in [folder.path(), &mine, &mine.join("below")] {
+            let opened = Store::open(wrong).unwrap_err().to_string();
+            assert_eq!(Store::look(wrong).unwrap_err().to_string(), opened);
+        }
+        let new = folder.path().join("a/b");
+        assert_eq!(Store::look(&new).unwrap(), []);
+        assert!(!folder.path().join("a").exists());
+    }
+
+    #[test]
+    fn stored_trials_are_read_when_the_folder_is_opened_again() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("a/b");
+        let mut store = Store::open(&folder).unwrap();
+        store.append(trial("one", Outcome::Ok), None).unwrap();
+        store.append(trial("two", Outcome::Failed), None).unwrap();
+        drop(store);
+        let again = Store::open(&folder).unwrap();
+        assert_eq!(again.trials().len(), 2);
+        assert!(again.has("one", "x") && !again.has("two", "x") && !again.has("one", "y"));
+    }
+
+    #[test]
+    fn a_torn_last_line_is_removed_and_reported() {
+        let base = tempfile::tempdir().unwrap();
+        let mut store = Store::open(base.path()).unwrap();
+        store.append(trial("one", Outcome::Ok), None).unwrap();
+        drop(store);
+        let path = base.path().join(FILE);
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, [&whole[..], b"{\"schema\":1,\"tri"].concat()).unwrap();
+        let mut store = Store::open(base.path()).unwrap();
+        assert_eq!(store.torn(), Some(16));
+        store.append(trial("two", Outcome::Ok), None).unwrap();
+        drop(store);
+        assert_eq!(Store::open(base.path()).unwrap().trials().len(), 2);
+    }
+
+    #[test]
+    fn a_last_line_without_a_newline_is_completed() {
+        let base = tempfile::tempdir().unwrap();
+        let mut store = Store::open(base.path()).unwrap();
+        store.append(trial("one", Outcome::Ok), None).unwrap();
+        drop(store);
+        let path = base.path().join(FILE);
+        let whole = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, whole.trim_end()).unwrap();
+        let mut store = Store::open(base.path()).unwrap();
+        assert_eq!((store.torn(), store.trials().len()), (None, 1));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
+        store.append(trial("two", Outcome::Ok), None).unwrap();
+        drop(store);
+        assert_eq!(Store::open(base.path()).unwrap().trials().len(), 2);
+    }
+
+    #[test]
+    fn a_foreign_folder_or_file_is_left_unchanged() {
+        let base = tempfile::tempdir().unwrap();
+        std::fs::write(base.path().join("thesis"), "mine").unwrap();
+        assert!(matches!(Store::open(base.path()), Err(StoreError::Foreign(_))));
+        let file = base.path().join("thesis");
+        assert!(matches!(Store::open(&file), Err(StoreError::NotAFolder(_))));
+        assert!(matches!(Store::open(&file.join("x")), Err(StoreError::NotAFolder(_))));
+        let other = tempfile::tempdir().unwrap();
+        for text in ["not ours\n", "not ours", "{}\n{}\n", "{\"mine\": [1,2,3]}", "{\"mine\": [1"] {
+            std::fs::write(other.path().join(FILE), text).unwrap();
+            let error = Store::open(other.path()).unwrap_err();
+            assert!(matches!(error, StoreError::BadLine { line: 1, .. }), "{text}");
+            assert_eq!(std::fs::read_to_string(other.path().join(FILE)).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn two_runs_never_mix() {
+        let base = tempfile::tempdir().unwrap();
+        let _first = Store::open(base.path()).unwrap();
+        assert!(matches!(Store::open(base.path()), Err(StoreError::InUse(_))));
+    }
+
+    #[test]
+    fn a_later_success_supersedes_a_failure() {
+        let all = [
+            trial("a", Outcome::Failed),
+            trial("b", Outcome::Failed),
+            trial("a", Outcome::Ok),
+            trial("b", Outcome::Failed),
+        ];
+        let current = without_superseded(&all);
+        let ids: Vec<&str> = current.iter().map(|trial| trial.trial_id.as_str()).collect();
+        assert_eq!(ids, ["a", "b"]);
+        let mut in_place = all.to_vec();
+        drop_superseded(&mut in_place, &[4]);
+        assert_eq!(in_place, current);
+    }
+
+    #[test]
+    fn a_success_in_a_lab_supersedes_a_failure_without_one() {
+        let in_lab =
+            |id: &str, lab: &str, outcome| Trial { lab_id: Some(lab.into()), ..trial(id, outcome) };
+        let all = [trial("a", Outcome::Failed), in_lab("a", "here", Outcome::Ok)];
+        assert_eq!(without_superseded(&all), all[1..]);
+        let two_labs = [in_lab("a", "there", Outcome::Failed), in_lab("a", "here", Outcome::Ok)];
+        assert_eq!(without_superseded(&two_labs), two_labs);
+        let mut other_row = trial("a", Outcome::Failed);
+        other_row.plan.label = "y".into();
+        let two_rows = [other_row, in_lab("a", "here", Outcome::Ok)];
+        assert_eq!(without_superseded(&two_rows), two_rows);
+    }
+
+    #[test]
+    fn a_success_on_one_host_does_not_supersede_a_failure_on_another() {
+        let two = [trial("a", Outcome::Failed), trial("a", Outcome::Ok)];
+        let left = |ends: &[usize], lab: Option<&str>| {
+            let mut trials = two.to_vec();
+            trials.iter_mut().for_each(|trial| trial.lab_id = lab.map(String::from));
+            drop_superseded(&mut trials, ends);
+            trials.len()
+        };
+        assert_eq!((left(&[2], None), left(&[1, 2], None)), (1, 2));
+        assert_eq!((left(&[2], Some("here")), left(&[1, 2], Some("here"))), (1, 1));
+    }
+
+    #[test]
+    fn a_folder_created_without_results_is_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("new/deep");
+        Store::open(&folder).unwrap().discard_if_empty();
+        assert!(!base.path().join("new").exists() && base.path().exists());
+    }
+}

@@ -1,0 +1,228 @@
+//! `series.ndjson`: the time series of the phases of each successful trial.
+//!
+//! A trial's series are written before the trial itself, so that a crash in between leaves series of an
+//! unfinished trial. They are last, and are removed when the folder is opened again: after a crash the file has
+//! the same contents as without one. A folder without any series has no such file.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use fsdyno_media::file;
+use fsdyno_record::bounded;
+use fsdyno_record::lines::{LinesOf, read_file};
+use fsdyno_record::series::{FILE, Series};
+use fsdyno_record::trial::{Outcome, Trial};
+
+use super::{StoreError, io, unread};
+
+/// The series file of a folder that is locked by its trials file.
+#[derive(Debug)]
+pub struct SideFile {
+    path: PathBuf,
+    file: Option<File>,
+    length: u64,
+}
+
+impl SideFile {
+    /// Opens the file if it exists, and removes series that belong to no trial.
+    ///
+    /// # Errors
+    /// The file was not written by fsdyno, and is left unchanged; the error of the file system.
+    pub fn open(folder: &Path, trials: &[Trial]) -> Result<SideFile, StoreError> {
+        let path = folder.join(FILE);
+        let Some(lines) = read_if_present(&path)? else {
+            return Ok(SideFile { path, file: None, length: 0 });
+        };
+        let stored = |series: &&Series| trials.iter().any(|trial| belongs(series, trial));
+        // Series of no trial are last; anywhere else a crash cannot have left them.
+        let last = lines.records.iter().rposition(|series| stored(&series));
+        let length = last.map_or(0, |last| lines.ends[last]) as u64;
+        let mut file = file::append(&path, false).map_err(io("write", &path))?;
+        if length < file.metadata().map_err(io("read", &path))?.len() {
+            file.set_len(length).map_err(io("cut the last line of", &path))?;
+        }
+        let mut side = SideFile { path: path.clone(), file: None, length };
+        let mut last = *b"\n";
+        if length > 0 {
+            file.read_exact_at(&mut last, length - 1).map_err(io("read", &path))?;
+        }
+        if last != *b"\n" {
+            file.write_all(b"\n").map_err(io("end the last line of", &path))?;
+            side.length += 1;
+        }
+        side.file = Some(file);
+        Ok(side)
+    }
+
+    /// Appends a trial's series and waits until they are persisted.
+    ///
+    /// # Errors
+    /// The error of the file system; a partly written line is removed.
+    pub fn append(&mut self, series: &Series) -> Result<(), StoreError> {
+        let line = line(&self.path, series)?;
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => file::append(&self.path, true).map_err(io("write", &self.path))?,
+        };
+        let file = self.file.insert(file);
+        let written = file.write_all(&line).and_then(|()| file.sync_data());
+        if let Err(error) = written {
+            let _ = file.set_len(self.length);
+            return Err(io("write", &self.path)(error));
+        }
+        self.length += line.len() as u64;
+        Ok(())
+    }
+
+    /// Replaces all series atomically and durably.
+    ///
+    /// # Errors
+    /// The error of the file system; the old series are unchanged.
+    pub fn replace(&mut self, all: &[Series]) -> Result<(), StoreError> {
+        if all.is_empty() && self.file.is_none() {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        for series in all {
+            bytes.extend(line(&self.path, series)?);
+        }
+        let written = file::write(&self.path, |file| file.write_all(&bytes));
+        written.map_err(io("replace", &self.path))?;
+        self.file = Some(file::append(&self.path, false).map_err(io("write", &self.path))?);
+        self.length = bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Returns all series.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&self) -> Result<Vec<Series>, StoreError> {
+        Ok(read_if_present(&self.path)?.unwrap_or_default().records)
+    }
+
+    /// Removes it.
+    pub fn remove(&self) {
+        let _ = file::remove(&self.path);
+    }
+}
+
+/// Reads the series of a folder that another process may write to.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read(folder: &Path) -> Result<Vec<Series>, StoreError> {
+    SideFile { path: folder.join(FILE), file: None, length: 0 }.read()
+}
+
+/// Returns whether series belong to a trial: only those of successful trials are kept.
+pub fn belongs(series: &Series, trial: &Trial) -> bool {
+    trial.outcome == Outcome::Ok && series.is_of(trial)
+}
+
+/// Reads the file; `None` if there is none.
+fn read_if_present(path: &Path) -> Result<Option<LinesOf<Series>>, StoreError> {
+    match bounded::open(path) {
+        Ok(file) => read_file(file, Some).map(Some).map_err(|error| unread(path, error)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io("read", path)(error)),
+    }
+}
+
+fn line(path: &Path, series: &Series) -> Result<Vec<u8>, StoreError> {
+    let line = serde_json::to_vec(series);
+    let mut line = line.map_err(|error| io("write", path)(std::io::Error::other(error)))?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::Nanos;
+    use fsdyno_record::series::PhaseSeries;
+
+    use super::*;
+    use crate::store::Store;
+    use crate::store::tests::trial;
+
+    fn good(id: &str) -> Trial {
+        trial(id, Outcome::Ok)
+    }
+
+    fn series(id: &str) -> Series {
+        let phase = PhaseSeries {
+            name: "create".into(),
+            interval_ns: Nanos(10_000_000),
+            length_ns: Nanos(15_000_000),
+            ops: vec![3, 4],
+            ..PhaseSeries::default()
+        };
+        Series::of(&good(id), vec![phase]).unwrap()
+    }
+
+    fn text(folder: &Path) -> String {
+        std::fs::read_to_string(folder.join(FILE)).unwrap()
+    }
+
+    /// Returns the files of a folder with two trials, the last of which is written again after `harm`.
+    fn after(harm: impl Fn(&Path)) -> (String, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        store.append(good("one"), Some(series("one"))).unwrap();
+        let trials = std::fs::read(folder.path().join(fsdyno_record::lines::FILE)).unwrap();
+        store.append(good("two"), Some(series("two"))).unwrap();
+        drop(store);
+        let through = text(folder.path());
+        // The second trial is not stored yet.
+        std::fs::write(folder.path().join(fsdyno_record::lines::FILE), trials).unwrap();
+        harm(folder.path());
+        let mut store = Store::open(folder.path()).unwrap();
+        store.append(good("two"), Some(series("two"))).unwrap();
+        (through, text(folder.path()))
+    }
+
+    #[test]
+    fn series_of_an_unfinished_trial_are_written_only_once() {
+        let (through, resumed) = after(|_| {});
+        assert_eq!(through, resumed);
+        assert_eq!(through.lines().count(), 2);
+        let cut = |by: usize| {
+            move |folder: &Path| {
+                let text = text(folder);
+                std::fs::write(folder.join(FILE), &text[..text.len() - by]).unwrap();
+            }
+        };
+        // At every position of the last line, up to the newline alone.
+        let length = through.lines().last().unwrap().len();
+        for by in [1, 2, length / 2, length - 1, length, length + 1] {
+            let (through, resumed) = after(cut(by));
+            assert_eq!(through, resumed, "{by} bytes cut");
+        }
+    }
+
+    #[test]
+    fn a_folder_has_the_file_from_its_first_series_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        store.append(trial("bad", Outcome::Failed), None).unwrap();
+        assert!(!folder.path().join(FILE).exists());
+        store.append(good("one"), Some(series("one"))).unwrap();
+        assert_eq!(store.series().unwrap(), [series("one")]);
+        store.replace(vec![good("two")], &[series("two")]).unwrap();
+        assert_eq!(read(folder.path()).unwrap(), [series("two")]);
+        store.append(good("one"), Some(series("one"))).unwrap();
+        assert_eq!(store.series().unwrap(), [series("two"), series("one")]);
+    }
+
+    #[test]
+    fn a_foreign_file_is_left_unchanged() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Store::open(folder.path()).unwrap());
+        std::fs::write(folder.path().join(FILE), "mine\n").unwrap();
+        let error = Store::open(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("series.ndjson' line 1 is not"), "{error}");
+        assert_eq!(text(folder.path()), "mine\n");
+    }
+}

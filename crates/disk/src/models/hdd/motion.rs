@@ -1,0 +1,181 @@
+//! The choice of the arm's next motion, and its course.
+
+use fsdyno_record::Nanos;
+
+use super::geometry::Position;
+use super::queue::Command;
+use super::{Candidate, HardDisk, MAX_DESTAGE_RUN, Motion, Work};
+use crate::disk::Action;
+
+impl HardDisk {
+    pub(super) fn is_urgent(&self) -> bool {
+        !self.arm_queue.is_empty() || self.must_destage()
+    }
+
+    pub(super) fn must_destage(&self) -> bool {
+        let nearly_full = self.cache.is_nearly_full() && self.cache.has_extents();
+        nearly_full || !self.flush_queue.is_empty() || !self.space_queue.is_empty()
+    }
+
+    pub(super) fn next_motion(&mut self) -> Option<Motion> {
+        if self.is_urgent() {
+            return self.choose().map(|choice| self.start(choice));
+        }
+        if self.segments.is_sequential() || !self.cache.has_extents() {
+            if let Some(motion) = self.read_ahead() {
+                return Some(motion);
+            }
+        }
+        let extent = self.nearest_extent(u64::MAX)?.0;
+        Some(self.start(Candidate::Extent(extent)))
+    }
+
+    pub(super) fn choose(&self) -> Option<Candidate> {
+        let commands = self.arm_queue.iter().enumerate();
+        let oldest = commands.clone().min_by_key(|(_, command)| command.arrived);
+        let is_overdue = |command: &Command| self.clock.since(command.arrived).0 > self.age_limit;
+        let flush = self.flush_queue.front();
+        let waiting = flush.map(|(command, _)| command).or(self.space_queue.front());
+        let first_is_waiting = match (oldest, waiting) {
+            (Some((_, oldest)), Some(waiting)) => waiting.arrived < oldest.arrived,
+            _ => false,
+        };
+        if let Some((at, command)) = oldest {
+            if is_overdue(command) && !first_is_waiting {
+                return Some(Candidate::Command(at));
+            }
+        }
+        let extent = if self.must_destage() {
+            self.nearest_extent(flush.map_or(u64::MAX, |(_, epoch)| *epoch))
+        } else {
+            None
+        };
+        if let Some((at, _)) = extent {
+            if first_is_waiting && waiting.is_some_and(is_overdue) {
+                return Some(Candidate::Extent(at));
+            }
+        }
+        let command = commands
+            .map(|(at, command)| {
+                let write = command.request.action == Action::Write;
+                (at, self.geometry.access(self.head, command.position, write, self.clock.0))
+            })
+            .min_by_key(|(_, time)| *time);
+        match (command, extent) {
+            (Some(command), Some(extent)) if extent.1 < command.1 => {
+                Some(Candidate::Extent(extent.0))
+            }
+            (Some(command), _) => Some(Candidate::Command(command.0)),
+            (None, extent) => extent.map(|extent| Candidate::Extent(extent.0)),
+        }
+    }
+
+    pub(super) fn nearest_extent(&self, epoch: u64) -> Option<(usize, u64)> {
+        let sector = self.geometry.first_sector(self.head.track);
+        self.cache.nearest(sector, epoch, |extent| {
+            self.geometry.access(self.head, extent.position, true, self.clock.0)
+        })
+    }
+
+    pub(super) fn start(&mut self, choice: Candidate) -> Motion {
+        match choice {
+            Candidate::Command(at) => {
+                let command = self.arm_queue.swap_remove(at);
+                let write = command.request.action == Action::Write;
+                let count = command.end() - command.from;
+                self.start_motion(
+                    command.from,
+                    command.position,
+                    count,
+                    write,
+                    Work::Command(command),
+                )
+            }
+            Candidate::Extent(at) => {
+                let run = self.cache.take(at, MAX_DESTAGE_RUN, &self.geometry);
+                let position = self.geometry.locate(run.first);
+                self.start_motion(run.first, position, run.sectors, true, Work::Destage(run))
+            }
+        }
+    }
+
+    pub(super) fn start_motion(
+        &mut self,
+        first: u64,
+        position: Position,
+        count: u64,
+        write: bool,
+        work: Work,
+    ) -> Motion {
+        if position.cylinder != self.head.cylinder {
+            self.counters.seeks = self.counters.seeks.map(|seeks| seeks + 1);
+        }
+        let access = self.geometry.access(self.head, position, write, self.clock.0);
+        let (transfer, head) = self.geometry.transfer(first, count);
+        Motion { until: self.clock + Nanos(access + transfer), head, work }
+    }
+
+    pub(super) fn read_ahead(&mut self) -> Option<Motion> {
+        let (first, sectors) = self.segments.read_ahead(self.geometry.sectors())?;
+        let position = self.geometry.locate(first);
+        let access = self.geometry.access(self.head, position, false, self.clock.0);
+        let from = self.clock + Nanos(access);
+        let work = Work::ReadAhead { first, sectors, from, stopped: false };
+        Some(self.start_motion(first, position, sectors, false, work))
+    }
+
+    /// Ends read-ahead with the sector that is under the head now. Sectors already read count at once,
+    /// so that a command can be split at its end.
+    pub(super) fn stop_read_ahead(&mut self) {
+        let Some(Motion { work: Work::ReadAhead { first, sectors, from, stopped: false }, .. }) =
+            self.arm
+        else {
+            return;
+        };
+        if self.clock < from {
+            // The arm returns; neither its movement nor its seek is counted.
+            if self.geometry.locate(first).cylinder != self.head.cylinder {
+                self.counters.seeks = self.counters.seeks.map(|seeks| seeks - 1);
+            }
+            self.arm = None;
+            return;
+        }
+        let (passed, time) = self.geometry.passed(first, sectors, self.clock.since(from).0);
+        self.segments.extend(first, passed);
+        let work = Work::ReadAhead { first, sectors: passed, from, stopped: true };
+        let until = (from + Nanos(time)).max(self.clock);
+        self.arm = Some(Motion { until, head: self.geometry.locate(first + passed - 1), work });
+    }
+
+    pub(super) fn finish_motion(&mut self) {
+        let Some(motion) = self.arm.take() else { return };
+        self.head = motion.head;
+        match motion.work {
+            Work::ReadAhead { first, sectors, stopped, .. } => {
+                if !stopped {
+                    self.segments.extend(first, sectors);
+                }
+            }
+            Work::Destage(run) => {
+                self.cache.finish(run);
+                self.persisted.push_back((run.first, run.sectors));
+                while let Some((command, epoch)) = self.flush_queue.front().copied() {
+                    if !self.cache.is_settled(epoch) {
+                        break;
+                    }
+                    self.flush_queue.pop_front();
+                    self.complete(&command);
+                }
+            }
+            Work::Command(command) => {
+                if command.request.action == Action::Read {
+                    self.segments.add(command.request.sector, command.from, command.end());
+                } else if command.request.id & self.unreported == 0 {
+                    self.persisted
+                        .push_back((command.request.sector, command.request.sectors.into()));
+                }
+                self.complete(&command);
+            }
+        }
+    }
+}

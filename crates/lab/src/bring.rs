@@ -1,0 +1,53 @@
+//! Downloads the tools of a file system that no package of this host has.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use fsdyno_filesystem::Filesystem;
+use rustix::fs::{CWD, RenameFlags};
+
+use crate::cache::{self, Cache};
+use crate::error::LabError;
+use crate::fetch;
+use crate::tool_set::{FOLDER, LAUNCH, launcher, program_in, root_in};
+use crate::tools;
+
+/// Downloads the tools of a file system into the cache, unless the host or the cache has them.
+///
+/// # Errors
+/// [`LabError::NoToolSet`] if a package is in no list or cannot be downloaded; errors of the cache.
+pub fn bring(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<(), LabError> {
+    if is_here(kind) || root_in(cache, kind).is_dir() {
+        return Ok(());
+    }
+    let failed = |error: LabError| match error {
+        LabError::NoKernel(why) => LabError::NoToolSet { kind: kind.name.clone(), why },
+        other => other,
+    };
+    let folder = cache.folder(FOLDER)?;
+    let (unpacked, packages) = fetch::packages(&kind.downloaded, cache, say).map_err(failed)?;
+    let launch = unpacked.path().join(LAUNCH);
+    fs::create_dir(&launch).map_err(LabError::io("create", &launch))?;
+    for tool in &kind.tools {
+        let below = program_in(unpacked.path(), tool).ok_or_else(|| LabError::NoToolSet {
+            kind: kind.name.clone(),
+            why: format!("none of {} has {tool}", kind.downloaded.join(", ")),
+        })?;
+        let script = launch.join(tool);
+        let written = fs::write(&script, launcher(&below, &packages))
+            .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)));
+        written.map_err(LabError::io("write", &script))?;
+    }
+    cache::sync_all(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
+    let root = root_in(cache, kind);
+    // The first process wins; another one downloaded the same packages.
+    if rustix::fs::renameat_with(CWD, unpacked.path(), CWD, &root, RenameFlags::NOREPLACE).is_ok() {
+        let _ = unpacked.keep();
+    }
+    cache::sync(&folder).map_err(LabError::io("write", &folder))
+}
+
+/// Reports whether all tools of a file system are found without a download.
+fn is_here(kind: &Filesystem) -> bool {
+    kind.downloaded.is_empty() || kind.tools.iter().all(|tool| tools::find(tool).is_ok())
+}

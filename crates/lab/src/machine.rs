@@ -1,0 +1,76 @@
+//! The settings of a guest's machine that differ between trials.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fsdyno_record::Bytes;
+use fsdyno_record::plan::AccelPlan;
+
+use crate::image::Image;
+
+/// The settings that differ between trials.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// RAM of the guest.
+    pub ram: Bytes,
+    /// The accelerator.
+    pub accel: AccelPlan,
+    /// The modelled disks' bytes, in the order of their PCI slots.
+    pub disks: Vec<DiskRegion>,
+    /// Their initial contents, of which each guest gets its own copy; none leaves them empty.
+    pub image: Option<Arc<Image>>,
+    /// The workload's input, if it has one: a file whose size is a power of two. The guest reads it from a
+    /// separate PCI memory region, outside its RAM.
+    pub input: Option<Arc<File>>,
+    /// Memory for the log of the disks' requests, if the guest serves any; rounded up to a power of two.
+    pub log: Option<Bytes>,
+    /// The folder of the disks' nameless files on the host.
+    pub workdir: PathBuf,
+    /// Host time without any sign of life after which the guest counts as hung.
+    pub stall: Duration,
+    /// Host time limit.
+    pub deadline: Duration,
+}
+
+/// Memory of the host that is a disk of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskRegion {
+    /// The addressable size; rounded up to a power of two for a PCI region. It takes space on the host only
+    /// as it is written.
+    pub region: Bytes,
+    /// The attachment.
+    pub attach: Attach,
+}
+
+/// The way in which a disk is attached to the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attach {
+    /// A PCI memory region, which the agent serves through nbd.
+    Nbd,
+    /// An NVDIMM (/dev/pmem0, ...; modules nfit and nd_pmem): an instant disk without a server.
+    Pmem,
+}
+
+/// The action of the machine when its guest has booted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnStop {
+    /// It continues.
+    GoOn,
+    /// It stops between two instructions, to be saved.
+    Save,
+    /// It does not boot, but continues from a saved state.
+    Restore,
+}
+
+impl DiskRegion {
+    /// Returns the size in the guest, in bytes: a PCI region is a power of two and at least a page; an
+    /// NVDIMM is a multiple of 2 MiB.
+    pub fn size(&self) -> u64 {
+        match self.attach {
+            Attach::Nbd => self.region.0.max(4096).checked_next_power_of_two().unwrap_or(1 << 63),
+            Attach::Pmem => self.region.0.max(1).next_multiple_of(2 << 20),
+        }
+    }
+}

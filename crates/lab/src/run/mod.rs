@@ -1,0 +1,402 @@
+//! Runs a guest: starts QEMU, watches the mailbox, and classifies the end of the run.
+
+mod start;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant};
+
+use fsdyno_child::process::last_lines;
+use fsdyno_child::{Ended, Process, SharedMailbox};
+use fsdyno_record::Bytes;
+use fsdyno_record::mailbox::{Progress, Stage, Word};
+use fsdyno_record::stages::Stages;
+use fsdyno_record::trial::AgentReport;
+use serde_json::json;
+
+use crate::error::RunError;
+use crate::finished::{Cut, Finished, Watch};
+use crate::guard::Guard;
+use crate::machine::{Machine, OnStop};
+use crate::profile::{Begun, Code, Counts, Profile};
+use crate::qmp::Qmp;
+use crate::snapshot::Snapshot;
+
+pub use start::Boots;
+use start::{host, lay_image};
+
+/// The polling interval of the mailbox. Polling costs the guest nothing.
+const POLL: Duration = Duration::from_millis(10);
+
+/// The number of consecutive polls for which a machine must be asleep to count as stopped.
+const POLLS_ASLEEP: u32 = 5;
+
+/// The number of last lines of console and messages in errors.
+const LINES: usize = 60;
+
+/// The time for a guest to power off once its report is complete.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// A running guest.
+struct Run<'a> {
+    boots: Boots<'a>,
+    machine: &'a Machine,
+    process: Process,
+    guard: Guard,
+    mailbox: SharedMailbox,
+    disks: Vec<File>,
+    log: Option<File>,
+    console: File,
+    /// The profile, in a profiled run.
+    profile: Option<Profile>,
+    /// The socket of QEMU's control protocol, until it is connected.
+    socket: Option<UnixStream>,
+    control: Option<Qmp>,
+    started: Instant,
+}
+
+/// Boots a guest or resumes a saved one, passes the job, and waits for the report.
+///
+/// # Errors
+/// [`RunError`]; in any case QEMU has ended and nothing is left.
+pub fn run(
+    boots: Boots<'_>,
+    machine: &Machine,
+    snapshot: Option<&Snapshot>,
+    job: &[u8],
+    watch: &mut dyn FnMut(&Progress) -> Watch,
+) -> Result<Finished, RunError> {
+    profile(boots, machine, snapshot, job, None, watch)
+}
+
+/// A callback at the start of a stage, with the disks and the counts until then.
+pub type OnBegun<'a> = &'a mut dyn FnMut(&Begun, &[File], Counts) -> io::Result<()>;
+
+/// Runs a guest as [`run`] does; with the code of its kernel it counts the instructions, and calls `on_begun`
+/// at the start of each stage.
+///
+/// # Errors
+/// [`RunError`]; in any case QEMU has ended and nothing is left.
+pub fn profile(
+    boots: Boots<'_>,
+    machine: &Machine,
+    snapshot: Option<&Snapshot>,
+    job: &[u8],
+    looks: Option<(&Code, OnBegun<'_>)>,
+    watch: &mut dyn FnMut(&Progress) -> Watch,
+) -> Result<Finished, RunError> {
+    let (code, on_begun) = looks.unzip();
+    match snapshot {
+        None => Run::start(boots, machine, OnStop::GoOn, job, code)?.watch(on_begun, watch),
+        Some(snapshot) => {
+            let mut run = Run::start(boots, machine, OnStop::Restore, job, code)?;
+            let loading = run.load(snapshot);
+            // While QEMU loads: the disks are not part of a snapshot, and are not read yet.
+            lay_image(machine, &run.disks)?;
+            match loading.and_then(|()| run.go_on()) {
+                Ok(()) => run.watch(on_begun, watch),
+                Err(error) => Err(run.refused("resume from a snapshot", error)),
+            }
+        }
+    }
+}
+
+/// Runs a guest as [`run`] does, but kills QEMU when `now` returns true.
+///
+/// # Errors
+/// [`RunError`]; in any case QEMU has ended and nothing is left.
+pub fn cut(
+    boots: Boots<'_>,
+    machine: &Machine,
+    job: &[u8],
+    now: &mut dyn FnMut(&Progress) -> bool,
+) -> Result<Cut, RunError> {
+    let mut run = Run::start(boots, machine, OnStop::GoOn, job, None)?;
+    while !now(&run.progress()?) {
+        if let Some(ended) = run.process.poll().map_err(host("wait for QEMU"))? {
+            return Err(run.died(ended));
+        }
+        if run.started.elapsed() >= machine.deadline {
+            return Err(run.give_up(|after, console| RunError::Deadline { after, console }));
+        }
+        std::thread::sleep(POLL);
+    }
+    run.process.kill().map_err(host("end QEMU"))?;
+    run.guarded()?;
+    // Read again, because it continued until it was killed.
+    let progress = run.progress()?;
+    Ok(Cut { progress, disks: run.disks, log: run.log })
+}
+
+/// Boots a guest until it stops, saves it into `file`, and returns the moment of its stop by its own clock.
+///
+/// # Errors
+/// [`RunError`]; in any case QEMU has ended.
+pub fn save(
+    boots: Boots<'_>,
+    machine: &Machine,
+    file: &File,
+    watch: &mut dyn FnMut(&Progress) -> Watch,
+) -> Result<u64, RunError> {
+    // There is no job yet: the saved state precedes every job.
+    let mut run = Run::start(boots, machine, OnStop::Save, b"", None)?.watch_boot(watch)?;
+    match run.write_state(file) {
+        Ok(()) => Ok(run.mailbox.mailbox()?.get(Word::StoppedAt)),
+        Err(error) => Err(run.refused("save a booted guest", error)),
+    }
+}
+
+/// Excludes memory shared with the host from saving and restoring.
+fn exclude_shared_memory(control: &mut Qmp) -> io::Result<()> {
+    let capabilities = json!([{ "capability": "x-ignore-shared", "state": true }]);
+    let arguments = json!({ "capabilities": capabilities });
+    control.command("migrate-set-capabilities", &arguments).map(drop)
+}
+
+impl<'a> Run<'a> {
+    /// Connects to QEMU's control protocol. Not while a guest boots: each command wakes QEMU's main loop,
+    /// which then serves timers of the guest that its processor would have served at another instruction.
+    fn control(&mut self) -> io::Result<&mut Qmp> {
+        if let Some(socket) = self.socket.take() {
+            self.control = Some(Qmp::start(socket)?);
+        }
+        self.control.as_mut().ok_or_else(|| io::Error::other("no control socket"))
+    }
+
+    /// Starts loading a snapshot in QEMU.
+    fn load(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        let control = self.control()?;
+        exclude_shared_memory(control)?;
+        control.hand_over(&snapshot.open()?, "snapshot")?;
+        control.command("migrate-incoming", &json!({ "uri": "fd:snapshot" })).map(drop)
+    }
+
+    /// Resumes the guest once all is loaded. The socket stays open to the end, because closing it would wake
+    /// QEMU's main loop too.
+    fn go_on(&mut self) -> io::Result<()> {
+        let control = self.control()?;
+        while control.status()? == "inmigrate" {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        control.command("cont", &json!({})).map(drop)
+    }
+
+    /// Waits until the guest has booted and stopped.
+    fn watch_boot(
+        mut self,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Run<'a>, RunError> {
+        let mut asleep = 0;
+        loop {
+            if let Some(ended) = self.process.poll().map_err(host("wait for QEMU"))? {
+                return Err(self.died(ended));
+            }
+            let progress = self.progress()?;
+            if watch(&progress) == Watch::Stop {
+                return Err(RunError::Stopped);
+            }
+            if let Some(report) = self.mailbox.mailbox()?.report() {
+                let report: Result<AgentReport, _> = serde_json::from_slice(&report);
+                let reason = report.ok().and_then(|report| report.reason).unwrap_or_default();
+                return Err(host("boot a guest")(io::Error::other(reason)));
+            }
+            // The guest reports that it is ready a few instructions before it stops; a stopped machine
+            // sleeps.
+            let ready = progress.stage >= Stage::Ready && self.process.sleeps();
+            asleep = if ready { asleep + 1 } else { 0 };
+            if asleep > POLLS_ASLEEP {
+                match self.control().and_then(Qmp::status) {
+                    Ok(status) if status == "guest-panicked" => return Ok(self),
+                    Ok(_) => {}
+                    Err(error) => return Err(self.refused("boot a guest", error)),
+                }
+            }
+            if self.started.elapsed() >= self.machine.stall {
+                return Err(self.give_up(|after, console| RunError::Stalled { after, console }));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Makes QEMU write all but the shared memory into `file`.
+    fn write_state(&mut self, file: &File) -> io::Result<()> {
+        let control = self.control()?;
+        exclude_shared_memory(control)?;
+        // Bytes per second: unlimited.
+        let speed = json!({ "max-bandwidth": 100_000_000_000_u64 });
+        control.command("migrate-set-parameters", &speed)?;
+        control.hand_over(file, "snapshot")?;
+        control.command("migrate", &json!({ "uri": "fd:snapshot" }))?;
+        loop {
+            let answer = control.command("query-migrate", &json!({}))?;
+            match answer["status"].as_str() {
+                Some("completed") => return Ok(()),
+                Some("failed" | "cancelled") => {
+                    let reason = answer["error-desc"].as_str().unwrap_or("no reason");
+                    return Err(io::Error::other(format!("QEMU could not save it: {reason}")));
+                }
+                _ => std::thread::sleep(POLL),
+            }
+        }
+    }
+
+    /// Returns the reason why QEMU did not execute a command: its end, or its own error.
+    fn refused(mut self, action: &'static str, error: io::Error) -> RunError {
+        let seen = Instant::now();
+        while error.kind() != io::ErrorKind::Other && seen.elapsed() < GRACE {
+            match self.process.poll() {
+                Ok(Some(ended)) => return self.died(ended),
+                _ => std::thread::sleep(POLL),
+            }
+        }
+        host(action)(error)
+    }
+
+    fn watch(
+        mut self,
+        mut on_begun: Option<OnBegun<'_>>,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Finished, RunError> {
+        let mut first_op = None;
+        let mut stages = Stages::default();
+        let mut last = (self.progress()?, Instant::now());
+        loop {
+            // Poll for the end first: the mailbox is then complete if the guest has ended.
+            let ended = self.process.poll().map_err(host("wait for QEMU"))?;
+            let progress = self.progress()?;
+            if let Some(on_begun) = on_begun.as_mut() {
+                self.report_stages(on_begun).map_err(host("inspect a stage of the trial"))?;
+            }
+            let elapsed = self.started.elapsed();
+            stages.observe(&progress, elapsed);
+            if progress.stage == Stage::Running && first_op.is_none() {
+                self.guarded()?;
+                first_op = Some(elapsed);
+            }
+            if watch(&progress) == Watch::Stop {
+                return Err(RunError::Stopped);
+            }
+            if let Some(report) = self.mailbox.mailbox()?.report() {
+                self.guarded()?;
+                let finished = self.finish(report, elapsed, first_op, progress)?;
+                return Ok(Finished { stages, ..finished });
+            }
+            if let Some(ended) = ended {
+                return Err(self.died(ended));
+            }
+            if progress != last.0 {
+                last = (progress, Instant::now());
+            } else if last.1.elapsed() >= self.machine.stall {
+                return Err(self.give_up(|after, console| RunError::Stalled { after, console }));
+            }
+            if elapsed >= self.machine.deadline {
+                return Err(self.give_up(|after, console| RunError::Deadline { after, console }));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Calls `on_begun` for a stage that has begun, and resumes the machine.
+    fn report_stages(&self, on_begun: &mut OnBegun<'_>) -> io::Result<()> {
+        let Some(profile) = &self.profile else { return Ok(()) };
+        while let Some(begun) = profile.begun()? {
+            on_begun(&begun, &self.disks, profile.counts()?)?;
+            profile.go_on(&begun)?;
+        }
+        Ok(())
+    }
+
+    /// Fails if the clock guard is not active.
+    fn guarded(&self) -> Result<(), RunError> {
+        if !self.machine.accel.is_exact() {
+            return Ok(());
+        }
+        match self.guard.is_active().map_err(host("inspect the clock guard"))? {
+            true => Ok(()),
+            false => Err(RunError::Unguarded { console: self.lines() }),
+        }
+    }
+
+    fn progress(&self) -> Result<Progress, RunError> {
+        Ok(self.mailbox.mailbox()?.progress())
+    }
+
+    fn finish(
+        mut self,
+        report: Vec<u8>,
+        elapsed: Duration,
+        first_op: Option<Duration>,
+        progress: Progress,
+    ) -> Result<Finished, RunError> {
+        let seen = Instant::now();
+        let wait = host("wait for QEMU");
+        let mut ended = None;
+        while ended.is_none() && seen.elapsed() < GRACE {
+            ended = self.process.poll().map_err(&wait)?;
+            std::thread::sleep(POLL);
+        }
+        if ended.is_none() {
+            ended = self.process.kill().map_err(&wait)?;
+        }
+        self.boots.unchanged()?;
+        // Blocks of stat(2) are of 512 bytes.
+        let stored = self.disks.iter().filter_map(|disk| disk.metadata().ok());
+        let stored = Bytes(stored.map(|metadata| metadata.blocks() * 512).sum());
+        let console = self.lines();
+        Ok(Finished {
+            report,
+            elapsed,
+            first_op,
+            stages: Stages::default(),
+            cpu: ended.map(|ended| ended.cpu),
+            memory: ended.map(|ended| Bytes(ended.memory)),
+            stored,
+            progress,
+            disks: self.disks,
+            log: self.log,
+            console,
+        })
+    }
+
+    fn give_up(mut self, error: impl Fn(Duration, Vec<String>) -> RunError) -> RunError {
+        let after = match error(Duration::ZERO, Vec::new()) {
+            RunError::Stalled { .. } => self.machine.stall,
+            _ => self.machine.deadline,
+        };
+        match self.process.kill() {
+            Ok(_) => error(after, self.lines()),
+            Err(error) => host("end QEMU")(error),
+        }
+    }
+
+    fn died(self, ended: Ended) -> RunError {
+        let console = self.lines();
+        // Touching memory of a file on a full file system raises SIGBUS.
+        if ended.status.signal() == Some(libc::SIGBUS) && !self.disks.is_empty() {
+            return RunError::OutOfSpace { workdir: self.machine.workdir.clone() };
+        }
+        if console.iter().any(|line| line.contains("Kernel panic")) {
+            return RunError::Panicked { console };
+        }
+        let how = match (ended.status.signal(), ended.status.code()) {
+            (Some(signal), _) => format!("was killed by signal {signal}"),
+            (None, Some(0)) => "ended, as when a guest powers off,".into(),
+            (None, code) => format!("ended with status {}", code.unwrap_or_default()),
+        };
+        let powered_off = ended.status.success();
+        RunError::Died { how, powered_off, console }
+    }
+
+    /// Returns the last lines of the console, followed by those of QEMU's own output.
+    fn lines(&self) -> Vec<String> {
+        let mut lines = last_lines(&self.console, LINES);
+        lines.extend(self.process.last_lines(LINES));
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests;

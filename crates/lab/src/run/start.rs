@@ -1,0 +1,203 @@
+//! Starts QEMU: its memory, its arguments, and the files that it inherits.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fsdyno_child::{CpuLease, Process, SharedMailbox, memory_file};
+use fsdyno_record::plan::CpuPlan;
+
+use super::Run;
+use crate::error::RunError;
+use crate::guard::Guard;
+use crate::machine::{Machine, OnStop};
+use crate::probe::AsHashed;
+use crate::processor::Plugin;
+use crate::profile::{Code, Profile};
+use crate::qemu::{self, Inherited};
+
+/// The programs and settings that a guest boots with.
+#[derive(Clone, Copy, Debug)]
+pub struct Boots<'a> {
+    /// QEMU.
+    pub program: &'a Path,
+    /// The kernel.
+    pub kernel: &'a File,
+    /// The initramfs.
+    pub initramfs: &'a File,
+    /// Files that must be unchanged since they were hashed.
+    pub files: &'a [AsHashed],
+    /// Its CPU.
+    pub cpu: &'a CpuPlan,
+    /// Additional words of the kernel's command line.
+    pub more_words: &'a str,
+}
+
+impl Boots<'_> {
+    pub(super) fn unchanged(&self) -> Result<(), RunError> {
+        match self.files.iter().find(|file| !file.is_same()) {
+            Some(file) => Err(RunError::Replaced { path: file.path.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The memory that the host shares with a guest.
+struct Memory {
+    mailbox: SharedMailbox,
+    console: File,
+    disks: Vec<File>,
+    log: Option<File>,
+    log_size: Option<u64>,
+}
+
+impl Memory {
+    /// Creates it, with the job in the mailbox.
+    fn new(machine: &Machine, job: &[u8]) -> Result<Memory, RunError> {
+        let mailbox = SharedMailbox::new().map_err(host("get memory for a mailbox"))?;
+        mailbox.mailbox()?.put_job(job)?;
+        let console = memory_file(c"fsdyno-console").map_err(host("get memory for a console"))?;
+        let region = |size: u64| {
+            let file = tempfile::tempfile_in(&machine.workdir)?;
+            file.set_len(size)?;
+            Ok(file)
+        };
+        let disks = machine.disks.iter().map(|disk| region(disk.size()));
+        let disks: Vec<File> =
+            disks.collect::<io::Result<_>>().map_err(|error| no_space(error, machine))?;
+        let log_size = machine.log.map(|log| log.0.next_power_of_two());
+        let log = log_size.map(region).transpose().map_err(|error| no_space(error, machine))?;
+        Ok(Memory { mailbox, console, disks, log, log_size })
+    }
+
+    /// Returns the descriptors that QEMU's arguments name.
+    fn named(
+        &self,
+        boots: &Boots<'_>,
+        machine: &Machine,
+        control: Option<&UnixStream>,
+    ) -> Result<Inherited, RunError> {
+        let size = |file: &Arc<File>| Ok((file.as_raw_fd(), file.metadata()?.len()));
+        let input = machine.input.as_ref().map(size).transpose();
+        Ok(Inherited {
+            kernel: boots.kernel.as_raw_fd(),
+            mailbox: self.mailbox.as_fd().as_raw_fd(),
+            console: self.console.as_raw_fd(),
+            initramfs: boots.initramfs.as_raw_fd(),
+            control: control.map(AsRawFd::as_raw_fd),
+            input: input.map_err(host("inspect the workload's input"))?,
+            disks: self.disks.iter().map(AsRawFd::as_raw_fd).collect(),
+            log: self.log.as_ref().map(AsRawFd::as_raw_fd).zip(self.log_size),
+        })
+    }
+
+    /// Returns the files that QEMU inherits.
+    fn inherited<'a>(
+        &'a self,
+        boots: &Boots<'a>,
+        machine: &'a Machine,
+        control: Option<&'a UnixStream>,
+    ) -> Vec<BorrowedFd<'a>> {
+        let mut files = vec![
+            boots.kernel.as_fd(),
+            self.mailbox.as_fd(),
+            self.console.as_fd(),
+            boots.initramfs.as_fd(),
+        ];
+        files.extend(control.map(AsFd::as_fd));
+        files.extend(machine.input.iter().map(|file| file.as_fd()));
+        files.extend(self.disks.iter().chain(&self.log).map(AsFd::as_fd));
+        files
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Starts QEMU with a job.
+    pub(super) fn start(
+        boots: Boots<'a>,
+        machine: &'a Machine,
+        on_stop: OnStop,
+        job: &[u8],
+        code: Option<&Code>,
+    ) -> Result<Run<'a>, RunError> {
+        let Boots { program, cpu, more_words, .. } = boots;
+        boots.unchanged()?;
+        let memory = Memory::new(machine, job)?;
+        if on_stop != OnStop::Restore {
+            lay_image(machine, &memory.disks)?;
+        }
+        let sockets = match on_stop {
+            OnStop::GoOn => None,
+            _ => Some(UnixStream::pair().map_err(host("create a socket for QEMU"))?),
+        };
+        let (socket, theirs) = sockets.unzip();
+        let files = memory.named(&boots, machine, theirs.as_ref())?;
+        let mut command = Command::new(program);
+        command.args(qemu::arguments(cpu, more_words, machine, on_stop, &files)).env("LC_ALL", "C");
+        let mut inherited = memory.inherited(&boots, machine, theirs.as_ref());
+        let guard = Guard::new().map_err(host("get memory for the clock guard"))?;
+        // A guest that boots to be saved is not measured, and its clock must stop with it. With the guard the
+        // main loop always sees the stopped processor before it knows that the machine has stopped, and lets
+        // time jump (snapshot.rs).
+        if on_stop != OnStop::Save && machine.accel.is_exact() {
+            guard.equip(&mut command);
+        }
+        inherited.extend(guard.files());
+        let profile = code.map(Profile::new).transpose();
+        let profile = profile.map_err(host("get memory for the counts of a profiled run"))?;
+        if let Some(profile) = &profile {
+            command.args(["-plugin", &profile.argument(files.mailbox)]);
+            inherited.extend(profile.files());
+        }
+        let processor = cpu.processor().filter(|_| machine.accel.is_exact());
+        let plugin = processor.map(Plugin::new).transpose();
+        let plugin = plugin.map_err(host("get memory for the processor model"))?;
+        if let Some(plugin) = &plugin {
+            command.args(["-plugin", &plugin.argument()]);
+            inherited.push(plugin.file());
+        }
+        let process =
+            Process::start_on(CpuLease::take(), command, &inherited).map_err(host("start QEMU"))?;
+        let (control, started) = (None, Instant::now());
+        let Memory { mailbox, console, disks, log, log_size: _ } = memory;
+        Ok(Run {
+            boots,
+            machine,
+            process,
+            guard,
+            mailbox,
+            disks,
+            log,
+            console,
+            profile,
+            socket,
+            control,
+            started,
+        })
+    }
+}
+
+/// Returns the error of an action of the host.
+pub(super) fn host(action: &'static str) -> impl Fn(io::Error) -> RunError {
+    move |error| RunError::Host { action, error }
+}
+
+/// Copies the machine's image, if it has one, to its disks.
+pub(super) fn lay_image(machine: &Machine, disks: &[File]) -> Result<(), RunError> {
+    match &machine.image {
+        Some(image) => image.lay_onto(disks).map_err(|error| no_space(error, machine)),
+        None => Ok(()),
+    }
+}
+
+fn no_space(error: io::Error, machine: &Machine) -> RunError {
+    match error.kind() {
+        io::ErrorKind::StorageFull => RunError::OutOfSpace { workdir: machine.workdir.clone() },
+        _ => RunError::Host { action: "create the file of a modelled disk", error },
+    }
+}

@@ -1,0 +1,135 @@
+//! The README of an archive: what ran, and the commands that repeat it.
+
+use std::collections::BTreeSet;
+
+use fsdyno_record::shell::quote;
+
+use super::{Output, PAGE, Part, Ran};
+use crate::file::Variant;
+use crate::stored;
+
+/// Ranges of consecutive seeds: the first and their number.
+fn ranges(seeds: &BTreeSet<u64>) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for seed in seeds {
+        match ranges.last_mut() {
+            Some((first, count)) if *first + *count == *seed => *count += 1,
+            _ => ranges.push((*seed, 1)),
+        }
+    }
+    ranges
+}
+
+/// The commands that repeat exactly the stored trials (except that a row of a curve gets all its points): a single one
+/// if the study is complete and all rows have the same kernels and seeds, else one per run; and one per range of seeds.
+pub(super) fn commands(runs: &[Ran], is_complete: bool) -> Vec<String> {
+    let command = |only: &str, part: &Part<'_>| -> Vec<String> {
+        let of = |kernel: &&String| format!(" --kernel {}", quote(kernel));
+        let kernels: String = part.kernels.iter().map(of).collect();
+        let cpu: String = part.cpu.iter().map(|cpu| format!(" --cpu {}", quote(cpu))).collect();
+        let of = |label: &&String| format!(" --fs={}", quote(label));
+        let rows: String = part.rows.iter().flatten().map(of).collect();
+        let again = |(first, count)| {
+            format!(
+                "fsdyno study ./{}{only}{rows}{kernels}{cpu} --seed {first} --repeat {count} --out again",
+                stored::FILE
+            )
+        };
+        ranges(part.seeds).into_iter().map(again).collect()
+    };
+    if let Some(part) = common(runs).filter(|_| is_complete) {
+        return command("", &part);
+    }
+    let own = |run: &Ran| -> Vec<String> {
+        let both = matches!(run.variant, Variant::AsItStands);
+        let variant = if both { String::new() } else { format!(" --as {}", run.variant.name()) };
+        let only = format!(" --only {}{variant}", quote(&run.run));
+        run.parts().iter().flat_map(|part| command(&only, part)).collect()
+    };
+    runs.iter().flat_map(own).collect()
+}
+
+/// The seeds and kernels that all runs share; none if they differ.
+fn common(runs: &[Ran]) -> Option<Part<'_>> {
+    let mut all: Vec<Part<'_>> = runs.iter().flat_map(Ran::parts).collect();
+    // A kernel and a CPU do not matter to a run outside of the lab.
+    all.sort_by_key(|part| part.kernels.is_empty());
+    let one = all.first()?;
+    let like = |part: &Part<'_>| {
+        part.rows.is_none()
+            && part.seeds == one.seeds
+            && (part.kernels.is_empty() || (&part.kernels, part.cpu) == (&one.kernels, one.cpu))
+    };
+    let alike = all.iter().all(like) && all.len() == runs.len();
+    alike.then(|| all.swap_remove(0))
+}
+
+/// The README: commands, runs and verdicts.
+pub(super) fn text(output: &Output<'_>, runs: &[Ran], is_complete: bool) -> String {
+    let listed = |all: BTreeSet<&String>| {
+        let all: Vec<&str> = all.into_iter().map(String::as_str).collect();
+        if all.is_empty() { "-".to_string() } else { all.join(", ") }
+    };
+    let shown = |(first, count): (u64, u64)| match count {
+        1 => first.to_string(),
+        more => format!("{first} to {}", first + (more - 1)),
+    };
+    let days: BTreeSet<&String> = runs.iter().flat_map(|run| &run.days).collect();
+    let days = match (days.first(), days.last()) {
+        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
+        (Some(day), _) => (*day).clone(),
+        _ => "an unknown day".into(),
+    };
+    let programs = listed(runs.iter().flat_map(|run| &run.programs).collect());
+    let mut out = format!(
+        "# {}\n\nRun on {days} by fsdyno {programs}. `{}` has all conditions. To repeat:\n\n```sh\n{}\n```\n\n\
+         | run | as | seeds | trials | kernels | lab |\n| --- | --- | --- | --- | --- | --- |\n",
+        output.title,
+        stored::FILE,
+        commands(runs, is_complete).join("\n"),
+    );
+    for run in runs {
+        let seeds = of_rows(run, &|seeds| {
+            let ranges: Vec<String> = ranges(seeds).into_iter().map(shown).collect();
+            ranges.join(", ")
+        });
+        let trials = match run.trials - run.ok {
+            0 => run.trials.to_string(),
+            other => format!("{}, {other} of them failed or skipped", run.trials),
+        };
+        out.push_str(&format!(
+            "| {} | {} | {seeds} | {trials} | {} | {} |\n",
+            run.run,
+            run.variant.words(),
+            listed(run.kernels()),
+            listed(run.labs.iter().collect()),
+        ));
+    }
+    out.push_str(&format!(
+        "\n`fsdyno report` of this folder judges the claims anew and prints the text below; `{PAGE}` is the report. \
+         Records are compressed (`zstd -d` unpacks them); each finding of `fsdyno crash`, if any, is a file in \
+         `findings` next to its rows. Series over time are drawn in the report and not stored here; nor are \
+         request logs.\n\n## Verdicts\n\n{}",
+        output.text
+    ));
+    out
+}
+
+/// The seeds of a run, listed by row and kernel if they differ.
+pub(super) fn of_rows(run: &Ran, shown: &dyn Fn(&BTreeSet<u64>) -> String) -> String {
+    let parts = run.parts();
+    if let [Part { rows: None, seeds, .. }] = parts[..] {
+        return shown(seeds);
+    }
+    let several = run.kernels().len() > 1;
+    let text = |part: &Part<'_>| {
+        let list = |all: &BTreeSet<&String>| {
+            all.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let rows =
+            part.rows.as_ref().map_or_else(String::new, |rows| format!(" of {}", list(rows)));
+        let on = if several { format!(" on {}", list(&part.kernels)) } else { String::new() };
+        format!("{}{rows}{on}", shown(part.seeds))
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join("; ")
+}

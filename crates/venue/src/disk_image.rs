@@ -1,0 +1,42 @@
+//! Images of a guest's disk, from the region that holds its bytes.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use fsdyno_disk::store::{Memory, Store, View};
+use fsdyno_record::Bytes;
+
+use crate::error::VenueError;
+use crate::region::Region;
+
+/// Opens the store in a region.
+pub fn open(region: &File) -> Result<Store<Region>, VenueError> {
+    let region = Region::open(region).map_err(VenueError::io("open the disk's bytes"))?;
+    Store::open(region)
+        .map_err(|error| VenueError::Died(format!("failed to read the disk's bytes: {error}")))
+}
+
+/// Writes a part of a disk into a nameless sparse file in `workdir`.
+///
+/// # Errors
+/// No space for it.
+pub fn partition_image<M: Memory>(
+    store: &mut Store<M>,
+    view: View,
+    Bytes(start): Bytes,
+    Bytes(length): Bytes,
+    workdir: &Path,
+) -> std::io::Result<File> {
+    let image = tempfile::tempfile_in(workdir)?;
+    image.set_len(length)?;
+    let mut written = std::io::Result::Ok(());
+    store.export(view, &mut |offset, bytes| {
+        if let Some(at) = offset.checked_sub(start).filter(|at| *at < length)
+            && written.is_ok()
+        {
+            written = image.write_all_at(bytes, at);
+        }
+    });
+    written.map(|()| image)
+}

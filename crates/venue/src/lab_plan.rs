@@ -1,0 +1,41 @@
+//! What a plan for the lab must have.
+
+use fsdyno_disk::DiskSpec;
+use fsdyno_record::plan::DiskPlan;
+use fsdyno_record::{Bytes, Plan};
+use fsdyno_workload::workloads;
+
+use crate::error::VenueError;
+use crate::input::Inputs;
+
+/// Parses a disk of a plan.
+pub(crate) fn disk_of(disk: &DiskPlan) -> Result<DiskSpec, VenueError> {
+    DiskSpec::from_json(&disk.spec)
+        .map_err(|error| VenueError::Died(format!("disk '{}': {error}", disk.name)))
+}
+
+pub(crate) fn not_a_lab() -> VenueError {
+    VenueError::Died("a plan for another medium was given to the lab".into())
+}
+
+/// Bytes of a modelled disk that can be stored, unless the work needs more. The region in the
+/// guest's address space is then 16 GiB with its index, and its backing file is sparse.
+const STORED: Bytes = Bytes(14 << 30);
+
+/// Returns the maximum stored size of each disk: twice what the work writes leaves space for journals and
+/// copies on write. A disk of an array gets its share.
+pub(crate) fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
+    let died = |error: String| VenueError::Died(error);
+    let kind = workloads::find(&plan.workload.name).map_err(|error| died(error.to_string()))?;
+    let workload = kind
+        .build(&plan.workload.params, &inputs.setting(plan, 0)?)
+        .map_err(|error| died(error.to_string()))?;
+    let halves = plan.medium.raid().map_or(2, |raid| raid.half_disks_of_data());
+    let twice = workload.stored().0.saturating_mul(2);
+    let twice = twice.saturating_mul(2) / halves;
+    let mut limit = STORED.0;
+    while limit < twice {
+        limit *= 2;
+    }
+    Ok(Bytes(limit))
+}

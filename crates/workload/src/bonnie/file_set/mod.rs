@@ -1,0 +1,372 @@
+//! Many small files, links or symbolic links in one directory or evenly in several: created in
+//! order, looked up and removed in the order in which directories are read, or in a random one.
+
+mod one_by_one;
+
+use std::sync::OnceLock;
+
+use fsdyno_record::OpKind;
+use fsdyno_record::seed::SplitMix64;
+
+use crate::bonnie::alnum_names::AlnumNames;
+use crate::numbered::Numbered;
+use crate::op::{Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
+use crate::permutation::Permutation;
+use crate::workload::{Expected, Links, OpCounts, OpSource};
+use one_by_one::{OneByOne, Step};
+
+const TOP: DirSlot = DirSlot(1);
+const FILE: FileSlot = FileSlot(0);
+const NEW: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE };
+const OLD: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+/// The first subdirectory's slot; each has one of its own if directories are synced.
+const FIRST_SUBDIRECTORY: u16 = 2;
+
+/// The kind of the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// Regular files of sizes drawn from these bounds, in bytes, both included.
+    Regular {
+        /// The least.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
+    /// One empty file, and hard links to it.
+    Link,
+    /// One empty file, and symbolic links to its path below the top directory.
+    Symlink,
+}
+
+/// The files and the ops that create them.
+#[derive(Clone, Debug)]
+pub struct FileSet {
+    /// The directory of all files, below the trial's root.
+    pub top: &'static [u8],
+    /// Number of files, including the first, which links lead to.
+    pub files: u64,
+    /// Number of subdirectories; none if there are fewer than two.
+    pub directories: u64,
+    /// Regular files, hard links or symbolic links.
+    pub kind: FileKind,
+    /// Most bytes of one write or read call.
+    pub chunk: u32,
+    /// Contents are zeros, not incompressible data.
+    pub zeros: bool,
+    /// Syncs each file that is created, and its directory after each file that is created or
+    /// removed.
+    pub fsync: bool,
+    /// A phase that creates or removes ends with syncfs(2).
+    pub end_sync: bool,
+    names: AlnumNames,
+    subdirectories: Numbered,
+    seed: u64,
+    /// Content ids begin here.
+    first_id: u64,
+    /// The random order of lookups, and that of removals.
+    orders: [Permutation; 2],
+    totals: OnceLock<Totals>,
+}
+
+/// Totals that only a pass over all files gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Calls that write or read them.
+    pub chunks: u64,
+    /// Files that are not empty.
+    pub filled: u64,
+}
+
+/// A task on all files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Creates the directories and files.
+    Create,
+    /// Stats each file as the directories are read, and reads it if it is not empty.
+    StatEach,
+    /// Does the work of [`Task::StatEach`] in a random order.
+    StatRandom,
+    /// Removes all files as the directories are read, and the directories.
+    DeleteEach,
+    /// Does the work of [`Task::DeleteEach`] in a random order.
+    DeleteRandom,
+}
+
+impl FileSet {
+    /// A number of files of a kind with default settings; `letters_first` is the form of their
+    /// names, and `seed` determines names, sizes and orders.
+    pub fn new(
+        top: &'static [u8],
+        files: u64,
+        directories: u64,
+        kind: FileKind,
+        letters_first: bool,
+        seed: u64,
+    ) -> FileSet {
+        FileSet {
+            top,
+            files,
+            directories: if directories < 2 { 0 } else { directories },
+            kind,
+            chunk: 8192,
+            zeros: false,
+            fsync: false,
+            end_sync: false,
+            names: AlnumNames::new(seed, letters_first),
+            subdirectories: Numbered::new("", 5),
+            seed,
+            first_id: if letters_first { files } else { 0 },
+            orders: ["stat", "delete"].map(|task| Permutation::new(files, seed, task)),
+            totals: OnceLock::new(),
+        }
+    }
+
+    fn size_of(&self, file: u64) -> u64 {
+        match self.kind {
+            FileKind::Regular { min, max } if min < max => {
+                min + SplitMix64::new(self.seed ^ file.rotate_left(32)).below(max - min + 1)
+            }
+            FileKind::Regular { min, .. } => min,
+            FileKind::Link | FileKind::Symlink => 0,
+        }
+    }
+
+    /// Returns true if any file may have contents, so that files are opened and read.
+    fn is_read(&self) -> bool {
+        matches!(self.kind, FileKind::Regular { max: 1.., .. })
+    }
+
+    /// The content of a file from byte `offset` on, one call's worth.
+    fn part(&self, file: u64, offset: u64) -> Payload {
+        let length = (self.size_of(file) - offset).min(u64::from(self.chunk)) as u32;
+        if self.zeros {
+            return Payload::zeros(offset, length);
+        }
+        Payload { id: self.first_id + file, offset, length }
+    }
+
+    /// Totals of all files.
+    pub fn totals(&self) -> Totals {
+        *self.totals.get_or_init(|| {
+            let mut totals = Totals::default();
+            if self.is_read() {
+                for size in (0..self.files).map(|file| self.size_of(file)) {
+                    totals.bytes += size;
+                    totals.chunks += size.div_ceil(u64::from(self.chunk));
+                    totals.filled += u64::from(size > 0);
+                }
+            }
+            totals
+        })
+    }
+
+    fn subdirectory_of(&self, file: u64) -> u64 {
+        file * self.directories / self.files
+    }
+
+    /// Writes the file's path below the top: `0000000000Ab` or `00001/0000000200x`.
+    fn name(&self, name: &mut Name, file: u64) {
+        name.clear();
+        if self.directories > 0 {
+            self.subdirectories.push(name, self.subdirectory_of(file));
+            name.push(b"/");
+        }
+        self.names.push(name, file);
+    }
+
+    /// The slot of a file's directory.
+    fn slot_of(&self, file: u64) -> DirSlot {
+        match self.directories {
+            0 => TOP,
+            _ => DirSlot(FIRST_SUBDIRECTORY + self.subdirectory_of(file) as u16),
+        }
+    }
+
+    /// The top directory, or one in it, as a path below the root.
+    fn name_directory(&self, name: &mut Name, subdirectory: Option<u64>) {
+        name.clear();
+        name.push(self.top);
+        if let Some(number) = subdirectory {
+            name.push(b"/");
+            self.subdirectories.push(name, number);
+        }
+    }
+
+    /// The expected entry at `path` while the files exist.
+    pub fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let directory = Expected::DIRECTORY.with_mode(DIRECTORY_MODE);
+        let rest = path.strip_prefix(self.top)?;
+        if rest.is_empty() {
+            return Some(directory);
+        }
+        let mut name = rest.strip_prefix(b"/")?;
+        let mut subdirectory = 0;
+        if self.directories > 0 {
+            let mut parts = name.splitn(2, |byte| *byte == b'/');
+            subdirectory = self.subdirectories.read(parts.next()?)?;
+            let Some(below) = parts.next() else {
+                return (subdirectory < self.directories).then_some(directory);
+            };
+            name = below;
+        }
+        let file = self.names.read(name).filter(|file| *file < self.files)?;
+        (self.subdirectory_of(file) == subdirectory).then(|| self.expected(file))
+    }
+
+    fn expected(&self, file: u64) -> Expected {
+        let regular = Expected::pieces(self.size_of(file)).with_mode(FILE_MODE);
+        match self.kind {
+            FileKind::Link => regular.with_links(Links { group: 0, count: self.files }),
+            FileKind::Symlink if file > 0 => Expected::SYMLINK,
+            _ => regular,
+        }
+    }
+
+    /// The expected content at byte `offset` of the file at `path`.
+    pub fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
+        let name = path.rsplit(|byte| *byte == b'/').next()?;
+        let file = self.names.read(name).filter(|file| *file < self.files)?;
+        (offset < self.size_of(file)).then(|| self.part(file, offset))
+    }
+
+    /// Target of the symbolic links: the first file, by its path below the top.
+    pub fn target(&self) -> Vec<u8> {
+        let mut name = Name::default();
+        self.name(&mut name, 0);
+        name.as_bytes().to_vec()
+    }
+
+    /// Number of directories, including the top.
+    pub fn all_directories(&self) -> u64 {
+        self.directories + 1
+    }
+
+    /// The ops of a task, all by one thread.
+    pub fn ops(&self, task: Task) -> Box<dyn OpSource + Send + '_> {
+        match task {
+            Task::StatEach | Task::DeleteEach => {
+                Box::new(Each { set: self, task, step: EachStep::Directory(0) })
+            }
+            Task::Create | Task::StatRandom | Task::DeleteRandom => {
+                Box::new(OneByOne { set: self, task, index: 0, file: 0, step: Step::first(task) })
+            }
+        }
+    }
+
+    /// The exact number of the ops of a task, without getdents64(2) calls, whose number only the
+    /// file system knows.
+    pub fn counts(&self, task: Task) -> OpCounts {
+        let (files, all) = (self.files, self.all_directories());
+        let Totals { chunks, filled, .. } = self.totals();
+        let sync = u64::from(self.end_sync);
+        let opened = 1 + if self.fsync { self.directories } else { 0 };
+        let synced = if self.fsync { files } else { 0 };
+        let (made, links) = match self.kind {
+            FileKind::Regular { .. } => (files, 0),
+            FileKind::Link | FileKind::Symlink => (1, files - 1),
+        };
+        let link = if self.kind == FileKind::Link { OpKind::Link } else { OpKind::Symlink };
+        // Directories that contain files: the top, or all below it.
+        let holding = self.directories.max(1);
+        let mut counts = match task {
+            Task::Create => OpCounts::from([
+                (OpKind::Mkdir, all),
+                (OpKind::Open, opened),
+                (OpKind::Create, made),
+                (OpKind::Write, chunks),
+                (link, links),
+                (OpKind::Fsync, if self.fsync { made + files } else { 0 }),
+                (OpKind::Close, made + opened),
+                (OpKind::Sync, sync),
+            ]),
+            Task::StatEach => {
+                // Each file is opened and read once more to see its end.
+                let read = if self.is_read() { files } else { 0 };
+                OpCounts::from([
+                    (OpKind::Open, holding + read),
+                    (OpKind::Stat, files),
+                    (OpKind::Read, chunks + read),
+                    (OpKind::Close, holding + read),
+                ])
+            }
+            Task::StatRandom => OpCounts::from([
+                (OpKind::Open, 1 + filled),
+                (OpKind::Stat, files),
+                (OpKind::Read, chunks),
+                (OpKind::Close, 1 + filled),
+            ]),
+            Task::DeleteEach | Task::DeleteRandom => {
+                let opened = if task == Task::DeleteEach { holding } else { opened };
+                OpCounts::from([
+                    (OpKind::Open, opened),
+                    (OpKind::Unlink, files),
+                    (OpKind::Fsync, synced),
+                    (OpKind::Close, opened),
+                    (OpKind::Rmdir, all),
+                    (OpKind::Sync, sync),
+                ])
+            }
+        };
+        counts.retain(|_, count| *count > 0);
+        counts
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EachStep {
+    /// The directory of this number, which contains files.
+    Directory(u64),
+    Top,
+    Sync,
+    End,
+}
+
+/// A task in the order in which directories are read: an op for each directory.
+struct Each<'a> {
+    set: &'a FileSet,
+    task: Task,
+    step: EachStep,
+}
+
+impl Each<'_> {
+    fn directory(&mut self, op: &mut Op, number: u64) {
+        let set = self.set;
+        let (dir, order) = (DirSlot::ROOT, RemoveOrder::Readdir);
+        set.name_directory(&mut op.name, (set.directories > 0).then_some(number));
+        op.call = match (self.task, set.fsync) {
+            (Task::StatEach, _) => {
+                Call::Compound(Compound::StatEach { dir, read: set.is_read().then_some(set.chunk) })
+            }
+            (_, synced) => Call::Compound(Compound::RemoveTree { dir, order, synced }),
+        };
+        self.step = match self.task {
+            _ if number + 1 < set.directories => EachStep::Directory(number + 1),
+            Task::StatEach => EachStep::End,
+            _ if set.directories > 0 => EachStep::Top,
+            _ => EachStep::Sync,
+        };
+    }
+}
+
+impl OpSource for Each<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        match self.step {
+            EachStep::Directory(number) => self.directory(op, number),
+            EachStep::Top => {
+                self.set.name_directory(&mut op.name, None);
+                op.call = Call::Rmdir { dir: DirSlot::ROOT };
+                self.step = EachStep::Sync;
+            }
+            EachStep::Sync if self.set.end_sync => {
+                op.call = Call::Sync;
+                self.step = EachStep::End;
+            }
+            EachStep::Sync | EachStep::End => return false,
+        }
+        true
+    }
+}

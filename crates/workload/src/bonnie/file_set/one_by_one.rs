@@ -1,0 +1,225 @@
+//! A task on a set of files whose order is known: an op for each call.
+
+use super::{
+    DIRECTORY_MODE, FILE, FILE_MODE, FIRST_SUBDIRECTORY, FileKind, FileSet, NEW, OLD, TOP, Task,
+};
+use crate::op::{Call, DirSlot, Op};
+use crate::workload::OpSource;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    MakeTop,
+    OpenTop,
+    MakeSubdirectory(u64),
+    OpenSubdirectory(u64),
+    /// The next file's first call.
+    File,
+    /// The file is not empty: it is opened.
+    Open,
+    /// Writes or reads from this byte on.
+    Move(u64),
+    SyncFile,
+    SyncDirectory,
+    CloseFile,
+    CloseSubdirectory(u64),
+    RemoveSubdirectory(u64),
+    CloseTop,
+    RemoveTop,
+    Sync,
+    End,
+}
+
+impl Step {
+    pub(super) fn first(task: Task) -> Step {
+        if task == Task::Create { Step::MakeTop } else { Step::OpenTop }
+    }
+}
+
+/// A task whose order is known: an op for each call.
+pub(super) struct OneByOne<'a> {
+    pub(super) set: &'a FileSet,
+    pub(super) task: Task,
+    pub(super) index: u64,
+    pub(super) file: u64,
+    pub(super) step: Step,
+}
+
+impl OneByOne<'_> {
+    /// Creates, looks up or removes the next file.
+    fn file(&mut self, op: &mut Op) {
+        let set = self.set;
+        self.file = match self.task {
+            Task::Create => self.index,
+            Task::DeleteRandom => set.orders[1].at(self.index),
+            _ => set.orders[0].at(self.index),
+        };
+        self.index += 1;
+        set.name(&mut op.name, self.file);
+        let filled = set.size_of(self.file) > 0;
+        let then_synced = if set.fsync { Step::SyncDirectory } else { Step::File };
+        match (self.task, set.kind) {
+            (Task::Create, FileKind::Link) if self.file > 0 => {
+                set.name(&mut op.other, self.file);
+                set.name(&mut op.name, 0);
+                op.call = Call::Link { dir: TOP, to: TOP };
+                self.step = then_synced;
+            }
+            (Task::Create, FileKind::Symlink) if self.file > 0 => {
+                set.name(&mut op.other, 0);
+                op.call = Call::Symlink { dir: TOP };
+                self.step = then_synced;
+            }
+            (Task::Create, _) => {
+                op.call = Call::Create { dir: TOP, file: FILE, flags: NEW, mode: FILE_MODE };
+                self.step = if filled { Step::Move(0) } else { self.after_data() };
+            }
+            (Task::StatRandom, _) => {
+                op.call = Call::Stat { dir: TOP };
+                self.step = if filled { Step::Open } else { Step::File };
+            }
+            _ => {
+                op.call = Call::Unlink { dir: TOP };
+                self.step = then_synced;
+            }
+        }
+    }
+
+    fn after_data(&self) -> Step {
+        let sync = self.task == Task::Create && self.set.fsync;
+        if sync { Step::SyncFile } else { Step::CloseFile }
+    }
+
+    fn data(&mut self, op: &mut Op, offset: u64) {
+        let payload = self.set.part(self.file, offset);
+        op.call = if self.task == Task::Create {
+            Call::Write { file: FILE, payload }
+        } else {
+            Call::Read { file: FILE, length: payload.length }
+        };
+        let end = offset + u64::from(payload.length);
+        let more = end < self.set.size_of(self.file);
+        self.step = if more { Step::Move(end) } else { self.after_data() };
+    }
+
+    /// The calls on directories, before the first file and after the last.
+    fn directory(&mut self, op: &mut Op, number: u64) {
+        let set = self.set;
+        let last = number + 1 == set.directories;
+        let path = DirSlot::ROOT;
+        let slot = DirSlot(FIRST_SUBDIRECTORY + number as u16);
+        let (call, then) = match self.step {
+            Step::MakeSubdirectory(_) => {
+                let then = match set.fsync {
+                    true => Step::OpenSubdirectory(number),
+                    false if last => Step::File,
+                    false => Step::MakeSubdirectory(number + 1),
+                };
+                (Call::Mkdir { dir: path, mode: DIRECTORY_MODE }, then)
+            }
+            Step::OpenSubdirectory(_) => {
+                let then = match self.task {
+                    _ if last => Step::File,
+                    Task::Create => Step::MakeSubdirectory(number + 1),
+                    _ => Step::OpenSubdirectory(number + 1),
+                };
+                (Call::OpenDir { dir: path, slot }, then)
+            }
+            Step::CloseSubdirectory(_) => {
+                let then = match self.task {
+                    _ if !last => Step::CloseSubdirectory(number + 1),
+                    Task::DeleteRandom => Step::RemoveSubdirectory(0),
+                    _ => Step::CloseTop,
+                };
+                (Call::CloseDir { slot }, then)
+            }
+            _ => {
+                let then = if last { Step::CloseTop } else { Step::RemoveSubdirectory(number + 1) };
+                (Call::Rmdir { dir: path }, then)
+            }
+        };
+        set.name_directory(&mut op.name, Some(number));
+        op.call = call;
+        self.step = then;
+    }
+
+    /// The calls on the top directory.
+    fn top(&mut self, op: &mut Op) {
+        let set = self.set;
+        let subdirectories = set.directories > 0;
+        set.name_directory(&mut op.name, None);
+        let root = DirSlot::ROOT;
+        (op.call, self.step) = match (self.step, self.task) {
+            (Step::MakeTop, _) => (Call::Mkdir { dir: root, mode: DIRECTORY_MODE }, Step::OpenTop),
+            (Step::OpenTop, task) => {
+                let then = match task {
+                    Task::Create if subdirectories => Step::MakeSubdirectory(0),
+                    Task::DeleteRandom if subdirectories && set.fsync => Step::OpenSubdirectory(0),
+                    _ => Step::File,
+                };
+                (Call::OpenDir { dir: root, slot: TOP }, then)
+            }
+            (Step::CloseTop, task) => {
+                let then = match task {
+                    Task::DeleteRandom => Step::RemoveTop,
+                    Task::Create => Step::Sync,
+                    _ => Step::End,
+                };
+                (Call::CloseDir { slot: TOP }, then)
+            }
+            _ => (Call::Rmdir { dir: root }, Step::Sync),
+        };
+    }
+
+    /// The step after the last file.
+    fn after_files(&self) -> Step {
+        let set = self.set;
+        match self.task {
+            _ if set.directories == 0 => Step::CloseTop,
+            Task::StatRandom => Step::CloseTop,
+            _ if set.fsync => Step::CloseSubdirectory(0),
+            Task::DeleteRandom => Step::RemoveSubdirectory(0),
+            _ => Step::CloseTop,
+        }
+    }
+}
+
+impl OpSource for OneByOne<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        if self.step == Step::File && self.index == self.set.files {
+            self.step = self.after_files();
+        }
+        match self.step {
+            Step::File => self.file(op),
+            Step::Open => {
+                op.call = Call::Open { dir: TOP, file: FILE, flags: OLD };
+                self.step = Step::Move(0);
+            }
+            Step::Move(offset) => self.data(op, offset),
+            Step::SyncFile => {
+                op.call = Call::Fsync { file: FILE };
+                self.step = Step::SyncDirectory;
+            }
+            Step::SyncDirectory => {
+                op.call = Call::FsyncDir { dir: self.set.slot_of(self.file) };
+                let open = self.task == Task::Create
+                    && (self.file == 0 || matches!(self.set.kind, FileKind::Regular { .. }));
+                self.step = if open { Step::CloseFile } else { Step::File };
+            }
+            Step::CloseFile => {
+                op.call = Call::Close { file: FILE };
+                self.step = Step::File;
+            }
+            Step::MakeSubdirectory(number)
+            | Step::OpenSubdirectory(number)
+            | Step::CloseSubdirectory(number)
+            | Step::RemoveSubdirectory(number) => self.directory(op, number),
+            Step::MakeTop | Step::OpenTop | Step::CloseTop | Step::RemoveTop => self.top(op),
+            Step::Sync if self.set.end_sync => {
+                op.call = Call::Sync;
+                self.step = Step::End;
+            }
+            Step::Sync | Step::End => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,167 @@
+//! A compiled recording, read where it lies.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::OpKind;
+
+use super::{
+    Boundary, MAGIC, NODE, OP, PIECE, RANK, SECTIONS, Section, TreeNode, WAIT, stays_below,
+};
+use crate::input::Input;
+
+/// The compiled form where it lies.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    input: Input,
+    sections: [(usize, usize); SECTIONS],
+    /// The facts by name.
+    facts: BTreeMap<String, String>,
+}
+
+impl Compiled {
+    /// Checks the bounds of the sections and every string.
+    ///
+    /// # Errors
+    /// What is wrong, for the text after a path.
+    pub fn new(input: &Input) -> Result<Compiled, String> {
+        let bytes = input.bytes();
+        if bytes.get(..8) != Some(MAGIC) {
+            return Err("is not a trace that has been prepared for a replay".to_string());
+        }
+        let number = |at: usize| {
+            let bytes = bytes.get(at..at + 8).and_then(|it| it.try_into().ok());
+            usize::try_from(bytes.map_or(u64::MAX, u64::from_le_bytes)).unwrap_or(usize::MAX)
+        };
+        let mut sections = [(0, 0); SECTIONS];
+        for (index, section) in sections.iter_mut().enumerate() {
+            let (from, length) = (number(8 + 16 * index), number(16 + 16 * index));
+            let end = from.checked_add(length).filter(|end| *end <= bytes.len());
+            *section = (from, end.ok_or("has a section that ends past its end")?);
+        }
+        let mut compiled = Compiled { input: input.clone(), sections, facts: BTreeMap::new() };
+        compiled.check_strings()?;
+        let facts = String::from_utf8_lossy(compiled.section(Section::Facts)).into_owned();
+        let pairs = facts.lines().filter_map(|line| line.split_once(' '));
+        compiled.facts = pairs.map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        Ok(compiled)
+    }
+
+    /// No string leads out of the directory that it is used in: none is absolute, none has `..`. Targets of
+    /// symbolic links are strings too, so that every path of this program stays below the trial's root, in whatever
+    /// order the calls are made.
+    fn check_strings(&self) -> Result<(), String> {
+        let strings = self.section(Section::Strings);
+        let mut at = 0;
+        while at < strings.len() {
+            let text = self.string(at as u32);
+            let stored = strings
+                .get(at..at + 2)
+                .map_or(0, |it| usize::from(it[0]) | usize::from(it[1]) << 8);
+            if stored != text.len() || !stays_below(text) {
+                return Err(format!(
+                    "has the path '{}', which could lead out of the trial's directory",
+                    String::from_utf8_lossy(text).escape_debug()
+                ));
+            }
+            at += 2 + stored;
+        }
+        Ok(())
+    }
+
+    /// The bytes of a section.
+    pub fn section(&self, section: Section) -> &[u8] {
+        let (from, end) = self.sections[section as usize];
+        self.input.bytes().get(from..end).unwrap_or_default()
+    }
+
+    /// A fact as text; empty if it is missing.
+    pub fn text(&self, fact: &str) -> &str {
+        self.facts.get(fact).map_or("", String::as_str)
+    }
+
+    /// A fact as a number; 0 if it is missing.
+    pub fn number(&self, fact: &str) -> u64 {
+        self.text(fact).parse().unwrap_or(0)
+    }
+
+    /// All facts.
+    pub fn facts(&self) -> &BTreeMap<String, String> {
+        &self.facts
+    }
+
+    /// Number of calls of each kind.
+    pub fn counts(&self) -> BTreeMap<OpKind, u64> {
+        let kinds = OpKind::ALL.iter();
+        let count = |kind: &OpKind| (*kind, self.number(&format!("count-{kind}")));
+        kinds.map(count).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The string at this offset.
+    #[inline]
+    pub fn string(&self, at: u32) -> &[u8] {
+        let strings = self.section(Section::Strings);
+        let at = at as usize;
+        let length = match strings.get(at..at + 2) {
+            Some(it) => usize::from(it[0]) | usize::from(it[1]) << 8,
+            None => 0,
+        };
+        strings.get(at + 2..at + 2 + length).unwrap_or_default()
+    }
+
+    /// Number of ranks.
+    pub fn ranks(&self) -> u32 {
+        (self.section(Section::Ranks).len() / RANK) as u32
+    }
+
+    /// The ops of a rank.
+    pub fn ops(&self, rank: u32) -> &[u8] {
+        let ranks = self.section(Section::Ranks);
+        let at = rank as usize * RANK;
+        let long = |at: usize| {
+            let bytes = ranks.get(at..at + 8).and_then(|it| it.try_into().ok());
+            bytes.map_or(0, u64::from_le_bytes) as usize
+        };
+        let (first, count) = (long(at).saturating_mul(OP), long(at + 8).saturating_mul(OP));
+        let ops = self.section(Section::Ops);
+        ops.get(first..first.saturating_add(count)).unwrap_or_default()
+    }
+
+    /// The point of this index that ops wait for: a rank, a number of its ops, and true for the last point of an op.
+    #[inline]
+    pub fn wait(&self, index: u32) -> (u16, u32, bool) {
+        let at = index as usize * WAIT;
+        match self.section(Section::Waits).get(at..at + WAIT) {
+            Some(it) => (
+                u16::from_le_bytes([it[0], it[1]]),
+                u32::from_le_bytes([it[4], it[5], it[6], it[7]]),
+                it[2] != 0,
+            ),
+            None => (0, 0, true),
+        }
+    }
+
+    /// The places at which a phase can begin.
+    pub fn boundaries(&self) -> impl Iterator<Item = Boundary<'_>> {
+        let length = Boundary::length(self.ranks() as usize);
+        self.section(Section::Boundaries).chunks_exact(length).map(|bytes| Boundary { bytes })
+    }
+
+    /// Number of nodes of a tree.
+    pub fn nodes(&self, tree: Section) -> usize {
+        self.section(tree).len() / NODE
+    }
+
+    /// A node of a tree.
+    pub fn node(&self, tree: Section, index: usize) -> TreeNode {
+        TreeNode::read(self.section(tree).get(index * NODE..).unwrap_or_default())
+    }
+
+    /// A piece of a file: offset in the file, content, offset in it, and length.
+    pub fn piece(&self, index: usize) -> [u64; 4] {
+        let bytes = self.section(Section::Pieces).get(index * PIECE..).unwrap_or_default();
+        let long = |at: usize| {
+            u64::from_le_bytes(std::array::from_fn(|k| bytes.get(8 * at + k).copied().unwrap_or(0)))
+        };
+        std::array::from_fn(long)
+    }
+}

@@ -1,0 +1,395 @@
+//! bonnie: one large file written, rewritten and read sequentially and at random, then many small files, as Tim
+//! Bray's Bonnie of 1996 and Russell Coker's bonnie++ do it.
+
+mod params;
+
+use fsdyno_record::{Bytes, OpKind, seed};
+
+use crate::bonnie::alnum_names::AlnumNames;
+use crate::bonnie::big_file::{BigFile, Pass, PassKind, Seeks, State, UpdateRule, Writer};
+use crate::bonnie::file_set::{FileKind, FileSet, Task};
+use crate::op::Payload;
+use crate::params::{ParamError, Values};
+use crate::unlink::Unlink;
+use crate::workload::{
+    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
+    WorkUnits, Workload,
+};
+use crate::workloads::Kind;
+use params::{DOC, PARAMS};
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "bonnie",
+    about: "Write, rewrite, read and seek in one large file, then make, stat and remove many files.",
+    source: "T. Bray, Bonnie, 1996; R. Coker, bonnie++ 2.00a",
+    params: PARAMS,
+    doc: DOC,
+    config: None,
+    build: |values, setting| Ok(Box::new(Bonnie::new(values, setting.seed)?)),
+};
+
+/// The name of the large file and of the directory of files after it; the originals have their
+/// process id in place of the 1.
+const NAME: &[u8] = b"Bonnie.1";
+/// Files of one unit of `files`.
+const FILES_UNIT: u64 = 1024;
+/// The most units of hard links: all are links to one file, and ext4 allows 65,000.
+const MOST_LINKED: u64 = 63;
+/// Bytes that bonnie++ transfers one by one by default.
+const CHARS: u64 = 3 << 20;
+/// Bytes of a call of stdio's.
+const STDIO_BUFFER: u32 = 4096;
+/// With sync=b each directory is held open, and a process may usually open 1024 descriptors.
+const MOST_SYNCED_DIRECTORIES: u64 = 1000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Pass(&'static str, Pass),
+    Seeks,
+    Unlink(&'static str),
+    Files(&'static str, Task, NameOrder),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NameOrder {
+    Sequence,
+    Random,
+}
+
+/// The two parts, with their parameters bound.
+#[derive(Debug)]
+struct Bonnie {
+    file: BigFile,
+    sequence: FileSet,
+    random: FileSet,
+    gap: GapKind,
+    phases: Vec<Phase>,
+}
+
+/// The parameters that the two programs differ in, resolved.
+#[derive(Debug)]
+struct Resolved {
+    plus: bool,
+    file_size: u64,
+    chunk: u64,
+    chars: u64,
+    seeks: u64,
+    seekers: u64,
+    files: u64,
+    end_sync: bool,
+}
+
+impl Resolved {
+    fn new(values: &Values) -> Resolved {
+        let plus = values.text("program") == "bonnie++";
+        let of = |key: &str, ours: u64, bray: u64| {
+            values.number(key).unwrap_or(if plus { ours } else { bray })
+        };
+        let file_size = values.whole("file-size");
+        Resolved {
+            plus,
+            file_size,
+            chunk: of("chunk", 8192, 16384),
+            chars: of("char", CHARS.min(file_size), file_size),
+            seeks: of("seeks", 8192, 4000),
+            seekers: of("seekers", 5, 3),
+            files: of("files", 16, 0),
+            end_sync: match values.text("end-sync") {
+                "auto" => plus,
+                word => word == "yes",
+            },
+        }
+    }
+
+    /// Reports the first contradiction between parameters in one line.
+    fn check(&self, values: &Values) -> Result<(), ParamError> {
+        let Resolved { plus, file_size, chunk, chars, files, .. } = *self;
+        let dirs = values.whole("dirs");
+        let kind = values.text("files-max");
+        let (min, max) = (values.whole("files-min"), values.whole("files-max"));
+        let makes = plus && files > 0;
+        let wrong = if !chunk.is_power_of_two() {
+            format!("chunk={chunk} is not a power of two; use {}", chunk.next_power_of_two())
+        } else if file_size % chunk != 0 {
+            let right = file_size.next_multiple_of(chunk);
+            format!("file-size={file_size} is not a multiple of chunk={chunk}; use {right}")
+        } else if chars > file_size {
+            format!("char={chars} is more than file-size={file_size}; use char={file_size} or less")
+        } else if !plus && file_size == 0 {
+            "file-size=0 leaves program=bonnie nothing to do; use file-size=300M".to_string()
+        } else if !plus && chars != file_size {
+            format!("program=bonnie writes the whole file by characters; leave char={chars} out")
+        } else if !plus && files > 0 {
+            format!("program=bonnie has no test of many files; use files=0, not {files}")
+        } else if !plus && values.text("sync") == "b" {
+            "sync=b is an option of bonnie++; use program=bonnie++ or sync=none".to_string()
+        } else if plus && values.whole("char-time") > 0 {
+            "char-time is for putc and getc, which bonnie++ does not use; leave it out".to_string()
+        } else if file_size == 0 && files == 0 {
+            "file-size=0 and files=0 leave nothing to do; set one of them".to_string()
+        } else if matches!(kind, "link" | "symlink") && min > 0 {
+            format!("files-max={kind} makes links, which have no size; leave files-min={min} out")
+        } else if !matches!(kind, "link" | "symlink") && min > max {
+            format!("files-min={min} is more than files-max={max}; use files-max={min} or more")
+        } else if kind == "link" && files > MOST_LINKED {
+            format!(
+                "files-max=link with files={files} makes {} links to one file, and ext4 takes 65,000; \
+                 use files={MOST_LINKED} or fewer",
+                files * FILES_UNIT
+            )
+        } else if makes && dirs > files * FILES_UNIT {
+            let most = files * FILES_UNIT;
+            format!("dirs={dirs} is more than the number of files; use dirs={most} or fewer")
+        } else if makes && values.text("sync") == "b" && dirs > MOST_SYNCED_DIRECTORIES {
+            format!(
+                "sync=b holds each of dirs={dirs} open; use dirs={MOST_SYNCED_DIRECTORIES} or fewer"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(ParamError::Conflict(wrong))
+    }
+
+    /// The phases in the program's order.
+    fn phases(&self, char_time: u64) -> Vec<Phase> {
+        let unit = if self.plus { 1 } else { STDIO_BUFFER };
+        let chars = |kind| Pass { kind, unit, bytes: self.chars, compute: char_time };
+        let blocks =
+            |kind| Pass { kind, unit: self.chunk as u32, bytes: self.file_size, compute: 0 };
+        let char_write = Phase::Pass("char-write", chars(PassKind::Write(Writer::Char)));
+        let char_unlink = Phase::Unlink("char-unlink");
+        let block_write = Phase::Pass("block-write", blocks(PassKind::Write(Writer::Block)));
+        let rewrite = Phase::Pass("rewrite", blocks(PassKind::Rewrite));
+        let mut phases = match (self.plus, self.chars > 0) {
+            (true, true) => vec![char_write, char_unlink, block_write, rewrite],
+            (true, false) => vec![block_write, rewrite],
+            (false, _) => vec![char_write, rewrite, char_unlink, block_write],
+        };
+        if self.chars > 0 {
+            phases.push(Phase::Pass("char-read", chars(PassKind::Read)));
+        }
+        phases.push(Phase::Pass("block-read", blocks(PassKind::Read)));
+        if self.seeks > 0 {
+            phases.push(Phase::Seeks);
+        }
+        phases.push(Phase::Unlink("unlink"));
+        if self.file_size == 0 {
+            phases.clear();
+        }
+        if self.files > 0 {
+            phases.extend([
+                Phase::Files("create-seq", Task::Create, NameOrder::Sequence),
+                Phase::Files("stat-seq", Task::StatEach, NameOrder::Sequence),
+                Phase::Files("delete-seq", Task::DeleteEach, NameOrder::Sequence),
+                Phase::Files("create-random", Task::Create, NameOrder::Random),
+                Phase::Files("stat-random", Task::StatRandom, NameOrder::Random),
+                Phase::Files("delete-random", Task::DeleteRandom, NameOrder::Random),
+            ]);
+        }
+        phases
+    }
+}
+
+impl Bonnie {
+    fn new(values: &Values, seed: u64) -> Result<Bonnie, ParamError> {
+        let resolved = Resolved::new(values);
+        resolved.check(values)?;
+        let (zeros, fsync) = (values.text("data") == "zeros", values.text("sync") == "b");
+        let rule = if resolved.plus { UpdateRule::TenthOfAll } else { UpdateRule::TenthOfEach };
+        let chunks = resolved.file_size / resolved.chunk;
+        let seekers = resolved.seekers as u32;
+        let mut seeks = Seeks::new(resolved.seeks, seekers, rule, chunks, seed);
+        seeks.fsync = fsync;
+        let kind = match values.text("files-max") {
+            "link" => FileKind::Link,
+            "symlink" => FileKind::Symlink,
+            _ => {
+                FileKind::Regular { min: values.whole("files-min"), max: values.whole("files-max") }
+            }
+        };
+        let set = |letters_first: bool, name: &str| {
+            let (files, dirs) = (resolved.files * FILES_UNIT, values.whole("dirs"));
+            let seed = seed::stream(seed, name).draw();
+            let mut set = FileSet::new(NAME, files, dirs, kind, letters_first, seed);
+            set.chunk = values.whole("files-chunk") as u32;
+            (set.zeros, set.fsync, set.end_sync) = (zeros, fsync, resolved.end_sync);
+            set
+        };
+        Ok(Bonnie {
+            sequence: set(false, "sequence"),
+            random: set(true, "random"),
+            gap: GapKind::named(values.text("gap")),
+            phases: resolved.phases(values.whole("char-time")),
+            file: BigFile {
+                name: NAME,
+                size: resolved.file_size,
+                chunk: resolved.chunk as u32,
+                zeros,
+                end_sync: resolved.end_sync,
+                seeks,
+            },
+        })
+    }
+
+    fn set(&self, names: NameOrder) -> &FileSet {
+        match names {
+            NameOrder::Sequence => &self.sequence,
+            NameOrder::Random => &self.random,
+        }
+    }
+
+    /// The file and the set after a phase.
+    fn tree_of(&self, phase: usize) -> BonnieTree<'_> {
+        let mut tree = BonnieTree { work: self, file: None, set: None };
+        for phase in self.phases.iter().take(phase + 1) {
+            match *phase {
+                Phase::Pass(_, Pass { kind: PassKind::Write(writer), bytes: size, .. }) => {
+                    tree.file = Some(State { writer, size, seeks_done: false });
+                }
+                Phase::Pass(_, Pass { kind: PassKind::Rewrite, bytes: size, .. }) => {
+                    tree.file = Some(State { writer: Writer::Rewrite, size, seeks_done: false });
+                }
+                Phase::Pass(..) => {}
+                Phase::Seeks => {
+                    tree.file = tree.file.map(|file| State { seeks_done: true, ..file });
+                }
+                Phase::Unlink(_) => tree.file = None,
+                Phase::Files(_, Task::Create, names) => tree.set = Some(self.set(names)),
+                Phase::Files(_, Task::DeleteEach | Task::DeleteRandom, _) => tree.set = None,
+                Phase::Files(..) => {}
+            }
+        }
+        tree
+    }
+
+    /// Returns true if the tree is verified after a phase; see the last paragraph of [`DOC`].
+    fn verified(&self, index: usize) -> bool {
+        let writes = match self.phases[index] {
+            Phase::Pass(_, pass) => pass.kind != PassKind::Read,
+            Phase::Seeks | Phase::Unlink(_) => true,
+            Phase::Files(_, task, _) => !matches!(task, Task::StatEach | Task::StatRandom),
+        };
+        let removes = |phase: &Phase| {
+            use Task::{DeleteEach, DeleteRandom};
+            matches!(phase, Phase::Unlink(_) | Phase::Files(_, DeleteEach | DeleteRandom, _))
+        };
+        let before_removal = self.phases.get(index + 1).is_some_and(removes);
+        match self.gap {
+            GapKind::None => before_removal || removes(&self.phases[index]),
+            _ => writes,
+        }
+    }
+}
+
+impl Workload for Bonnie {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let spec = |(index, phase): (usize, &Phase)| {
+            let (name, threads) = match *phase {
+                Phase::Pass(name, _) | Phase::Unlink(name) | Phase::Files(name, ..) => {
+                    (name, Threads::One)
+                }
+                Phase::Seeks => ("seeks", Threads::Exactly(self.file.seeks.seekers)),
+            };
+            let gap = if index == 0 { GapKind::None } else { self.gap };
+            PhaseSpec { name, gap, verify: self.verified(index), threads }
+        };
+        PhaseSpec::chained(self.phases.iter().enumerate().map(spec).collect())
+    }
+
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        match self.phases.get(phase) {
+            Some(Phase::Seeks) if share.rank < self.file.seeks.seekers => {
+                Box::new(self.file.seeker(share.rank))
+            }
+            Some(Phase::Pass(_, pass)) if share.rank == 0 => Box::new(self.file.pass(*pass)),
+            Some(Phase::Unlink(_)) if share.rank == 0 => Box::new(Unlink::of(NAME)),
+            Some(Phase::Files(_, task, names)) if share.rank == 0 => self.set(*names).ops(*task),
+            _ => Box::new(NoOps),
+        }
+    }
+
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
+        match self.phases.get(phase) {
+            Some(Phase::Pass(_, pass)) => self.file.pass_counts(*pass),
+            Some(Phase::Seeks) => self.file.seek_counts(),
+            Some(Phase::Unlink(_)) => OpCounts::from([(OpKind::Unlink, 1)]),
+            Some(Phase::Files(_, task, names)) => self.set(*names).counts(*task),
+            None => OpCounts::new(),
+        }
+    }
+
+    /// The work counts that the report in the originals' format uses.
+    fn work_units(&self, phase: usize) -> WorkUnits {
+        match self.phases.get(phase) {
+            Some(Phase::Pass(_, pass)) => WorkUnits::from([("bytes", pass.bytes)]),
+            Some(Phase::Seeks) => {
+                let seeks = &self.file.seeks;
+                WorkUnits::from([("seeks", seeks.tickets), ("chunks updated", seeks.updates())])
+            }
+            Some(Phase::Files(_, task, names)) => {
+                let set = self.set(*names);
+                match task {
+                    Task::DeleteEach | Task::DeleteRandom => {
+                        WorkUnits::from([("files", set.files)])
+                    }
+                    _ => WorkUnits::from([("files", set.files), ("bytes", set.totals().bytes)]),
+                }
+            }
+            Some(Phase::Unlink(_)) | None => WorkUnits::new(),
+        }
+    }
+
+    fn unit(&self, phase: usize) -> Option<&'static str> {
+        (self.phases.get(phase) == Some(&Phase::Seeks)).then_some("seeks")
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        Box::new(self.tree_of(phase))
+    }
+
+    fn needs(&self) -> Needs {
+        let (sequence, random) = (self.sequence.totals().bytes, self.random.totals().bytes);
+        let small = self.sequence.files + self.sequence.all_directories();
+        Needs {
+            bytes: Bytes(self.file.size.max(sequence).max(random)),
+            inodes: if self.sequence.files > 0 { small } else { 1 },
+            longest_name: AlnumNames::LONGEST,
+        }
+    }
+}
+
+/// The tree after a phase: the large file, the small ones, or nothing.
+struct BonnieTree<'a> {
+    work: &'a Bonnie,
+    file: Option<State>,
+    set: Option<&'a FileSet>,
+}
+
+impl Tree for BonnieTree<'_> {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        match self.file {
+            Some(state) if path == NAME => Some(self.work.file.expected(state)),
+            _ => self.set?.lookup(path),
+        }
+    }
+
+    fn files(&self) -> u64 {
+        u64::from(self.file.is_some()) + self.set.map_or(0, |set| set.files)
+    }
+
+    fn directories(&self) -> u64 {
+        self.set.map_or(0, FileSet::all_directories)
+    }
+
+    fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
+        match self.file {
+            Some(state) if path == NAME => self.work.file.piece(state, offset),
+            _ => self.set?.piece(path, offset),
+        }
+    }
+
+    fn target(&self, _: &[u8]) -> Option<Vec<u8>> {
+        self.set.map(FileSet::target)
+    }
+}

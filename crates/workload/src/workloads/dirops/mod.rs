@@ -1,0 +1,329 @@
+//! dirops: create, look up and delete many empty files in one directory, as Phillips did in 2001.
+
+mod params;
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::{Bytes, OpKind};
+
+use crate::numbered::Numbered;
+use crate::op::{Call, DirSlot, FileSlot, Name, OpenFlags, Payload};
+use crate::params::{ParamError, Values};
+use crate::permutation::Order;
+use crate::scrambled::{Alphabet, Scrambled};
+use crate::wall::Wall;
+use crate::workload::{
+    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+};
+use crate::workloads::Kind;
+use params::{DOC, PARAMS};
+
+mod ops;
+mod until;
+
+use ops::{Ops, Step};
+use until::Until;
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "dirops",
+    about: "Create, optionally stat, and delete many files in one directory.",
+    source: "D. Phillips, indexed directories for ext2, Linux kernel mailing list, 2001",
+    params: PARAMS,
+    doc: DOC,
+    config: None,
+    build: |values, setting| Ok(Box::new(Dirops::new(values, setting.seed)?)),
+};
+
+/// The directory that holds the files.
+const DIRECTORY: &[u8] = b"d";
+const SLOT: DirSlot = DirSlot(1);
+const FILE: FileSlot = FileSlot(0);
+const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
+
+const CREATE_EMPTY: Call =
+    Call::Create { dir: SLOT, file: FILE, flags: OpenFlags::NONE, mode: 0o644 };
+const CREATE: Call = Call::Create { dir: SLOT, file: FILE, flags: WRITE, mode: 0o644 };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Create,
+    Stat,
+    Delete,
+}
+
+/// The names of the files.
+#[derive(Debug)]
+enum NamePattern {
+    Numbered(Numbered),
+    Scrambled(Scrambled),
+}
+
+impl NamePattern {
+    fn new(values: &Values, files: u64, seed: u64) -> Result<NamePattern, ParamError> {
+        let (prefix, digits) = (values.text("prefix"), values.whole("digits") as usize);
+        let length = values.number("name-length").map(|length| length as usize);
+        let alphabet = match values.text("names") {
+            "hex" => Alphabet::Hex,
+            "random" => Alphabet::Alphanumeric,
+            _ => return NamePattern::numbered(prefix, digits, length, files),
+        };
+        let length = length.unwrap_or(prefix.len() + digits);
+        let letters = length.saturating_sub(prefix.len());
+        if letters == 0 || alphabet.names(letters) < files {
+            let least = (1..).find(|letters| alphabet.names(*letters) >= files).unwrap_or(1);
+            return Err(ParamError::Conflict(format!(
+                "names of {length} bytes with prefix={prefix} are too short to distinguish files={files} \
+                 with names={}; use name-length={} or more",
+                values.text("names"),
+                prefix.len() + least
+            )));
+        }
+        Ok(NamePattern::Scrambled(Scrambled::new(prefix, alphabet, letters, seed)))
+    }
+
+    fn numbered(
+        prefix: &str,
+        digits: usize,
+        length: Option<usize>,
+        files: u64,
+    ) -> Result<NamePattern, ParamError> {
+        let plain = Numbered::new(prefix, digits);
+        let longest = plain.length_of(files - 1);
+        let Some(length) = length else { return Ok(NamePattern::Numbered(plain)) };
+        if length < longest {
+            return Err(ParamError::Conflict(format!(
+                "name-length={length} is too short for prefix={prefix} and the digits of \
+                 files={files}; use name-length={longest} or more"
+            )));
+        }
+        let filled = format!("{prefix}{}", "x".repeat(length - longest));
+        Ok(NamePattern::Numbered(Numbered::new(&filled, longest - prefix.len())))
+    }
+
+    /// Length of the longest name of `files` files, in bytes.
+    fn longest(&self, files: u64) -> usize {
+        match self {
+            NamePattern::Numbered(names) => names.length_of(files - 1),
+            NamePattern::Scrambled(names) => names.length(),
+        }
+    }
+
+    /// Writes the part that all names share, once.
+    fn begin(&self, name: &mut Name) {
+        if let NamePattern::Numbered(names) = self {
+            names.begin(name, 0);
+        }
+    }
+
+    #[inline]
+    fn finish(&self, name: &mut Name, number: u64) {
+        match self {
+            NamePattern::Numbered(names) => names.finish(name, 0, number),
+            NamePattern::Scrambled(names) => names.write(name, 0, number),
+        }
+    }
+
+    fn read(&self, text: &[u8]) -> Option<u64> {
+        match self {
+            NamePattern::Numbered(names) => names.read(text),
+            NamePattern::Scrambled(names) => names.read(text),
+        }
+    }
+}
+
+/// Create, stat, delete; with its parameters bound.
+#[derive(Debug)]
+struct Dirops {
+    files: u64,
+    size: u32,
+    names: NamePattern,
+    /// True if a file's name does not depend on the number of files.
+    fixed_names: bool,
+    gap: GapKind,
+    phases: Vec<(Phase, Order)>,
+}
+
+impl Dirops {
+    fn new(values: &Values, seed: u64) -> Result<Dirops, ParamError> {
+        check_unused(values)?;
+        let files = values.whole("files");
+        let order = |key: &str| Order::named(values.text(key), files, seed, key);
+        let mut phases = vec![(Phase::Create, order("create-order"))];
+        if values.yes("stat") {
+            phases.push((Phase::Stat, order("stat-order")));
+        }
+        phases.push((Phase::Delete, order("order")));
+        Ok(Dirops {
+            files,
+            size: values.whole("size") as u32,
+            names: NamePattern::new(values, files, seed)?,
+            fixed_names: has_fixed_names(values, files),
+            gap: if values.yes("remount") { GapKind::Remount } else { GapKind::None },
+            phases,
+        })
+    }
+
+    /// Divides the order into equal runs, one for each share; rank 0 makes the directory, and the
+    /// others wait for it.
+    fn sharing(&self, phase: usize, share: Share) -> Option<Ops<'_>> {
+        let part = |rank: u32| self.files * u64::from(rank) / u64::from(share.ranks.max(1));
+        let (from, to) = (part(share.rank), part(share.rank + 1));
+        let (phase, order) = self.phases.get(phase)?;
+        let first = match phase {
+            Phase::Create if share.rank == 0 => Step::Mkdir,
+            _ => Step::OpenDir,
+        };
+        let (call, then) = match phase {
+            Phase::Create if self.size > 0 => (CREATE, Step::Write),
+            Phase::Create => (CREATE_EMPTY, Step::Close),
+            Phase::Stat => (Call::Stat { dir: SLOT }, Step::File),
+            Phase::Delete => (Call::Unlink { dir: SLOT }, Step::File),
+        };
+        Some(Ops {
+            work: self,
+            order,
+            in_sequence: matches!((order, &self.names), (Order::Forward, NamePattern::Numbered(_))),
+            call,
+            then,
+            index: from,
+            end: to,
+            stride: 1,
+            step: first,
+            number: 0,
+            opens_after: u64::from(matches!(phase, Phase::Create) && share.rank > 0),
+        })
+    }
+
+    fn payload(&self, number: u64) -> Payload {
+        Payload { id: number, offset: 0, length: self.size }
+    }
+}
+
+/// Reports whether the name of a file is the same for a smaller number of files: numbered names of a given length are
+/// padded before as many digits as the largest number has.
+fn has_fixed_names(values: &Values, files: u64) -> bool {
+    let padded = values.text("names") == "numbered" && values.number("name-length").is_some();
+    let digits = values.whole("digits") as usize;
+    !padded || Numbered::new("", digits).length_of(files - 1) == digits
+}
+
+/// Refuses parameters that would have no effect.
+fn check_unused(values: &Values) -> Result<(), ParamError> {
+    let (stat_order, digits) = (values.text("stat-order"), values.text("digits"));
+    let (names, length) = (values.text("names"), values.text("name-length"));
+    let wrong = if !values.yes("stat") && stat_order != "random" {
+        format!("stat-order={stat_order} is the order of a phase that stat=no omits; use stat=yes")
+    } else if names != "numbered" && length != "auto" && digits != "7" {
+        format!(
+            "digits={digits} has no effect if names={names} are of name-length={length}; leave \
+             one of them out"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(ParamError::Conflict(wrong))
+}
+
+impl Workload for Dirops {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        self.phases
+            .iter()
+            .enumerate()
+            .map(|(index, (phase, _))| PhaseSpec {
+                name: match phase {
+                    Phase::Create => "create",
+                    Phase::Stat => "stat",
+                    Phase::Delete => "delete",
+                },
+                gap: if index == 0 { GapKind::None } else { self.gap },
+                verify: *phase != Phase::Stat,
+                threads: Threads::Any,
+            })
+            .collect()
+    }
+
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        match self.sharing(phase, share) {
+            Some(ops) => Box::new(ops),
+            None => Box::new(NoOps),
+        }
+    }
+
+    fn stonewalled(&self) -> Option<(usize, &'static str)> {
+        let in_order = matches!(self.phases.first(), Some((Phase::Create, Order::Forward)));
+        (in_order && self.fixed_names).then_some((0, "files"))
+    }
+
+    /// Share `r` of `n` makes the files `r`, `r + n`, `r + 2 n` and so on.
+    fn ops_until<'a>(
+        &'a self,
+        phase: usize,
+        share: Share,
+        wall: Box<dyn Wall + 'a>,
+    ) -> Box<dyn OpSource + Send + 'a> {
+        match self.sharing(phase, share) {
+            Some(ops) if self.stonewalled().is_some_and(|(walled, _)| walled == phase) => {
+                Box::new(Until::new(ops.every(share), wall))
+            }
+            Some(ops) => Box::new(ops),
+            None => Box::new(NoOps),
+        }
+    }
+
+    fn counts(&self, phase: usize, ranks: u32) -> OpCounts {
+        let Some((phase, _)) = self.phases.get(phase) else { return OpCounts::new() };
+        let ranks = u64::from(ranks);
+        let mut counts = BTreeMap::from([(OpKind::Open, ranks), (OpKind::Close, ranks)]);
+        match phase {
+            Phase::Create => {
+                counts.extend([(OpKind::Mkdir, 1), (OpKind::Create, self.files)]);
+                counts.insert(OpKind::Close, self.files + ranks);
+                if self.size > 0 {
+                    counts.insert(OpKind::Write, self.files);
+                }
+            }
+            Phase::Stat => drop(counts.insert(OpKind::Stat, self.files)),
+            Phase::Delete => drop(counts.insert(OpKind::Unlink, self.files)),
+        }
+        counts
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        let deleted = self.phases.get(phase).is_some_and(|(phase, _)| *phase == Phase::Delete);
+        Box::new(Directory { work: self, files: if deleted { 0 } else { self.files } })
+    }
+
+    fn needs(&self) -> Needs {
+        Needs {
+            bytes: Bytes(self.files * u64::from(self.size)),
+            inodes: self.files + 1,
+            longest_name: self.names.longest(self.files).max(DIRECTORY.len()),
+        }
+    }
+}
+
+/// The directory with the first `files` files.
+struct Directory<'a> {
+    work: &'a Dirops,
+    files: u64,
+}
+
+impl Tree for Directory<'_> {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let rest = path.strip_prefix(DIRECTORY)?;
+        if rest.is_empty() {
+            return Some(Expected::DIRECTORY);
+        }
+        let number = self.work.names.read(rest.strip_prefix(b"/")?)?;
+        (number < self.files).then(|| Expected::file(self.work.payload(number)))
+    }
+
+    fn files(&self) -> u64 {
+        self.files
+    }
+
+    fn directories(&self) -> u64 {
+        1
+    }
+}

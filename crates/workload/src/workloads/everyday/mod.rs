@@ -1,0 +1,457 @@
+//! everyday: documents, songs and films written, copied, read back and deleted.
+
+mod params;
+
+use std::sync::OnceLock;
+
+use fsdyno_record::seed::{SplitMix64, mix};
+use fsdyno_record::{Bytes, OpKind};
+
+use crate::contents::Contents;
+use crate::numbered::Numbered;
+use crate::op::{
+    COPY_BUFFER, Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder,
+};
+use crate::params::{ParamError, Values};
+use crate::sizes::Sizes;
+use crate::whole_trees::WholeTrees;
+use crate::workload::{
+    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
+    WorkUnits, Workload,
+};
+use crate::workloads::Kind;
+use params::{DOC, PARAMS};
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "everyday",
+    about: "Write documents, songs and films, copy them within, read them back, delete them.",
+    source: "readers of linuxinsight, 2006: files of 100 KB, 5 MB and 700 MB",
+    params: PARAMS,
+    doc: DOC,
+    config: None,
+    build: |values, setting| Ok(Box::new(Everyday::new(values, setting.seed)?)),
+};
+
+const IN: &[u8] = b"in";
+const COPY: &[u8] = b"copy";
+const ROOT: DirSlot = DirSlot::ROOT;
+const FILE: FileSlot = FileSlot(0);
+const NEW: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE };
+const READ: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
+const FILE_MODE: u32 = 0o644;
+const DIRECTORY_MODE: u32 = 0o755;
+const MKDIR: Call = Call::Mkdir { dir: ROOT, mode: DIRECTORY_MODE };
+
+/// The kinds of files: the parameters of number and size, the directory, files in a folder.
+const KINDS: [(&str, &str, &str, u64); 3] = [
+    ("documents", "document-size", "documents", 50),
+    ("songs", "song-size", "songs", 12),
+    ("films", "film-size", "films", 10),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Write,
+    Copy,
+    Read,
+    Delete,
+}
+
+const PHASES: [(Phase, &str); 4] = [
+    (Phase::Write, "write"),
+    (Phase::Copy, "copy"),
+    (Phase::Read, "read"),
+    (Phase::Delete, "delete"),
+];
+
+fn phase_of(index: usize) -> Option<Phase> {
+    PHASES.get(index).map(|(phase, _)| *phase)
+}
+
+/// The files of one kind.
+#[derive(Debug)]
+struct Class {
+    /// Its directory.
+    name: &'static str,
+    /// Files in a folder.
+    each: u64,
+    files: u64,
+    /// The number of its first file among those of all kinds.
+    first: u64,
+    sizes: Sizes,
+}
+
+impl Class {
+    fn folders(&self) -> u64 {
+        self.files.div_ceil(self.each)
+    }
+}
+
+/// The tree, with its parameters bound.
+#[derive(Debug)]
+struct Everyday {
+    /// The classes that have files.
+    classes: Vec<Class>,
+    zeros: u64,
+    gap: GapKind,
+    seed: u64,
+    folders: Numbered,
+    names: Numbered,
+    totals: OnceLock<Totals>,
+}
+
+/// Totals that only a pass over all files gives.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    bytes: u64,
+    /// Writes of 128 KiB, or reads that return data.
+    pieces: u64,
+}
+
+impl Everyday {
+    fn new(values: &Values, seed: u64) -> Result<Everyday, ParamError> {
+        let mut classes = Vec::new();
+        let mut first = 0;
+        for (count, size, name, each) in KINDS {
+            let (files, sizes) = (values.whole(count), values.text(size));
+            let sizes = sizes.parse().unwrap_or(Sizes::Fixed(0));
+            if files > 0 {
+                classes.push(Class { name, each, files, first, sizes });
+            }
+            first += files;
+        }
+        if classes.is_empty() {
+            return Err(ParamError::Conflict(
+                "documents=0, songs=0 and films=0 leave nothing to do; set one of them to 1 or more"
+                    .to_string(),
+            ));
+        }
+        Ok(Everyday {
+            classes,
+            zeros: values.whole("zeros"),
+            gap: GapKind::named(values.text("gap")),
+            seed: mix(seed ^ 0x6576_6572_7964_6179),
+            folders: Numbered::new("d", 4),
+            names: Numbered::new("f", 6),
+            totals: OnceLock::new(),
+        })
+    }
+
+    /// The content of a class's file.
+    fn payload(&self, class: &Class, file: u64) -> Payload {
+        let number = class.first + file;
+        let mut draws = SplitMix64::new(mix(self.seed ^ mix(number)));
+        Payload { id: number, offset: 0, length: class.sizes.draw(&mut draws) as u32 }
+    }
+
+    fn files(&self) -> u64 {
+        self.classes.iter().map(|class| class.files).sum()
+    }
+
+    /// Directories of one copy, including its own.
+    fn directories(&self) -> u64 {
+        1 + self.classes.iter().map(|class| 1 + class.folders()).sum::<u64>()
+    }
+
+    fn totals(&self) -> Totals {
+        *self.totals.get_or_init(|| {
+            let mut totals = Totals::default();
+            for class in &self.classes {
+                for file in 0..class.files {
+                    let size = u64::from(self.payload(class, file).length);
+                    totals.bytes += size;
+                    totals.pieces += size.div_ceil(COPY_BUFFER);
+                }
+            }
+            totals
+        })
+    }
+
+    /// Writes `in/songs`, with a folder `in/songs/d0003`, with a file `in/songs/d0003/f000041`.
+    fn name(&self, name: &mut Name, class: &Class, folder: Option<u64>, file: Option<u64>) {
+        name.clear();
+        name.push(IN);
+        name.push(b"/");
+        name.push(class.name.as_bytes());
+        if let Some(folder) = folder {
+            name.push(b"/");
+            self.folders.push(name, folder);
+        }
+        if let Some(file) = file {
+            name.push(b"/");
+            self.names.push(name, file);
+        }
+    }
+
+    fn name_file(&self, name: &mut Name, class: &Class, file: u64) {
+        self.name(name, class, Some(file / class.each), Some(file));
+    }
+
+    /// The entry at a path below `in` or `copy`.
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let mut parts = path.split(|byte| *byte == b'/');
+        let directory = Expected::DIRECTORY.with_mode(DIRECTORY_MODE);
+        let name = parts.next()?;
+        let class = self.classes.iter().find(|class| class.name.as_bytes() == name)?;
+        let Some(folder) = parts.next() else { return Some(directory) };
+        let folder = self.folders.read(folder).filter(|folder| *folder < class.folders())?;
+        let Some(name) = parts.next() else { return Some(directory) };
+        let file = self.names.read(name)?;
+        let exists = file < class.files && file / class.each == folder && parts.next().is_none();
+        exists.then(|| Expected::file(self.payload(class, file)).with_mode(FILE_MODE))
+    }
+}
+
+impl Workload for Everyday {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let spec = |(phase, name): &(Phase, &'static str)| PhaseSpec {
+            name,
+            gap: if *phase == Phase::Write { GapKind::None } else { self.gap },
+            verify: *phase != Phase::Read,
+            threads: Threads::One,
+        };
+        PhaseSpec::chained(PHASES.iter().map(spec).collect())
+    }
+
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        let remove = Call::Compound(Compound::RemoveTree {
+            dir: ROOT,
+            order: RemoveOrder::Readdir,
+            synced: false,
+        });
+        match phase_of(phase).filter(|_| share.rank == 0) {
+            None => Box::new(NoOps),
+            Some(Phase::Write) => {
+                Box::new(Write { work: self, at: FileIndex::default(), step: Step::Top })
+            }
+            Some(Phase::Copy) => {
+                let copy = Call::Compound(Compound::CopyTree { dir: ROOT, to: ROOT });
+                Box::new(WholeTrees::new(vec![(copy, IN, COPY)]))
+            }
+            Some(Phase::Read) => {
+                Box::new(Read { work: self, at: FileIndex::default(), step: ReadStep::Open })
+            }
+            Some(Phase::Delete) => {
+                Box::new(WholeTrees::new(vec![(remove, IN, b""), (remove, COPY, b"")]))
+            }
+        }
+    }
+
+    /// Omits the getdents64(2) calls, whose number the file system decides.
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
+        use OpKind::{
+            Chmod, Chown, Close, Create, Mkdir, Open, Read, Rmdir, Stat, Unlink, Utimes, Write,
+        };
+        let (files, directories) = (self.files(), self.directories());
+        let (all, pieces) = (files + directories, self.totals().pieces);
+        let mut counts = match phase_of(phase) {
+            None => OpCounts::new(),
+            Some(Phase::Write) => OpCounts::from([
+                (Mkdir, directories),
+                (Create, files),
+                (Write, pieces),
+                (Close, files),
+            ]),
+            Some(Phase::Copy) => OpCounts::from([
+                (Stat, all),
+                (Open, all),
+                (Mkdir, directories),
+                (Create, files),
+                (Read, pieces + files),
+                (Write, pieces),
+                (Utimes, all),
+                (Chown, all),
+                (Chmod, all),
+                (Close, all + files),
+            ]),
+            Some(Phase::Read) => {
+                OpCounts::from([(Open, files), (Read, pieces + files), (Close, files)])
+            }
+            Some(Phase::Delete) => OpCounts::from([
+                (Open, 2 * directories),
+                (Close, 2 * directories),
+                (Rmdir, 2 * directories),
+                (Unlink, 2 * files),
+            ]),
+        };
+        counts.retain(|_, count| *count > 0);
+        counts
+    }
+
+    fn work_units(&self, phase: usize) -> WorkUnits {
+        match phase_of(phase) {
+            None => WorkUnits::new(),
+            Some(Phase::Delete) => WorkUnits::from([("files", 2 * self.files())]),
+            Some(_) => WorkUnits::from([("files", self.files()), ("bytes", self.totals().bytes)]),
+        }
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        let copies = match phase_of(phase) {
+            Some(Phase::Write) => 1,
+            Some(Phase::Copy | Phase::Read) => 2,
+            Some(Phase::Delete) | None => 0,
+        };
+        Box::new(EverydayTree { work: self, copies })
+    }
+
+    fn needs(&self) -> Needs {
+        let longest = self.classes.iter().map(|class| {
+            let (folder, file) = (class.folders() - 1, class.files - 1);
+            let numbered = self.folders.length_of(folder).max(self.names.length_of(file));
+            class.name.len().max(numbered)
+        });
+        Needs {
+            bytes: Bytes(2 * self.totals().bytes),
+            inodes: 2 * (self.files() + self.directories()),
+            longest_name: longest.max().unwrap_or(0).max(COPY.len()),
+        }
+    }
+
+    fn zeros(&self) -> u64 {
+        self.zeros
+    }
+}
+
+/// The tree after a phase: no copy, `in`, or both.
+struct EverydayTree<'a> {
+    work: &'a Everyday,
+    copies: u64,
+}
+
+impl Tree for EverydayTree<'_> {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let tops = [IN, COPY].into_iter().take(self.copies as usize);
+        let below = tops.filter_map(|top| path.strip_prefix(top)).next()?;
+        match below {
+            [] => Some(Expected::DIRECTORY.with_mode(DIRECTORY_MODE)),
+            [b'/', below @ ..] => self.work.lookup(below),
+            _ => None,
+        }
+    }
+
+    fn files(&self) -> u64 {
+        self.copies * self.work.files()
+    }
+
+    fn directories(&self) -> u64 {
+        self.copies * self.work.directories()
+    }
+}
+
+/// A file: index of its class, and its number there.
+#[derive(Clone, Copy, Debug, Default)]
+struct FileIndex {
+    class: usize,
+    file: u64,
+}
+
+impl FileIndex {
+    /// Advances to the next file; returns true if that is of the next kind.
+    fn forward(&mut self, class: &Class) -> bool {
+        self.file += 1;
+        let over = self.file == class.files;
+        if over {
+            *self = FileIndex { class: self.class + 1, file: 0 };
+        }
+        over
+    }
+}
+
+/// The next op of writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The top directory.
+    Top,
+    /// The directory of a kind.
+    Class,
+    /// A folder if the file is its first, else the file.
+    Next,
+    Create,
+    Write(Payload),
+    Close,
+}
+
+struct Write<'a> {
+    work: &'a Everyday,
+    at: FileIndex,
+    step: Step,
+}
+
+impl OpSource for Write<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        let (work, file) = (self.work, self.at.file);
+        let Some(class) = work.classes.get(self.at.class) else { return false };
+        (op.call, self.step) = match self.step {
+            Step::Top => {
+                op.name.clear();
+                op.name.push(IN);
+                (MKDIR, Step::Class)
+            }
+            Step::Class => {
+                work.name(&mut op.name, class, None, None);
+                (MKDIR, Step::Next)
+            }
+            Step::Next if file % class.each == 0 => {
+                work.name(&mut op.name, class, Some(file / class.each), None);
+                (MKDIR, Step::Create)
+            }
+            Step::Next | Step::Create => {
+                work.name_file(&mut op.name, class, file);
+                let payload = work.payload(class, file);
+                let then = if payload.length > 0 { Step::Write(payload) } else { Step::Close };
+                (Call::Create { dir: ROOT, file: FILE, flags: NEW, mode: FILE_MODE }, then)
+            }
+            Step::Write(left) => {
+                let length = u64::from(left.length).min(COPY_BUFFER) as u32;
+                let rest = Contents::rest(left, length);
+                let then = if rest.length > 0 { Step::Write(rest) } else { Step::Close };
+                (Call::Write { file: FILE, payload: Payload { length, ..left } }, then)
+            }
+            Step::Close => {
+                let then = if self.at.forward(class) { Step::Class } else { Step::Next };
+                (Call::Close { file: FILE }, then)
+            }
+        };
+        true
+    }
+}
+
+/// The next op of reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadStep {
+    Open,
+    /// This many reads are left.
+    Read(u64),
+    Close,
+}
+
+struct Read<'a> {
+    work: &'a Everyday,
+    at: FileIndex,
+    step: ReadStep,
+}
+
+impl OpSource for Read<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        let Some(class) = self.work.classes.get(self.at.class) else { return false };
+        (op.call, self.step) = match self.step {
+            ReadStep::Open => {
+                self.work.name_file(&mut op.name, class, self.at.file);
+                let size = u64::from(self.work.payload(class, self.at.file).length);
+                let reads = size.div_ceil(COPY_BUFFER) + 1;
+                (Call::Open { dir: ROOT, file: FILE, flags: READ }, ReadStep::Read(reads))
+            }
+            ReadStep::Read(reads) => {
+                let then = if reads > 1 { ReadStep::Read(reads - 1) } else { ReadStep::Close };
+                (Call::Read { file: FILE, length: COPY_BUFFER as u32 }, then)
+            }
+            ReadStep::Close => {
+                self.at.forward(class);
+                (Call::Close { file: FILE }, ReadStep::Open)
+            }
+        };
+        true
+    }
+}
