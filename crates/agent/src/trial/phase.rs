@@ -214,9 +214,9 @@ struct Issued {
 
 /// The state in which a phase leaves the file system, and when.
 struct Settled {
-    /// When the file system was synced.
+    /// The time at which the file system was synced.
     synced: Option<Nanos>,
-    /// When the device's own cache was empty, if that can be shown.
+    /// The time at which the device's own cache was empty, if that can be shown.
     durable: Option<Nanos>,
     /// Dirty pages when the last call returned.
     dirty: Option<Bytes>,
