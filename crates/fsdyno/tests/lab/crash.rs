@@ -84,7 +84,7 @@ fn count(row: &Value, key: &str) -> usize {
 #[test]
 fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_drops_flushes() {
     let Some(folder) = lab() else { return };
-    let cuts = if full() { 200 } else { 10 };
+    let cuts = if full() { 200 } else { 6 };
     let kinds = if full() { "--fs ext4 --fs xfs --fs btrfs" } else { "--fs ext4" };
     let words = format!("--set protocol=qmail {kinds} --cuts {cuts} --out honest");
     for row in rows(&crash(folder.path(), &words), 0) {

