@@ -52,6 +52,13 @@ impl<'s> Candidates<'s> {
         self.together.push(values);
     }
 
+    /// Every value that is no default and was not refused, with its option.
+    pub fn values(&self) -> impl Iterator<Item = (usize, u8)> {
+        let of = |(option, levels): (usize, u8)| (1..levels).map(move |value| (option, value));
+        let all = self.space.levels().into_iter().enumerate().flat_map(of);
+        all.filter(|value| !self.refused.contains(value))
+    }
+
     /// The values that were refused.
     pub fn refused(&self) -> &[(usize, u8)] {
         &self.refused

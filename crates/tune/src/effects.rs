@@ -145,14 +145,7 @@ pub fn interactions(
     least: f64,
     most: usize,
 ) -> Vec<Interaction> {
-    let values = candidates
-        .space
-        .options
-        .iter()
-        .enumerate()
-        .flat_map(|(option, it)| (1..it.values.len() as u8).map(move |value| (option, value)));
-    let values: Vec<(usize, u8)> =
-        values.filter(|value| !candidates.refused().contains(value)).collect();
+    let values: Vec<(usize, u8)> = candidates.values().collect();
     let mut all = Vec::new();
     for (at, one) in values.iter().enumerate() {
         for other in values[at + 1..].iter().filter(|other| other.0 != one.0) {

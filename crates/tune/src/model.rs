@@ -136,14 +136,6 @@ impl Model {
         self.calibration
     }
 
-    /// The root mean square error at left-out points.
-    #[cfg(test)]
-    pub fn error_of_left_out(&self) -> f64 {
-        let inverse = self.factor.inverse_diagonal();
-        let errors = self.weights.iter().zip(&inverse).map(|(weight, inverse)| weight / inverse);
-        (errors.map(|error| error * error).sum::<f64>() / self.data.len() as f64).sqrt()
-    }
-
     /// Compares the error of each left-out point with the stated one.
     fn calibrated(mut self) -> Model {
         let inverse = self.factor.inverse_diagonal();
@@ -173,6 +165,20 @@ impl Model {
         let known = self.factor.forward(&covariances);
         let prior = kernel(&self.levels, &self.variances, point, point) + self.variances.rest;
         (mean, (prior - dot(&known, &known)).max(0.0).sqrt() * self.calibration)
+    }
+
+    /// The effect of a value against the default of its option, averaged over all combinations of the other options,
+    /// with its standard deviation.
+    pub fn average(&self, option: usize, value: u8) -> (f64, f64) {
+        let levels = self.levels[option];
+        let against = |known: u8| contrast(levels, value, known) - contrast(levels, 0, known);
+        let strength = self.variances.effects[option];
+        let covariance: Vec<f64> =
+            self.data.iter().map(|it| strength * against(it.point.0[option])).collect();
+        let prior = strength * (against(value) - against(0));
+        let known = self.factor.forward(&covariance);
+        let deviation = (prior - dot(&known, &known)).max(0.0).sqrt() * self.calibration;
+        (dot(&covariance, &self.weights), deviation)
     }
 
     /// The interaction of two values against the defaults of their options, averaged over all other options, with its

@@ -119,6 +119,8 @@ struct Search<'a, E: Evaluator> {
     variances: Variances,
     /// The number of points at the last fit of the variances.
     fitted: usize,
+    /// The trials that the search leaves for average effects.
+    reserved: usize,
 }
 
 /// Searches a space for its best point.
@@ -146,6 +148,7 @@ pub fn search<E: Evaluator>(
         model: None,
         variances: Variances::usual(space.options.len()),
         fitted: 0,
+        reserved: settings.averages.min((settings.trials - least) / 2),
     };
     it.each_alone().map_err(SearchError::Evaluator)?;
     let default = space.default_point();
@@ -155,14 +158,16 @@ pub fn search<E: Evaluator>(
     it.screen()?;
     it.improve()?;
     let winner = it.finish_neighbourhood()?;
+    it.learn_averages()?;
     it.result(winner)
 }
 
 impl<E: Evaluator> Search<'_, E> {
-    /// The trials left, without those that are set aside for the confirmation.
+    /// The trials left, without those that are set aside for average effects and the confirmation.
     fn left(&self) -> usize {
         let all = self.evaluator.budget(self.settings.trials).min(self.settings.trials);
-        all.saturating_sub(self.known.trials() + 2 * self.settings.confirm as usize)
+        let reserved = self.reserved + 2 * self.settings.confirm as usize;
+        all.saturating_sub(self.known.trials() + reserved)
     }
 
     /// The number of points that can still be measured.

@@ -15,6 +15,8 @@ pub struct Settings {
     pub race: u32,
     /// The trials of the winner and of the default on seeds that took no part in the search; 0 for none.
     pub confirm: u32,
+    /// The largest number of further points after the search, which tell the average effects of options more exactly.
+    pub averages: usize,
     /// True if trials of one seed are pairs.
     pub paired: bool,
     /// The least relative difference that matters.
@@ -30,6 +32,7 @@ impl Default for Settings {
             pilot: 3,
             race: 5,
             confirm: 5,
+            averages: 80,
             paired: true,
             least: 0.005,
         }
@@ -39,6 +42,6 @@ impl Default for Settings {
 impl Settings {
     /// Settings for times without noise of one seed.
     pub fn exact(seed: u64, trials: usize) -> Settings {
-        Settings { seed, trials, pilot: 1, race: 0, confirm: 0, ..Settings::default() }
+        Settings { seed, trials, pilot: 1, race: 0, confirm: 0, averages: 0, ..Settings::default() }
     }
 }

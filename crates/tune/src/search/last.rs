@@ -7,6 +7,7 @@ use super::{Found, Measured, Search, SearchError};
 use crate::certificate::certificate;
 use crate::effects::{effects, interactions};
 use crate::evaluations::{Evaluations, Evaluator};
+use crate::model::Model;
 use crate::space::Point;
 
 /// The distance of fresh seeds from those of the search.
@@ -21,6 +22,12 @@ const RACE: f64 = 0.05;
 
 /// The most points of a race.
 const RACERS: usize = 8;
+
+/// The size from which an average effect matters.
+const SHOWN: f64 = 0.02;
+
+/// The standard deviation within which an average effect is known, so that twice of it is one percentage point.
+const EXACT: f64 = 0.005;
 
 /// The most interactions of a result.
 const INTERACTIONS: usize = 12;
@@ -100,6 +107,27 @@ impl<E: Evaluator> Search<'_, E> {
         }
     }
 
+    /// Measures points that tell the average effects more exactly: each time the one that the model knows least about,
+    /// until every effect of at least [`SHOWN`] is known within [`EXACT`]. The points of the search lie near the optimum,
+    /// where options may act in another way than on average.
+    pub(super) fn learn_averages(&mut self) -> Result<(), SearchError<E::Error>> {
+        self.reserved = 0;
+        for _ in 0..self.settings.averages.min(self.points_left()) {
+            self.fit()?;
+            let Some(model) = &self.model else { break };
+            if self.candidates.values().all(|value| is_exact(model, value)) {
+                break;
+            }
+            let known = &self.known;
+            let skip = |point: &Point| known.is_known(point);
+            let score = |point: &Point| model.predict(point).1;
+            let next = self.candidates.highest(&[], &mut self.draws, &skip, &score);
+            let Some((point, _)) = next else { break };
+            self.measure_one(point).map_err(SearchError::Evaluator)?;
+        }
+        Ok(())
+    }
+
     /// Compares the winner with the default on fresh seeds.
     fn confirm(&mut self, winner: &Point) -> Result<Option<Comparison>, E::Error> {
         let default = self.candidates.space.default_point();
@@ -161,6 +189,12 @@ impl<E: Evaluator> Search<'_, E> {
             cut_short,
         })
     }
+}
+
+/// Returns true if the average effect of a value is small or known.
+fn is_exact(model: &Model, (option, value): (usize, u8)) -> bool {
+    let (log, deviation) = model.average(option, value);
+    deviation < EXACT || log.abs() + 2.0 * deviation < SHOWN
 }
 
 /// Returns true if a comparison shows that the new point is faster by more than `least`, and not by chance.

@@ -32,6 +32,9 @@ use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 use crate::{session, stop};
 
+/// The most trials of the lab that tell average effects more exactly; on a noisy host they would take too many.
+const AVERAGES: usize = 80;
+
 /// The first seed of trials.
 const FIRST: u64 = 1;
 
@@ -236,6 +239,7 @@ fn settings(tune: &Tune, is_lab: bool, trials: usize) -> fsdyno_tune::Settings {
         first: FIRST,
         trials,
         confirm: tune.confirm,
+        averages: if is_lab { AVERAGES } else { 0 },
         paired: is_lab,
         least: tune.least_difference.0,
         ..fsdyno_tune::Settings::default()
