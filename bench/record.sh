@@ -67,25 +67,33 @@ for i in $(seq 20); do printf '#include <stdio.h>\n#include <stdlib.h>\nint f%d(
     printf 'all: %s\n' "$(seq -s ' ' -f 'f%.0f.o' 20)"
     printf '%%.o: %%.c\n\tcc -O1 -c $< -o $@\n'
 } >build/Makefile
+# Processor seconds of the children so far, in hundredths.
+cpu() {
+    times >"$work/times"
+    awk 'NR == 2 { gsub(/[ms]/, " "); print int(100 * ($1 * 60 + $2 + $3 * 60 + $4) + 0.5) }' "$work/times"
+}
 clone() { rm -rf clone; with "$1" git clone -q --no-hardlinks source clone; }
 make_all() { rm -f build/*.o; with "$1" make -s -C build; }
 for round in $(seq "$rounds"); do
     for what in clone make_all; do
         for how in bare auto ptrace; do
+            cpu >before
             begin=$(date +%s%N)
             $what "$how" >/dev/null 2>&1
-            echo "$what $how $(($(date +%s%N) - begin))" >>commands.txt
+            took=$(($(date +%s%N) - begin))
+            cpu >after
+            echo "$what $how $took $(($(cat after) - $(cat before)))" >>commands.txt
         done
     done
 done
 ratio() {
-    awk -v w="$1" -v h="$2" '$1 == w && $2 == "bare" { b = $3 } $1 == w && $2 == h { print $3 / b }' commands.txt | median
+    awk -v w="$1" -v h="$2" -v f="${3:-3}" '$1 == w && $2 == "bare" { b = $f } $1 == w && $2 == h { print b ? $f / b : 0 }' commands.txt | median
 }
 result=$(median <added | awk '{ printf "%.1f", $1 / 1000 }')
 clone=$(ratio clone auto)
 build=$(ratio make_all auto)
-echo "git clone: $clone times as long with auto, $(ratio clone ptrace) with ptrace"
-echo "make of 20 files of C: $build times with auto, $(ratio make_all ptrace) with ptrace"
+echo "git clone: $clone times as long with auto, $(ratio clone ptrace) with ptrace; processor time: $(ratio clone auto 4), $(ratio clone ptrace 4)"
+echo "make of 20 files of C: $build times with auto, $(ratio make_all ptrace) with ptrace; processor time: $(ratio make_all auto 4), $(ratio make_all ptrace 4)"
 report "record: added time of the median call" "$result" us at-most 10
 report "record: git clone, recorded over not" "$clone" times at-most 1.3
 report "record: make of 20 files, recorded over not" "$build" times at-most 1.3

@@ -32,7 +32,7 @@ const FLAGS: &[&str] = &[
 
 fn main() {
     println!("cargo::rerun-if-env-changed=CC");
-    for file in ["inside.c", "inside.ld", "layout.h"] {
+    for file in ["inside.c", "paths.h", "inside.ld", "layout.h"] {
         println!("cargo::rerun-if-changed=inside/{file}");
     }
     let Some(folder) = std::env::var_os("OUT_DIR") else { return };

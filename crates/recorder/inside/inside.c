@@ -26,6 +26,8 @@ __asm__(".section .head, \"ax\"\n"
         "mov -56(%rbp), %rdi\n mov -48(%rbp), %rsi\n mov -40(%rbp), %rdx\n mov -32(%rbp), %r10\n"
         "mov -24(%rbp), %r8\n mov -16(%rbp), %r9\n mov -8(%rbp), %rcx\n"
         "mov %rbp, %rsp\n pop %rbp\n lea 128(%rsp), %rsp\n jmp *%rcx\n"
+        ".org " NUMBER(CLOCK) "\n"
+        ".quad 0\n"
         ".org " NUMBER(SHAPES) "\n"
         ".text\n");
 
@@ -57,7 +59,7 @@ static long sys(u64 number, u64 a, u64 b, u64 c, u64 d, u64 e) {
 
 enum {
     READ = 0, WRITE = 1, OPEN = 2, CLOSE = 3, STAT = 4, FSTAT = 5, LSTAT = 6, LSEEK = 8, MMAP = 9, MUNMAP = 11, PREAD = 17,
-    PWRITE = 18, READV = 19, WRITEV = 20, ACCESS = 21, FCNTL = 72, FLOCK = 73, FSYNC = 74, FDATASYNC = 75,
+    PWRITE = 18, READV = 19, WRITEV = 20, ACCESS = 21, EXECVE = 59, WAIT4 = 61, FCNTL = 72, FLOCK = 73, FSYNC = 74, FDATASYNC = 75,
     TRUNCATE = 76, FTRUNCATE = 77, CHDIR = 80, FCHDIR = 81, RENAME = 82, MKDIR = 83, RMDIR = 84, LINK = 86,
     UNLINK = 87, SYMLINK = 88, READLINK = 89, CHMOD = 90, FCHMOD = 91, CHOWN = 92, FCHOWN = 93, LCHOWN = 94, STATFS = 137,
     FSTATFS = 138, GETTID = 186, GETDENTS64 = 217, FADVISE = 221, CLOCK_GETTIME = 228, OPENAT = 257,
@@ -67,7 +69,9 @@ enum {
     NUMBERS = 440,
 };
 
-enum { NONE, ON_DESCRIPTOR, ON_WRITE, ON_VECTOR, ON_READDIR, ON_FCNTL, ON_CLOSE, ON_MMAP, ON_MUNMAP, ON_PATH, ON_TWO };
+enum {
+    NONE, ON_DESCRIPTOR, ON_WRITE, ON_VECTOR, ON_READDIR, ON_FCNTL, ON_CLOSE, ON_MMAP, ON_MUNMAP, ON_WAIT, ON_PATH, ON_EXEC, ON_TWO
+};
 
 // How a call takes its paths: the arguments of the directory (CWD for the working directory), of the path, and of flags
 // that forbid (1: AT_SYMLINK_NOFOLLOW) or demand (2: AT_SYMLINK_FOLLOW) to follow a link, with the rule without flags.
@@ -94,6 +98,7 @@ __attribute__((section(".head.shapes"), used)) static const struct shape shapes[
     [CHMOD] = {ON_PATH, CWD, 0, 0, 1, 0}, [FCHMODAT] = {ON_PATH, 0, 1, 0, 1, 0}, [CHOWN] = {ON_PATH, CWD, 0, 0, 1, 0},
     [LCHOWN] = {ON_PATH, CWD, 0, 0, 0, 0}, [FCHOWNAT] = {ON_PATH, 0, 1, 4, 1, 0}, [UTIMENSAT] = {ON_PATH, 0, 1, 3, 1, 0},
     [TRUNCATE] = {ON_PATH, CWD, 0, 0, 1, 0}, [CHDIR] = {ON_PATH, CWD, 0, 0, 1, 0}, [STATFS] = {ON_PATH, CWD, 0, 0, 1, 0},
+    [EXECVE] = {ON_EXEC, CWD, 0, 0, 1, 0}, [WAIT4] = {ON_WAIT},
     [RENAME] = {ON_TWO, CWD, 0, 0, 0, 0}, [RENAMEAT] = {ON_TWO, 0, 1, 0, 0, 0}, [RENAMEAT2] = {ON_TWO, 0, 1, 0, 0, 0},
     [LINK] = {ON_TWO, CWD, 0, 0, 0, 0}, [LINKAT] = {ON_TWO, 0, 1, 0, 0, 0},
 };
@@ -114,7 +119,7 @@ struct info {
 struct place {
     u64 path, dev, ino;
     // A directory itself has no name.
-    u8 exists, base, walked, length, beyond, pad[3];
+    u8 exists, base, walked, length, beyond, links, pad[2];
     struct info node;
     char name[256];
 };
@@ -137,6 +142,8 @@ struct event {
 #define S_IFDIR 0040000
 #define S_IFREG 0100000
 #define S_IFLNK 0120000
+#define S_IFIFO 0010000
+#define S_IFSOCK 0140000
 #define O_CREAT 0100
 #define O_EXCL 0200
 #define O_NOFOLLOW 0400000
@@ -146,25 +153,40 @@ struct event {
 #define AT_EMPTY_PATH 0x1000
 #define AT_FDCWD (-100)
 #define ENOENT 2
+#define EINVAL 22
 
 static u64 next_sequence(void) { return __atomic_fetch_add((u64 *)AT(SEQUENCE), 1, __ATOMIC_SEQ_CST) + 1; }
 
-static u64 clock(u64 which) {
-    u64 time[2] = {0, 0};
-    sys(CLOCK_GETTIME, which, (u64)time, 0, 0, 0);
-    return time[0] * 1000000000 + time[1];
-}
 #define WALL 1
 #define CPU 3
+
+#define the_clock (*(long (*volatile *)(u64 which, u64 *time))(CODE + CLOCK))
+
+static u64 clock(u64 which) {
+    u64 time[2] = {0, 0};
+    if (which != WALL || !the_clock || the_clock(which, time)) sys(CLOCK_GETTIME, which, (u64)time, 0, 0, 0);
+    return time[0] * 1000000000 + time[1];
+}
+
+// The thread's CPU time at a wall time. A thread is not taken off its processor and put back within a few microseconds:
+// after so short a time since the last look, as much was used as went by.
+#define SHORT 20000
+static u64 used(char *ring, u64 wall) {
+    u64 since = wall - *FIELD(u64, ring, RING_WALL);
+    u64 cpu = since < SHORT ? *FIELD(u64, ring, RING_CPU) + since : clock(CPU);
+    *FIELD(u64, ring, RING_WALL) = wall;
+    *FIELD(u64, ring, RING_CPU) = cpu;
+    return cpu;
+}
 
 static void copy(char *to, const char *from, u64 length) {
     for (u64 at = 0; at < length; at++) to[at] = from[at];
 }
 
 // Reads memory of the program, which it may have given wrongly. 0 if it could be read.
-static int fetch(void *to, u64 from, u64 length) {
+static int fetch(char *ring, void *to, u64 from, u64 length) {
     u64 local[2] = {(u64)to, length}, remote[2] = {from, length};
-    struct call it = {PROCESS_VM_READV, {sys(GETTID, 0, 0, 0, 0, 0), (u64)local, 1, (u64)remote, 1, 0}};
+    struct call it = {PROCESS_VM_READV, {*FIELD(u32, ring, RING_THREAD), (u64)local, 1, (u64)remote, 1, 0}};
     return make(&it) == (long)length ? 0 : -1;
 }
 
@@ -176,10 +198,13 @@ static u64 fingerprint(u64 dev, u64 ino) {
     return (it | 8) & ~7ul;
 }
 
-// The flags of a node; adds some if they are not 0. A node that finds no room stays unknown.
+// The flags of a node; adds some if they are not 0. A node that finds no room stays unknown. Nodes with near numbers are
+// near each other, so that a program touches few pages; those that find no room there are anywhere.
 static u64 node(u64 dev, u64 ino, u64 add) {
     u64 key = fingerprint(dev, ino), *table = (u64 *)AT(NODES);
-    for (u64 probe = 0, at = key >> 8; probe < 16; probe++, at++) {
+    u64 at = ino + dev * 0x2545f4914f6cdd1d;
+    for (u64 probe = 0; probe < 16; probe++, at++) {
+        if (probe == 8) at = key >> 8;
         u64 *slot = &table[at % NODES_COUNT], found = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
         if (found == 0 && add == 0) return 0;
         if (found == 0 && __atomic_compare_exchange_n(slot, &found, key | add, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
@@ -208,103 +233,23 @@ static int begins(const char *text, const char *with) {
     return 1;
 }
 
-// The length of a path without slashes at its end.
-static u64 trimmed(const char *path, u64 length) {
-    while (length > 1 && path[length - 1] == '/') length--;
-    return length;
-}
-
-// The status of what the first bytes of a path name.
-static long status(int dir, char *path, u64 length, struct stat *to, u64 flags) {
-    char rest = path[length];
-    path[length] = 0;
-    long result = sys(NEWFSTATAT, dir, (u64)path, (u64)to, flags, 0);
-    path[length] = rest;
-    return result;
-}
-
-// Finds out what a path names now. 0 if the recorder knows its directory and its object; else the call must stop. If
-// directories on the way are missing, it is the first of them, and how many components are beyond it.
-static int find(struct place *it, int dir, u64 path, int follow) {
-    struct stat of, above;
-    if (path < 4096) return -1;
-    long found = sys(NEWFSTATAT, dir, path, (u64)&of, AT_SYMLINK_NOFOLLOW, 0);
-    if (found != 0 && found != -ENOENT) return -1;
-    // The kernel has read it, so that it can be read here.
-    const char *text = (const char *)path;
-    char whole[608];
-    u64 length = 0, walked = 0, part = 0;
-    for (;; length++) {
-        if (length >= 600) return -1;
-        whole[length] = text[length];
-        if (text[length] && text[length] != '/') continue;
-        if (length > part && !(length == part + 1 && text[part] == '.')) walked++;
-        part = length + 1;
-        if (!text[length]) break;
-    }
-    if (begins(whole, "/fsdyno-mark/")) return -1;
-    u64 end = trimmed(whole, length), slash, beyond = 0;
-    if (end < length && found == 0) {
-        // A link followed by a slash is followed.
-        if (status(dir, whole, end, &of, AT_SYMLINK_NOFOLLOW)) return -1;
-        follow = 1;
-    }
-    for (;; beyond++) {
-        for (slash = end; slash > 0 && whole[slash - 1] != '/'; slash--) {}
-        long is = slash == 0 && dir != AT_FDCWD ? sys(FSTAT, dir, (u64)&above, 0, 0, 0)
-                  : slash == 0                  ? sys(NEWFSTATAT, dir, (u64) ".", (u64)&above, 0, 0)
-                                                : status(dir, whole, slash, &above, 0);
-        if (is == 0) break;
-        if (is != -ENOENT || found == 0 || slash == 0 || beyond == 255) return -1;
-        end = trimmed(whole, slash);
-    }
-    // A link that leads nowhere is something.
-    if (beyond && status(dir, whole, end, &of, AT_SYMLINK_NOFOLLOW) != -ENOENT) return -1;
-    const char *name = whole + slash;
-    length = end - slash;
-    if (length == 0 || length > 255) return -1;
-    int itself = name[0] == '.' && (length == 1 || (length == 2 && name[1] == '.'));
-    if (itself) {
-        if (found) return -1;
-        above = of;
-        length = 0;
-    }
-    if ((above.mode & S_IFMT) != S_IFDIR || !(node(above.dev, above.ino, 0) & NODE_PARENT)) return -1;
-    if (found == 0 && !itself) {
-        u32 type = of.mode & S_IFMT;
-        if (type != S_IFREG && type != S_IFDIR && (type != S_IFLNK || follow)) return -1;
-        // The root of another mount may be anything.
-        if (of.dev != above.dev || !node(of.dev, of.ino, 0)) return -1;
-    }
-    it->exists = found == 0;
-    if (found == 0) describe(&it->node, &of);
-    it->path = path;
-    it->dev = above.dev;
-    it->ino = above.ino;
-    it->base = text[0] == '/' ? 0 : dir == AT_FDCWD ? 1 : 2;
-    it->walked = walked > 255 ? 255 : walked;
-    it->beyond = beyond;
-    it->length = length;
-    copy(it->name, name, length);
-    return 0;
-}
+#include "paths.h"
 
 static u64 place_length(const struct place *it) { return sizeof *it - sizeof it->name + (it->length + 7ul) / 8 * 8; }
+
+static u64 *put(u64 *to, const void *from, u64 length) {
+    for (u64 at = 0; at < length / 8; at++) to[at] = ((const u64 *)from)[at];
+    return to + length / 8;
+}
 
 // Puts an event into the ring. The ring has room for one: handle() made sure, and only handlers of signals that ran during
 // the call could fill it, after which the recorder empties it.
 static void publish(char *ring, struct event *it) {
-    struct place second = it->place[1];
-    char *end = (char *)&it->made;
-    if (it->flags & HAS_MADE) end += sizeof it->made;
-    for (int at = 0; at < 2; at++) {
-        if (!(it->flags & (HAS_PLACE_0 << at))) continue;
-        struct place *from = at ? &second : &it->place[0];
-        u64 length = place_length(from);
-        copy(end, (char *)from, length);
-        end += length;
-    }
-    it->length = end - (char *)it;
+    u64 length = __builtin_offsetof(struct event, made);
+    if (it->flags & HAS_MADE) length += sizeof it->made;
+    for (int at = 0; at < 2; at++)
+        if (it->flags & (HAS_PLACE_0 << at)) length += place_length(&it->place[at]);
+    it->length = length;
     *FIELD(u32, ring, RING_BUSY) = 1;
     BARRIER();
     u64 tail = *FIELD(u64, ring, RING_TAIL);
@@ -318,10 +263,11 @@ static void publish(char *ring, struct event *it) {
         tail += RING_ROOM - at;
         at = 0;
     }
-    // By words: the copy of bytes above moves few.
-    u64 *to = (u64 *)(ring + RING_DATA + at), *from = (u64 *)it;
-    for (u64 word = 0; word < it->length / 8; word++) to[word] = from[word];
-    __atomic_store_n((u64 *)(ring + RING_TAIL), tail + it->length, __ATOMIC_RELEASE);
+    u64 *to = put((u64 *)(ring + RING_DATA + at), it, __builtin_offsetof(struct event, made));
+    if (it->flags & HAS_MADE) to = put(to, &it->made, sizeof it->made);
+    for (int which = 0; which < 2; which++)
+        if (it->flags & (HAS_PLACE_0 << which)) to = put(to, &it->place[which], place_length(&it->place[which]));
+    __atomic_store_n((u64 *)(ring + RING_TAIL), tail + length, __ATOMIC_RELEASE);
     __atomic_fetch_add((u64 *)AT(PUBLISHED), 1, __ATOMIC_SEQ_CST);
     *FIELD(u32, ring, RING_BUSY) = 0;
 }
@@ -329,16 +275,19 @@ static void publish(char *ring, struct event *it) {
 // The arguments that stand in memory; those calls that cannot be recorded from here are -1.
 static int read_more(const struct call *it, const struct shape *shape, char *ring, struct event *event) {
     const u64 *arg = it->arg;
+    struct stat of;
     switch (shape->kind) {
     case ON_MMAP:
-        // Code (PROT_EXEC): the recorder leads its calls here.
-        return arg[2] & 4 ? -1 : 0;
+        // Code (PROT_EXEC): the recorder leads its calls here, if it has any.
+        if (!(arg[2] & 4)) return 0;
+        if (sys(FSTAT, arg[4], (u64)&of, 0, 0, 0) || (of.mode & S_IFMT) != S_IFREG) return -1;
+        return node(of.dev, of.ino, 0) & NODE_PLAIN ? 0 : -1;
     case ON_WRITE:
         // The recorder samples the bytes.
         return arg[2] >= 512 && (*FIELD(u32, ring, RING_WRITES))++ % 16 == 0 ? -1 : 0;
     case ON_VECTOR: {
         u64 list[32];
-        if (arg[2] > 16 || fetch(list, arg[1], arg[2] * 16)) return -1;
+        if (arg[2] > 16 || fetch(ring, list, arg[1], arg[2] * 16)) return -1;
         for (u64 at = 0; at < arg[2]; at++) {
             u64 sum = event->more[0] + list[2 * at + 1];
             event->more[0] = sum < event->more[0] ? ~0ul : sum;
@@ -346,23 +295,45 @@ static int read_more(const struct call *it, const struct shape *shape, char *rin
         event->more[1] = arg[2];
         return 0;
     }
-    case ON_READDIR: {
-        struct stat of;
+    case ON_READDIR:
         if (sys(FSTAT, arg[0], (u64)&of, 0, 0, 0)) return -1;
         return node(of.dev, of.ino, 0) & NODE_LISTED ? 0 : -1;
-    }
     case ON_FCNTL:
         // F_SETFL = 4; F_GETLK to F_SETLKW = 5 to 7, F_OFD_GETLK to F_OFD_SETLKW = 36 to 38 take a struct flock.
         if (arg[1] == 4) return 0;
-        return (arg[1] >= 5 && arg[1] <= 7) || (arg[1] >= 36 && arg[1] <= 38) ? fetch(event->more, arg[2], 24) : -1;
+        return (arg[1] >= 5 && arg[1] <= 7) || (arg[1] >= 36 && arg[1] <= 38) ? fetch(ring, event->more, arg[2], 24) : -1;
     default:
-        if (it->number == UTIMENSAT && arg[2]) return fetch(event->more, arg[2], 32);
+        if (it->number == UTIMENSAT && arg[2]) return fetch(ring, event->more, arg[2], 32);
         return 0;
     }
 }
 
+// True for a call that only asks, and can be made again: so it is made first, and its result says what would have to be
+// asked before another one.
+static int asks(const struct call *it) {
+    u64 flags = it->arg[3];
+    switch (it->number) {
+    // With no room for the answer, the path is not read.
+    case READLINK: return (int)it->arg[2] > 0;
+    case READLINKAT: return (int)it->arg[3] > 0;
+    case LSTAT: return 1;
+    case NEWFSTATAT: return flags == AT_SYMLINK_NOFOLLOW || flags == AT_EMPTY_PATH;
+    default: return 0;
+    }
+}
+
+// What the result of such a call says of the object of its path.
+static long said(const struct call *it, long result) {
+    int reads = it->number == READLINK || it->number == READLINKAT;
+    if (it->number == NEWFSTATAT && it->arg[3] == AT_EMPTY_PATH) return UNKNOWN;
+    if (reads && result == -EINVAL) return NO_LINK;
+    if (reads && result >= 0) return UNKNOWN;
+    return result;
+}
+
 // Finds the places of the paths of a call; -1 for a call that must stop.
-static int find_places(const struct call *it, const struct shape *shape, const u8 *table, struct event *event) {
+static int find_places(const struct call *it, const struct shape *shape, char *ring, const u8 *table, u64 wall,
+                       int asked, struct event *event) {
     const u64 *arg = it->arg;
     int dir = shape->dir == CWD ? AT_FDCWD : (int)arg[shape->dir], follow = shape->follow;
     u64 path = arg[shape->path];
@@ -378,21 +349,74 @@ static int find_places(const struct call *it, const struct shape *shape, const u
     if (it->number == UTIMENSAT && path == 0) return dir >= 0 ? 0 : -1;
     if ((it->number == NEWFSTATAT || it->number == STATX) && arg[shape->flags] & AT_EMPTY_PATH && dir >= 0) {
         char first;
-        if (fetch(&first, path, 1)) return -1;
+        // A call that succeeded has read the path.
+        if (asked && event->result == 0) first = *(const char *)path;
+        else if (fetch(ring, &first, path, 1)) return -1;
         if (first == 0) {
             event->flags |= EMPTY_PATH;
             return 0;
         }
     }
-    if (find(&event->place[0], dir, path, follow)) return -1;
+    long found = asked ? said(it, event->result) : UNKNOWN;
+    const struct stat *known = (const struct stat *)arg[it->number == LSTAT ? 1 : 2];
+    if (find(&event->place[0], ring, dir, path, follow, wall, found, known)) return -1;
+    // Only a program that is not there begins here: it fails.
+    if (shape->kind == ON_EXEC && event->place[0].exists) return -1;
     event->flags |= HAS_PLACE_0;
     if (shape->kind != ON_TWO) return 0;
     int plain = it->number == RENAME || it->number == LINK;
     dir = plain ? AT_FDCWD : (int)arg[2];
     if (dir != AT_FDCWD && dir >= 0 && (dir >= DESCRIPTORS || table[dir] != DESCRIPTOR_FILE)) return -1;
-    if (find(&event->place[1], dir, plain ? arg[1] : arg[3], 0)) return -1;
+    if (find(&event->place[1], ring, dir, plain ? arg[1] : arg[3], 0, wall, UNKNOWN, 0)) return -1;
     event->flags |= HAS_PLACE_1;
     return 0;
+}
+
+// The ring of this thread, or 0. The register has it in every thread whose start the recorder saw.
+static char *ring_of_thread(void) {
+    if (*FIELD(u32, AT(0), BY_REGISTER)) {
+        u64 base;
+        __asm__ volatile("rdgsbase %0" : "=r"(base));
+        u64 at = base - (u64)AT(RINGS);
+        return at > 0 && at < (u64)RINGS_COUNT * RING_LENGTH && at % RING_LENGTH == 0 ? (char *)base : 0;
+    }
+    u64 thread = sys(GETTID, 0, 0, 0, 0, 0);
+    u16 number = thread < THREADS ? *FIELD(u16, AT(RING_OF), 2 * thread) : 0;
+    return number ? AT(RINGS) + (u64)number * RING_LENGTH : 0;
+}
+
+// True for a descriptor of a pipe or socket, which another program may have given or a call that is not recorded: it is
+// described to the recorder.
+static int finds_pipe(int fd, struct event *event) {
+    struct stat of;
+    if (sys(FSTAT, fd, (u64)&of, 0, 0, 0)) return 0;
+    u32 type = of.mode & S_IFMT;
+    if (type != S_IFIFO && type != S_IFSOCK) return 0;
+    describe(&event->made, &of);
+    event->flags = HAS_MADE | HAS_FOUND;
+    return 1;
+}
+
+// True if a call may change what a path of a directory means: by its links, too.
+static int changes_ways(const struct call *it, const struct event *event) {
+    u64 number = it->number;
+    if (number == CHDIR || number == FCHDIR) return 1;
+    if (number != RMDIR && number != UNLINK && number != UNLINKAT && number != RENAME && number != RENAMEAT && number != RENAMEAT2)
+        return 0;
+    for (int at = 0; at < 2; at++) {
+        const struct place *place = &event->place[at];
+        if (event->flags & (HAS_PLACE_0 << at) && place->exists && (place->node.mode & S_IFMT) != S_IFREG) return 1;
+    }
+    return 0;
+}
+
+// Makes a call between two numbers of the order, and two times.
+static void make_between(const struct call *it, struct event *event) {
+    event->begin = next_sequence();
+    event->wall_begin = clock(WALL);
+    event->result = make(it);
+    event->wall_end = clock(WALL);
+    event->end = next_sequence();
 }
 
 __attribute__((used)) long handle(const struct call *it) {
@@ -401,40 +425,50 @@ __attribute__((used)) long handle(const struct call *it) {
     // mmap without a file, and the other commands of fcntl(2), are not recorded: the filter lets them pass.
     if (shape->kind == ON_MMAP && arg[3] & 0x20) return make(it);
     if (*FIELD(u32, AT(0), OFF) || shape->kind == NONE) return stop(it);
-    u64 thread = sys(GETTID, 0, 0, 0, 0, 0);
-    u16 number = thread < THREADS ? *FIELD(u16, AT(RING_OF), 2 * thread) : 0;
-    if (number == 0) return stop(it);
-    char *ring = AT(RINGS) + (u64)number * RING_LENGTH;
+    char *ring = ring_of_thread();
+    if (!ring) return stop(it);
     u64 tail = *FIELD(u64, ring, RING_TAIL), head = __atomic_load_n(FIELD(u64, ring, RING_HEAD), __ATOMIC_ACQUIRE);
     if (*FIELD(u32, ring, RING_BUSY) || tail + 3 * EVENT_MOST - head > RING_ROOM) return stop(it);
     volatile u8 *table = FIELD(u8, AT(TABLES), (u64) * FIELD(u32, ring, RING_TABLE) * DESCRIPTORS);
     int fd = (int)(shape->kind == ON_MMAP ? arg[4] : arg[0]);
-    if (shape->kind < ON_MUNMAP && (fd < 0 || fd >= DESCRIPTORS || table[fd] == 0)) return stop(it);
-
     struct event event;
-    event.cpu_begin = clock(CPU);
     event.flags = 0;
+    if (shape->kind < ON_MUNMAP && (fd < 0 || fd >= DESCRIPTORS || (table[fd] == 0 && !finds_pipe(fd, &event)))) return stop(it);
+
+    u64 wall = clock(WALL);
+    event.cpu_begin = used(ring, wall);
     event.more[0] = event.more[1] = event.more[2] = event.more[3] = 0;
     if (read_more(it, shape, ring, &event)) return stop(it);
-    if (shape->kind >= ON_PATH && find_places(it, shape, (u8 *)table, &event)) return stop(it);
+    int asked = asks(it);
+    if (asked) make_between(it, &event);
+    if (shape->kind >= ON_PATH && find_places(it, shape, ring, (u8 *)table, wall, asked, &event)) return stop(it);
     event.number = it->number;
     for (int at = 0; at < 6; at++) event.arg[at] = arg[at];
-    event.begin = next_sequence();
     if (shape->kind == ON_CLOSE) {
+        // Its begin has a number of its own, by which its end finds it.
+        event.begin = next_sequence();
         table[fd] = 0;
-        event.flags = IS_BEGIN;
+        event.flags |= IS_BEGIN;
         publish(ring, &event);
         event.flags = 0;
+    } else if (event.flags & HAS_FOUND) {
+        table[fd] = DESCRIPTOR_OUTSIDE;
     }
-    event.wall_begin = clock(WALL);
-    event.result = make(it);
-    event.wall_end = clock(WALL);
-    event.end = next_sequence();
+    int ways = changes_ways(it, &event);
+    if (ways) rise(EPOCH), rise(MADE_EPOCH);
+    u64 closes = event.begin;
+    if (!asked) make_between(it, &event);
+    if (shape->kind == ON_CLOSE) event.begin = closes;
+    if (ways) rise(EPOCH), rise(MADE_EPOCH);
+    if (shape->makes || it->number == LINK || it->number == LINKAT) rise(MADE_EPOCH);
+    // Only a child that was waited for is recorded.
+    if (shape->kind == ON_WAIT && event.result <= 0) return event.result;
 
     struct stat after;
     int opens = it->number == OPEN || it->number == OPENAT, made = 0;
     if (event.result >= 0) {
-        if (opens) made = !sys(FSTAT, event.result, (u64)&after, 0, 0, 0);
+        // Of a file that was there, it is known what it is.
+        if (opens && !event.place[0].exists) made = !sys(FSTAT, event.result, (u64)&after, 0, 0, 0);
         if (shape->makes) {
             int dir = shape->dir == CWD ? AT_FDCWD : (int)arg[shape->dir];
             made = !sys(NEWFSTATAT, dir, arg[shape->path], (u64)&after, AT_SYMLINK_NOFOLLOW, 0);
@@ -443,6 +477,9 @@ __attribute__((used)) long handle(const struct call *it) {
     if (made) {
         event.flags |= HAS_MADE;
         describe(&event.made, &after);
+    } else if (opens && event.result >= 0 && event.place[0].exists) {
+        event.flags |= HAS_MADE;
+        event.made = event.place[0].node;
     }
     if (it->number == SYMLINK || it->number == SYMLINKAT) {
         // The kernel has read it, if it made the link.
@@ -450,13 +487,13 @@ __attribute__((used)) long handle(const struct call *it) {
         if (event.result == 0)
             while (target[event.more[0]]) event.more[0]++;
     }
-    event.cpu_end = clock(CPU);
+    event.cpu_end = used(ring, clock(WALL));
     publish(ring, &event);
     // Whoever sees these knows that the event stands in the ring.
     if (made && !event.place[0].exists)
         node(after.dev, after.ino, NODE_KNOWN | ((after.mode & S_IFMT) == S_IFDIR ? NODE_PARENT | NODE_LISTED : 0));
-    if (opens && made && event.result < DESCRIPTORS) {
-        u32 type = after.mode & S_IFMT;
+    if (opens && event.flags & HAS_MADE && event.result < DESCRIPTORS) {
+        u32 type = event.made.mode & S_IFMT;
         table[event.result] = type == S_IFREG || type == S_IFDIR ? DESCRIPTOR_FILE : DESCRIPTOR_OUTSIDE;
     }
     return event.result;

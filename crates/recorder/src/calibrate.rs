@@ -7,7 +7,7 @@ use crate::process::Thread;
 use crate::sys::{self, Change, Resume};
 
 /// The number of calls that are measured.
-const CALLS: usize = 300;
+const CALLS: usize = 60;
 
 /// The median CPU time between two stops of a thread that only makes calls that fail at once, in nanoseconds. None if
 /// it cannot be measured.

@@ -1,20 +1,23 @@
 //! The calls that the code inside programs recorded: taken from the rings of all threads, in one order.
 
-use std::collections::HashMap;
-
 use fsdyno_trace::{Call, Event, ThreadId};
 use libc::pid_t;
 
 use crate::decode::Pending;
+use crate::hash::Map;
 use crate::process::{Descriptor, Thread};
 use crate::run::Recorder;
-use crate::seen::{Seen, SeenPlace};
-use crate::sys::Begun;
+use crate::seen::{Info, Seen, SeenPlace};
+use crate::shared::Ring;
+use crate::sys::{self, Begun};
+
+/// The most calls that are kept to be filled again.
+const SPARE: usize = 4096;
 
 /// The event of one sequence number.
 pub enum Step {
     /// close(2) of a descriptor began: from then on, another call may get its number.
-    Closing(i32),
+    Closing(i32, Option<Info>),
     /// A call ended.
     Call(Box<Seen>),
 }
@@ -38,7 +41,7 @@ impl Recorder {
         self.drained = progress;
         // Whatever an event of the first look depends on was put into a ring before: a second look finds it. What the second
         // one finds beyond may depend on what it missed, and waits for the next time.
-        let look = |it: &Recorder| -> HashMap<pid_t, u64> {
+        let look = |it: &Recorder| -> Map<pid_t, u64> {
             let of = |(tid, it): (&pid_t, &Thread)| Some((*tid, it.ring.as_ref()?.tail()));
             it.threads.iter().filter_map(of).collect()
         };
@@ -47,20 +50,22 @@ impl Recorder {
         let mut steps = std::mem::take(&mut self.deferred);
         let mut last = steps.iter().map(|it| it.0).max().unwrap_or(0);
         let mut damaged = 0;
+        let mut spare = std::mem::take(&mut self.spare);
         for (tid, tail) in second {
             let sure = first.get(&tid).copied().unwrap_or(0);
             let Some(ring) = self.threads.get(&tid).and_then(|it| it.ring.as_ref()) else {
                 continue;
             };
             ring.take(tail, |at, bytes| {
-                let Some(seen) = Seen::read(bytes) else {
+                let mut seen: Box<Seen> = spare.pop().unwrap_or_default();
+                if seen.read(bytes).is_none() {
                     damaged += 1;
                     return;
-                };
+                }
                 let (begin, end) = seen.sequence;
                 let (sequence, step) = match seen.begins {
-                    true => (begin, Step::Closing(seen.args[0] as i32)),
-                    false => (end, Step::Call(Box::new(seen))),
+                    true => (begin, Step::Closing(seen.args[0] as i32, seen.found)),
+                    false => (end, Step::Call(seen)),
                 };
                 if at < sure {
                     last = last.max(sequence);
@@ -68,6 +73,7 @@ impl Recorder {
                 steps.push((sequence, tid, step));
             });
         }
+        self.spare = spare;
         if damaged > 0 {
             self.note("calls that a program damaged", damaged);
         }
@@ -77,11 +83,25 @@ impl Recorder {
         let any = !steps.is_empty();
         for (sequence, tid, step) in steps {
             match step {
-                Step::Closing(number) => self.closing(tid, sequence, number),
+                Step::Closing(number, found) => {
+                    self.found(tid, number, found);
+                    self.closing(tid, sequence, number);
+                }
                 Step::Call(seen) => self.call_inside(tid, seen),
             }
         }
         any
+    }
+
+    /// The code inside met a pipe or socket under a number that it did not know.
+    fn found(&mut self, tid: pid_t, number: i32, found: Option<Info>) {
+        let (Some(info), Some(thread)) = (found, self.threads.get(&tid)) else { return };
+        let table = thread.descriptors.clone();
+        if table.get(number).is_none() {
+            if let Some(outside) = self.outside("".as_ref(), &info.stat()) {
+                table.insert(number, outside, true);
+            }
+        }
     }
 
     fn closing(&mut self, tid: pid_t, sequence: u64, number: i32) {
@@ -108,6 +128,7 @@ impl Recorder {
         if begun.number == libc::SYS_munmap && !self.is_mapped(tid, begun.args[0], begun.args[1]) {
             return;
         }
+        self.found(tid, seen.args[0] as i32, seen.found);
         self.seen = Some(seen);
         self.tree.clock = before;
         if let Some((call, gone)) = self.decode(tid, &begun) {
@@ -122,15 +143,20 @@ impl Recorder {
                 self.write(tid, Event { thread, think, start, duration, result, call });
             }
         }
-        self.seen = None;
+        self.spare.extend(self.seen.take().filter(|_| self.spare.len() < SPARE));
     }
 
     /// The place that the code inside found for the path at an address.
     pub fn seen_place(&mut self, path: u64) -> Option<crate::resolve::Place> {
-        let seen = self.seen.as_ref()?;
-        let at_begin = seen.sequence.0;
-        let SeenPlace { dir, name, node, base, walked, beyond, .. } =
-            seen.places.iter().find(|it| it.path == path)?.clone();
+        let seen = self.seen.take()?;
+        let place = seen.places.iter().flatten().find(|it| it.path == path && path != 0);
+        let found = place.and_then(|it| self.place_seen(seen.sequence.0, it));
+        self.seen = Some(seen);
+        found
+    }
+
+    fn place_seen(&mut self, at_begin: u64, it: &SeenPlace) -> Option<crate::resolve::Place> {
+        let SeenPlace { dir, ref name, node, base, walked, beyond, links, .. } = *it;
         let Some(parent) = self.tree.known(dir, at_begin) else {
             self.note("calls inside a program in directories that were not known", 1);
             return None;
@@ -138,15 +164,15 @@ impl Recorder {
         let mut at = if name.is_empty() {
             fsdyno_trace::At::itself(parent)
         } else {
-            let known = node.map(|it| self.tree.node_seen(parent, &name, &it, at_begin));
-            fsdyno_trace::At::new(parent, self.tree.name(&name)?, known)
+            let known = node.map(|it| self.tree.node_seen(parent, name, &it, at_begin));
+            fsdyno_trace::At::new(parent, self.tree.name(name)?, known)
         };
         at.base = match base {
             0 => fsdyno_trace::Base::Root,
             1 => fsdyno_trace::Base::Cwd,
             _ => fsdyno_trace::Base::Directory,
         };
-        (at.walked, at.beyond) = (walked, beyond);
+        (at.walked, at.beyond, at.links) = (walked, beyond, links);
         Some(crate::resolve::Place { at, stat: node.map(|it| it.stat()) })
     }
 
@@ -156,21 +182,31 @@ impl Recorder {
         if !std::mem::take(&mut thread.executes) {
             return;
         }
-        let begun = match self.injector.as_mut().map(|it| it.begin(tid)) {
-            None => None,
-            Some(Ok(led)) => Some(led),
+        let (mut begun, mut room) = (None, None);
+        match self.injector.as_mut().map(|it| it.begin(tid)) {
+            None => {}
+            Some(Ok((led, own))) => (begun, room) = (Some(led), own),
             Some(Err(error)) => {
                 let why = match error.kind() {
                     std::io::ErrorKind::Unsupported => "of 32 bits".to_string(),
                     _ => error.to_string(),
                 };
                 self.note(&format!("programs whose calls all stopped: {why}"), 1);
-                None
             }
-        };
+        }
         self.unled += u64::from(begun == Some(false));
         if let Some(thread) = self.threads.get_mut(&tid) {
             (thread.inside, thread.led) = (begun.is_some(), begun == Some(true));
+            thread.room = room;
+        }
+        self.set_ring(tid);
+    }
+
+    /// Gives a stopped thread that has the code inside its ring, or none.
+    pub fn set_ring(&self, tid: pid_t) {
+        let Some(thread) = self.threads.get(&tid).filter(|it| it.inside) else { return };
+        if self.shared.as_ref().is_some_and(|it| it.by_register) {
+            sys::set_base(tid, thread.ring.as_ref().map_or(0, Ring::address));
         }
     }
 
@@ -178,7 +214,9 @@ impl Recorder {
     pub fn lead(&mut self, tid: pid_t, number: i32, start: u64, length: u64, offset: u64) {
         let Some(thread) = self.threads.get_mut(&tid).filter(|it| it.inside) else { return };
         if let (true, Some(injector)) = (self.seen.is_none(), &mut self.injector) {
-            let led = injector.lead(tid, number, start, length, offset).is_ok_and(|led| led);
+            let room = &mut thread.room;
+            let led =
+                injector.lead(tid, number, (start, length, offset), room).is_ok_and(|led| led);
             self.unled -= u64::from(led && !thread.led);
             thread.led |= led;
         }
@@ -192,7 +230,7 @@ impl Recorder {
         let (Some(shared), Some(table)) = (&self.shared, thread.descriptors.shared()) else {
             return;
         };
-        thread.ring = shared.ring(tid, table);
+        thread.ring = shared.ring(tid, thread.process, table);
     }
 
     /// Acts on unshare(2), setns(2) or a clone that changes what the code inside relies on: numbers of threads as the
@@ -204,6 +242,9 @@ impl Recorder {
                 shared.turn_off();
             }
         }
+        if number == libc::SYS_setns || has(libc::CLONE_NEWNS) {
+            self.shared.iter().for_each(|it| it.look_up_always());
+        }
         if number == libc::SYS_unshare && has(libc::CLONE_FILES) {
             let Some(all) = self.threads.get(&tid).map(|it| it.descriptors.all()) else { return };
             let table = self.table(all);
@@ -211,6 +252,7 @@ impl Recorder {
                 thread.descriptors = table;
             }
             self.give_ring(tid);
+            self.set_ring(tid);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use libc::sock_filter;
 
-use crate::shared::layout::{CODE, GATE};
+use crate::shared::layout::{CODE, GATE, SHARED};
 use crate::table::{CALLS, FCNTL, FICLONE, FICLONERANGE};
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -18,6 +18,18 @@ const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
 const INSTRUCTION: u32 = 8;
 const ARGS: u32 = 16;
+
+/// The last argument of the calls with which the recorder opens and closes its memory in a program: they pass.
+pub const OWN: u64 = 0x6673_6479_6e6f_2172;
+
+/// Calls that change what paths mean in a program, or in all.
+pub const MOUNTS: [i64; 5] = [
+    libc::SYS_chroot,
+    libc::SYS_pivot_root,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+];
 
 /// AUDIT_ARCH_X86_64.
 const X86_64: u32 = 0xc000_003e;
@@ -61,20 +73,45 @@ pub fn program(inside: bool) -> Vec<sock_filter> {
     let fcntl: Vec<u32> = FCNTL.iter().map(|command| *command as u32).collect();
     only(libc::SYS_fcntl, 1, &fcntl, &mut all);
     only(libc::SYS_ioctl, 1, &[FICLONE, FICLONERANGE], &mut all);
-    // mmap without a file is not recorded.
+    // mmap without a file is not recorded, nor are those of the recorder.
     all.extend([
-        step(EQUAL, libc::SYS_mmap as u32, 0, 5),
+        step(EQUAL, libc::SYS_mmap as u32, 0, if inside { 11 } else { 5 }),
         step(LOAD, ARGS + 8 * 3, 0, 0),
         step(AND, libc::MAP_ANONYMOUS as u32, 0, 0),
         step(EQUAL, 0, 1, 0),
         allow,
-        trace,
     ]);
+    if inside {
+        const { assert!(CODE >> 32 == SHARED >> 32) };
+        all.extend([
+            step(LOAD, ARGS + 4, 0, 0),
+            step(EQUAL, (CODE >> 32) as u32, 0, 3),
+            step(LOAD, ARGS, 0, 0),
+            step(EQUAL, CODE as u32, 2, 0),
+            step(EQUAL, SHARED as u32, 1, 0),
+        ]);
+    }
+    all.push(trace);
+    if inside {
+        all.push(allow);
+        for number in [libc::SYS_openat, libc::SYS_close] {
+            all.extend([
+                step(EQUAL, number as u32, 0, 6),
+                step(LOAD, ARGS + 8 * 5, 0, 0),
+                step(EQUAL, OWN as u32, 0, 3),
+                step(LOAD, ARGS + 8 * 5 + 4, 0, 0),
+                step(EQUAL, (OWN >> 32) as u32, 0, 1),
+                allow,
+                trace,
+            ]);
+        }
+    }
     let special = [libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_mmap];
     let mut numbers: Vec<u32> = CALLS.iter().map(|(number, _)| *number as u32).collect();
     numbers.push(libc::SYS_io_uring_setup as u32);
     if inside {
         numbers.extend([libc::SYS_unshare as u32, libc::SYS_setns as u32]);
+        numbers.extend(MOUNTS.map(|number| number as u32));
     }
     numbers.retain(|number| !special.contains(&i64::from(*number)));
     numbers.sort_unstable();
@@ -104,7 +141,7 @@ pub fn install(program: &[sock_filter]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn answer(number: i64, args: [u32; 6], arch: u32) -> u32 {
+    fn answer(number: i64, args: [u64; 6], arch: u32) -> u32 {
         let answer = answer_at(0, number, args, arch);
         let gate = (CODE + GATE + 2) as u64;
         let native = arch == X86_64;
@@ -115,7 +152,7 @@ mod tests {
     }
 
     /// The answer of the filter, by the rules of seccomp(2).
-    fn answer_at(instruction: u64, number: i64, args: [u32; 6], arch: u32) -> u32 {
+    fn answer_at(instruction: u64, number: i64, args: [u64; 6], arch: u32) -> u32 {
         let program = program(true);
         let (mut at, mut accumulator) = (0usize, 0u32);
         loop {
@@ -128,7 +165,10 @@ mod tests {
                         ARCH => arch,
                         INSTRUCTION => instruction as u32,
                         12 => (instruction >> 32) as u32,
-                        other => args[((other - ARGS) / 8) as usize],
+                        other => {
+                            let arg = args[((other - ARGS) / 8) as usize];
+                            (arg >> (8 * ((other - ARGS) % 8))) as u32
+                        }
                     }
                 }
                 AND => accumulator &= it.k,
@@ -145,7 +185,8 @@ mod tests {
         let (trace, allow) = (libc::SECCOMP_RET_TRACE, libc::SECCOMP_RET_ALLOW);
         for number in 0..600 {
             let expected = CALLS.iter().any(|(known, _)| *known == number)
-                || [libc::SYS_io_uring_setup, libc::SYS_unshare, libc::SYS_setns].contains(&number);
+                || [libc::SYS_io_uring_setup, libc::SYS_unshare, libc::SYS_setns].contains(&number)
+                || MOUNTS.contains(&number);
             let special = [libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_mmap];
             if !special.contains(&number) {
                 let expected = if expected { trace } else { allow };
@@ -153,14 +194,29 @@ mod tests {
             }
         }
         assert_eq!(answer(libc::SYS_getpid, [0; 6], 0x4000_0003), trace);
-        let fcntl = |command: i32| answer(libc::SYS_fcntl, [3, command as u32, 0, 0, 0, 0], X86_64);
+        let fcntl = |command: i32| answer(libc::SYS_fcntl, [3, command as u64, 0, 0, 0, 0], X86_64);
         assert_eq!(fcntl(libc::F_GETFD), allow);
         FCNTL.iter().for_each(|command| assert_eq!(fcntl(*command), trace));
-        let ioctl = |request: u32| answer(libc::SYS_ioctl, [3, request, 0, 0, 0, 0], X86_64);
+        let ioctl = |request: u32| answer(libc::SYS_ioctl, [3, request.into(), 0, 0, 0, 0], X86_64);
         assert_eq!(ioctl(0x5401), allow);
         assert_eq!(ioctl(FICLONERANGE), trace);
-        let mmap = |flags: i32| answer(libc::SYS_mmap, [0, 0, 0, flags as u32, 3, 0], X86_64);
+        let mmap = |flags: i32| answer(libc::SYS_mmap, [0, 0, 0, flags as u64, 3, 0], X86_64);
         assert_eq!(mmap(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS), allow);
         assert_eq!(mmap(libc::MAP_SHARED), trace);
+    }
+
+    #[test]
+    fn calls_with_which_the_recorder_maps_its_code_pass() {
+        let (trace, allow) = (libc::SECCOMP_RET_TRACE, libc::SECCOMP_RET_ALLOW);
+        for number in [libc::SYS_openat, libc::SYS_close] {
+            assert_eq!(answer(number, [0, 0, 0, 0, 0, OWN], X86_64), allow);
+            assert_eq!(answer(number, [0, 0, 0, 0, 0, OWN & 0xffff_ffff], X86_64), trace);
+            assert_eq!(answer(number, [OWN, 0, 0, 0, 0, 0], X86_64), trace);
+        }
+        let mmap = |at: usize| answer(libc::SYS_mmap, [at as u64, 0, 0, 1, 3, 0], X86_64);
+        assert_eq!(
+            [CODE, SHARED, CODE + 4096, 0, 1 << 28].map(mmap),
+            [allow, allow, trace, trace, trace]
+        );
     }
 }

@@ -19,13 +19,15 @@ const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 impl Recorder {
     /// A call returns.
     pub fn finish(&mut self, tid: pid_t) {
+        let returned = sys::returned(tid);
         self.begin_inside(tid);
         let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.take());
-        let (Some(mut it), Ok(result)) = (pending, sys::returned(tid)) else { return };
+        let (Some(mut it), Ok(result)) = (pending, returned) else { return };
         if RESTARTS.contains(&result) {
             return;
         }
         let duration = self.now().saturating_sub(it.start);
+        self.changes_ways(it.begun.number);
         self.tree.clock = self.tick();
         if self.complete(tid, &mut it, result) {
             let Pending { call, start, think, .. } = it;

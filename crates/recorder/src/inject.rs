@@ -9,25 +9,46 @@ use std::rc::Rc;
 
 use libc::{c_long, pid_t};
 
+use crate::filter::OWN;
 use crate::shared::Shared;
-use crate::shared::layout::{CODE, CODE_LENGTH, GATE, SHARED, SHARED_LENGTH};
-use crate::sites::{self, STUB, Site};
-use crate::sys;
+use crate::shared::layout::{CLOCK, CODE, CODE_LENGTH, GATE, SHARED, SHARED_LENGTH};
+use crate::sites::{self, JUMP, STUB, Site};
+use crate::{sys, vdso};
 
 /// The largest library that is searched, in bytes.
 const LARGEST: u64 = 16 << 20;
 
-const FIXED: u64 = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
+/// Bytes of room for ways to the code inside that a program gets at once.
+const ROOM: u64 = 32 << 10;
+
+const PAGE: u64 = 4096;
+const PRIVATE: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+const FIXED: u64 = libc::MAP_FIXED_NOREPLACE as u64;
 const READ_RUN: u64 = (libc::PROT_READ | libc::PROT_EXEC) as u64;
 const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
 
-/// The part of a library that a mapping shows, by its file and its change: its places.
-type Searched = HashMap<(u64, u64, i64, u64, u64), Rc<Vec<Site>>>;
+/// The code of a library, and its places.
+struct Library {
+    text: Vec<u8>,
+    sites: Vec<Site>,
+}
+
+/// The part of a library that a mapping shows, by its file and its change.
+type Searched = HashMap<(u64, u64, i64, u64, u64), Rc<Library>>;
+
+/// Room in a program for ways to the code inside.
+pub struct Room {
+    memory: File,
+    next: u64,
+    end: u64,
+}
 
 /// The code and memory that are put into programs.
 pub struct Injector {
     shared: Rc<Shared>,
     searched: Searched,
+    /// Where the vDSO of every program has its clock, counted from its beginning.
+    clock: Option<u64>,
 }
 
 /// Makes a call that fails an error.
@@ -80,65 +101,143 @@ fn loader(line: &str) -> Option<Loader> {
     )
 }
 
+/// The beginning of the vDSO in a line of /proc/PID/maps.
+fn vdso_start(line: &str) -> Option<u64> {
+    let start = line.strip_suffix("[vdso]")?.split_once('-')?.0;
+    u64::from_str_radix(start, 16).ok()
+}
+
+/// Code that makes calls one after another: for each its number, its arguments, and the register that keeps its result
+/// (rbx, r12 or r13, none for another one). An argument is a number, or the first result.
+struct Calls(Vec<u8>);
+
+/// The argument that stands for the first result.
+const FIRST: u64 = u64::MAX - 1;
+
+impl Calls {
+    fn call(&mut self, number: c_long, args: [u64; 6], keep: &[u8]) {
+        // movabs to rdi, rsi, rdx, r10, r8, r9; mov %rbx to them.
+        const MOVE: [[u8; 2]; 6] =
+            [[0x48, 0xbf], [0x48, 0xbe], [0x48, 0xba], [0x49, 0xba], [0x49, 0xb8], [0x49, 0xb9]];
+        const FROM_RBX: [[u8; 3]; 6] = [
+            [0x48, 0x89, 0xdf],
+            [0x48, 0x89, 0xde],
+            [0x48, 0x89, 0xda],
+            [0x49, 0x89, 0xda],
+            [0x49, 0x89, 0xd8],
+            [0x49, 0x89, 0xd9],
+        ];
+        for (at, arg) in args.into_iter().enumerate() {
+            if arg == FIRST {
+                self.0.extend(FROM_RBX[at]);
+            } else {
+                self.0.extend(MOVE[at]);
+                self.0.extend(arg.to_le_bytes());
+            }
+        }
+        self.0.push(0xb8);
+        self.0.extend((number as u32).to_le_bytes());
+        self.0.extend([0x0f, 0x05]);
+        self.0.extend(keep);
+    }
+}
+
+/// The error that a result is.
+fn checked(result: u64) -> io::Result<u64> {
+    match result as i64 {
+        error @ -4095..0 => Err(io::Error::from_raw_os_error(-error as i32)),
+        _ => Ok(result),
+    }
+}
+
 impl Injector {
     /// An injector of the code that uses this memory.
     pub fn new(shared: Rc<Shared>) -> Injector {
-        Injector { shared, searched: HashMap::new() }
+        Injector { shared, searched: HashMap::new(), clock: vdso::clock() }
     }
 
     /// Maps code and memory into a thread that returns from exec, and leads the calls of its loader to the code. The
-    /// program sees nothing of it but the mappings. True if the loader is the C library, too.
+    /// program sees nothing of it but the mappings. True if the loader is the C library, too; and the room for more.
     ///
     /// # Errors
     /// The program is of 32 bits, cannot open the memory (another root, another user), or has something at the
     /// addresses: it is recorded without.
-    pub fn begin(&mut self, tid: pid_t) -> io::Result<bool> {
+    pub fn begin(&mut self, tid: pid_t) -> io::Result<(bool, Option<Room>)> {
         if !sys::is_native_return(tid) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let memory = memory(tid)?;
-        let registers = sys::registers(tid)?;
-        let mut code = [0; 2];
-        memory.read_exact_at(&mut code, registers.rip)?;
-        memory.write_all_at(&[0x0f, 0x05], registers.rip)?;
-        let done = self.map(tid, registers.rip, registers.rsp - 4096, &memory);
-        memory.write_all_at(&code, registers.rip)?;
-        done?;
-        // A loader that is not led, or not found, stops at its calls.
-        Ok(self.lead_loader(tid).unwrap_or(false))
+        let maps = std::fs::read_to_string(format!("/proc/{tid}/maps"))?;
+        let loader = maps.lines().find_map(loader);
+        let room = self.map(tid, &memory, loader.is_some())?;
+        let clock = maps.lines().find_map(vdso_start).zip(self.clock);
+        let clock = clock.map_or(0, |(start, offset)| start + offset);
+        memory.write_all_at(&clock.to_le_bytes(), (CODE + CLOCK) as u64)?;
+        let Some(loader) = loader else { return Ok((false, None)) };
+        let mut room = Some(Room { memory, next: room, end: room + ROOM });
+        // A loader that is not led stops at its calls.
+        let led = self.lead_loader(tid, &loader, &mut room).unwrap_or(false);
+        Ok((led, room))
     }
 
     /// Leads the calls of the loader of shared libraries, which the kernel mapped. True if it is the C library, too.
-    fn lead_loader(&mut self, tid: pid_t) -> io::Result<bool> {
-        let maps = std::fs::read_to_string(format!("/proc/{tid}/maps"))?;
-        let Some(it) = maps.lines().find_map(loader) else { return Ok(false) };
+    fn lead_loader(
+        &mut self,
+        tid: pid_t,
+        it: &Loader,
+        room: &mut Option<Room>,
+    ) -> io::Result<bool> {
         let file = File::open(&it.path)?;
         // It may be another one in the root of the program.
         if file.metadata()?.ino() != it.inode {
             return Ok(false);
         }
-        let led = self.lead_file(tid, &file, it.start, it.length, it.offset)?;
+        let led = self.lead_file(tid, &file, (it.start, it.length, it.offset), room)?;
         Ok(led && is_c_library(&it.path))
     }
 
-    fn map(&self, tid: pid_t, at: u64, stack: u64, memory: &File) -> io::Result<()> {
-        let path = [self.shared.path().as_bytes(), b"\0"].concat();
-        memory.write_all_at(&path, stack)?;
+    /// Maps the code, the memory and, for a program with a loader, room for ways, whose address it gives.
+    fn map(&self, tid: pid_t, memory: &File, with_room: bool) -> io::Result<u64> {
+        let registers = sys::registers(tid)?;
+        // The page in which the program begins is there as a whole.
+        let at = registers.rip & !(PAGE - 1);
         let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
         let cwd = libc::AT_FDCWD as u64;
-        let file = call(tid, at, libc::SYS_openat, [cwd, stack, flags, 0, 0, 0])?;
-        let (code, length) = (CODE as u64, CODE_LENGTH as u64);
-        let mapped = call(tid, at, libc::SYS_mmap, [code, length, READ_RUN, FIXED, file, 0])
-            .and_then(|_| {
-                let (start, size) = (SHARED as u64, SHARED_LENGTH as u64);
-                call(tid, at, libc::SYS_mmap, [start, size, READ_WRITE, FIXED, file, length])
-            });
-        call(tid, at, libc::SYS_close, [file, 0, 0, 0, 0, 0])?;
-        mapped.map(|_| ())
+        let code = |path: u64| {
+            let mut it = Calls(Vec::new());
+            it.call(libc::SYS_openat, [cwd, path, flags, 0, 0, OWN], &[0x48, 0x89, 0xc3]);
+            let (start, length) = (CODE as u64, CODE_LENGTH as u64);
+            // Its page with the clock is the program's own.
+            let private = FIXED | libc::MAP_PRIVATE as u64;
+            let map = [start, length, READ_RUN, private, FIRST, 0];
+            it.call(libc::SYS_mmap, map, &[0x49, 0x89, 0xc4]);
+            let shared = FIXED | libc::MAP_SHARED as u64;
+            let map = [SHARED as u64, SHARED_LENGTH as u64, READ_WRITE, shared, FIRST, length];
+            it.call(libc::SYS_mmap, map, &[0x49, 0x89, 0xc5]);
+            it.call(libc::SYS_close, [FIRST, 0, 0, 0, 0, OWN], &[]);
+            if with_room {
+                let map = [0, ROOM, READ_RUN, PRIVATE, u64::MAX, 0];
+                it.call(libc::SYS_mmap, map, &[0x49, 0x89, 0xc6]);
+            }
+            it.call(libc::SYS_unshare, [0; 6], &[]);
+            it.0
+        };
+        let end = at + code(0).len() as u64;
+        let whole = [&code(end)[..], self.shared.path().as_bytes(), b"\0"].concat();
+        let mut before = vec![0; whole.len()];
+        memory.read_exact_at(&mut before, at)?;
+        memory.write_all_at(&whole, at)?;
+        let after = sys::run(tid, at);
+        memory.write_all_at(&before, at)?;
+        let after = after?;
+        checked(after.rbx)?;
+        checked(after.r12)?;
+        checked(after.r13)?;
+        if with_room { checked(after.r14) } else { Ok(0) }
     }
 
-    /// Leads the calls of a C library, a part of which a thread has mapped as code, to the code inside. Another file is
-    /// left alone. True if it was led.
+    /// Leads the calls of a C library, a part of which a thread has mapped as code (address, length and offset), to the
+    /// code inside. Another file is left alone, and need not stop the next time. True if it was led.
     ///
     /// # Errors
     /// The library cannot be changed: its calls stop for the recorder.
@@ -146,68 +245,109 @@ impl Injector {
         &mut self,
         tid: pid_t,
         fd: i32,
-        start: u64,
-        length: u64,
-        offset: u64,
+        part: (u64, u64, u64),
+        room: &mut Option<Room>,
     ) -> io::Result<bool> {
         let file = PathBuf::from(format!("/proc/{tid}/fd/{fd}"));
         if !is_c_library(&std::fs::read_link(&file)?) {
+            let facts = file.metadata()?;
+            self.shared.mark_plain((facts.dev(), facts.ino()));
             return Ok(false);
         }
-        self.lead_file(tid, &File::open(&file)?, start, length, offset)
+        self.lead_file(tid, &File::open(&file)?, part, room)
     }
 
     fn lead_file(
         &mut self,
         tid: pid_t,
         file: &File,
-        start: u64,
-        length: u64,
-        offset: u64,
+        (start, length, offset): (u64, u64, u64),
+        room: &mut Option<Room>,
     ) -> io::Result<bool> {
         let facts = file.metadata()?;
         if !facts.is_file() || facts.len() > LARGEST {
             return Ok(false);
         }
         let key = (facts.dev(), facts.ino(), facts.mtime_nsec() ^ facts.mtime(), offset, length);
-        let sites = match self.searched.get(&key) {
+        let library = match self.searched.get(&key) {
             Some(known) => known.clone(),
             None => {
                 let mut text = vec![0; length.min(facts.len().saturating_sub(offset)) as usize];
                 file.read_exact_at(&mut text, offset)?;
-                let found = Rc::new(sites::find(&text));
+                let found = Rc::new(Library { sites: sites::find(&text), text });
                 self.searched.insert(key, found.clone());
                 found
             }
         };
-        if sites.is_empty() {
+        if library.sites.is_empty() {
             return Ok(false);
         }
-        let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        let size = (sites.len() * STUB).next_multiple_of(4096) as u64;
-        let gate = (CODE + GATE) as u64;
-        let none = u64::MAX;
-        let stubs = call(tid, gate, libc::SYS_mmap, [0, size, READ_RUN, private, none, 0])?;
-        let memory = memory(tid)?;
-        let made = sites.iter().enumerate().map(|(at, site)| {
-            let (stub, jump) = sites::stub(site, start, stubs + (at * STUB) as u64)?;
-            Some((stub, jump, start + site.at as u64))
-        });
-        let Some(made) = made.collect::<Option<Vec<_>>>() else {
-            // Further away than a jump reaches.
-            call(tid, gate, libc::SYS_munmap, [stubs, size, 0, 0, 0, 0])?;
-            return Ok(false);
+        let size = (library.sites.len() * STUB) as u64;
+        let stubs = match room {
+            Some(it) if it.end - it.next >= size => it.next,
+            _ => {
+                let gate = (CODE + GATE) as u64;
+                let size = size.next_multiple_of(PAGE);
+                let none = u64::MAX;
+                let next = call(tid, gate, libc::SYS_mmap, [0, size, READ_RUN, PRIVATE, none, 0])?;
+                *room = Some(Room { memory: memory(tid)?, next, end: next + size });
+                next
+            }
         };
-        let code: Vec<u8> = made.iter().flat_map(|(stub, ..)| *stub).collect();
-        memory.write_all_at(&code, stubs)?;
-        made.iter().try_for_each(|(_, jump, at)| memory.write_all_at(jump, *at))?;
+        let Some(it) = room else { return Ok(false) };
+        // Further away than a jump reaches?
+        let Some((code, changed)) = library.ways(start, stubs) else { return Ok(false) };
+        it.next += size;
+        it.memory.write_all_at(&code, stubs)?;
+        changed.iter().try_for_each(|(at, bytes)| it.memory.write_all_at(bytes, *at))?;
         Ok(true)
+    }
+}
+
+impl Library {
+    /// The ways from the places of a library at `start`, to be put at `stubs`, and its changed bytes: one piece for each
+    /// page, because each is a call. None if it is further away than a jump reaches.
+    #[allow(clippy::type_complexity, reason = "addresses and bytes")]
+    fn ways(&self, start: u64, stubs: u64) -> Option<(Vec<u8>, Vec<(u64, Vec<u8>)>)> {
+        let mut code = Vec::with_capacity(self.sites.len() * STUB);
+        let mut changed: Vec<(u64, Vec<u8>)> = Vec::new();
+        let page = |at: u64| at / PAGE;
+        for site in &self.sites {
+            let (stub, jump) = sites::stub(site, start, stubs + code.len() as u64)?;
+            code.extend(stub);
+            let at = start + site.at as u64;
+            match changed.last_mut() {
+                Some((from, bytes)) if page(*from) == page(at) => {
+                    let end = (*from - start) as usize + bytes.len();
+                    bytes.extend(self.text.get(end..site.at)?);
+                    bytes.extend(jump);
+                }
+                _ => changed.push((at, jump.to_vec())),
+            }
+        }
+        debug_assert!(changed.iter().all(|(_, bytes)| bytes.len() >= JUMP));
+        Some((code, changed))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_changed_bytes_of_a_page_are_one_piece() {
+        let before = Some([0xb8, 3, 0, 0, 0]);
+        let sites = [10, 40, 5000].map(|at| Site { at, before }).to_vec();
+        let library = Library { text: (0..6000).map(|at| at as u8).collect(), sites };
+        let (code, changed) = library.ways(0x10000, 0x20000).unwrap();
+        assert_eq!(code.len(), 3 * STUB);
+        let pieces: Vec<_> = changed.iter().map(|(at, bytes)| (*at, bytes.len())).collect();
+        assert_eq!(pieces, [(0x1000a, 35), (0x11388, 5)]);
+        // A jump, what stood there before, and a jump.
+        let bytes = &changed[0].1;
+        assert_eq!((bytes[0], &bytes[5..30], bytes[30]), (0xe9, &library.text[15..40], 0xe9));
+        assert!(library.ways(0x10000, 0x1_2000_0000).is_none());
+    }
 
     #[test]
     fn the_loader_is_the_code_of_a_file_with_its_name() {

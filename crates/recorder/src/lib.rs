@@ -16,6 +16,7 @@ mod drain;
 mod error;
 mod filter;
 mod finish;
+mod hash;
 pub mod import;
 mod inject;
 mod launch;
@@ -28,6 +29,7 @@ mod sites;
 mod sys;
 mod table;
 mod tree;
+mod vdso;
 
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;

@@ -10,6 +10,7 @@ use fsdyno_trace::{FileId, NodeId, Object, ThreadId};
 use libc::pid_t;
 
 use crate::decode::Pending;
+use crate::inject::Room;
 use crate::shared::layout::{DESCRIPTOR_FILE, DESCRIPTOR_OUTSIDE};
 use crate::shared::{Ring, SharedTable};
 
@@ -138,6 +139,10 @@ pub struct Thread {
     pub led: bool,
     /// It is about to return from an exec.
     pub executes: bool,
+    /// It has not stopped since it began.
+    pub fresh: bool,
+    /// Room for ways to the code inside; of the thread that began the program alone, so that none is used twice.
+    pub room: Option<Room>,
 }
 
 impl Thread {
@@ -163,6 +168,8 @@ impl Thread {
             inside: false,
             led: false,
             executes: false,
+            fresh: false,
+            room: None,
         }
     }
 

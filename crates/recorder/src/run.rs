@@ -1,21 +1,24 @@
 //! The recorder: follows the threads of a command from stop to stop.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use std::time::Instant;
 
-use fsdyno_trace::{Call, End, Event, ThreadId};
+use fsdyno_trace::{Call, CallKind, End, Event, ThreadId};
 use libc::{c_int, pid_t};
 
 use crate::decode::Pending;
 use crate::drain::{Step, Ticker, monotonic};
 use crate::error::RecordError;
+use crate::filter;
+use crate::hash::Map;
 use crate::inject::Injector;
 use crate::launch::{self, Started};
 use crate::process::{Descriptor, Descriptors, Mappings, Table, Thread, unmap};
 use crate::seen::Seen;
-use crate::shared::Shared;
+use crate::shared::{Ring, Shared};
 use crate::sys::{self, Change, Resume};
+use crate::table;
 use crate::tree::Tree;
 
 /// A writer writes what it holds at least after this number of nanoseconds, so that a killed recorder loses little.
@@ -30,9 +33,9 @@ pub struct Recorder {
     /// The nodes and the trace.
     pub tree: Tree,
     /// The threads that are traced.
-    pub threads: HashMap<pid_t, Thread>,
+    pub threads: Map<pid_t, Thread>,
     /// By device, whether it has files of the kernel.
-    pub devices: HashMap<u64, bool>,
+    pub devices: Map<u64, bool>,
     /// The number of open files so far.
     pub files: u32,
     /// The number of writes so far.
@@ -40,9 +43,12 @@ pub struct Recorder {
     /// Things that the trace does not have.
     pub notes: BTreeMap<String, u64>,
     /// Ids of threads in the trace, by process: for wait.
-    pub ids: HashMap<pid_t, ThreadId>,
+    pub ids: Map<pid_t, ThreadId>,
     /// The call inside a program that is being recorded.
     pub seen: Option<Box<Seen>>,
+    /// Those that were recorded, to be filled again.
+    #[allow(clippy::vec_box, reason = "they move between this and other places")]
+    pub spare: Vec<Box<Seen>>,
     /// The memory shared with programs, if there is code inside them.
     pub shared: Option<Rc<Shared>>,
     /// The injector of the code inside programs.
@@ -73,13 +79,14 @@ impl Recorder {
     pub fn new(tree: Tree, overhead: u64, shared: Option<Rc<Shared>>) -> Recorder {
         Recorder {
             tree,
-            threads: HashMap::new(),
-            devices: HashMap::new(),
+            threads: Map::default(),
+            devices: Map::default(),
             files: 0,
             writes: 0,
             notes: BTreeMap::new(),
-            ids: HashMap::new(),
+            ids: Map::default(),
             seen: None,
+            spare: Vec::new(),
             injector: shared.clone().map(Injector::new),
             shared,
             inside: 0,
@@ -210,6 +217,8 @@ impl Recorder {
         for tid in std::mem::take(&mut self.early) {
             let table = self.table(BTreeMap::new());
             self.add(tid, tid, table, Rc::default());
+            // It has the ring of the thread that made it.
+            sys::set_base(tid, 0);
             sys::resume(tid, Resume::Continue(0));
         }
     }
@@ -227,6 +236,11 @@ impl Recorder {
         if !self.threads.contains_key(&tid) && !matches!(change, Change::Ended(_)) {
             self.early.insert(tid);
             return None;
+        }
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            if std::mem::take(&mut thread.fresh) {
+                self.set_ring(tid);
+            }
         }
         Some(match change {
             Change::Call => self.begin(tid),
@@ -274,6 +288,10 @@ impl Recorder {
             self.separate(tid, begun.number, flags);
             return go_on;
         }
+        if filter::MOUNTS.contains(&begun.number) {
+            self.shared.iter().for_each(|it| it.look_up_always());
+            return go_on;
+        }
         if !self.running || !self.tree.is_recording() {
             return go_on;
         }
@@ -288,12 +306,23 @@ impl Recorder {
         let closed = (begun.number == libc::SYS_close)
             .then(|| self.take_descriptor(tid, begun.args[0] as i32))
             .flatten();
+        self.changes_ways(begun.number);
         let start = self.now();
         let pending = Pending { call, begun, start, think, gone, before, closed };
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.pending = Some(pending);
         }
         Resume::ToReturn(0)
+    }
+
+    /// A call begins or ended that may change what paths of directories mean.
+    pub fn changes_ways(&self, number: libc::c_long) {
+        use CallKind as K;
+        let kind = table::kind(number);
+        let makes = matches!(kind, Some(K::Mkdir | K::Symlink | K::Link));
+        if makes || matches!(kind, Some(K::Rename | K::Rmdir | K::Unlink | K::Chdir)) {
+            self.shared.iter().for_each(|it| it.change_ways());
+        }
     }
 
     /// True if a part of a range of addresses is a mapping of a file.
@@ -336,6 +365,7 @@ impl Recorder {
         let id = self.add(child, owner, descriptors, mappings);
         if let Some(thread) = self.threads.get_mut(&child) {
             (thread.inside, thread.led) = inside;
+            thread.fresh = true;
         }
         self.separate(child, libc::SYS_clone, flags);
         let start = self.now();
@@ -343,6 +373,7 @@ impl Recorder {
         self.write(tid, Event { thread: id, think, start, duration: 0, result: 0, call });
         self.update_used(tid);
         if self.early.remove(&child) {
+            self.set_ring(child);
             sys::resume(child, Resume::Continue(0));
         }
     }
@@ -351,6 +382,7 @@ impl Recorder {
     pub fn update_used(&mut self, tid: pid_t) {
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.used = thread.cpu();
+            thread.ring.iter().for_each(Ring::look_anew);
         }
     }
 

@@ -5,7 +5,7 @@ use libc::{c_long, pid_t};
 use rustix::fs::Stat;
 
 use crate::run::Recorder;
-use crate::shared::layout::{EMPTY_PATH, HAS_MADE, HAS_PLACE_0, HAS_PLACE_1, IS_BEGIN};
+use crate::shared::layout::{EMPTY_PATH, HAS_FOUND, HAS_MADE, HAS_PLACE_0, HAS_PLACE_1, IS_BEGIN};
 use crate::sys;
 use crate::tree::Key;
 
@@ -42,7 +42,7 @@ impl Info {
 }
 
 /// A path as the code inside resolved it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SeenPlace {
     /// The address of the path.
     pub path: u64,
@@ -58,10 +58,12 @@ pub struct SeenPlace {
     pub walked: u8,
     /// The number of those after the first that does not exist.
     pub beyond: u8,
+    /// The number of links at its end that were followed.
+    pub links: u8,
 }
 
-/// A recorded call.
-#[derive(Clone, Debug)]
+/// A recorded call. One that was recorded is filled again, because a call takes less than memory for it does.
+#[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Sequence numbers of its begin and end.
     pub sequence: (u64, u64),
@@ -83,8 +85,10 @@ pub struct Seen {
     pub empty: bool,
     /// The object that it made or opened.
     pub made: Option<Info>,
+    /// The object of its descriptor, if the recorder need not know it yet.
+    pub found: Option<Info>,
     /// Its paths.
-    pub places: Vec<SeenPlace>,
+    pub places: [Option<SeenPlace>; 2],
 }
 
 /// Reads numbers one after another.
@@ -118,49 +122,50 @@ impl Words<'_> {
         Some(Info { key: (dev, ino), rdev, size, blocks, mode: self.int()?, links: self.int()? })
     }
 
-    fn place(&mut self) -> Option<SeenPlace> {
+    fn place(&mut self, into: &mut SeenPlace) -> Option<()> {
         let [path, dev, ino] = self.longs()?;
-        let [exists, base, walked, length, beyond, ..] = self.bytes::<8>()?;
+        let [exists, base, walked, length, beyond, links, ..] = self.bytes::<8>()?;
         let node = self.info()?;
         let (length, padded) = (usize::from(length), usize::from(length).next_multiple_of(8));
         let (name, rest) = self.0.split_at_checked(padded)?;
         self.0 = rest;
         let node = (exists != 0).then_some(node);
-        let (dir, name) = ((dev, ino), name[..length].into());
-        Some(SeenPlace { path, dir, name, node, base, walked, beyond })
+        let name = name.get(..length)?;
+        into.name.clear();
+        into.name.extend_from_slice(name);
+        let name = std::mem::take(&mut into.name);
+        *into = SeenPlace { path, dir: (dev, ino), name, node, base, walked, beyond, links };
+        Some(())
     }
 }
 
 impl Seen {
-    /// Reads the bytes of an event; none if they are not one.
-    pub fn read(bytes: &[u8]) -> Option<Seen> {
+    /// Reads the bytes of an event into this one; none if they are not one.
+    pub fn read(&mut self, bytes: &[u8]) -> Option<()> {
         let mut from = Words(bytes);
         let _length = from.int()?;
         let flags = from.int()? as usize;
         let [begin, end, wall_begin, wall_end, cpu_begin, cpu_end, number] = from.longs()?;
-        let args = from.longs()?;
-        let result = from.long()? as i64;
-        let more = from.longs()?;
-        let made = if flags & HAS_MADE != 0 { Some(from.info()?) } else { None };
-        let mut places = Vec::new();
-        for flag in [HAS_PLACE_0, HAS_PLACE_1] {
+        (self.sequence, self.wall, self.cpu) =
+            ((begin, end), (wall_begin, wall_end), (cpu_begin, cpu_end));
+        self.number = number as c_long;
+        self.args = from.longs()?;
+        self.result = from.long()? as i64;
+        self.more = from.longs()?;
+        self.begins = flags & IS_BEGIN != 0;
+        self.empty = flags & EMPTY_PATH != 0;
+        let info = if flags & HAS_MADE != 0 { Some(from.info()?) } else { None };
+        (self.found, self.made) = if flags & HAS_FOUND != 0 { (info, None) } else { (None, info) };
+        for (at, flag) in [HAS_PLACE_0, HAS_PLACE_1].into_iter().enumerate() {
+            let place = &mut self.places[at];
             if flags & flag != 0 {
-                places.push(from.place()?);
+                from.place(place.get_or_insert_default())?;
+            } else if let Some(place) = place {
+                // No call has its path there.
+                place.path = 0;
             }
         }
-        Some(Seen {
-            sequence: (begin, end),
-            wall: (wall_begin, wall_end),
-            cpu: (cpu_begin, cpu_end),
-            number: number as c_long,
-            args,
-            result,
-            more,
-            begins: flags & IS_BEGIN != 0,
-            empty: flags & EMPTY_PATH != 0,
-            made,
-            places,
-        })
+        Some(())
     }
 }
 

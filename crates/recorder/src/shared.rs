@@ -26,6 +26,8 @@ pub const INSIDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/inside.bin")
 pub struct Shared {
     file: OwnedFd,
     start: *mut u8,
+    /// Threads have their rings in a register, which the recorder sets.
+    pub by_register: bool,
     rings: RefCell<Vec<u16>>,
     tables: RefCell<Vec<u16>>,
 }
@@ -46,13 +48,20 @@ impl Shared {
         let start = unsafe {
             rustix::mm::mmap(null, SHARED_LENGTH, access, MapFlags::SHARED, &file, offset)?
         };
+        /// HWCAP2_FSGSBASE: programs may read the bases of fs and gs.
+        const FSGSBASE: u64 = 2;
+        // SAFETY: it reads a number.
+        let by_register = unsafe { libc::getauxval(libc::AT_HWCAP2) } & FSGSBASE != 0;
         // Ring 0 means none; a table is never handed out twice.
-        Ok(Rc::new(Shared {
+        let shared = Rc::new(Shared {
             file: file.into(),
             start: start.cast(),
+            by_register,
             rings: RefCell::new((1..RINGS_COUNT as u16).rev().collect()),
             tables: RefCell::new((0..TABLES_COUNT as u16).rev().collect()),
-        }))
+        });
+        shared.at::<AtomicU32>(BY_REGISTER).store(by_register.into(), Ordering::SeqCst);
+        Ok(shared)
     }
 
     /// The path under which a recorded program finds the memory.
@@ -82,11 +91,34 @@ impl Shared {
         self.at::<AtomicU32>(OFF).store(1, Ordering::SeqCst);
     }
 
+    /// Paths of directories may mean something else from now on.
+    pub fn change_ways(&self) {
+        for epoch in [EPOCH, MADE_EPOCH] {
+            self.at::<AtomicU64>(epoch).fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// From now on, paths of directories are looked up each time: they mean different things in different programs.
+    pub fn look_up_always(&self) {
+        self.at::<AtomicU32>(ALWAYS).store(1, Ordering::SeqCst);
+    }
+
+    /// A file has no calls to lead. Nothing changes if programs do not know it.
+    pub fn mark_plain(&self, (dev, ino): Key) {
+        let key = fingerprint(dev, ino);
+        for at in slots(dev, ino, key) {
+            let slot = self.at::<AtomicU64>(NODES + 8 * at);
+            if slot.load(Ordering::SeqCst) & !7 == key {
+                slot.fetch_or(NODE_PLAIN as u64, Ordering::SeqCst);
+                return;
+            }
+        }
+    }
+
     /// Adds flags to a node, which is then known to the programs. One that finds no room stays unknown to them.
     pub fn mark(&self, (dev, ino): Key, flags: usize) {
         let key = fingerprint(dev, ino);
-        for probe in 0..16 {
-            let at = ((key >> 8) as usize + probe) % NODES_COUNT;
+        for at in slots(dev, ino, key) {
             let slot = self.at::<AtomicU64>(NODES + 8 * at);
             let new = key | flags as u64;
             match slot.compare_exchange(0, new, Ordering::SeqCst, Ordering::SeqCst) {
@@ -107,13 +139,16 @@ impl Shared {
     }
 
     /// A ring for a thread with a table; none if all are in use, or its number is too large.
-    pub fn ring(self: &Rc<Shared>, thread: i32, table: &SharedTable) -> Option<Ring> {
+    pub fn ring(self: &Rc<Shared>, thread: i32, process: i32, table: &SharedTable) -> Option<Ring> {
         let thread = usize::try_from(thread).ok().filter(|it| *it < THREADS)?;
         let index = self.rings.borrow_mut().pop()?;
         let ring = Ring { index, thread, shared: self.clone() };
         ring.word(RING_HEAD).store(0, Ordering::SeqCst);
         ring.word(RING_TAIL).store(0, Ordering::SeqCst);
         self.at::<AtomicU32>(ring.offset(RING_BUSY)).store(0, Ordering::SeqCst);
+        self.at::<AtomicU32>(ring.offset(RING_THREAD)).store(thread as u32, Ordering::SeqCst);
+        self.at::<AtomicU32>(ring.offset(RING_PROCESS)).store(process as u32, Ordering::SeqCst);
+        ring.look_anew();
         ring.use_table(table);
         self.at::<AtomicU16>(RING_OF + 2 * thread).store(index, Ordering::SeqCst);
         Some(ring)
@@ -135,6 +170,14 @@ fn fingerprint(dev: u64, ino: u64) -> u64 {
     it = it.wrapping_mul(0x94d0_49bb_1331_11eb);
     it ^= it >> 32;
     (it | 8) & !7
+}
+
+/// The places of a node in the shared table, in their order: as in inside.c.
+fn slots(dev: u64, ino: u64, key: u64) -> impl Iterator<Item = usize> {
+    let near = ino.wrapping_add(dev.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    let anywhere = (8..16).map(move |probe| (key >> 8) + probe - 8);
+    let all = (0..8).map(move |probe| near.wrapping_add(probe)).chain(anywhere);
+    all.map(|at| (at % NODES_COUNT as u64) as usize)
 }
 
 /// A table that says which descriptors the recorder knows.
@@ -182,6 +225,16 @@ impl Ring {
     pub fn use_table(&self, table: &SharedTable) {
         let at = self.shared.at::<AtomicU32>(self.offset(RING_TABLE));
         at.store(u32::from(table.index), Ordering::SeqCst);
+    }
+
+    /// Where it is in the recorded programs.
+    pub fn address(&self) -> u64 {
+        (SHARED + self.offset(0)) as u64
+    }
+
+    /// The thread's CPU time is read at its next call.
+    pub fn look_anew(&self) {
+        self.word(RING_WALL).store(0, Ordering::SeqCst);
     }
 
     /// The end of what was written so far.

@@ -66,11 +66,10 @@ pub fn find(text: &[u8]) -> Vec<Site> {
             found.push(Site { at: at - 2, before: None });
         }
     }
-    let inner: HashSet<usize> = found
-        .iter()
-        .filter(|it| it.before.is_none())
-        .flat_map(|it| it.at + 1..it.at + JUMP)
-        .collect();
+    let mut inner = vec![false; text.len()];
+    for at in found.iter().filter(|it| it.before.is_none()).flat_map(|it| it.at + 1..it.at + JUMP) {
+        inner[at] = true;
+    }
     let reached = reached(text, &inner);
     found.retain(|it| {
         it.before.is_some() || !(it.at + 1..it.at + JUMP).any(|at| reached.contains(&at))
@@ -79,12 +78,20 @@ pub fn find(text: &[u8]) -> Vec<Site> {
 }
 
 /// Those of the offsets to which the bytes at any offset, read as a jump, lead.
-fn reached(text: &[u8], of: &HashSet<usize>) -> HashSet<usize> {
+fn reached(text: &[u8], of: &[bool]) -> HashSet<usize> {
+    /// Whether a byte may begin a jump: most do not.
+    const JUMPS: [bool; 256] = {
+        let mut all = [false; 256];
+        let mut at = 0;
+        while at < 256 {
+            all[at] = matches!(at, 0x0f | 0x70..=0x7f | 0xe0..=0xe3 | 0xe8 | 0xe9 | 0xeb);
+            at += 1;
+        }
+        all
+    };
     let mut reached = HashSet::new();
-    if of.is_empty() {
-        return reached;
-    }
-    for at in 0..text.len().saturating_sub(6) {
+    let end = text.len().saturating_sub(6);
+    for at in (0..end).filter(|at| JUMPS[usize::from(text[*at])]) {
         let long = |from: usize| {
             let bytes = [text[from], text[from + 1], text[from + 2], text[from + 3]];
             (from + 4).wrapping_add_signed(i32::from_le_bytes(bytes) as isize)
@@ -97,7 +104,7 @@ fn reached(text: &[u8], of: &HashSet<usize>) -> HashSet<usize> {
             }
             _ => continue,
         };
-        if of.contains(&target) {
+        if of.get(target) == Some(&true) {
             reached.insert(target);
         }
     }

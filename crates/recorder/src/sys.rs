@@ -130,6 +130,12 @@ pub fn registers(tid: pid_t) -> io::Result<libc::user_regs_struct> {
     Ok(all)
 }
 
+/// Sets the base of the register gs of a stopped thread.
+pub fn set_base(tid: pid_t, value: u64) {
+    let at = std::mem::offset_of!(libc::user_regs_struct, gs_base);
+    let _ = request(libc::PTRACE_POKEUSER, tid, at, value as usize);
+}
+
 /// Makes the call that begins return an errno without being made.
 pub fn refuse(tid: pid_t, errno: c_int) -> io::Result<()> {
     let mut all = registers(tid)?;
@@ -272,4 +278,33 @@ pub fn call(tid: pid_t, at: u64, number: c_long, args: [u64; 6]) -> io::Result<i
         unsafe { libc::syscall(libc::SYS_tkill, tid, signal) };
     }
     Ok(result)
+}
+
+/// Lets a thread that stopped at the end of a call run code of the recorder's up to its call of unshare(2), which is not
+/// made, and gives its registers there. Then the thread is as before, except that it stands at the begin of a call that
+/// is skipped.
+///
+/// # Errors
+/// The thread ended.
+pub fn run(tid: pid_t, at: u64) -> io::Result<libc::user_regs_struct> {
+    let mut before = registers(tid)?;
+    before.orig_rax = u64::MAX;
+    set_registers(tid, &libc::user_regs_struct { rip: at, ..before })?;
+    let mut signals = Vec::new();
+    loop {
+        request(libc::PTRACE_CONT, tid, 0, 0)?;
+        match change(status_of(tid)?) {
+            Change::Call if begun(tid)?.number == libc::SYS_unshare => break,
+            Change::Signal(signal) => signals.push(signal),
+            Change::Ended(_) => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            _ => {}
+        }
+    }
+    let after = registers(tid)?;
+    set_registers(tid, &before)?;
+    for signal in signals {
+        // SAFETY: a signal that was on its way to this thread.
+        unsafe { libc::syscall(libc::SYS_tkill, tid, signal) };
+    }
+    Ok(after)
 }

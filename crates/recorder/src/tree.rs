@@ -15,6 +15,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 
 use crate::anonymize;
 use crate::error::RecordError;
+use crate::hash::Map;
 use crate::launch::file_system;
 use crate::seen::Info;
 use crate::shared::Shared;
@@ -44,9 +45,9 @@ struct Known {
 
 /// The nodes by inode, and where their entries go.
 pub struct Tree {
-    nodes: HashMap<Key, Known>,
+    nodes: Map<Key, Known>,
     /// The node that an inode was before, and until when; of the last ones that went.
-    former: HashMap<Key, (NodeId, u64)>,
+    former: Map<Key, (NodeId, u64)>,
     former_order: VecDeque<Key>,
     next: u32,
     /// By node, whether it is below a root of kind tree.
@@ -100,8 +101,8 @@ impl Tree {
         shared: Option<Rc<Shared>>,
     ) -> Result<Tree, RecordError> {
         let mut it = Tree {
-            nodes: HashMap::new(),
-            former: HashMap::new(),
+            nodes: Map::default(),
+            former: Map::default(),
             former_order: VecDeque::new(),
             next: 0,
             in_trees: Vec::new(),
@@ -298,7 +299,8 @@ impl Tree {
                 self.enter(known.node, name.as_bytes(), &stat, Some(&path), known.in_tree);
             }
         }
-        self.mark(of, NODE_LISTED);
+        // Its entries are known: programs name them without a stop.
+        self.mark(of, NODE_LISTED | NODE_PARENT);
     }
 
     /// Introduces all entries below a directory.

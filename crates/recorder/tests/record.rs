@@ -300,6 +300,43 @@ fn a_directory_outside_the_trees_is_listed_as_it_was_before_the_program_changed_
 }
 
 #[test]
+fn a_path_names_another_directory_after_a_rename() {
+    let bench = Bench::new();
+    // Each path is used just before a rename by another process, and just after it.
+    let script = "mkdir one two; : >one/f-1; : >$PWD/one/f-2; mv one three; mv two one; \
+        : >one/f-3; : >$PWD/one/f-4; cd one; : >f-5; cd ../three; : >f-6; : >$PWD/f-7";
+    let (recorded, items) = bench.script(script);
+    assert!(recorded.status.success());
+    let made = named(&items, "f-");
+    let dirs: Vec<_> = made.iter().map(|(it, _)| it.call.uses().names[0].unwrap().dir).collect();
+    let (first, second) = (dirs[0], dirs[2]);
+    assert_ne!(first, second);
+    assert_eq!(dirs, [first, first, second, second, second, first, first]);
+}
+
+#[test]
+fn links_that_change_are_followed_to_where_they_lead() {
+    let bench = Bench::new();
+    fs::create_dir(bench.tree().join("far")).unwrap();
+    fs::write(bench.tree().join("near-file"), "near").unwrap();
+    fs::write(bench.tree().join("far/far-file"), "far").unwrap();
+    let script = "use() { for way in link $PWD/link; do : <$way; : <$way; done; }; \
+        ln -s near-file link; use; ln -sfn far/far-file link; use; \
+        ln -sfn $PWD/more link; ln -s far/../near-file more; use; ln -sfn none link; (use 2>&-); :";
+    let (recorded, items) = bench.script(script);
+    assert!(recorded.status.success());
+    let opens = |name: &str| -> Vec<(u8, i64)> {
+        let of = named(&items, name);
+        let opens = of.iter().filter(|(it, _)| it.call.kind() == CallKind::Open);
+        opens.map(|(it, _)| (it.call.uses().names[0].unwrap().links, it.result)).collect()
+    };
+    let near = [vec![(1, 0); 4], vec![(2, 0); 4]].concat();
+    assert_eq!((opens("near-file"), opens("far-file")), (near, vec![(1, 0); 4]));
+    // A special built-in whose redirection fails ends the shell.
+    assert_eq!(opens("none"), [(1, -2)]);
+}
+
+#[test]
 fn many_children_are_followed() {
     let bench = Bench::new();
     let (recorded, items) = bench.script("for i in $(seq 1000); do (: >c$i) & done; wait");

@@ -1,0 +1,213 @@
+// What paths name: a part of inside.c. Directories that were looked up a moment ago are remembered in the shared memory.
+
+// The length of a path without slashes at its end.
+static u64 trimmed(const char *path, u64 length) {
+    while (length > 1 && path[length - 1] == '/') length--;
+    return length;
+}
+
+// The status of what the first bytes of a path name.
+static long status(int dir, char *path, u64 length, struct stat *to, u64 flags) {
+    char rest = path[length];
+    path[length] = 0;
+    long result = sys(NEWFSTATAT, dir, (u64)path, (u64)to, flags, 0);
+    path[length] = rest;
+    return result;
+}
+
+// The directory that a path led to at most this number of nanoseconds ago, or that it led to nothing (ino 0), unless a
+// recorded program changed directories or links since then: other programs might.
+#define RECENT 100000000
+struct way {
+    u64 key, dev, ino, wall, epoch, sum;
+    u64 pad[2];
+};
+
+static u64 sum(const struct way *it) {
+    u64 of = it->key * 0x9e3779b97f4a7c15 + it->dev;
+    of = (of ^ of >> 31) * 0xbf58476d1ce4e5b9 + it->ino;
+    of = (of ^ of >> 29) * 0x94d049bb133111eb + it->wall;
+    return (of ^ of >> 32) * 0x9e3779b97f4a7c15 + it->epoch;
+}
+
+static u64 epoch(u64 which) { return __atomic_load_n((u64 *)AT(which), __ATOMIC_SEQ_CST); }
+static void rise(u64 which) { __atomic_fetch_add((u64 *)AT(which), 1, __ATOMIC_SEQ_CST); }
+
+// The hash of a path of a directory, without slashes at its end: for a relative one, in the process of a ring.
+static u64 way_key(char *ring, const char *path, u64 length) {
+    u64 key = 0xcbf29ce484222325;
+    if (path[0] != '/' || length == 0) key ^= *FIELD(u32, ring, RING_PROCESS) * 0x9e3779b97f4a7c15ul;
+    length = trimmed(path, length);
+    for (u64 at = 0; at < length; at += 8) {
+        u64 word = 0;
+        for (u64 byte = at; byte < length && byte < at + 8; byte++) word = word << 8 | (u8)path[byte];
+        key = (key ^ word) * 0x9e3779b97f4a7c15;
+        key ^= key >> 29;
+    }
+    return key ^ length;
+}
+
+// 1 if the directory of a path is known from a moment ago; -ENOENT if it is known that there is nothing.
+static int way_known(u64 key, u64 wall, u64 now, struct stat *to) {
+    u64 *slot = (u64 *)AT(WAYS) + 8 * (key % WAYS_COUNT);
+    struct way found;
+    for (int at = 0; at < 6; at++) ((u64 *)&found)[at] = __atomic_load_n(slot + at, __ATOMIC_RELAXED);
+    if (found.key != key || wall - found.wall >= RECENT || found.sum != sum(&found)) return 0;
+    if (found.ino == 0) return found.epoch == epoch(MADE_EPOCH) ? -ENOENT : 0;
+    if (found.epoch != now) return 0;
+    to->dev = found.dev;
+    to->ino = found.ino;
+    to->mode = S_IFDIR;
+    return 1;
+}
+
+static void keep_way(u64 key, u64 wall, u64 now, const struct stat *it) {
+    if (it && (it->mode & S_IFMT) != S_IFDIR) return;
+    struct way way = {key, it ? it->dev : 0, it ? it->ino : 0, wall, now, 0, {0, 0}};
+    way.sum = sum(&way);
+    // Others may read or write it meanwhile: they see that the sum is wrong.
+    u64 *slot = (u64 *)AT(WAYS) + 8 * (key % WAYS_COUNT), *words = (u64 *)&way;
+    for (int at = 0; at < 6; at++) __atomic_store_n(slot + at, words[at], __ATOMIC_RELAXED);
+}
+
+static int keeps_ways(int dir, const char *path) {
+    return (path[0] == '/' || dir == AT_FDCWD) && !*FIELD(u32, AT(0), ALWAYS);
+}
+
+// The directory before the last component of a path; its first bytes name it. 0, or an error of stat; `nothing` is set if
+// there is not even a link of that name.
+static long directory(char *ring, int dir, char *path, u64 length, u64 wall, struct stat *to, int *nothing) {
+    *nothing = 0;
+    if (length == 0 && dir != AT_FDCWD) return sys(FSTAT, dir, (u64)to, 0, 0, 0);
+    int keeps = keeps_ways(dir, path);
+    u64 now = epoch(EPOCH), made = epoch(MADE_EPOCH), key = keeps ? way_key(ring, path, length) : 0;
+    int known = keeps ? way_known(key, wall, now, to) : 0;
+    *nothing = known == -ENOENT;
+    if (known) return known > 0 ? 0 : known;
+    long result = length ? status(dir, path, length, to, 0) : sys(NEWFSTATAT, dir, (u64) ".", (u64)to, 0, 0);
+    if (keeps && result == 0) keep_way(key, wall, now, to);
+    if (result == -ENOENT && length) *nothing = status(dir, path, trimmed(path, length), to, AT_SYMLINK_NOFOLLOW) == -ENOENT;
+    if (keeps && *nothing) keep_way(key, wall, made, 0);
+    return result;
+}
+
+// The text of a link in the place of its name at the end of a path, which has room for 600 bytes and a NUL. The new length,
+// or 0 for one that is too long or leads to where the kernel makes up names.
+static u64 replace_link(int dir, char *path, u64 slash, u64 end) {
+    char to[300];
+    path[end] = 0;
+    long length = sys(READLINKAT, dir, (u64)path, (u64)to, sizeof to, 0);
+    if (length <= 0 || length == sizeof to) return 0;
+    if (length > 6 && begins(to, "/proc/")) return 0;
+    u64 at = to[0] == '/' ? 0 : slash;
+    if (at + length >= 600) return 0;
+    copy(path + at, to, length);
+    path[at + length] = 0;
+    return at + length;
+}
+
+// Copies a path, and counts its components. -1 for one of 600 bytes or more.
+static int read_path(const char *text, char *whole, u64 *length, u64 *walked) {
+    u64 part = 0, at = 0;
+    *walked = 0;
+    for (;; at++) {
+        if (at >= 600) return -1;
+        whole[at] = text[at];
+        if (text[at] && text[at] != '/') continue;
+        if (at > part && !(at == part + 1 && text[part] == '.')) ++*walked;
+        part = at + 1;
+        if (!text[at]) break;
+    }
+    *length = at;
+    return 0;
+}
+
+// The status of a path that names no link.
+static long stat_no_link(char *ring, int dir, char *path, u64 length, u64 wall, struct stat *to) {
+    int keeps = keeps_ways(dir, path);
+    u64 now = epoch(EPOCH), key = keeps ? way_key(ring, path, length) : 0;
+    if (keeps && way_known(key, wall, now, to) == 1) return 0;
+    long result = sys(NEWFSTATAT, dir, (u64)path, (u64)to, AT_SYMLINK_NOFOLLOW, 0);
+    if (keeps && result == 0) keep_way(key, wall, now, to);
+    return result;
+}
+
+// What a call that was made already says of the object of its path: nothing, that it is no link, that it is as `of` says
+// (0), or that there is none (-ENOENT).
+enum { UNKNOWN = 1, NO_LINK = 2 };
+
+// Finds out what a path names now. 0 if the recorder knows its directory and its object; else the call must stop. If
+// directories on the way are missing, it is the first of them, and how many components are beyond it.
+static int find(struct place *it, char *ring, int dir, u64 path, int follow, u64 wall, long found, const struct stat *known) {
+    struct stat of, above;
+    if (path < 4096) return -1;
+    if (found == 0) of = *known;
+    if (found == UNKNOWN) found = sys(NEWFSTATAT, dir, path, (u64)&of, AT_SYMLINK_NOFOLLOW, 0);
+    if (found != 0 && found != -ENOENT && found != NO_LINK) return -1;
+    // The kernel has read it, so that it can be read here.
+    char whole[608];
+    u64 length, walked;
+    if (read_path((const char *)path, whole, &length, &walked)) return -1;
+    if (found == NO_LINK) {
+        found = stat_no_link(ring, dir, whole, length, wall, &of);
+        if (found != 0) return -1;
+    }
+    if (begins(whole, "/fsdyno-mark/")) return -1;
+    it->base = whole[0] == '/' ? 0 : dir == AT_FDCWD ? 1 : 2;
+    it->links = 0;
+    u64 end, slash, beyond;
+    int nothing, is_nothing = 0;
+    for (;;) {
+        beyond = 0;
+        end = trimmed(whole, length);
+        if (end < length && found == 0) {
+            // A link followed by a slash is followed.
+            if (status(dir, whole, end, &of, AT_SYMLINK_NOFOLLOW)) return -1;
+            follow = 1;
+        }
+        for (;; beyond++) {
+            for (slash = end; slash > 0 && whole[slash - 1] != '/'; slash--) {}
+            long is = directory(ring, dir, whole, slash, wall, &above, &nothing);
+            if (is == 0) break;
+            is_nothing = nothing;
+            if (is != -ENOENT || found == 0 || slash == 0 || beyond == 255) return -1;
+            end = trimmed(whole, slash);
+        }
+        if (found || (of.mode & S_IFMT) != S_IFLNK || !follow) break;
+        // The recorder knows the link, and where it stands.
+        if ((above.mode & S_IFMT) != S_IFDIR || !(node(above.dev, above.ino, 0) & NODE_PARENT)) return -1;
+        if (!node(of.dev, of.ino, 0) || it->links == 8) return -1;
+        it->links++;
+        length = replace_link(dir, whole, slash, end);
+        if (length == 0) return -1;
+        found = sys(NEWFSTATAT, dir, (u64)whole, (u64)&of, AT_SYMLINK_NOFOLLOW, 0);
+        if (found != 0 && found != -ENOENT) return -1;
+    }
+    // A link that leads nowhere is something.
+    if (beyond && !is_nothing) return -1;
+    const char *name = whole + slash;
+    length = end - slash;
+    if (length == 0 || length > 255) return -1;
+    int itself = name[0] == '.' && (length == 1 || (length == 2 && name[1] == '.'));
+    if (itself) {
+        if (found) return -1;
+        above = of;
+        length = 0;
+    }
+    if ((above.mode & S_IFMT) != S_IFDIR || !(node(above.dev, above.ino, 0) & NODE_PARENT)) return -1;
+    if (found == 0 && !itself) {
+        u32 type = of.mode & S_IFMT;
+        if (type != S_IFREG && type != S_IFDIR && type != S_IFLNK) return -1;
+        if (!node(of.dev, of.ino, 0)) return -1;
+    }
+    it->exists = found == 0;
+    if (found == 0) describe(&it->node, &of);
+    it->path = path;
+    it->dev = above.dev;
+    it->ino = above.ino;
+    it->walked = walked > 255 ? 255 : walked;
+    it->beyond = beyond;
+    it->length = length;
+    copy(it->name, name, length);
+    return 0;
+}
