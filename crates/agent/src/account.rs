@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use fsdyno_record::trial::Device;
+use fsdyno_record::trial::{Device, Instrument};
 use fsdyno_record::{Bytes, Nanos};
 use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
@@ -69,10 +69,22 @@ impl Account {
     }
 
     /// Adds the time of a command and of its children.
-    pub fn add(&mut self, user: Nanos, system: Nanos) {
+    pub fn with(mut self, user: Nanos, system: Nanos) -> Account {
         self.cpu += user + system;
         self.user += user;
         self.system += system;
+        self
+    }
+
+    /// The part that the measurement itself took, with the time by which answers were late and that of the engine.
+    pub fn instrument(&self, late_ns: Nanos, engine_ns: Nanos) -> Instrument {
+        Instrument {
+            server_cpu_ns: self.server,
+            driver_cpu_ns: self.driver,
+            late_ns,
+            engine_ns,
+            sampler_cpu_ns: self.sampler,
+        }
     }
 
     fn read_own(&mut self) {

@@ -20,6 +20,7 @@ use fsdyno_record::{Bytes, Nanos, guest as layout};
 use rustix::mount::MountFlags;
 use rustix::process::Pid;
 
+use crate::child_signal::{block_child_signal, wait_for_child_signal};
 use crate::memory::{mapped_input, open_pci_memory, shared_words};
 use crate::sampler::Sampler;
 use crate::serve_disk::{self, Regions, Served, Shared};
@@ -223,35 +224,6 @@ fn disks(job: &Job, lab: &FlatLab, mailbox: Mailbox<'static>) -> io::Result<Vec<
         disks.push(ModelledDisk { name, spec, role, partition, medium });
     }
     Ok(disks)
-}
-
-/// Keeps SIGCHLD pending so that [`watch`] can wait for it with a deadline.
-fn block_child_signal() -> io::Result<()> {
-    // SAFETY: fills and uses a signal set of our own.
-    unsafe {
-        let mut set = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, libc::SIGCHLD);
-        if libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
-}
-
-/// Waits for the end of a child, but no longer than `limit`.
-pub fn wait_for_child_signal(limit: Nanos) {
-    let limit = libc::timespec {
-        tv_sec: (limit.0 / 1_000_000_000) as libc::time_t,
-        tv_nsec: (limit.0 % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: waits on a signal set of our own; nothing is written through the null pointer.
-    unsafe {
-        let mut set = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, libc::SIGCHLD);
-        libc::sigtimedwait(&set, std::ptr::null_mut(), &limit);
-    }
 }
 
 /// Waits for the trial; an error is the reason why there is no report of its own.

@@ -21,7 +21,7 @@ use crate::memory::{mapped_input, shared_words};
 use crate::proven::Held;
 use crate::sampler::Sampler;
 use crate::target::{Directory, Formatted, Medium, ModelledDisk, Target};
-use crate::{keeper, process, trial};
+use crate::{keeper, tool, trial};
 
 /// Below which a file system is mounted, in a mount namespace of its own: the first of these that is
 /// there. What of the user's lies there is neither touched nor seen meanwhile.
@@ -58,7 +58,7 @@ fn stop_arrays(held: &[Held]) {
     for device in array::arrays_over(&members) {
         let argv = array::stop(&device.to_string_lossy());
         // No process is left to report to; `fsdyno doctor` finds what could not be stopped.
-        let _ = process::run(&argv, &array::env());
+        let _ = tool::run(&argv, &array::env());
     }
 }
 

@@ -7,6 +7,7 @@ mod acks;
 mod age;
 mod block_queue;
 mod cacheable;
+mod child_signal;
 mod entropy;
 mod exit_status;
 mod free_space;
@@ -29,6 +30,7 @@ mod serve_disk;
 mod shell;
 mod stuck;
 mod target;
+mod tool;
 mod tree_hash;
 mod trial;
 

@@ -1,16 +1,14 @@
-//! Child processes of the agent: forks, processes that share its memory, and tools that it runs.
+//! Child processes of the agent: forks, and processes that share its memory.
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::exit_status::ExitStatus;
-use crate::output;
 
 /// linux/prctl.h: this process serves a block device, so its allocations must not wait for it.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
@@ -275,82 +273,6 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The outcome of a tool.
-#[derive(Clone, Debug, Default)]
-pub struct Ran {
-    /// Its exit code; none if it was killed.
-    pub exit: Option<i32>,
-    /// Both its outputs, of each the last MiB.
-    pub output: String,
-    /// The part of it on standard error.
-    pub errors: String,
-}
-
-impl Ran {
-    /// Nothing, if it ended well.
-    ///
-    /// # Errors
-    /// The command, how it ended, and its last words.
-    pub fn good(&self, argv: &[String]) -> io::Result<()> {
-        if self.exit == Some(0) {
-            return Ok(());
-        }
-        Err(io::Error::other(format!(
-            "{} failed ({}): {}",
-            argv.join(" "),
-            self.exit.map_or("killed".to_string(), |code| format!("exit code {code}")),
-            self.words().join(" / ")
-        )))
-    }
-
-    /// Returns its lines about a failure: of standard error, unless that is empty, the last lines before the
-    /// usage that some tools print after every wrong option.
-    fn words(&self) -> Vec<String> {
-        let errors = if self.errors.trim().is_empty() { &self.output } else { &self.errors };
-        let said: Vec<&str> =
-            errors.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-        let usage = |line: &&str| line.trim_start().to_lowercase().starts_with("usage:");
-        let end = said.iter().position(usage).filter(|at| *at > 0).unwrap_or(said.len());
-        said[end.saturating_sub(3)..end].iter().map(ToString::to_string).collect()
-    }
-
-    /// The last lines of the output that are not blank.
-    pub fn last_lines(&self, count: usize) -> Vec<String> {
-        let lines: Vec<&str> =
-            self.output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-        lines[lines.len().saturating_sub(count)..].iter().map(|line| line.to_string()).collect()
-    }
-}
-
-/// Runs a tool to its end with nothing to read.
-///
-/// # Errors
-/// If it cannot be started; the message names it.
-pub fn run<'a>(
-    argv: &[String],
-    env: impl IntoIterator<Item = (&'a String, &'a String)>,
-) -> io::Result<Ran> {
-    let Some((program, arguments)) = argv.split_first() else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "an empty command"));
-    };
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{program}: {error}"));
-    let mut child = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .env("PATH", "/bin:/sbin:/usr/bin:/usr/sbin")
-        .envs(env)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(named)?;
-    let said = output::read_both(&mut child);
-    let status = child.wait().map_err(named)?;
-    let (mut output, errors) = said.map_err(named)?;
-    output.push_str(&errors);
-    Ok(Ran { exit: status.code(), output, errors })
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -358,6 +280,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::path::Path;
+    use std::process::Command;
 
     use super::*;
 
@@ -443,35 +366,5 @@ mod tests {
         .unwrap();
         let ended = waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap().1;
         assert_eq!(ExitStatus::from(ended).to_string(), "exit code 0");
-    }
-
-    #[test]
-    fn a_tool_that_is_missing_is_named() {
-        let error = run(&["no-such-tool".to_string()], []).unwrap_err();
-        assert!(error.to_string().starts_with("no-such-tool: "), "{error}");
-    }
-
-    #[test]
-    fn both_outputs_and_the_exit_code_are_kept() {
-        let argv = ["sh", "-c", "echo out; echo err >&2; exit 3"].map(String::from);
-        let ran = run(&argv, []).unwrap();
-        assert_eq!(ran.exit, Some(3));
-        assert_eq!(ran.last_lines(9), ["out", "err"]);
-        assert_eq!(ran.last_lines(1), ["err"]);
-        let error = ran.good(&argv).unwrap_err().to_string();
-        assert!(error.ends_with("failed (exit code 3): err"), "{error}");
-    }
-
-    #[test]
-    fn a_tools_own_message_is_reported_and_not_its_usage() {
-        let said = |script: &str| {
-            let argv = ["sh", "-c", script].map(String::from);
-            run(&argv, []).unwrap().good(&argv).unwrap_err().to_string()
-        };
-        let usage = "echo 'Log size must be at least 64MB.' >&2; echo 'Usage: mkfs.xfs' >&2; \
-                     echo '-a' >&2; echo '-b' >&2; echo '-c' >&2; exit 1";
-        assert!(said(usage).ends_with("(exit code 1): Log size must be at least 64MB."));
-        assert!(said("echo Usage: me >&2; echo more >&2; exit 1").ends_with("Usage: me / more"));
-        assert!(said("echo only out; exit 1").ends_with(": only out"));
     }
 }

@@ -3,7 +3,13 @@
 use fsdyno_record::Nanos;
 use fsdyno_workload::memory_fs::Content;
 
-use crate::tree::Timing;
+/// The timing of an op: its earliest start, its return, and whether it was in flight.
+#[derive(Clone, Copy)]
+pub(crate) struct Timing {
+    pub(crate) start: Nanos,
+    pub(crate) at: Nanos,
+    pub(crate) in_flight: bool,
+}
 
 /// The part of a file's content that is durable, and what the ops since then may have changed. Its content after
 /// all ops that returned is [`Tree::content`](crate::tree::Tree::content).

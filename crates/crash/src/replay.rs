@@ -4,7 +4,8 @@ use fsdyno_record::Nanos;
 use fsdyno_record::acks::{Acks, PhaseEventKind};
 use fsdyno_workload::{Effect, Expect, Op, OpSource, Share, Synced, Workload};
 
-use crate::tree::{Timing, Tree};
+use crate::content::Timing;
+use crate::tree::Tree;
 use fsdyno_filesystem::Guarantee;
 
 /// A replay of the ops of a trial, one after the other as they returned.

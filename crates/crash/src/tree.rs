@@ -13,7 +13,7 @@ use fsdyno_record::Nanos;
 use fsdyno_workload::memory_fs::{Change, Content, Entry, Inode, MemoryFs, Node as FsNode};
 use fsdyno_workload::{Expect, Op};
 
-use crate::content::File;
+use crate::content::{File, Timing};
 
 /// A path below the trial's root.
 pub type Path = Vec<u8>;
@@ -104,14 +104,6 @@ pub struct Tree {
     names_with: Names,
     /// The tree after all ops that returned; shared with the copies that are made of this one.
     now: Arc<MemoryFs>,
-}
-
-/// The timing of an op: its earliest start, its return, and whether it was in flight.
-#[derive(Clone, Copy)]
-pub(crate) struct Timing {
-    pub(crate) start: Nanos,
-    pub(crate) at: Nanos,
-    pub(crate) in_flight: bool,
 }
 
 impl Tree {

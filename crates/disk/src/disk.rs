@@ -3,8 +3,6 @@
 use fsdyno_record::trial::Device;
 use fsdyno_record::{Bytes, Nanos};
 
-use crate::spec::DiskSpec;
-
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -56,14 +54,6 @@ pub trait Disk: Send {
     fn note_untimed(&mut self, _request: Request) {}
     /// Counters up to the time of the last call. Requests count when submitted.
     fn counters(&self) -> Device;
-}
-
-/// Builds an idle disk, with a rotational position drawn from `seed`.
-///
-/// The spec must be valid ([`DiskSpec::validate`]); the times of an invalid one are
-/// meaningless.
-pub fn build(spec: &DiskSpec, seed: u64) -> Box<dyn Disk> {
-    spec.model.build(spec, seed)
 }
 
 /// Counts a submitted request.

@@ -16,7 +16,8 @@ pub mod profile;
 pub mod spec;
 pub mod store;
 
-pub use disk::{Action, Disk, Request, build};
+pub use disk::{Action, Disk, Request};
+pub use models::parameters::build;
 pub use partition::Partition;
 pub use spec::{Attach, DiskSpec, Queue, WriteCache};
 pub use store::Store;

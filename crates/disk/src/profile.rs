@@ -7,7 +7,8 @@ use fsdyno_record::{Bytes, Nanos, seed};
 use serde::Serialize;
 
 use crate::SECTOR;
-use crate::disk::{Action, Disk, Request, build};
+use crate::build;
+use crate::disk::{Action, Disk, Request};
 use crate::spec::DiskSpec;
 
 /// Queue depths to evaluate, up to the disk's own; 128 is what the guest's driver allows.

@@ -12,8 +12,9 @@ use fsdyno_record::OpKind;
 use fsdyno_workload::RemoveOrder;
 
 use crate::errno::Errno;
+use crate::failure::{Cause, Failure};
+use crate::meter::Meter;
 use crate::planted;
-use crate::run::{Cause, Failure, Meter};
 
 /// Size of the buffer for getdents64(2): that of glibc's readdir(3), hence of rm's and ls's.
 const BUFFER: usize = 32 << 10;

@@ -15,6 +15,7 @@ use fsdyno_workload::{Contents, Differences, OpSource, Share, Threads, Wall, Wor
 
 use crate::clock;
 use crate::errno::Errno;
+use crate::failure::{Cause, Failure};
 use crate::issue::acked::Acked;
 use crate::issue::null::Null;
 use crate::issue::raw::Raw;
@@ -22,9 +23,10 @@ use crate::issue::shared::{Shared, Slots};
 use crate::issue::sync::Sync as SyncIssuer;
 use crate::issue::uring::Uring;
 use crate::limit::{until_rank_ends, with_time_limit};
+use crate::meter::Outcome;
 use crate::progress::PhaseProgress;
 use crate::recorder::Recorder;
-use crate::run::{Cause, Failure, Outcome, run_rank};
+use crate::run::run_rank;
 
 /// Everything needed to run one phase.
 #[derive(Clone, Copy)]

@@ -5,11 +5,12 @@ use std::sync::OnceLock;
 
 use fsdyno_record::plan::{FeatureWord, PoolPlan};
 use fsdyno_record::{Bytes, suggest};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-use crate::journal_size::Sizing;
-use crate::options::Known;
-use crate::{Guarantee, SpecError, lookup, version};
+use crate::foreign::foreign_hint;
+use crate::known::Known;
+use crate::sizing::{Sizing, size};
+use crate::{Guarantee, SpecError, version};
 
 /// All file systems in the order of `fsdyno list filesystems`: the ext family by age, then the others
 /// by use, then those without a device or outside the kernel. To add one, add its file and a row here.
@@ -329,7 +330,7 @@ pub fn get(kind: &str) -> Result<&'static Filesystem, Unknown> {
 }
 
 fn unknown(kind: &str) -> Unknown {
-    let hint = lookup::foreign_hint(kind).unwrap_or_else(|| suggest::hint(kind, names()));
+    let hint = foreign_hint(kind).unwrap_or_else(|| suggest::hint(kind, names()));
     Unknown { name: kind.to_string(), hint }
 }
 
@@ -385,14 +386,17 @@ impl Filesystem {
     }
 }
 
-pub(crate) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-}
+impl Guarantee {
+    /// Returns the guarantee of a kind; `None` if it cannot be crash-tested.
+    pub fn of(kind: &str) -> Option<&'static Guarantee> {
+        get(kind).ok()?.guarantee.as_ref()
+    }
 
-pub(crate) fn some_size<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Bytes>, D::Error> {
-    size(deserializer).map(Some)
+    /// Returns the kinds that can be crash-tested, in the order of the catalog.
+    pub fn kinds() -> impl Iterator<Item = &'static str> {
+        let tested = all().iter().filter(|filesystem| filesystem.guarantee.is_some());
+        tested.map(|filesystem| filesystem.name.as_str())
+    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 
 use serde::Deserialize;
 
-use crate::catalog;
-
 /// The directory entries that fsync(2) of a file makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,22 +46,10 @@ fn yes() -> bool {
     true
 }
 
-impl Guarantee {
-    /// Returns the guarantee of a kind; `None` if it cannot be crash-tested.
-    pub fn of(kind: &str) -> Option<&'static Guarantee> {
-        catalog::get(kind).ok()?.guarantee.as_ref()
-    }
-
-    /// Returns the kinds that can be crash-tested, in the order of the catalog.
-    pub fn kinds() -> impl Iterator<Item = &'static str> {
-        let tested = catalog::all().iter().filter(|filesystem| filesystem.guarantee.is_some());
-        tested.map(|filesystem| filesystem.name.as_str())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog;
 
     #[test]
     fn the_tools_that_repair_are_those_of_the_package() {

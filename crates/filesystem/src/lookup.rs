@@ -1,28 +1,8 @@
 //! Finds file systems by what the host shows of them: a magic number, a tool, a name that is not in the catalog.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
-
-use serde::Deserialize;
-
+pub use crate::foreign::foreign_hint;
+use crate::foreign::others;
 use crate::{array, catalog};
-
-/// An existing file system that is not in the catalog. It is no typing error, so similar names would be no help.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Other {
-    /// A spec that mounts it through FUSE.
-    fuse: Option<String>,
-    /// Its number in statfs(2).
-    magic: Option<u64>,
-}
-
-fn others() -> &'static BTreeMap<String, Other> {
-    static OTHERS: OnceLock<BTreeMap<String, Other>> = OnceLock::new();
-    let text = include_str!("../../../catalog/other-filesystems.toml");
-    // The file is part of the program, and a test parses it.
-    OTHERS.get_or_init(|| toml::from_str(text).unwrap_or_default())
-}
 
 /// Returns the name of the file system with this number in statfs(2).
 pub fn by_magic(number: u64) -> Option<&'static str> {
@@ -52,14 +32,6 @@ pub fn kernels_of(module: &str) -> Option<String> {
 fn with_module(module: &str) -> Option<&'static catalog::Filesystem> {
     let uses = |modules: &[String]| modules.iter().any(|name| name == module);
     catalog::all().iter().find(|kind| uses(&kind.modules))
-}
-
-/// Returns a hint for a file system that exists but is not in the catalog.
-pub fn foreign_hint(kind: &str) -> Option<String> {
-    Some(match &others().get(kind)?.fuse {
-        None => format!("fsdyno cannot make {kind}; --on DIR runs on a mounted one"),
-        Some(spec) => format!("use FUSE: --fs '{spec}' (or --on DIR on a mounted one)"),
-    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,4 @@
-//! Mount options: those that a spec may use, and their split into the flags of mount(2) and data for the file
-//! system.
-
-use fsdyno_record::suggest;
-
-use crate::options::Known;
-use crate::{Filesystem, SpecError};
+//! Mount options: their names, and their split into the flags of mount(2) and data for the file system.
 
 /// A mount option that mount(2) takes as a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,53 +127,6 @@ pub fn split(options: &str) -> Result<(Vec<Flag>, String), MountError> {
 pub fn bits(flags: &[Flag]) -> u64 {
     flags.iter().fold(0, |bits, flag| if flag.sets { bits | flag.bits } else { bits & !flag.bits })
 }
-
-impl Filesystem {
-    /// Checks one mount option and its value.
-    pub(crate) fn check_mount_option(&self, known: &Known, option: &str) -> Result<(), SpecError> {
-        let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        let refused = |why: &str| {
-            SpecError::new(format!("the mount option '{name}' cannot be used here"), why)
-        };
-        if let Some(why) = known.refused.get(&format!("mount {name}")) {
-            return Err(refused(why));
-        }
-        if let Some((_, why)) = NEVER.iter().find(|(never, _)| *never == name) {
-            return Err(refused(why));
-        }
-        if find_flag(option).is_some() {
-            return Ok(());
-        }
-        let own = if self.mount.known.is_empty() { &known.mount } else { &self.mount.known };
-        if SECURITY.contains(&name) || own.iter().any(|have| have == name) {
-            return known.check_device(&format!("mount {name}"), value);
-        }
-        let names = FLAGS.iter().map(|flag| flag.name);
-        let names: Vec<&str> = own.iter().map(String::as_str).chain(names).collect();
-        let problem = format!("{} has no mount option '{name}'", self.name);
-        Err(SpecError::new(problem, suggest::hint(name, names)))
-    }
-}
-
-/// The reason for the options of mount(8) that the kernel does not have.
-const FSTAB_ONLY: &str = "it is for fstab, and the kernel does not have it";
-
-/// Mount options that make no sense in a trial, whatever the file system.
-const NEVER: &[(&str, &str)] = &[
-    ("ro", "a trial writes"),
-    ("remount", "every trial mounts a fresh file system"),
-    ("bind", "every trial mounts a fresh file system"),
-    ("loop", "choose the medium with --on"),
-    ("auto", FSTAB_ONLY),
-    ("noauto", FSTAB_ONLY),
-    ("user", FSTAB_ONLY),
-    ("users", FSTAB_ONLY),
-    ("nofail", FSTAB_ONLY),
-    ("_netdev", FSTAB_ONLY),
-];
-
-/// Mount options of the kernel's security modules, valid for every file system.
-const SECURITY: &[&str] = &["context", "fscontext", "defcontext", "rootcontext"];
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use fsdyno_record::plan::{BelowPlan, FilesystemPlan, RaidPlan};
 use crate::catalog::{self, Addition, Backing, Filesystem, Journal};
 use crate::options::{self, Item};
 use crate::period::PeriodSettings;
-use crate::{Spec, SpecError, mount, version};
+use crate::{Spec, SpecError, version};
 
 /// The place where the commands will run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,25 +211,6 @@ impl Filesystem {
         command.extend(options::write(self.known().each(items)));
         command.extend(after.iter().cloned());
         command
-    }
-
-    fn mount_options(
-        &self,
-        spec: &Spec,
-        outer: Option<&Journal>,
-        period: Option<&PeriodSettings<'_>>,
-    ) -> Result<String, SpecError> {
-        let usual = period.map(|period| period.settings.mount.as_slice()).unwrap_or_default();
-        for option in usual.iter().chain(&spec.mount) {
-            self.check_mount_option(self.known(), option)?;
-        }
-        let own = [Some(&self.mount.options), outer.map(|outer| &outer.mount)];
-        let own = own.into_iter().flatten().filter(|options| !options.is_empty());
-        let usual = usual
-            .iter()
-            .filter(|option| !spec.mount.iter().any(|own| mount::same_setting(option, own)));
-        let all: Vec<&str> = own.chain(usual).chain(&spec.mount).map(String::as_str).collect();
-        Ok(all.join(","))
     }
 
     fn check_command(&self, outer: Option<&Journal>) -> Vec<String> {

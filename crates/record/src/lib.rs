@@ -31,6 +31,7 @@ pub mod stages;
 pub mod suggest;
 pub mod trial;
 pub mod units;
+pub mod value_pool;
 
 pub use build::Build;
 pub use histogram::Histogram;

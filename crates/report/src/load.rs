@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_record::bounded;
 use fsdyno_record::lines::{self, BadLine, FILE as RECORDS, Fault, ReadError};
-use fsdyno_record::shared::ValuePool;
+use fsdyno_record::value_pool::ValuePool;
 use fsdyno_record::{SCHEMA, Trial};
 
 use crate::compressed;

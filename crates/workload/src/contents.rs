@@ -2,8 +2,8 @@
 
 use fsdyno_record::seed;
 
+use crate::arguments::{CLASSES, Payload};
 use crate::input::Input;
-use crate::op::Payload;
 
 /// Size of the pool in bytes. Its contents repeat after this many bytes.
 pub const POOL: usize = 4 << 20;
@@ -41,9 +41,6 @@ pub struct Contents {
     /// Pools of contents that compress, by class, for payloads of [`Payload::classed`].
     classes: [Vec<u8>; CLASSES.len()],
 }
-
-/// Percentages of zeros of the classes of contents that compress.
-pub const CLASSES: [u64; 3] = [80, 50, 20];
 
 static ZEROS: [u8; LONGEST_SLICE] = [0; LONGEST_SLICE];
 

@@ -3,12 +3,14 @@
 //! A workload is a function of (parameters, seed, rank, ranks) to phases of ops. The same
 //! generator feeds the engine, the dry run, the op-count table and the verifier.
 
+pub mod arguments;
 mod bigfile;
 pub mod bonnie;
 pub mod call;
 pub mod contents;
 pub mod curve;
 pub mod differences;
+pub mod facts;
 pub mod forest;
 pub mod input;
 mod mail;
@@ -34,13 +36,15 @@ pub mod widths;
 pub mod workload;
 pub mod workloads;
 
-pub use call::{Call, Compound, Effect, Facts, RemoveOrder, Synced};
+pub use arguments::{DirSlot, FileSlot, OpenFlags, Payload};
+pub use call::{Call, Compound, RemoveOrder};
 pub use contents::Contents;
 pub use curve::Curve;
 pub use differences::{Difference, Differences};
+pub use facts::{Effect, Facts, Synced};
 pub use input::{Input, Setting};
 pub use memory_fs::MemoryFs;
-pub use op::{After, COPY_BUFFER, DirSlot, Expect, FileSlot, Name, Op, OpenFlags, Payload, RECORD};
+pub use op::{After, COPY_BUFFER, Expect, Name, Op, RECORD};
 pub use params::{Domain, Param, ParamError};
 pub use rare::{Advice, AllocateHow, RareCall, RenameHow};
 pub use tar::archive::{Archive, ArchiveError, Headers};

@@ -2,8 +2,8 @@
 
 use fsdyno_record::OpKind;
 
-use crate::call::{Effect, Facts, SlotsOf, Synced};
-use crate::op::{DirSlot, FileSlot};
+use crate::arguments::{DirSlot, FileSlot};
+use crate::facts::{Effect, Facts, SlotsOf, Synced};
 
 /// A file system call that is issued out of line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,12 +30,13 @@ use fsdyno_record::{Nanos, guest as layout};
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 
+use crate::child_signal::wait_for_child_signal;
 use crate::exit_status::ExitStatus;
-use crate::guest::wait_for_child_signal;
 use crate::memory::{Windows, open_pci_memory};
-use crate::process::{self, Ran};
+use crate::process;
 use crate::serve_disk::{self, BlockDevice, Regions, Served, Shared};
 use crate::target::{Formatted, Medium, ModelledDisk, Target};
+use crate::tool::{self, Ran};
 
 const MOUNT_POINT: &str = "/mnt";
 /// Words of the kernel that speak of damage.
@@ -241,7 +242,7 @@ impl One<'_> {
     ) -> io::Result<String> {
         let mut target = self.target(device, shared);
         target.set_timed(false);
-        let ran = process::run(&target.filled(argv), &self.filesystem.env)?;
+        let ran = tool::run(&target.filled(argv), &self.filesystem.env)?;
         tree.clear();
         *again = Recovery::default();
         match self.look(&mut target, again, tree) {
@@ -295,7 +296,7 @@ impl One<'_> {
             return Ok(None);
         }
         target.set_timed(false);
-        let ran = process::run(&target.filled(argv), &self.filesystem.env)?;
+        let ran = tool::run(&target.filled(argv), &self.filesystem.env)?;
         let good = ran.exit.is_some_and(|exit| clean.contains(&exit));
         Ok((!good).then(|| words(&ran)))
     }

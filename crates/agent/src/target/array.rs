@@ -9,7 +9,7 @@ use fsdyno_filesystem::{Devices, array, fill};
 use fsdyno_record::plan::RaidPlan;
 use fsdyno_record::trial::Conditions;
 
-use crate::process;
+use crate::tool;
 
 /// As the kernel names the array of a guest.
 pub const NAME: &str = "md0";
@@ -32,7 +32,7 @@ pub fn create(
     let device = format!("/dev/{name}");
     let made = Devices { device: &device, journal: None, uuids };
     let argv = fill(&array::create(raid, disks), made, seed);
-    process::run(&argv, &array::env())?.good(&argv)?;
+    tool::run(&argv, &array::env())?.good(&argv)?;
     conditions.before_mkfs.push(argv);
     conditions.array = describe(name)?;
     Ok(())
@@ -40,7 +40,7 @@ pub fn create(
 
 fn describe(name: &str) -> io::Result<BTreeMap<String, String>> {
     let argv = array::detail(&format!("/dev/{name}"));
-    let ran = process::run(&argv, &array::env())?;
+    let ran = tool::run(&argv, &array::env())?;
     ran.good(&argv)?;
     let mut found = array::parse_detail(&ran.output);
     let folder = Path::new("/sys/block").join(name).join("md");

@@ -13,7 +13,7 @@ use super::formatted::Formatted;
 use super::mounting::Mounting;
 use super::{ModelledDisk, array};
 use crate::block_queue;
-use crate::process;
+use crate::tool;
 
 /// Number of a tool's last lines that are kept.
 const TOOL_LINES: usize = 12;
@@ -60,7 +60,7 @@ impl Formatted {
         if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.make.is_empty()) {
             let argv = self.filled(&journal.make);
             self.prove()?;
-            process::run(&argv, &self.plan.env)?.good(&argv)?;
+            tool::run(&argv, &self.plan.env)?.good(&argv)?;
             conditions.before_mkfs.push(argv);
         }
         if self.plan.mkfs.is_empty() {
@@ -68,14 +68,14 @@ impl Formatted {
         }
         conditions.mkfs = self.filled(&self.plan.mkfs);
         self.prove()?;
-        let ran = process::run(&conditions.mkfs, &self.plan.env)?;
+        let ran = tool::run(&conditions.mkfs, &self.plan.env)?;
         conditions.mkfs_output = ran.last_lines(TOOL_LINES);
         ran.good(&conditions.mkfs)?;
         // Where there is no command of its own for them, mkfs has just printed the features.
         let shown = if self.plan.features.is_empty() {
             ran
         } else {
-            process::run(&self.filled(&self.plan.features), &self.plan.env)?
+            tool::run(&self.filled(&self.plan.features), &self.plan.env)?
         };
         conditions.features = fsdyno_filesystem::features(&shown.output, &self.plan.feature_keys);
         let mut unread = Vec::new();
@@ -85,7 +85,7 @@ impl Formatted {
             conditions.features.insert(word.key.clone(), value.to_string());
         }
         if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.features.is_empty()) {
-            let shown = process::run(&self.filled(&journal.features), &self.plan.env)?;
+            let shown = tool::run(&self.filled(&journal.features), &self.plan.env)?;
             let found = fsdyno_filesystem::features(&shown.output, &journal.feature_keys);
             let named = found.into_iter().map(|(key, value)| (format!("journal: {key}"), value));
             conditions.features.extend(named);

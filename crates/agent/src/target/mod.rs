@@ -5,6 +5,7 @@ mod directory;
 mod disk;
 mod formatted;
 mod making;
+mod mount;
 mod mounting;
 mod userspace;
 

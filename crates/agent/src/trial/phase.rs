@@ -6,7 +6,7 @@ use fsdyno_engine::{EngineCost, PhaseResult, PhaseRun, Recorder, calls, clock, r
 use fsdyno_record::acks::PhaseEventKind;
 use fsdyno_record::mailbox::Word;
 use fsdyno_record::processor::ProcessorCounts;
-use fsdyno_record::trial::{Device, Instrument, Phase, Split};
+use fsdyno_record::trial::{Device, Phase, Split};
 use fsdyno_record::{Bytes, Nanos};
 use fsdyno_workload::{PhaseSpec, Workload};
 
@@ -28,8 +28,7 @@ impl Trial<'_> {
         engine_cost: EngineCost,
         runs_on: bool,
     ) -> Result<Phase, String> {
-        let mut instruments = self.target.instruments();
-        instruments.sampler = self.sampler.as_ref().map(Sampler::pid);
+        let instruments = self.instruments();
         let before = Counters::of(self.target);
         self.target.start_phase();
         let Issued { done, command, opened, counts_before, written_at, together } =
@@ -40,17 +39,17 @@ impl Trial<'_> {
             self.add_event(PhaseEventKind::Synced, index);
         }
         let counts_settled = counting.map(processor::counts);
-        let mut spent = Account::close(&instruments, &opened);
-        spent.add(command.user, command.system);
+        let spent = Account::close(&instruments, &opened).with(command.user, command.system);
         let (device, devices, late_ns) = before.since(self.target);
+        let engine_ns = engine_cost.of(outcome.ops / u64::from(together));
+        let instrument = spent.instrument(late_ns, engine_ns);
         let seen = self.samples(written_at, device)?;
         self.ops_before += outcome.ops;
         let shares = done.done.clone();
         self.close_replay(workload, index, &done.differences)?;
         let recorder = done.into_recorder();
         let timeline = recorder.timeline();
-        let (synced, durable) = (settled.synced, settled.durable);
-        let end = durable.or(synced).unwrap_or(outcome.returned);
+        let end = settled.durable.or(settled.synced).unwrap_or(outcome.returned);
         let length = end.since(timeline.start().unwrap_or(outcome.started));
         self.series.extend(over_time::series(spec.name, timeline, length, seen));
         self.check_calls(workload, (index, spec.name), &shares, &recorder, outcome.removals > 0)?;
@@ -59,8 +58,8 @@ impl Trial<'_> {
         Ok(Phase {
             name: spec.name.to_string(),
             returned_ns: outcome.returned.since(outcome.started),
-            synced_ns: synced.map(|at| at.since(outcome.started)),
-            durable_ns: durable.map(|at| at.since(outcome.started)),
+            synced_ns: settled.synced.map(|at| at.since(outcome.started)),
+            durable_ns: settled.durable.map(|at| at.since(outcome.started)),
             cpu_ns: spent.cpu - settled.reading_cpu,
             user_ns: spent.user,
             system_ns: spent.system,
@@ -78,14 +77,14 @@ impl Trial<'_> {
             devices,
             dirty_bytes: settled.dirty,
             space_used: self.space_used().map_err(failed("statfs"))?,
-            instrument: Instrument {
-                server_cpu_ns: spent.server,
-                driver_cpu_ns: spent.driver,
-                late_ns,
-                engine_ns: engine_cost.of(outcome.ops / u64::from(together)),
-                sampler_cpu_ns: spent.sampler,
-            },
+            instrument,
         })
+    }
+
+    /// The processes that measure, of the target and of this trial.
+    fn instruments(&self) -> Instruments {
+        let sampler = self.sampler.as_ref().map(Sampler::pid);
+        Instruments { sampler, ..self.target.instruments() }
     }
 
     /// Issues the calls of a phase, or runs its command.

@@ -4,7 +4,8 @@ use std::io;
 
 use fsdyno_record::Nanos;
 
-use crate::disk::{Action, Disk, Request, build};
+use crate::build;
+use crate::disk::{Action, Disk, Request};
 use crate::spec::DiskSpec;
 
 /// A drive that measures the time of its reads.

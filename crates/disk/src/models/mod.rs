@@ -4,6 +4,7 @@ pub mod card;
 pub mod hdd;
 pub mod instant;
 pub mod network;
+pub(crate) mod parameters;
 pub mod smr;
 pub mod ssd;
 
@@ -13,31 +14,9 @@ pub use self::card::params::Card;
 pub use self::hdd::params::{Hdd, Seek};
 pub use self::instant::Instant;
 pub use self::network::params::{Latency, Network};
+use self::parameters::Parameters;
 pub use self::smr::params::Smr;
 pub use self::ssd::params::{Interface, Ssd};
-use crate::disk::Disk;
-use crate::limits::Limits;
-use crate::spec::{Check, DiskSpec, SpecError};
-
-/// The parameters of a model, as in a disk profile.
-pub(crate) trait Parameters {
-    /// Checks that they are in range.
-    ///
-    /// # Errors
-    /// [`SpecError::Parameter`] for the first that is not.
-    fn check(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError>;
-
-    /// The maximum rates; none if requests take no time.
-    fn limits(&self) -> Option<Limits>;
-
-    /// Builds an idle disk.
-    fn build(&self, spec: &DiskSpec, seed: u64) -> Box<dyn Disk>;
-
-    /// The same disk after random overwriting of all of it, if the model can start in that state.
-    fn full(&self) -> Option<Model> {
-        None
-    }
-}
 
 macro_rules! models {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
@@ -67,28 +46,4 @@ models! {
     Smr,
     /// A flash card or stick: one command at a time, few open allocation units.
     Card,
-}
-
-impl Model {
-    /// Returns the maximum rates; none if requests take no time.
-    pub fn limits(&self) -> Option<Limits> {
-        self.parameters().limits()
-    }
-
-    /// Returns whether requests take time.
-    pub fn takes_time(&self) -> bool {
-        self.limits().is_some()
-    }
-
-    pub(crate) fn check(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError> {
-        self.parameters().check(spec, check)
-    }
-
-    pub(crate) fn build(&self, spec: &DiskSpec, seed: u64) -> Box<dyn Disk> {
-        self.parameters().build(spec, seed)
-    }
-
-    pub(crate) fn full(&self) -> Option<Model> {
-        self.parameters().full()
-    }
 }

@@ -4,8 +4,9 @@ use fsdyno_record::acks::RankAcks;
 use fsdyno_workload::Op;
 
 use crate::clock;
+use crate::failure::Failure;
 use crate::issue::Issuer;
-use crate::run::{Failure, Meter};
+use crate::meter::Meter;
 
 /// Wraps another issuer. Logging takes some hundred instructions after each op, which are
 /// part of its latency; it is for crash tests, not for trials that are compared.

@@ -13,10 +13,11 @@ use io_uring::types::{Fd, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 
 use crate::clock::MAX_SLEEP;
+use crate::failure::Failure;
 use crate::issue::Issuer;
 use crate::issue::sync::{Sync, as_ptr};
+use crate::meter::Meter;
 use crate::progress::Halt;
-use crate::run::{Failure, Meter};
 
 /// The offset that stands for the file position, as with write(2).
 const FILE_POSITION: u64 = u64::MAX;
@@ -137,8 +138,8 @@ impl Lane {
     /// The call as an entry; none if the kernel has no opcode for it.
     #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
     pub fn entry(&mut self, opcodes: NewOpcodes, contents: &Contents) -> Option<squeue::Entry> {
-        let (name, other) = (as_ptr(&self.op.name), as_ptr(&self.op.other));
-        let entry = match self.op.call {
+        let name = as_ptr(&self.op.name);
+        Some(match self.op.call {
             Call::Create { dir, flags, mode, .. } => {
                 let flags = self.own.flags(flags) | libc::O_CREAT;
                 self.open(dir, flags, mode)
@@ -157,9 +158,7 @@ impl Lane {
             }
             Call::Fsync { file } => opcode::Fsync::new(Fd(self.own.file(file))).build(),
             Call::FsyncDir { dir } => opcode::Fsync::new(self.dir(dir)).build(),
-            Call::Fallocate { file, length } => {
-                opcode::Fallocate::new(Fd(self.own.file(file)), length).build()
-            }
+            Call::Fallocate { file, length } => self.allocate(file, length),
             Call::Write { file, payload } | Call::Append { file, payload } => {
                 self.write(file, payload, FILE_POSITION, contents)
             }
@@ -168,31 +167,17 @@ impl Lane {
             }
             Call::Read { file, length } => self.read(file, length, FILE_POSITION),
             Call::ReadAt { file, offset, length } => self.read(file, length, offset),
-            Call::Rename { dir, to } if opcodes.rename_unlink => {
-                opcode::RenameAt::new(self.dir(dir), name, self.dir(to), other).build()
-            }
-            Call::Unlink { dir } if opcodes.rename_unlink => {
-                opcode::UnlinkAt::new(self.dir(dir), name).build()
-            }
-            Call::Rmdir { dir } if opcodes.rename_unlink => {
-                opcode::UnlinkAt::new(self.dir(dir), name).flags(libc::AT_REMOVEDIR).build()
-            }
-            Call::Mkdir { dir, mode } if opcodes.mkdir_link => {
-                opcode::MkDirAt::new(self.dir(dir), name).mode(mode).build()
-            }
-            Call::Link { dir, to } if opcodes.mkdir_link => {
-                opcode::LinkAt::new(self.dir(dir), name, self.dir(to), other).build()
-            }
-            Call::Symlink { dir } if opcodes.mkdir_link => {
-                opcode::SymlinkAt::new(self.dir(dir), other, name).build()
-            }
-            Call::Truncate { file, length } if opcodes.truncate => {
-                opcode::Ftruncate::new(Fd(self.own.file(file)), length).build()
-            }
+            Call::Rename { dir, to } if opcodes.rename_unlink => self.rename(dir, to),
+            Call::Unlink { dir } if opcodes.rename_unlink => self.unlink(dir, 0),
+            Call::Rmdir { dir } if opcodes.rename_unlink => self.unlink(dir, libc::AT_REMOVEDIR),
+            Call::Mkdir { dir, mode } if opcodes.mkdir_link => self.mkdir(dir, mode),
+            Call::Link { dir, to } if opcodes.mkdir_link => self.link(dir, to),
+            Call::Symlink { dir } if opcodes.mkdir_link => self.symlink(dir),
+            Call::Truncate { file, length } if opcodes.truncate => self.truncate(file, length),
             Call::Setxattr { file, length } if opcodes.set_xattr => {
                 self.set_xattr(file, length, contents)
             }
-            // No opcode in this kernel.
+            // No opcode in this kernel, or (the rest) in any.
             Call::Rename { .. }
             | Call::Unlink { .. }
             | Call::Rmdir { .. }
@@ -200,9 +185,8 @@ impl Lane {
             | Call::Link { .. }
             | Call::Symlink { .. }
             | Call::Truncate { .. }
-            | Call::Setxattr { .. } => return None,
-            // No opcode in any kernel.
-            Call::ChmodFile { .. }
+            | Call::Setxattr { .. }
+            | Call::ChmodFile { .. }
             | Call::Chmod { .. }
             | Call::UtimesFile { .. }
             | Call::Utimes { .. }
@@ -211,8 +195,7 @@ impl Lane {
             | Call::Sync
             | Call::Rare(_)
             | Call::Compound(_) => return None,
-        };
-        Some(entry)
+        })
     }
 
     fn dir(&self, slot: DirSlot) -> Fd {
@@ -222,6 +205,37 @@ impl Lane {
     fn open(&self, dir: DirSlot, flags: i32, mode: u32) -> squeue::Entry {
         let flags = flags | libc::O_CLOEXEC;
         opcode::OpenAt::new(self.dir(dir), as_ptr(&self.op.name)).flags(flags).mode(mode).build()
+    }
+
+    fn rename(&self, dir: DirSlot, to: DirSlot) -> squeue::Entry {
+        let (name, other) = (as_ptr(&self.op.name), as_ptr(&self.op.other));
+        opcode::RenameAt::new(self.dir(dir), name, self.dir(to), other).build()
+    }
+
+    fn unlink(&self, dir: DirSlot, flags: i32) -> squeue::Entry {
+        opcode::UnlinkAt::new(self.dir(dir), as_ptr(&self.op.name)).flags(flags).build()
+    }
+
+    fn mkdir(&self, dir: DirSlot, mode: u32) -> squeue::Entry {
+        opcode::MkDirAt::new(self.dir(dir), as_ptr(&self.op.name)).mode(mode).build()
+    }
+
+    fn link(&self, dir: DirSlot, to: DirSlot) -> squeue::Entry {
+        let (name, other) = (as_ptr(&self.op.name), as_ptr(&self.op.other));
+        opcode::LinkAt::new(self.dir(dir), name, self.dir(to), other).build()
+    }
+
+    fn symlink(&self, dir: DirSlot) -> squeue::Entry {
+        let (name, other) = (as_ptr(&self.op.name), as_ptr(&self.op.other));
+        opcode::SymlinkAt::new(self.dir(dir), other, name).build()
+    }
+
+    fn allocate(&self, file: FileSlot, length: u64) -> squeue::Entry {
+        opcode::Fallocate::new(Fd(self.own.file(file)), length).build()
+    }
+
+    fn truncate(&self, file: FileSlot, length: u64) -> squeue::Entry {
+        opcode::Ftruncate::new(Fd(self.own.file(file)), length).build()
     }
 
     fn set_xattr(&self, file: FileSlot, length: u32, contents: &Contents) -> squeue::Entry {

@@ -2,7 +2,8 @@
 
 use fsdyno_workload::Op;
 
-use crate::run::{Failure, Meter};
+use crate::failure::Failure;
+use crate::meter::Meter;
 
 pub mod acked;
 mod aligned;

@@ -2,8 +2,9 @@
 
 use fsdyno_workload::{Expect, Op};
 
+use crate::failure::Failure;
 use crate::issue::Issuer;
-use crate::run::{Failure, Meter};
+use crate::meter::Meter;
 
 /// Returns the result that the workload expects, without making the call. An op that only a file system
 /// could expand makes no calls.

@@ -11,6 +11,11 @@ use crate::issue::sync::{Sync, as_ptr, done, failed};
 /// Buffer of link targets and lists of attributes.
 const LIST: usize = 64 << 10;
 
+/// The flags of a sync_file_range(2) that writes a range and waits for it.
+const SYNC_NOW: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+    | libc::SYNC_FILE_RANGE_WRITE
+    | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+
 impl Sync {
     #[cold]
     #[inline(never)]
@@ -31,16 +36,12 @@ impl Sync {
                     let result = libc::fstat(self.file(file), self.status.0.as_mut_ptr());
                     return self.size(result);
                 }
-                RareCall::Statfs => {
-                    let mut statfs = std::mem::MaybeUninit::<libc::statfs>::uninit();
-                    libc::fstatfs(self.dir(DirSlot::ROOT), statfs.as_mut_ptr())
-                }
+                RareCall::Statfs => statfs(self.dir(DirSlot::ROOT)),
                 RareCall::Readdir { file, length, to_end } => {
                     return self.read_dir(self.file(file), length as usize, to_end);
                 }
                 RareCall::Seek { file, offset } => {
-                    let at = libc::lseek(self.file(file), offset as libc::off_t, libc::SEEK_SET);
-                    return if at < 0 { failed() } else { at };
+                    return seek(self.file(file), offset);
                 }
                 RareCall::CopyRange { from, from_offset, file, offset, length } => {
                     let files = (self.file(from), self.file(file));
@@ -48,37 +49,23 @@ impl Sync {
                 }
                 RareCall::Fdatasync { file } => libc::fdatasync(self.file(file)),
                 RareCall::SyncRange { file, offset, length } => {
-                    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
-                        | libc::SYNC_FILE_RANGE_WRITE
-                        | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-                    libc::sync_file_range(self.file(file), offset as i64, length as i64, flags)
+                    libc::sync_file_range(self.file(file), offset as i64, length as i64, SYNC_NOW)
                 }
                 RareCall::Access { dir } => libc::faccessat(self.dir(dir), name, libc::F_OK, 0),
                 RareCall::Truncate { dir, length } => {
                     libc::truncate(self.full_path(dir, &op.name).as_ptr(), length as libc::off_t)
                 }
                 RareCall::Rename { dir, to, how } => {
-                    let flags = match how {
-                        RenameHow::NoReplace => libc::RENAME_NOREPLACE,
-                        RenameHow::Exchange => libc::RENAME_EXCHANGE,
-                    };
                     // No wrapper in every C library.
-                    let (dir, to) = (self.dir(dir), self.dir(to));
+                    let (dir, to, flags) = (self.dir(dir), self.dir(to), rename_flags(how));
                     libc::syscall(libc::SYS_renameat2, dir, name, to, other, flags) as c_int
                 }
                 RareCall::Allocate { file, how, offset, length } => {
-                    let (offset, length) = (offset as libc::off_t, length as libc::off_t);
-                    libc::fallocate(self.file(file), allocate_mode(how), offset, length)
+                    let (fd, mode) = (self.file(file), allocate_mode(how));
+                    libc::fallocate(fd, mode, offset as libc::off_t, length as libc::off_t)
                 }
                 RareCall::Fadvise { file, offset, length, advice } => {
-                    let (offset, length) = (offset as libc::off_t, length as libc::off_t);
-                    // It returns the error number.
-                    return -i64::from(libc::posix_fadvise(
-                        self.file(file),
-                        offset,
-                        length,
-                        advice_word(advice),
-                    ));
+                    return fadvise(self.file(file), offset, length, advice);
                 }
                 RareCall::Getxattr { .. }
                 | RareCall::GetxattrFile { .. }
@@ -216,6 +203,33 @@ fn copy_range((from, to): (RawFd, RawFd), from_offset: u64, offset: u64, length:
         }
     }
     copied as i64
+}
+
+/// Gives advice about a range; the call returns the error number.
+fn fadvise(fd: RawFd, offset: u64, length: u64, advice: Advice) -> i64 {
+    let (offset, length) = (offset as libc::off_t, length as libc::off_t);
+    // SAFETY: takes numbers alone.
+    -i64::from(unsafe { libc::posix_fadvise(fd, offset, length, advice_word(advice)) })
+}
+
+fn statfs(fd: RawFd) -> c_int {
+    let mut statfs = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the struct is valid for writing.
+    unsafe { libc::fstatfs(fd, statfs.as_mut_ptr()) }
+}
+
+/// Seeks from the beginning; the result is the position.
+fn seek(fd: RawFd, offset: u64) -> i64 {
+    // SAFETY: takes numbers alone.
+    let at = unsafe { libc::lseek(fd, offset as libc::off_t, libc::SEEK_SET) };
+    if at < 0 { failed() } else { at }
+}
+
+fn rename_flags(how: RenameHow) -> libc::c_uint {
+    match how {
+        RenameHow::NoReplace => libc::RENAME_NOREPLACE,
+        RenameHow::Exchange => libc::RENAME_EXCHANGE,
+    }
 }
 
 fn allocate_mode(how: AllocateHow) -> c_int {

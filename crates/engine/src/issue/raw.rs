@@ -5,10 +5,11 @@ use std::ffi::CString;
 
 use fsdyno_workload::{Effect, Op};
 
+use crate::failure::Failure;
 use crate::issue::Issuer;
 use crate::issue::sync::Sync;
 use crate::kernel;
-use crate::run::{Failure, Meter};
+use crate::meter::Meter;
 
 /// Issues calls on a device like [`Sync`] on files.
 pub struct Raw {

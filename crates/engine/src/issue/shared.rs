@@ -7,12 +7,13 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use fsdyno_workload::call::NO_SLOT;
+use fsdyno_workload::facts::NO_SLOT;
 use fsdyno_workload::{Contents, Effect, Op};
 
+use crate::failure::Failure;
 use crate::issue::Issuer;
 use crate::issue::sync::Sync;
-use crate::run::{Failure, Meter};
+use crate::meter::Meter;
 
 /// An empty slot; the kernel returns EBADF.
 const CLOSED: RawFd = -1;

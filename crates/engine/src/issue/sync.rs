@@ -9,9 +9,10 @@ use fsdyno_workload::contents::LONGEST_SLICE;
 use fsdyno_workload::{Call, Compound, Contents, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 
 use crate::errno::Errno;
+use crate::failure::Failure;
 use crate::issue::Issuer;
 use crate::issue::aligned::AlignedBuffer;
-use crate::run::{Failure, Meter};
+use crate::meter::Meter;
 use crate::scan;
 use crate::tree::{self, Calls, TreePath};
 use crate::{kernel, planted};

@@ -22,11 +22,12 @@ use fsdyno_workload::{After, Contents, OpSource};
 use io_uring::{IoUring, opcode, squeue};
 
 use crate::errno::Errno;
+use crate::failure::{Cause, Failure};
 use crate::issue::Issuer;
 use crate::issue::lane::{Lane, LaneStep, NewOpcodes};
+use crate::meter::{Meter, Outcome};
 use crate::progress::{Halt, PhaseProgress};
 use crate::recorder::Recorder;
-use crate::run::{Cause, Failure, Meter, Outcome};
 
 /// IORING_ENTER_GETEVENTS of io_uring_enter(2): wait for completions.
 const GETEVENTS: u32 = 1;

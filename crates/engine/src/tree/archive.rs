@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::RECORD;
 
-use crate::run::Failure;
+use crate::failure::Failure;
 use crate::tree::calls::{Attributes, Calls, NEW, TreePath};
 use crate::tree::ustar::{BLOCK, Header};
 

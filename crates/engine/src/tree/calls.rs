@@ -6,7 +6,8 @@ use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::Name;
 
 use crate::errno::Errno;
-use crate::run::{Cause, Failure, Meter};
+use crate::failure::{Cause, Failure};
+use crate::meter::Meter;
 use crate::scan::Directory;
 
 /// Flags to open a new file.

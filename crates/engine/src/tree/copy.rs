@@ -3,7 +3,7 @@
 use fsdyno_record::OpKind;
 use fsdyno_workload::COPY_BUFFER;
 
-use crate::run::Failure;
+use crate::failure::Failure;
 use crate::tree::calls::{Attributes, Calls, NEW, TreePath};
 
 /// Copies `from`, a directory or a file, to `to`, which must not exist.

@@ -1,9 +1,10 @@
 //! The layout of mail: the messages, their protocol of delivery, and their paths.
 
-use crate::mail::job::{BLOCK, Folder, Job, Location, Progress, READ, RECORD, Split, Step};
+use crate::mail::job::{BLOCK, Job, Progress, READ, RECORD, Split};
 use crate::mail::messages::Messages;
 use crate::mail::names::NameForm;
 use crate::mail::protocol::{LEAD_LINES, MessageFormat};
+use crate::mail::step::{Folder, Location, Step};
 use crate::numbered::Numbered;
 use crate::op::{Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 

@@ -8,5 +8,7 @@ pub mod names;
 pub mod params;
 pub mod protocol;
 pub mod reading;
+pub mod runner;
+pub mod step;
 pub mod store;
 pub mod tree;

@@ -1,7 +1,7 @@
 //! The protocols of delivery and retrieval, call by call.
 
-use crate::mail::job::{Folder, Location, Step};
 use crate::mail::names::NameForm;
+use crate::mail::step::{Folder, Location, Step};
 use crate::op::OpenFlags;
 use Location::{New, Seen, Store, Temporary};
 

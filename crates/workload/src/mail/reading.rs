@@ -3,8 +3,9 @@
 use fsdyno_record::Nanos;
 use fsdyno_record::seed::stream;
 
-use crate::mail::job::{Job, Step};
+use crate::mail::job::Job;
 use crate::mail::protocol::READ_MESSAGE;
+use crate::mail::step::Step;
 
 /// A listing by `list`, then `reads` reads of messages drawn evenly from the first `store`, each
 /// after `compute`.

@@ -1,9 +1,10 @@
 //! The tree of a mail workload, looked up by trying the ten numbers that a name may stand for.
 
-use crate::mail::job::{Job, Location};
+use crate::mail::job::Job;
 use crate::mail::layout::{MailLayout, READ_STORE, WRITE_STORE};
 use crate::mail::names::candidates;
 use crate::mail::protocol::{MTIME, UNPACK};
+use crate::mail::step::Location;
 use crate::op::Name;
 use crate::workload::{Expected, Tree};
 

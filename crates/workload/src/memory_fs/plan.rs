@@ -36,72 +36,54 @@ impl MemoryFs {
         let dir = |slot| start(slot, name);
         let file = |slot: FileSlot| self.open_file(op.thread, slot).ok_or(Errno::BadSlot);
         let key = |slot: FileSlot| (op.thread, slot.0);
+        let dir_key = |slot: DirSlot| (op.thread, slot.0);
+        let open_dir = |slot| self.open_dir(op.thread, slot).ok_or(Errno::BadSlot);
+        let (from, to) = (|slot| (dir(slot), name), |slot| (start(slot, other), other));
+        let open = |at, slot, flags, mode| self.open(dir(at)?, name, key(slot), flags, mode);
+        let named = |slot, follow| self.resolve(dir(slot)?, name, follow);
+        let read = |slot, at, length| self.read(file(slot)?, at, length, key(slot));
+        let write = |slot, at, payload| self.write(file(slot)?, at, payload, key(slot));
         let changes = match op.call {
             Call::Mkdir { dir: at, mode } => {
                 self.made(self.vacant(dir(at)?, name, true)?, Node::directory(mode))
             }
-            Call::Symlink { dir: at } => self.symlink((dir(at), name), other)?,
+            Call::Symlink { dir: at } => self.symlink(from(at), other)?,
             Call::OpenDir { dir: at, slot } => {
-                self.open_directory(dir(at)?, name, (op.thread, slot.0))?
+                self.open_directory(dir(at)?, name, dir_key(slot))?
             }
+            Call::CloseDir { slot: DirSlot::ROOT } => return Err(Errno::BadSlot),
             Call::CloseDir { slot } => {
-                self.open_dir(op.thread, slot)
-                    .filter(|_| slot != DirSlot::ROOT)
-                    .ok_or(Errno::BadSlot)?;
-                vec![Change::Dir { slot: (op.thread, slot.0), open: None }]
+                open_dir(slot).map(|_| vec![Change::Dir { slot: dir_key(slot), open: None }])?
             }
-            Call::Create { dir: at, file: slot, flags, mode } => {
-                let flags = OpenFlags { create: true, ..flags };
-                self.open(dir(at)?, name, key(slot), flags, mode)?
+            Call::Create { dir, file, flags, mode } => {
+                open(dir, file, OpenFlags { create: true, ..flags }, mode)?
             }
-            Call::Open { dir: at, file: slot, flags } => {
-                self.open(dir(at)?, name, key(slot), flags, 0)?
-            }
+            Call::Open { dir, file, flags } => open(dir, file, flags, 0)?,
             Call::Close { file: slot } => {
-                file(slot)?;
-                vec![Change::File { slot: key(slot), open: None }]
+                file(slot).map(|_| vec![Change::File { slot: key(slot), open: None }])?
             }
-            Call::Write { file: slot, payload } | Call::Append { file: slot, payload } => {
-                return self.write(file(slot)?, None, payload, key(slot));
+            Call::Write { file, payload } | Call::Append { file, payload } => {
+                return write(file, None, payload);
             }
-            Call::WriteAt { file: slot, offset, payload } => {
-                return self.write(file(slot)?, Some(offset), payload, key(slot));
-            }
-            Call::Read { file: slot, length } => {
-                return self.read(file(slot)?, None, length, key(slot));
-            }
-            Call::ReadAt { file: slot, offset, length } => {
-                return self.read(file(slot)?, Some(offset), length, key(slot));
-            }
+            Call::WriteAt { file, offset, payload } => return write(file, Some(offset), payload),
+            Call::Read { file, length } => return read(file, None, length),
+            Call::ReadAt { file, offset, length } => return read(file, Some(offset), length),
             Call::Truncate { file: slot, length } => self.truncate(file(slot)?, length)?,
             Call::Fallocate { file: slot, length } => self.reserve(file(slot)?, length)?,
-            Call::Stat { dir: at } | Call::Chown { dir: at } => {
-                self.resolve(dir(at)?, name, Follow::No).map(|_| Vec::new())?
-            }
+            Call::Stat { dir } | Call::Chown { dir } => named(dir, Follow::No).map(|_| vec![])?,
             Call::StatFile { file: slot }
             | Call::ChownFile { file: slot }
-            | Call::Setxattr { file: slot, .. } => file(slot).map(|_| Vec::new())?,
-            Call::Chmod { dir: at, mode } => {
-                mode_set(self.resolve(dir(at)?, name, Follow::Yes)?, mode)
-            }
+            | Call::Setxattr { file: slot, .. } => file(slot).map(|_| vec![])?,
+            Call::Chmod { dir: at, mode } => mode_set(named(at, Follow::Yes)?, mode),
             Call::ChmodFile { file: slot, mode } => mode_set(file(slot)?.inode, mode),
-            Call::Utimes { dir: at, mtime } => {
-                time_set(self.resolve(dir(at)?, name, Follow::No)?, mtime)
-            }
+            Call::Utimes { dir: at, mtime } => time_set(named(at, Follow::No)?, mtime),
             Call::UtimesFile { file: slot, mtime } => time_set(file(slot)?.inode, mtime),
-            Call::Rename { dir: from, to } => {
-                self.rename((dir(from), name), (start(to, other), other))?
-            }
-            Call::Link { dir: from, to } => {
-                self.link((dir(from), name), (start(to, other), other))?
-            }
+            Call::Rename { dir, to: at } => self.rename(from(dir), to(at))?,
+            Call::Link { dir, to: at } => self.link(from(dir), to(at))?,
             Call::Unlink { dir: at } => self.unlink(dir(at)?, name)?,
             Call::Rmdir { dir: at } => self.rmdir(dir(at)?, name)?,
             Call::Fsync { file: slot } => vec![Change::Synced { inode: file(slot)?.inode }],
-            Call::FsyncDir { dir: at } => {
-                let inode = self.open_dir(op.thread, at).ok_or(Errno::BadSlot)?;
-                vec![Change::Synced { inode }]
-            }
+            Call::FsyncDir { dir: at } => vec![Change::Synced { inode: open_dir(at)? }],
             Call::Sync => vec![Change::SyncedAll],
             Call::Compound(compound) => self.plan_compound(compound, op)?,
             Call::Rare(call) => return self.plan_rare(call, op),

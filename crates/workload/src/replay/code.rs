@@ -109,67 +109,26 @@ pub fn encode(call: Call, record: &mut Record) -> bool {
     let slots = call.slots();
     record.file = slots.files[0];
     (record.dir, record.to) = (slots.dirs[0], slots.dirs[1]);
-    let payload_in = |payload: Payload, record: &mut Record| {
-        (record.content, record.class) = content_of(payload);
-        record.length = payload.offset;
-        record.number = payload.length;
-    };
+    encode_arguments(call, record);
     record.code = match call {
-        Call::Mkdir { mode, .. } => {
-            record.number = mode;
-            MKDIR
-        }
-        Call::Open { flags, .. } => {
-            record.content = bits(flags);
-            OPEN
-        }
-        Call::Create { flags, mode, .. } => {
-            (record.content, record.number) = (bits(flags), mode);
-            CREATE
-        }
+        Call::Mkdir { .. } => MKDIR,
+        Call::Open { .. } => OPEN,
+        Call::Create { .. } => CREATE,
         Call::Close { .. } => CLOSE,
-        Call::Write { payload, .. } => {
-            payload_in(payload, record);
-            WRITE
-        }
-        Call::WriteAt { offset, payload, .. } => {
-            payload_in(payload, record);
-            record.offset = offset;
-            WRITE_AT
-        }
-        Call::Read { length, .. } => {
-            record.number = length;
-            READ
-        }
-        Call::ReadAt { offset, length, .. } => {
-            (record.offset, record.number) = (offset, length);
-            READ_AT
-        }
+        Call::Write { .. } => WRITE,
+        Call::WriteAt { .. } => WRITE_AT,
+        Call::Read { .. } => READ,
+        Call::ReadAt { .. } => READ_AT,
         Call::Link { .. } => LINK,
         Call::Symlink { .. } => SYMLINK,
         Call::Unlink { .. } => UNLINK,
         Call::Rmdir { .. } => RMDIR,
         Call::Fsync { .. } => FSYNC,
-        Call::Truncate { length, .. } => {
-            record.length = length;
-            TRUNCATE
-        }
-        Call::Chmod { mode, .. } => {
-            record.number = mode;
-            CHMOD
-        }
-        Call::ChmodFile { mode, .. } => {
-            record.number = mode;
-            CHMOD_FILE
-        }
-        Call::Utimes { mtime, .. } => {
-            record.offset = mtime as u64;
-            UTIMES
-        }
-        Call::UtimesFile { mtime, .. } => {
-            record.offset = mtime as u64;
-            UTIMES_FILE
-        }
+        Call::Truncate { .. } => TRUNCATE,
+        Call::Chmod { .. } => CHMOD,
+        Call::ChmodFile { .. } => CHMOD_FILE,
+        Call::Utimes { .. } => UTIMES,
+        Call::UtimesFile { .. } => UTIMES_FILE,
         Call::Chown { .. } => CHOWN,
         Call::ChownFile { .. } => CHOWN_FILE,
         Call::Sync => SYNC,
@@ -186,6 +145,56 @@ pub fn encode(call: Call, record: &mut Record) -> bool {
         | Call::Compound(_) => return false,
     };
     true
+}
+
+/// Writes the arguments of a call, other than its slots, into a record.
+#[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
+fn encode_arguments(call: Call, record: &mut Record) {
+    match call {
+        Call::Mkdir { mode, .. } | Call::Chmod { mode, .. } | Call::ChmodFile { mode, .. } => {
+            record.number = mode;
+        }
+        Call::Open { flags, .. } => record.content = bits(flags),
+        Call::Create { flags, mode, .. } => (record.content, record.number) = (bits(flags), mode),
+        Call::Write { payload, .. } => encode_payload(payload, record),
+        Call::WriteAt { offset, payload, .. } => {
+            encode_payload(payload, record);
+            record.offset = offset;
+        }
+        Call::Read { length, .. } => record.number = length,
+        Call::ReadAt { offset, length, .. } => (record.offset, record.number) = (offset, length),
+        Call::Truncate { length, .. } => record.length = length,
+        Call::Utimes { mtime, .. } | Call::UtimesFile { mtime, .. } => {
+            record.offset = mtime as u64;
+        }
+        // Those without arguments, rare calls, and those that no replay makes.
+        Call::Close { .. }
+        | Call::Link { .. }
+        | Call::Symlink { .. }
+        | Call::Unlink { .. }
+        | Call::Rmdir { .. }
+        | Call::Fsync { .. }
+        | Call::Chown { .. }
+        | Call::ChownFile { .. }
+        | Call::Sync
+        | Call::Rename { .. }
+        | Call::Rare(_)
+        | Call::OpenDir { .. }
+        | Call::CloseDir { .. }
+        | Call::Append { .. }
+        | Call::Stat { .. }
+        | Call::StatFile { .. }
+        | Call::FsyncDir { .. }
+        | Call::Fallocate { .. }
+        | Call::Setxattr { .. }
+        | Call::Compound(_) => {}
+    }
+}
+
+fn encode_payload(payload: Payload, record: &mut Record) {
+    (record.content, record.class) = content_of(payload);
+    record.length = payload.offset;
+    record.number = payload.length;
 }
 
 fn bits(flags: OpenFlags) -> u32 {

@@ -7,7 +7,7 @@ use fsdyno_record::{Bytes, Nanos};
 
 use crate::input::Setting;
 use crate::mail::contradictions::check;
-use crate::mail::job::{Job, Location, Runner, Split, Step, Sums, repeats};
+use crate::mail::job::{Job, Split};
 use crate::mail::layout::MailLayout;
 use crate::mail::names::LONGEST;
 use crate::mail::params::{DOC, PARAMS};
@@ -16,6 +16,8 @@ use crate::mail::protocol::{
     RETRIEVE_AND_DELETE,
 };
 use crate::mail::reading::read_jobs;
+use crate::mail::runner::{Runner, Sums, repeats};
+use crate::mail::step::{Location, Step};
 use crate::mail::store::{gap, messages, unpack};
 use crate::mail::tree::{MailTree, Mailboxes};
 use crate::numbered::Numbered;

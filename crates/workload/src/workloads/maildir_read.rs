@@ -5,11 +5,12 @@ use std::sync::OnceLock;
 use fsdyno_record::{Bytes, Nanos};
 
 use crate::input::Setting;
-use crate::mail::job::{Job, Runner, Sums};
+use crate::mail::job::Job;
 use crate::mail::layout::MailLayout;
 use crate::mail::names::LONGEST;
 use crate::mail::protocol::{COPY, LIST_READ_STORE};
 use crate::mail::reading::read_jobs;
+use crate::mail::runner::{Runner, Sums};
 use crate::mail::store::{GAP, SIZE, SOURCE, gap, messages, unpack};
 use crate::mail::tree::{MailTree, Mailboxes};
 use crate::numbered::Numbered;

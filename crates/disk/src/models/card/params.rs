@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{FlashCard, MAX_OPEN, MAX_UNITS};
 use crate::disk::Disk;
 use crate::limits::Limits;
-use crate::models::Parameters;
+use crate::models::parameters::Parameters;
 use crate::spec::{Check, DiskSpec, SpecError};
 
 /// Parameters of a flash card or stick. Rates are in units of 1000 bytes per second.

@@ -18,6 +18,7 @@ pub(crate) mod geometry;
 mod motion;
 pub(crate) mod params;
 mod queue;
+mod ranges;
 mod read_cache;
 
 use std::collections::VecDeque;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::{Action, Disk, Request, count};
 use crate::limits::Limits;
-use crate::models::Parameters;
+use crate::models::parameters::Parameters;
 use crate::spec::{Check, DiskSpec, SpecError};
 
 /// Capacity for pending completions; more than NBD has tags.

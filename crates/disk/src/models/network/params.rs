@@ -7,7 +7,7 @@ use super::NetworkVolume;
 use super::bucket::{Bucket, Burst};
 use crate::disk::Disk;
 use crate::limits::Limits;
-use crate::models::Parameters;
+use crate::models::parameters::Parameters;
 use crate::spec::{Check, DiskSpec, SpecError};
 
 /// Parameters of a network volume. Rates of bytes are in units of 1000 bytes per second.

@@ -8,7 +8,8 @@ use super::map::{CHUNK, MAX_ENTRIES};
 use crate::SECTOR;
 use crate::disk::Disk;
 use crate::limits::Limits;
-use crate::models::{Hdd, Parameters};
+use crate::models::Hdd;
+use crate::models::parameters::Parameters;
 use crate::spec::{Check, DiskSpec, SpecError};
 
 /// Most bands.

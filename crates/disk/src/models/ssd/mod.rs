@@ -24,6 +24,7 @@ mod ftl;
 mod link;
 mod map;
 pub(crate) mod params;
+mod ranges;
 mod slc;
 
 use std::collections::VecDeque;

@@ -1,17 +1,8 @@
-//! Time series of a phase: ops that returned in each interval, and dirty bytes at its end.
-//!
-//! Series are stored in a sidecar of the result folder, `series.ndjson`, one line for each successful
-//! trial, in the order of `trials.ndjson`; the trial's own record has figures of whole phases only. In the
-//! lab the clock is virtual, and a line is bit-identical on every machine, as is
-//! [`crate::trial::Trial::measured`].
+//! The series of one phase.
 
 use serde::{Deserialize, Serialize};
 
-use crate::trial::{Identity, Trial};
 use crate::units::{Bytes, Nanos};
-
-/// Name of the sidecar in a result folder.
-pub const FILE: &str = "series.ndjson";
 
 /// Maximum number of intervals of a phase. Beyond it, each two are merged, so that a phase that is
 /// long enough (5.12 s if dirty bytes are sampled, else 1.28 s) ends with 128 to 256 intervals.
@@ -24,28 +15,6 @@ pub const SHORTEST_INTERVAL: Nanos = Nanos(10_000_000);
 /// Shortest interval if dirty bytes are sampled. In the lab one sample takes 22 to 37
 /// us of the only CPU, and must take less than 0.1 % of the time (docs/lab.md).
 pub const SHORTEST_SAMPLED: Nanos = Nanos(40_000_000);
-
-/// The series of one trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Series {
-    /// Version of the schema of records.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = crate::SCHEMA)))]
-    pub schema: u32,
-    /// Identity of the trial: `trial_id` of its record.
-    pub trial_id: String,
-    /// Label of the trial's row, which the identity leaves out.
-    pub label: String,
-    /// Identity of the lab; none on a host. Two labs may run trials of one identity.
-    pub lab_id: Option<String>,
-    /// Start of the trial, if each run of it is a separate trial (on a host, under KVM); else empty, as in
-    /// older files.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub started: String,
-    /// The timed phases, in order, except those too short for two intervals.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
-    pub phases: Vec<PhaseSeries>,
-}
 
 /// One phase, from its first op until durable (or its last stamp), in intervals of equal length.
 /// Each list that is not empty has one entry per interval; the last interval may be shorter.
@@ -75,36 +44,6 @@ pub struct PhaseSeries {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(min = 2, max = MAX_INTERVALS)))]
     pub device_written_bytes: Vec<u64>,
-}
-
-impl Series {
-    /// The series of a trial; none if no phase has one.
-    pub fn of(trial: &Trial, phases: Vec<PhaseSeries>) -> Option<Series> {
-        (!phases.is_empty()).then(|| Series {
-            schema: trial.schema,
-            trial_id: trial.trial_id.clone(),
-            label: trial.plan.label.clone(),
-            lab_id: trial.lab_id.clone(),
-            started: trial.identity().started.into(),
-            phases,
-        })
-    }
-
-    /// The identity of the trial.
-    pub fn identity(&self) -> Identity<'_> {
-        Identity {
-            trial_id: &self.trial_id,
-            label: &self.label,
-            lab_id: self.lab_id.as_deref(),
-            started: &self.started,
-        }
-    }
-
-    /// Returns true if the series belongs to this trial.
-    pub fn is_of(&self, trial: &Trial) -> bool {
-        let (own, of) = (self.identity(), trial.identity());
-        own == of || (self.started.is_empty() && own == Identity { started: "", ..of })
-    }
 }
 
 impl PhaseSeries {

@@ -1,0 +1,216 @@
+//! The mount of a trial's file system, and its end.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use fsdyno_filesystem::mount;
+use fsdyno_record::plan::{BelowPlan, PoolPlan};
+use fsdyno_record::trial::Conditions;
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountFlags, UnmountFlags};
+
+use super::formatted::Formatted;
+use super::mounting::Mounting;
+use super::userspace;
+use crate::{mount_info, tool};
+
+/// linux/fs.h `BLKFLSBUF`: write back and drop the device's own page cache.
+const BLKFLSBUF: libc::c_ulong = 0x1261;
+
+impl Formatted {
+    /// The trial's own directory on what is mounted; without a file system an empty one where it would be:
+    /// in the guest's memory, or on a host in a tmpfs of the trial's own.
+    fn open_root(&mut self) -> io::Result<()> {
+        let trial = self.mount_point.join("trial");
+        if !trial.is_dir() {
+            fs::create_dir(&trial)?;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.root = Some(rustix::fs::open(&trial, flags, Mode::empty())?);
+        Ok(())
+    }
+
+    /// Mounts it, and opens the trial's own directory on it.
+    pub(super) fn mount(&mut self) -> io::Result<()> {
+        self.prove()?;
+        match &self.mounting {
+            Mounting::Raw => return self.open_root(),
+            Mounting::Served => {
+                let place = self.mount_point.to_string_lossy();
+                let argv = self.filled(&self.plan.mount_command);
+                let argv: Vec<String> =
+                    argv.iter().map(|word| word.replace("{mount}", &place)).collect();
+                self.workers = userspace::mount(&argv, &self.plan.env, &self.mount_point)?;
+            }
+            Mounting::Over { below, .. } => self.mount_over(below)?,
+            Mounting::Device | Mounting::Memory => {
+                self.import()?;
+                let (kind, options) = (&self.plan.mount_type, &self.plan.mount_options);
+                let source = self.source(kind);
+                let mounted = self.mount_by_kernel(&source, kind, options, &self.mount_point);
+                if mounted.is_err() {
+                    // The error of the mount is the one to report.
+                    let _ = self.export();
+                }
+                mounted?;
+            }
+        }
+        self.mounted = true;
+        self.open_root()?;
+        self.workers.look();
+        Ok(())
+    }
+
+    /// The mount point of the file system below another.
+    fn place_below(&self) -> PathBuf {
+        self.mount_point.with_extension("below")
+    }
+
+    /// Mounts the file system that was made, and the other over an empty and an upper layer on it.
+    fn mount_over(&self, below: &BelowPlan) -> io::Result<()> {
+        let place = self.place_below();
+        fs::create_dir_all(&place)?;
+        let (kind, options) = (&below.mount_type, &below.mount_options);
+        self.mount_by_kernel(&self.source(kind), kind, options, &place)?;
+        let laid = self.lay_over(&place);
+        if laid.is_err() {
+            // What lies below counts as not mounted then; the next check relies on that.
+            let _ = rustix::mount::unmount(&place, UnmountFlags::empty());
+        }
+        laid
+    }
+
+    /// Mounts a file system over layers on the one that is mounted at `place`.
+    fn lay_over(&self, place: &Path) -> io::Result<()> {
+        let mut options = Vec::new();
+        for layer in ["lower", "upper", "work"] {
+            let path = place.join(layer);
+            fs::create_dir_all(&path)?;
+            options.push(format!("{layer}dir={}", path.display()));
+        }
+        // What `volatile` leaves behind forbids another mount, since after a crash the layers may be damaged
+        // (Documentation/filesystems/overlayfs.rst, "Volatile mount"). Here nothing crashed.
+        let mark = place.join("work").join("work/incompat/volatile");
+        match fs::remove_dir_all(mark) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        options
+            .extend((!self.plan.mount_options.is_empty()).then(|| self.plan.mount_options.clone()));
+        let kind = &self.plan.mount_type;
+        self.mount_by_kernel(Path::new(kind), kind, &options.join(","), &self.mount_point)
+    }
+
+    /// Imports the pool, if it is mounted from one.
+    fn import(&self) -> io::Result<()> {
+        self.run_on_pool(|pool| &pool.import)
+    }
+
+    /// Exports that pool.
+    pub(super) fn export(&self) -> io::Result<()> {
+        self.run_on_pool(|pool| &pool.export)
+    }
+
+    fn run_on_pool(&self, command: fn(&PoolPlan) -> &Vec<String>) -> io::Result<()> {
+        let Some(pool) = &self.plan.pool else { return Ok(()) };
+        let argv = self.filled(command(pool));
+        tool::run(&argv, &self.plan.env)?.good(&argv)
+    }
+
+    /// The source of the mount: the device or its pool; a file system on none is named after itself in /proc/mounts.
+    fn source(&self, kind: &str) -> PathBuf {
+        if let Some(pool) = &self.plan.pool {
+            return PathBuf::from(&pool.name);
+        }
+        if self.mounting.in_memory() { PathBuf::from(kind) } else { self.device_path() }
+    }
+
+    fn mount_by_kernel(
+        &self,
+        source: &Path,
+        kind: &str,
+        options: &str,
+        at: &Path,
+    ) -> io::Result<()> {
+        let options = self.filled(&[options.to_string()]).concat();
+        let (flags, data) = mount::split(&options).map_err(io::Error::other)?;
+        let data = std::ffi::CString::new(data).map_err(io::Error::other)?;
+        let bits = MountFlags::from_bits_retain(mount::bits(&flags) as u32);
+        rustix::mount::mount(source, at, kind, bits, Some(data.as_c_str())).map_err(|error| {
+            io::Error::other(format!(
+                "mount -t {kind} -o '{options}' {}: {error}{}",
+                source.display(),
+                self.kernels_word(),
+            ))
+        })
+    }
+
+    /// The kernel's last message where all of them are of this trial: in the lab.
+    fn kernels_word(&self) -> String {
+        if self.held.is_empty() { crate::kernel_log::hint() } else { String::new() }
+    }
+
+    /// True if anything is mounted at its mount point, or at that of the file system below it.
+    ///
+    /// # Errors
+    /// What reading the table of mounts reports.
+    pub fn is_mounted(&self) -> io::Result<bool> {
+        for place in [&self.mount_point, &self.place_below()] {
+            if mount_info::in_effect(&place.to_string_lossy())?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Unmounts it, and drops what is cached of its devices.
+    pub(super) fn unmount(&mut self) -> io::Result<()> {
+        self.root = None;
+        if self.mounted {
+            rustix::mount::unmount(&self.mount_point, UnmountFlags::empty())?;
+            self.mounted = false;
+            self.workers.wait()?;
+            self.export()?;
+            if let Mounting::Over { .. } = self.mounting {
+                rustix::mount::unmount(self.place_below(), UnmountFlags::empty())?;
+            }
+        }
+        self.drop_devices_cache()
+    }
+
+    /// Drops what the page cache holds of the devices: what mkfs wrote, and the metadata that file systems
+    /// keep there. The kernel does so after the last close of a device, but a driver or the keeper keeps
+    /// it open.
+    pub(super) fn drop_devices_cache(&self) -> io::Result<()> {
+        for path in self.paths() {
+            let device = File::open(path)?;
+            // SAFETY: BLKFLSBUF takes no argument and touches no memory of this process.
+            if unsafe { libc::ioctl(device.as_raw_fd(), BLKFLSBUF as _, 0) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    }
+
+    /// Says into the conditions what is mounted.
+    pub(super) fn tell_mount(&self, conditions: &mut Conditions) -> io::Result<()> {
+        if let Mounting::Raw = self.mounting {
+            conditions.mount = format!("none: {} itself", self.device_path().display());
+            return Ok(());
+        }
+        let at = self.mount_point.to_string_lossy();
+        conditions.mount = mount_info::in_effect(&at)?
+            .ok_or_else(|| io::Error::other(format!("{at} is not mounted")))?;
+        let all = mount_info::all_options(self.device_name());
+        conditions.features.extend(all.map(|options| ("mount options".into(), options)));
+        if let Mounting::Over { .. } = self.mounting {
+            let below = self.place_below();
+            let below = mount_info::in_effect(&below.to_string_lossy())?;
+            conditions.below = below.unwrap_or_default();
+        }
+        conditions.userspace = self.mounting == Mounting::Served;
+        Ok(())
+    }
+}

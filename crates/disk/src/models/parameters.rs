@@ -1,0 +1,58 @@
+//! The interface of a model's parameters: their ranges, the rates that they allow, and the disk that they make.
+
+use super::Model;
+use crate::disk::Disk;
+use crate::limits::Limits;
+use crate::spec::{Check, DiskSpec, SpecError};
+
+/// The parameters of a model, as in a disk profile.
+pub(crate) trait Parameters {
+    /// Checks that they are in range.
+    ///
+    /// # Errors
+    /// [`SpecError::Parameter`] for the first that is not.
+    fn check(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError>;
+
+    /// The maximum rates; none if requests take no time.
+    fn limits(&self) -> Option<Limits>;
+
+    /// Builds an idle disk.
+    fn build(&self, spec: &DiskSpec, seed: u64) -> Box<dyn Disk>;
+
+    /// The same disk after random overwriting of all of it, if the model can start in that state.
+    fn full(&self) -> Option<Model> {
+        None
+    }
+}
+
+impl Model {
+    /// Returns the maximum rates; none if requests take no time.
+    pub fn limits(&self) -> Option<Limits> {
+        self.parameters().limits()
+    }
+
+    /// Returns whether requests take time.
+    pub fn takes_time(&self) -> bool {
+        self.limits().is_some()
+    }
+
+    pub(crate) fn check(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError> {
+        self.parameters().check(spec, check)
+    }
+
+    pub(crate) fn build(&self, spec: &DiskSpec, seed: u64) -> Box<dyn Disk> {
+        self.parameters().build(spec, seed)
+    }
+
+    pub(crate) fn full(&self) -> Option<Model> {
+        self.parameters().full()
+    }
+}
+
+/// Builds an idle disk, with a rotational position drawn from `seed`.
+///
+/// The spec must be valid ([`DiskSpec::validate`]); the times of an invalid one are
+/// meaningless.
+pub fn build(spec: &DiskSpec, seed: u64) -> Box<dyn Disk> {
+    spec.model.build(spec, seed)
+}

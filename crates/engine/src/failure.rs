@@ -1,0 +1,78 @@
+//! The failure of an op, and its cause.
+
+use std::fmt;
+
+use fsdyno_record::OpKind;
+use fsdyno_workload::After;
+
+use crate::errno::Errno;
+use crate::progress::Halt;
+
+/// An op with another result than its workload expects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The kind of op.
+    pub op: OpKind,
+    /// Its path below the trial's root.
+    pub path: String,
+    /// The cause.
+    pub cause: Cause,
+    /// Number of ops of the phase completed before it, by all threads.
+    pub done: u64,
+}
+
+/// The cause of a failed op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The kernel returned an error.
+    Errno(Errno),
+    /// It succeeded, but the workload expects it to fail.
+    Succeeded,
+    /// The op that it waited for can never return.
+    Never(After),
+    /// It was not issued, because another thread failed.
+    Stopped,
+}
+
+impl From<Errno> for Cause {
+    fn from(errno: Errno) -> Cause {
+        Cause::Errno(errno)
+    }
+}
+
+impl From<Halt> for Cause {
+    fn from(halt: Halt) -> Cause {
+        match halt {
+            Halt::Stopped => Cause::Stopped,
+            Halt::Never(after) => Cause::Never(after),
+        }
+    }
+}
+
+impl Failure {
+    /// A remedy for the user, if known.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self.cause {
+            Cause::Errno(errno) => errno.hint(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    /// `create d/f00017: No space left on device (ENOSPC) after 17 ops`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: ", self.op, self.path)?;
+        match self.cause {
+            Cause::Errno(errno) => write!(f, "{errno}")?,
+            Cause::Succeeded => write!(f, "succeeded, though the workload expects it to fail")?,
+            Cause::Never(After { thread, ops }) => {
+                write!(f, "waits for op {ops} of thread {thread}, which can never return,")?;
+            }
+            Cause::Stopped => write!(f, "not issued, because another thread failed,")?,
+        }
+        write!(f, " after {} ops", self.done)
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,338 @@
+//! The meter of a thread: reads the clock, times and counts calls, and waits for what an op has to wait for.
+
+use fsdyno_record::{Bytes, Moved, Nanos, OpKind};
+use fsdyno_workload::{Expect, Op};
+
+use crate::clock;
+use crate::errno::Errno;
+use crate::failure::{Cause, Failure};
+use crate::op_clock::OpClock;
+use crate::progress::{Halt, PhaseProgress, RankProgress};
+use crate::recorder::Recorder;
+
+/// The result of a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Start of the first op, by [`OpClock`].
+    pub started: Nanos,
+    /// Return of the last call, by the same clock.
+    pub returned: Nanos,
+    /// Number of ops.
+    pub ops: u64,
+    /// Bytes that write calls accepted.
+    pub bytes_written: Bytes,
+    /// Bytes that read calls returned.
+    pub bytes_read: Bytes,
+    /// Think time: time that the workload slept or computed between ops.
+    pub think_time: Nanos,
+    /// Number of trees removed by an expanded op.
+    pub removals: u64,
+}
+
+impl Outcome {
+    /// Combines the outcomes of two threads: from the first start to the last return.
+    pub fn and(self, other: Outcome) -> Outcome {
+        Outcome {
+            started: self.started.min(other.started),
+            returned: self.returned.max(other.returned),
+            ops: self.ops + other.ops,
+            bytes_written: self.bytes_written + other.bytes_written,
+            bytes_read: self.bytes_read + other.bytes_read,
+            think_time: self.think_time + other.think_time,
+            removals: self.removals + other.removals,
+        }
+    }
+}
+
+/// Times and counts the calls of a phase; an issuer that expands an op into many calls reports
+/// each of them to it.
+pub struct Meter<'a> {
+    recorder: &'a mut Recorder,
+    tick: &'a mut dyn FnMut(u64),
+    progress: &'a PhaseProgress,
+    rank_progress: &'a RankProgress,
+    rank: u32,
+    /// The ranks that this meter counts for: the first, and their number.
+    ranks: (u32, u32),
+    clock: OpClock,
+    started: Nanos,
+    last: Nanos,
+    /// End of the current interval, and number of the ranks' ops that the timeline already has.
+    interval_end: Nanos,
+    timed: u64,
+    ops: u64,
+    bytes_written: u64,
+    bytes_read: u64,
+    think_time: Nanos,
+    removals: u64,
+}
+
+impl<'a> Meter<'a> {
+    /// Starts a meter for `ranks` ranks from `rank` on.
+    pub(crate) fn start(
+        progress: &'a PhaseProgress,
+        rank: u32,
+        ranks: u32,
+        recorder: &'a mut Recorder,
+        tick: &'a mut dyn FnMut(u64),
+    ) -> Meter<'a> {
+        let mut clock = OpClock::start();
+        let started = clock.now();
+        recorder.timeline_mut().begin(started);
+        let interval_end = recorder.timeline_mut().interval_end(started);
+        Meter {
+            recorder,
+            tick,
+            progress,
+            rank_progress: progress.rank(rank),
+            rank,
+            ranks: (rank, ranks),
+            clock,
+            started,
+            last: started,
+            interval_end,
+            timed: progress.done_by(rank, ranks),
+            ops: 0,
+            bytes_written: 0,
+            bytes_read: 0,
+            think_time: Nanos(0),
+            removals: 0,
+        }
+    }
+
+    /// Counts a call of this kind that has just returned; returns false if this thread must stop because
+    /// another has failed.
+    #[inline(always)]
+    pub fn returned(&mut self, kind: OpKind) -> bool {
+        let latency = self.read();
+        self.count(kind, latency)
+    }
+
+    /// Reads the clock right after a call and returns the call's latency.
+    #[inline(always)]
+    pub(crate) fn read(&mut self) -> Nanos {
+        let now = self.clock.now();
+        let latency = now.since(self.last);
+        self.last = now;
+        if now >= self.interval_end {
+            self.end_interval(now);
+        }
+        latency
+    }
+
+    /// Ends an interval: the calls counted so far belong to it, the call that is counted next does not.
+    #[cold]
+    #[inline(never)]
+    fn end_interval(&mut self, now: Nanos) {
+        self.count_interval();
+        self.interval_end = self.recorder.timeline_mut().interval_end(now);
+    }
+
+    /// Adds the ops of the current interval to the timeline.
+    fn count_interval(&mut self) {
+        let done = self.progress.done_by(self.ranks.0, self.ranks.1);
+        let last = Nanos(self.interval_end.0.saturating_sub(1));
+        self.recorder.timeline_mut().add(last, done - self.timed);
+        self.timed = done;
+    }
+
+    /// Counts a call; as [`Meter::returned`].
+    #[inline(always)]
+    pub(crate) fn count(&mut self, kind: OpKind, latency: Nanos) -> bool {
+        self.recorder.record(kind, latency);
+        self.rank_progress.returned() || self.progress.on_alarm(self.rank, self.tick)
+    }
+
+    /// Counts a call of `rank` that was submitted at `since` and returned at `now`; as
+    /// [`Meter::returned`].
+    pub(crate) fn completed(&mut self, rank: u32, kind: OpKind, since: Nanos, now: Nanos) -> bool {
+        if now >= self.interval_end {
+            self.end_interval(now);
+        }
+        self.recorder.record(kind, now.since(since));
+        self.switch_rank(rank);
+        self.rank_progress.returned() || self.progress.on_alarm(rank, self.tick)
+    }
+
+    /// Switches to `rank`, to which the following calls belong.
+    pub(crate) fn switch_rank(&mut self, rank: u32) {
+        self.rank = rank;
+        self.rank_progress = self.progress.rank(rank);
+    }
+
+    /// Reads the meter's clock; a call that is timed by [`Meter::returned`] starts here.
+    pub(crate) fn now(&mut self) -> Nanos {
+        self.last = self.clock.now();
+        self.last
+    }
+
+    /// Number of calls that have returned, of all threads.
+    pub fn done(&self) -> u64 {
+        self.progress.done()
+    }
+
+    /// Returns true if another thread has failed.
+    pub fn stopped(&self) -> bool {
+        self.progress.stopped()
+    }
+
+    /// Counts the removal of a tree.
+    pub(crate) fn add_removal(&mut self) {
+        self.removals += 1;
+    }
+
+    /// Adds the bytes that a call read or wrote.
+    #[inline]
+    pub fn add_bytes(&mut self, kind: OpKind, bytes: i64) {
+        match kind.moved() {
+            Moved::Written => self.bytes_written += bytes as u64,
+            Moved::Read => self.bytes_read += bytes as u64,
+            Moved::None => {}
+        }
+    }
+
+    /// Computes between two calls of an expanded op, as the workload requests; not part of a
+    /// latency.
+    #[inline]
+    pub fn compute_between(&mut self, time: Nanos) {
+        if !time.is_zero() {
+            let from = self.last;
+            self.compute(time);
+            self.think_time += self.last.since(from);
+        }
+    }
+
+    /// Waits for another thread before a call, then sleeps and computes.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn pause(&mut self, op: &Op, thinks: bool) -> Result<(), Halt> {
+        if op.after.ops != 0 {
+            self.progress.wait(&[op.after])?;
+            for point in &op.also_after {
+                self.progress.wait(&[*point])?;
+            }
+            self.now();
+        }
+        if !thinks {
+            return Ok(());
+        }
+        let from = self.last;
+        if op.think.0 != 0 {
+            self.sleep_until(from + op.think)?;
+        }
+        self.compute(op.compute);
+        if self.time_until(op.due).0 != 0 {
+            self.sleep_until(self.started + op.due)?;
+        }
+        self.think_time += self.last.since(from);
+        self.start_latency(op.due);
+        Ok(())
+    }
+
+    /// Time until an op is due, by the last reading of the clock.
+    pub(crate) fn time_until(&self, due: Nanos) -> Nanos {
+        (self.started + due).since(self.last)
+    }
+
+    /// Sleeps from the last reading of the clock on; a long sleep ends early if all must stop.
+    fn sleep_until(&mut self, until: Nanos) -> Result<(), Halt> {
+        while until.since(self.last) > clock::MAX_SLEEP {
+            clock::sleep_until(self.last + clock::MAX_SLEEP);
+            self.now();
+            if self.stopped() {
+                return Err(Halt::Stopped);
+            }
+        }
+        clock::sleep_until(until);
+        self.now();
+        Ok(())
+    }
+
+    /// Starts the latency of an op with a due time at that time, however late it is.
+    pub(crate) fn start_latency(&mut self, due: Nanos) {
+        self.last = self.since(due, self.last);
+    }
+
+    /// Start of the latency of an op that is issued at `now`.
+    pub(crate) fn since(&self, due: Nanos, now: Nanos) -> Nanos {
+        if due.0 == 0 { now } else { self.started + due }
+    }
+
+    /// Spins from the last reading of the clock on, until the time is over or all must stop.
+    #[cold]
+    #[inline(never)]
+    fn compute(&mut self, time: Nanos) {
+        let end = self.last + time;
+        while self.last < end && !self.stopped() {
+            spin();
+            self.now();
+        }
+    }
+
+    /// Adds a sleep of the caller, measured by the caller, then computes.
+    pub(crate) fn add_think_time(&mut self, slept: Nanos, compute: Nanos) {
+        let from = self.now();
+        self.compute(compute);
+        self.think_time += slept + self.last.since(from);
+    }
+
+    /// Ends the rank that this meter counts for.
+    pub(crate) fn end(&mut self) {
+        self.ops += self.progress.end(self.rank, self.tick);
+    }
+
+    /// The outcome, after the ranks have ended.
+    pub(crate) fn outcome(&mut self) -> Outcome {
+        self.count_interval();
+        Outcome {
+            started: self.started,
+            returned: self.last,
+            ops: self.ops,
+            bytes_written: Bytes(self.bytes_written),
+            bytes_read: Bytes(self.bytes_read),
+            think_time: self.think_time,
+            removals: self.removals,
+        }
+    }
+
+    /// Checks the result of a call that moved bytes, failed, or should have failed against the
+    /// workload's expectation.
+    pub(crate) fn check_result(&mut self, result: i64, kind: OpKind, op: &Op) -> Result<(), Cause> {
+        let expected = match op.expect {
+            Expect::Success => result >= 0,
+            Expect::Missing => result == -i64::from(libc::ENOENT),
+            Expect::Exists => result == -i64::from(libc::EEXIST),
+            Expect::Errno => result == -(op.result as i64),
+            Expect::Result => result == op.result as i64,
+            Expect::Any => true,
+        };
+        if expected {
+            if result > 0 {
+                self.add_bytes(kind, result);
+            }
+            return Ok(());
+        }
+        Err(if result < 0 { Errno(-result as i32).into() } else { Cause::Succeeded })
+    }
+
+    /// The failure of an op.
+    #[cold]
+    pub(crate) fn failure(&self, op: &Op, path: String, cause: impl Into<Cause>) -> Failure {
+        Failure { op: name_of(op), path, cause: cause.into(), done: self.done() }
+    }
+}
+
+/// Spins for a few hundred instructions between two readings of the clock; computing ends late by up to
+/// that much. It avoids `pause`: for each one QEMU leaves the translated code, which made computing some
+/// ten times as expensive for the host (docs/lab.md).
+#[inline(never)]
+fn spin() {
+    for step in 0..100_u32 {
+        std::hint::black_box(step);
+    }
+}
+
+/// The kind of an op for a message; for an expanded op that of its first call.
+fn name_of(op: &Op) -> OpKind {
+    op.call.kind().unwrap_or(OpKind::Open)
+}

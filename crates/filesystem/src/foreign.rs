@@ -1,0 +1,32 @@
+//! Existing file systems that are not in the catalog.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+/// An existing file system that is not in the catalog. It is no typing error, so similar names would be no help.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Other {
+    /// A spec that mounts it through FUSE.
+    fuse: Option<String>,
+    /// Its number in statfs(2).
+    pub magic: Option<u64>,
+}
+
+/// Returns them by name.
+pub(crate) fn others() -> &'static BTreeMap<String, Other> {
+    static OTHERS: OnceLock<BTreeMap<String, Other>> = OnceLock::new();
+    let text = include_str!("../../../catalog/other-filesystems.toml");
+    // The file is part of the program, and a test parses it.
+    OTHERS.get_or_init(|| toml::from_str(text).unwrap_or_default())
+}
+
+/// Returns a hint for a file system that exists but is not in the catalog.
+pub fn foreign_hint(kind: &str) -> Option<String> {
+    Some(match &others().get(kind)?.fuse {
+        None => format!("fsdyno cannot make {kind}; --on DIR runs on a mounted one"),
+        Some(spec) => format!("use FUSE: --fs '{spec}' (or --on DIR on a mounted one)"),
+    })
+}

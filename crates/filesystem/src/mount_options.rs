@@ -1,0 +1,76 @@
+//! The mount options that a spec may use, and those of its plan.
+
+use fsdyno_record::suggest;
+
+use crate::catalog::Journal;
+use crate::known::Known;
+use crate::mount::{self, FLAGS, find_flag};
+use crate::period::PeriodSettings;
+use crate::{Filesystem, Spec, SpecError};
+
+/// The reason for the options of mount(8) that the kernel does not have.
+const FSTAB_ONLY: &str = "it is for fstab, and the kernel does not have it";
+
+/// Mount options that make no sense in a trial, whatever the file system.
+const NEVER: &[(&str, &str)] = &[
+    ("ro", "a trial writes"),
+    ("remount", "every trial mounts a fresh file system"),
+    ("bind", "every trial mounts a fresh file system"),
+    ("loop", "choose the medium with --on"),
+    ("auto", FSTAB_ONLY),
+    ("noauto", FSTAB_ONLY),
+    ("user", FSTAB_ONLY),
+    ("users", FSTAB_ONLY),
+    ("nofail", FSTAB_ONLY),
+    ("_netdev", FSTAB_ONLY),
+];
+
+/// Mount options of the kernel's security modules, valid for every file system.
+const SECURITY: &[&str] = &["context", "fscontext", "defcontext", "rootcontext"];
+
+impl Filesystem {
+    /// Checks one mount option and its value.
+    fn check_mount_option(&self, known: &Known, option: &str) -> Result<(), SpecError> {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let refused = |why: &str| {
+            SpecError::new(format!("the mount option '{name}' cannot be used here"), why)
+        };
+        if let Some(why) = known.refused.get(&format!("mount {name}")) {
+            return Err(refused(why));
+        }
+        if let Some((_, why)) = NEVER.iter().find(|(never, _)| *never == name) {
+            return Err(refused(why));
+        }
+        if find_flag(option).is_some() {
+            return Ok(());
+        }
+        let own = if self.mount.known.is_empty() { &known.mount } else { &self.mount.known };
+        if SECURITY.contains(&name) || own.iter().any(|have| have == name) {
+            return known.check_device(&format!("mount {name}"), value);
+        }
+        let names = FLAGS.iter().map(|flag| flag.name);
+        let names: Vec<&str> = own.iter().map(String::as_str).chain(names).collect();
+        let problem = format!("{} has no mount option '{name}'", self.name);
+        Err(SpecError::new(problem, suggest::hint(name, names)))
+    }
+
+    /// Returns the mount options of a spec: the catalog's, the period's unless overridden, the user's.
+    pub(crate) fn mount_options(
+        &self,
+        spec: &Spec,
+        outer: Option<&Journal>,
+        period: Option<&PeriodSettings<'_>>,
+    ) -> Result<String, SpecError> {
+        let usual = period.map(|period| period.settings.mount.as_slice()).unwrap_or_default();
+        for option in usual.iter().chain(&spec.mount) {
+            self.check_mount_option(self.known(), option)?;
+        }
+        let own = [Some(&self.mount.options), outer.map(|outer| &outer.mount)];
+        let own = own.into_iter().flatten().filter(|options| !options.is_empty());
+        let usual = usual
+            .iter()
+            .filter(|option| !spec.mount.iter().any(|own| mount::same_setting(option, own)));
+        let all: Vec<&str> = own.chain(usual).chain(&spec.mount).map(String::as_str).collect();
+        Ok(all.join(","))
+    }
+}

@@ -1,0 +1,196 @@
+//! The calls of jobs: one after the other, and their sums.
+
+use fsdyno_record::{Nanos, OpKind};
+
+use crate::mail::job::{Job, Progress, READ};
+use crate::mail::layout::MailLayout;
+use crate::mail::step::Step;
+use crate::op::{After, Call, Expect, Op};
+use crate::workload::{OpCounts, OpSource, WorkUnits};
+
+/// The calls of jobs and their bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Calls by kind; of [`Step::Scan`] open and close only.
+    pub counts: OpCounts,
+    /// Bytes written.
+    pub written: u64,
+    /// Bytes read.
+    pub read: u64,
+}
+
+impl Sums {
+    /// The sums over all jobs. All jobs of the same steps make the same calls but for those that
+    /// move bytes, so only these are added up job by job.
+    pub fn of(layout: &MailLayout, jobs: impl Iterator<Item = Job>) -> Sums {
+        let mut sums = Sums::default();
+        let mut kinds: Vec<JobGroup> = Vec::new();
+        for job in jobs {
+            let known = kinds.iter().position(|kind| std::ptr::eq(kind.first.steps, job.steps));
+            let at = known.unwrap_or_else(|| {
+                kinds.push(JobGroup { first: job, jobs: 0, writes: 0, reads: 0 });
+                kinds.len() - 1
+            });
+            let kind = &mut kinds[at];
+            kind.jobs += 1;
+            for step in job.steps {
+                match step {
+                    Step::Write => {
+                        kind.writes += repeats(layout, &job, *step);
+                        sums.written += layout.length(&job);
+                    }
+                    Step::Read => {
+                        kind.reads += repeats(layout, &job, *step);
+                        sums.read += layout.length(&job);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for kind in kinds {
+            kind.add_to(layout, &mut sums.counts);
+        }
+        sums.counts.retain(|_, count| *count > 0);
+        sums
+    }
+
+    /// The given units and the bytes; units of zero are omitted.
+    pub fn work_units<const N: usize>(&self, units: [(&'static str, u64); N]) -> WorkUnits {
+        let bytes = [("written bytes", self.written), ("read bytes", self.read)];
+        units.into_iter().chain(bytes).filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// Jobs of the same steps.
+struct JobGroup {
+    first: Job,
+    jobs: u64,
+    /// Calls of all their [`Step::Write`] and [`Step::Read`].
+    writes: u64,
+    reads: u64,
+}
+
+impl JobGroup {
+    fn add_to(&self, layout: &MailLayout, counts: &mut OpCounts) {
+        let start = Progress::start(layout.length(&self.first));
+        for step in self.first.steps {
+            let calls = match step {
+                Step::Write => self.writes,
+                Step::Read => self.reads,
+                _ => self.jobs,
+            };
+            match layout.call(&self.first, *step, start, false).kind() {
+                Some(kind) => *counts.entry(kind).or_default() += calls,
+                None => {
+                    for kind in [OpKind::Open, OpKind::Close] {
+                        *counts.entry(kind).or_default() += calls;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Number of calls of a step; the ops of a job without [`Step::Scan`] are as many as these
+/// together.
+pub fn repeats(layout: &MailLayout, job: &Job, step: Step) -> u64 {
+    match step {
+        Step::Read => layout.length(job).div_ceil(u64::from(READ)) + 1,
+        Step::Write => layout.parts(job),
+        _ => 1,
+    }
+}
+
+/// The ops of jobs, one after the other.
+pub struct Runner<'a, J> {
+    layout: &'a MailLayout,
+    jobs: J,
+    job: Job,
+    /// The length of its file.
+    length: u64,
+    /// The next step of the job, and its progress.
+    at: usize,
+    progress: Progress,
+    /// Between [`Step::Enter`] and [`Step::Leave`].
+    inside: bool,
+}
+
+impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
+    /// The ops of `jobs`.
+    pub fn new(layout: &'a MailLayout, jobs: J) -> Runner<'a, J> {
+        let (job, progress) = (Job::new(&[]), Progress::default());
+        Runner { layout, jobs, job, length: 0, at: 0, progress, inside: false }
+    }
+
+    /// The next step with a call to make; none at the end of all jobs.
+    fn step(&mut self) -> Option<Step> {
+        loop {
+            match self.job.steps.get(self.at) {
+                // Everything is written, or there was nothing to write.
+                Some(Step::Write) if self.progress.rest == 0 => self.go_to(self.at + 1),
+                Some(step) => return Some(*step),
+                None => {
+                    self.job = self.jobs.next()?;
+                    self.length = self.layout.length(&self.job);
+                    self.go_to(0);
+                }
+            }
+        }
+    }
+
+    fn go_to(&mut self, step: usize) {
+        self.at = step;
+        self.progress = Progress::start(self.length);
+    }
+
+    /// Counts the call; a step that repeats stays until its end, which for a read is the call that
+    /// returns nothing.
+    fn advance(&mut self, call: Call) {
+        if let Call::Write { payload, .. } = call {
+            self.progress.advance(payload.length.into());
+        } else if let Call::Read { length, .. } = call
+            && self.progress.rest > 0
+        {
+            self.progress.advance(length.into());
+        } else {
+            self.go_to(self.at + 1);
+        }
+    }
+}
+
+impl<J: Iterator<Item = Job>> Runner<'_, J> {
+    #[inline(never)]
+    fn other(&mut self, op: &mut Op) -> bool {
+        let Some(step) = self.step() else { return false };
+        let first = self.at == 0 && self.progress.part == 0;
+        op.after = if first { self.job.after } else { After::default() };
+        op.compute = if first { self.job.compute } else { Nanos(0) };
+        op.expect = if matches!(step, Step::Absent(_)) { Expect::Missing } else { Expect::Success };
+        op.call = self.layout.call(&self.job, step, self.progress, self.inside);
+        self.layout.name(&self.job, step, self.inside, op);
+        match step {
+            Step::Enter => self.inside = true,
+            Step::Leave => self.inside = false,
+            _ => {}
+        }
+        self.advance(op.call);
+        true
+    }
+}
+
+impl<J: Iterator<Item = Job>> OpSource for Runner<'_, J> {
+    /// Handles the commonest op, one more line of the same message, on a short path; the result
+    /// equals that of [`Runner::other`], for neither the names nor the dependency change.
+    fn next(&mut self, op: &mut Op) -> bool {
+        if let (Call::Write { file, .. }, 1.., 1..) =
+            (op.call, self.progress.part, self.progress.rest)
+        {
+            let length = self.layout.part(&self.job, self.progress);
+            let payload = self.layout.payload(&self.job, self.progress.offset, length);
+            op.call = Call::Write { file, payload };
+            self.progress.advance(length.into());
+            return true;
+        }
+        self.other(op)
+    }
+}
