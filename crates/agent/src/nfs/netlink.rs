@@ -1,0 +1,259 @@
+//! Links, addresses and queues of a network namespace, set by rtnetlink(7).
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use fsdyno_record::Nanos;
+
+/// linux/if_link.h, linux/if_addr.h, linux/neighbour.h, linux/veth.h, linux/pkt_sched.h.
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MASTER: u16 = 10;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const VETH_INFO_PEER: u16 = 1;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
+const NUD_PERMANENT: u16 = 0x80;
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_NETEM_RATE: u16 = 6;
+const TCA_NETEM_RATE64: u16 = 8;
+const TCA_NETEM_LATENCY64: u16 = 10;
+const TC_H_ROOT: u32 = u32::MAX;
+const NLMSG_ERROR: u16 = 2;
+const NESTED: u16 = 1 << 15;
+
+/// Longest answer: an acknowledgement repeats the request.
+const ANSWER: usize = 4096;
+
+/// The hardware address of an interface.
+pub type HardwareAddress = [u8; 6];
+
+/// One end of a link.
+#[derive(Clone, Copy, Debug)]
+pub struct End<'a> {
+    /// Its name in its namespace.
+    pub name: &'a str,
+    /// Its hardware address.
+    pub address: HardwareAddress,
+}
+
+/// A queue of netem: packets leave it at a rate, and arrive after a delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Bytes in a second.
+    pub bytes_per_second: u64,
+    /// The delay after a packet has left.
+    pub delay: Nanos,
+    /// The most packets that wait or are on their way; further ones are lost.
+    pub limit: u32,
+}
+
+/// A socket to the kernel's networking of the namespace in which it was opened.
+pub struct Netlink {
+    socket: OwnedFd,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// Opens one in the namespace of the caller.
+    pub fn open() -> io::Result<Netlink> {
+        // SAFETY: takes numbers.
+        let socket = unsafe {
+            libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE)
+        };
+        if socket < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: just opened, and of no other owner.
+        Ok(Netlink { socket: unsafe { OwnedFd::from_raw_fd(socket) }, sequence: 0 })
+    }
+
+    /// Adds a pair of connected interfaces: one here, the other in `there`.
+    pub fn add_pair(&mut self, here: End<'_>, peer: End<'_>, there: BorrowedFd<'_>) -> io::Result<()> {
+        let mut body = Body::of_link(0, 0, 0);
+        body.end_of_link(here);
+        body.nest(IFLA_LINKINFO, |info| {
+            info.text(IFLA_INFO_KIND, "veth");
+            info.nest(IFLA_INFO_DATA, |data| {
+                data.nest(VETH_INFO_PEER, |link| {
+                    link.0.extend(Body::of_link(0, 0, 0).0);
+                    link.end_of_link(peer);
+                    link.word(IFLA_NET_NS_FD, there.as_raw_fd() as u32);
+                });
+            });
+        });
+        self.create(libc::RTM_NEWLINK, body)
+    }
+
+    /// Adds a bridge.
+    pub fn add_bridge(&mut self, end: End<'_>) -> io::Result<()> {
+        let mut body = Body::of_link(0, 0, 0);
+        body.end_of_link(end);
+        body.nest(IFLA_LINKINFO, |info| info.text(IFLA_INFO_KIND, "bridge"));
+        self.create(libc::RTM_NEWLINK, body)
+    }
+
+    /// Makes an interface a port of a bridge.
+    pub fn join(&mut self, name: &str, bridge: &str) -> io::Result<()> {
+        let mut body = Body::of_link(index(name)?, 0, 0);
+        body.word(IFLA_MASTER, index(bridge)? as u32);
+        self.request(libc::RTM_NEWLINK, 0, body)
+    }
+
+    /// Switches an interface on.
+    pub fn up(&mut self, name: &str) -> io::Result<()> {
+        let up = libc::IFF_UP as u32;
+        self.request(libc::RTM_NEWLINK, 0, Body::of_link(index(name)?, up, up))
+    }
+
+    /// Gives an interface an address in a network of this many leading bits.
+    pub fn add_address(&mut self, name: &str, address: Ipv4Addr, bits: u8) -> io::Result<()> {
+        let mut body = Body::default();
+        body.0.extend([libc::AF_INET as u8, bits, 0, 0]);
+        body.0.extend((index(name)? as u32).to_ne_bytes());
+        body.attribute(IFA_LOCAL, &address.octets());
+        body.attribute(IFA_ADDRESS, &address.octets());
+        self.create(libc::RTM_NEWADDR, body)
+    }
+
+    /// States the hardware address of a neighbour, for which nobody has to be asked then.
+    pub fn add_neighbour(
+        &mut self,
+        name: &str,
+        address: Ipv4Addr,
+        hardware: HardwareAddress,
+    ) -> io::Result<()> {
+        let mut body = Body::default();
+        body.0.extend([libc::AF_INET as u8, 0, 0, 0]);
+        body.0.extend((index(name)? as u32).to_ne_bytes());
+        body.0.extend(NUD_PERMANENT.to_ne_bytes());
+        body.0.extend([0, 0]);
+        body.attribute(NDA_DST, &address.octets());
+        body.attribute(NDA_LLADDR, &hardware);
+        self.create(libc::RTM_NEWNEIGH, body)
+    }
+
+    /// Puts a queue before an interface.
+    pub fn set_queue(&mut self, name: &str, queue: Queue) -> io::Result<()> {
+        let mut body = Body::default();
+        body.0.extend([0; 4]);
+        for word in [index(name)? as u32, 1 << 16, TC_H_ROOT, 0] {
+            body.0.extend(word.to_ne_bytes());
+        }
+        body.text(TCA_KIND, "netem");
+        let Queue { bytes_per_second, delay, limit } = queue;
+        let rate = u32::try_from(bytes_per_second).unwrap_or(u32::MAX);
+        body.attribute_of(TCA_OPTIONS, |options| {
+            // struct tc_netem_qopt: latency (below, in nanoseconds), limit, loss, gap, duplicate, jitter.
+            for word in [0, limit, 0, 0, 0, 0] {
+                options.0.extend(u32::to_ne_bytes(word));
+            }
+            options.attribute(TCA_NETEM_LATENCY64, &delay.0.to_ne_bytes());
+            // struct tc_netem_rate: rate, and what is added to packets and cells.
+            let rates: Vec<u8> = [rate, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+            options.attribute(TCA_NETEM_RATE, &rates);
+            if rate == u32::MAX {
+                options.attribute(TCA_NETEM_RATE64, &bytes_per_second.to_ne_bytes());
+            }
+        });
+        self.create(libc::RTM_NEWQDISC, body)
+    }
+
+    fn create(&mut self, kind: u16, body: Body) -> io::Result<()> {
+        self.request(kind, (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16, body)
+    }
+
+    /// Sends a request and waits for its acknowledgement.
+    fn request(&mut self, kind: u16, flags: u16, body: Body) -> io::Result<()> {
+        self.sequence += 1;
+        let flags = flags | (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+        let mut message = (16 + body.0.len() as u32).to_ne_bytes().to_vec();
+        message.extend(kind.to_ne_bytes());
+        message.extend(flags.to_ne_bytes());
+        message.extend(self.sequence.to_ne_bytes());
+        message.extend([0; 4]);
+        message.extend(body.0);
+        let socket = self.socket.as_raw_fd();
+        let mut answer = [0u8; ANSWER];
+        // SAFETY: both calls get memory of ours with its length.
+        let length = unsafe {
+            if libc::send(socket, message.as_ptr().cast(), message.len(), 0) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            libc::recv(socket, answer.as_mut_ptr().cast(), answer.len(), 0)
+        };
+        if length < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let word = |at: usize| u32::from_ne_bytes([answer[at], answer[at + 1], answer[at + 2], answer[at + 3]]);
+        if length < 20 || word(4) as u16 != NLMSG_ERROR {
+            return Err(io::Error::other("an unexpected answer to a request of rtnetlink"));
+        }
+        match word(16) as i32 {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(-error)),
+        }
+    }
+}
+
+/// The number of an interface of the caller's namespace.
+fn index(name: &str) -> io::Result<i32> {
+    let text = std::ffi::CString::new(name).map_err(io::Error::other)?;
+    // SAFETY: takes a text that ends with a zero.
+    match unsafe { libc::if_nametoindex(text.as_ptr()) } {
+        0 => Err(io::Error::other(format!("there is no interface {name}"))),
+        index => Ok(index as i32),
+    }
+}
+
+/// A request after its header: a fixed part and attributes.
+#[derive(Default)]
+struct Body(Vec<u8>);
+
+impl Body {
+    /// struct ifinfomsg.
+    fn of_link(index: i32, flags: u32, changed: u32) -> Body {
+        let mut body = Body(vec![0; 4]);
+        body.0.extend(index.to_ne_bytes());
+        body.0.extend(flags.to_ne_bytes());
+        body.0.extend(changed.to_ne_bytes());
+        body
+    }
+
+    fn end_of_link(&mut self, end: End<'_>) {
+        self.text(IFLA_IFNAME, end.name);
+        self.attribute(IFLA_ADDRESS, &end.address);
+    }
+
+    fn text(&mut self, kind: u16, text: &str) {
+        self.attribute(kind, &[text.as_bytes(), &[0]].concat());
+    }
+
+    fn word(&mut self, kind: u16, word: u32) {
+        self.attribute(kind, &word.to_ne_bytes());
+    }
+
+    fn attribute(&mut self, kind: u16, value: &[u8]) {
+        self.attribute_of(kind, |body| body.0.extend(value));
+    }
+
+    fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Body)) {
+        self.attribute_of(kind | NESTED, fill);
+    }
+
+    fn attribute_of(&mut self, kind: u16, fill: impl FnOnce(&mut Body)) {
+        let mut inner = Body::default();
+        fill(&mut inner);
+        self.0.extend((4 + inner.0.len() as u16).to_ne_bytes());
+        self.0.extend(kind.to_ne_bytes());
+        self.0.extend(inner.0);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+    }
+}

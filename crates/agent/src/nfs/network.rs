@@ -1,0 +1,185 @@
+//! The modelled network: a switch with one link to the server and one to each client, each link with a queue of
+//! netem at either end.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd};
+
+use super::netlink::{End, HardwareAddress, Netlink, Queue};
+
+/// The network's leading bits.
+const BITS: u8 = 16;
+
+/// The name of an end of a link on its host.
+const HOST_END: &str = "net0";
+
+/// The switch.
+const BRIDGE: &str = "switch";
+
+/// A host: the server is number 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host(pub u16);
+
+impl Host {
+    /// The server.
+    pub const SERVER: Host = Host(0);
+
+    /// Its address in the modelled network.
+    pub fn address(self) -> Ipv4Addr {
+        let [high, low] = (self.0 + 1).to_be_bytes();
+        Ipv4Addr::new(10, 0, high, low)
+    }
+
+    /// The hardware address of its own end of the link, locally administered.
+    fn hardware(self) -> HardwareAddress {
+        let [high, low] = self.0.to_be_bytes();
+        [2, 0, 0, 0, high, low]
+    }
+
+    fn name(self) -> String {
+        match self {
+            Host::SERVER => "server".into(),
+            Host(number) => format!("client{number}"),
+        }
+    }
+}
+
+/// A pair of namespaces: the network and the name of a host.
+pub struct Namespace {
+    network: File,
+    name: File,
+}
+
+impl Namespace {
+    /// That of this process.
+    pub fn own() -> io::Result<Namespace> {
+        let open = |what: &str| File::open(format!("/proc/thread-self/ns/{what}"));
+        Ok(Namespace { network: open("net")?, name: open("uts")? })
+    }
+
+    /// A new one. The kernel's NFS client tells clients apart by the host's name.
+    fn new(name: &str) -> io::Result<Namespace> {
+        let own = Namespace::own()?;
+        // SAFETY: takes a number.
+        check(unsafe { libc::unshare(libc::CLONE_NEWNET | libc::CLONE_NEWUTS) })?;
+        let made = set_host_name(name).and_then(|()| Namespace::own());
+        own.enter()?;
+        made
+    }
+
+    fn enter(&self) -> io::Result<()> {
+        for (file, kind) in [(&self.network, libc::CLONE_NEWNET), (&self.name, libc::CLONE_NEWUTS)] {
+            // SAFETY: takes a descriptor of ours and a number.
+            check(unsafe { libc::setns(file.as_raw_fd(), kind) })?;
+        }
+        Ok(())
+    }
+
+    /// Runs `work` in it.
+    pub fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let own = Namespace::own()?;
+        self.enter()?;
+        let done = work();
+        own.enter()?;
+        done
+    }
+}
+
+/// The hosts of a network, of which the server is in the namespace of this process.
+pub struct Network {
+    /// The clients, from host 1 on.
+    pub clients: Vec<Namespace>,
+    /// The switch lives as long as this.
+    _switch: Namespace,
+}
+
+impl Network {
+    /// Builds a network of a server and this number of clients.
+    pub fn build(clients: u16, queue: Queue) -> io::Result<Network> {
+        let server = Namespace::own()?;
+        set_host_name(&Host::SERVER.name())?;
+        let switch = Namespace::new(BRIDGE)?;
+        let hosts: Vec<Host> = (0..=clients).map(Host).collect();
+        switch.within(|| {
+            quiet()?;
+            let mut netlink = Netlink::open()?;
+            netlink.add_bridge(End { name: BRIDGE, address: [2, 0, 0, 2, 0, 0] })?;
+            netlink.up(BRIDGE)
+        })?;
+        let mut namespaces = Vec::new();
+        for host in &hosts {
+            let namespace = match *host {
+                Host::SERVER => None,
+                Host(_) => Some(Namespace::new(&host.name())?),
+            };
+            namespace.as_ref().unwrap_or(&server).within(|| {
+                quiet()?;
+                Netlink::open()?.up("lo")
+            })?;
+            connect(*host, namespace.as_ref().unwrap_or(&server), &switch, queue)?;
+            namespaces.extend(namespace);
+        }
+        for host in &hosts {
+            let place = match host.0.checked_sub(1) {
+                None => &server,
+                Some(client) => &namespaces[usize::from(client)],
+            };
+            place.within(|| introduce(*host, &hosts))?;
+        }
+        Ok(Network { clients: namespaces, _switch: switch })
+    }
+}
+
+/// Connects a host with the switch.
+fn connect(host: Host, place: &Namespace, switch: &Namespace, queue: Queue) -> io::Result<()> {
+    let port = format!("port{}", host.0);
+    let [high, low] = host.0.to_be_bytes();
+    switch.within(|| {
+        let mut netlink = Netlink::open()?;
+        let here = End { name: &port, address: [2, 0, 0, 1, high, low] };
+        let there = End { name: HOST_END, address: host.hardware() };
+        netlink.add_pair(here, there, place.network.as_fd())?;
+        netlink.join(&port, BRIDGE)?;
+        netlink.set_queue(&port, queue)?;
+        netlink.up(&port)
+    })?;
+    place.within(|| {
+        let mut netlink = Netlink::open()?;
+        netlink.set_queue(HOST_END, queue)?;
+        netlink.add_address(HOST_END, host.address(), BITS)?;
+        netlink.up(HOST_END)
+    })
+}
+
+/// States the hardware addresses: of the server to a client, of all clients to the server.
+fn introduce(host: Host, hosts: &[Host]) -> io::Result<()> {
+    let mut netlink = Netlink::open()?;
+    for other in hosts.iter().filter(|other| **other != host) {
+        if host == Host::SERVER || *other == Host::SERVER {
+            netlink.add_neighbour(HOST_END, other.address(), other.hardware())?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the kernel from traffic of its own: IPv6 asks for routers and reports its addresses.
+fn quiet() -> io::Result<()> {
+    for which in ["all", "default"] {
+        let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
+        match fs::write(path, "1") {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn set_host_name(name: &str) -> io::Result<()> {
+    // SAFETY: takes a text with its length.
+    check(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
