@@ -18,6 +18,7 @@ mod kernel_log;
 mod machine;
 mod memory;
 mod mount_info;
+mod nfs;
 mod output;
 mod over_time;
 mod process;

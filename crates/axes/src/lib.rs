@@ -17,7 +17,7 @@ use fsdyno_record::plan::{MediumPlan, VenuePlan};
 use naming::Subject;
 
 pub use request::{Request, Size, USUAL_RAM, bytes};
-pub use table::{AXES, MOST_THREADS, TODAY};
+pub use table::{AXES, MOST_CLIENTS, MOST_THREADS, TODAY};
 pub use values::whole;
 
 /// An axis of a matrix: a choice of the user that is part of a plan.

@@ -1,7 +1,7 @@
 //! The values of all axes that a command or a run of a study requests.
 
 use fsdyno_record::Bytes;
-use fsdyno_record::plan::{AgePlan, IssuerPlan, LabPlan, RaidPlan, VerifyMode};
+use fsdyno_record::plan::{AgePlan, IssuerPlan, LabPlan, NetworkPlan, RaidPlan, VerifyMode};
 
 /// Default RAM of the guest.
 pub const USUAL_RAM: Bytes = Bytes(1 << 30);
@@ -37,6 +37,10 @@ pub struct Request {
     pub issuer: IssuerPlan,
     /// The extent of verification.
     pub verify: VerifyMode,
+    /// Numbers of clients that mount a shared file system.
+    pub clients: Vec<u32>,
+    /// Networks between them and the server.
+    pub networks: Vec<NetworkPlan>,
     /// Ages of the fresh file systems; none is a fresh one.
     pub ages: Vec<Option<AgePlan>>,
     /// The axes with another value than their default, in the order given.
@@ -60,6 +64,8 @@ impl Default for Request {
             threads: 1,
             issuer: IssuerPlan::default(),
             verify: VerifyMode::default(),
+            clients: Vec::new(),
+            networks: Vec::new(),
             ages: Vec::new(),
             given: Vec::new(),
         }

@@ -13,6 +13,9 @@ use crate::{Axis, Crash, Size, Value, bytes};
 /// Name of the present among periods.
 pub const TODAY: &str = "today";
 
+/// Most clients of a shared file system.
+pub const MOST_CLIENTS: u32 = 64;
+
 /// Most threads of a trial.
 pub const MOST_THREADS: u32 = 512;
 
@@ -47,7 +50,7 @@ pub const AXES: &[Axis] = &[
         value_name: "[NAME=]SPEC",
         help: "A file system with its mkfs and mount options: '[NAME=]KIND [mkfs options] [@ mount,options]'. May be \
                repeated; plain names may be separated by commas (ext4,xfs). 'overlayfs[,options]:SPEC' is an overlay \
-               over SPEC; 'fuse: [MKFS ... ;] COMMAND ... {device} {mount}' is any FUSE file system, given by its \
+               over SPEC; 'nfs:SPEC [@ NFS options]' is SPEC on a server with clients; 'fuse: [MKFS ... ;] COMMAND ... {device} {mount}' is any FUSE file system, given by its \
                command [default: ext4; with --on model: all three; with a directory: the file system that it is on]",
         many: true,
         joined: true,
@@ -363,6 +366,56 @@ pub const AXES: &[Axis] = &[
             let threads = it.plan.threads;
             Some(format!("{threads} thread{}", if threads == 1 { "" } else { "s" }))
         })],
+        setting: true,
+        ..ROW
+    },
+    Axis {
+        key: "clients",
+        value_name: "N",
+        help: "The number of clients that mount a file system 'nfs:SPEC', each with --threads threads; may be repeated, \
+               or several numbers separated by commas (1,2,4,8); server, clients and network share the guest's one \
+               processor",
+        usual: "1",
+        many: true,
+        joined: true,
+        elsewhere: "; a modelled network is in the lab only; on a mounted file system see --ranks",
+        crash: Crash::Lacks("it cuts the power of one machine, and a server's clients go on"),
+        set: |request, text| {
+            for one in text.split(',') {
+                request.clients.push(whole(1..=u64::from(MOST_CLIENTS))(one)?);
+            }
+            Ok(())
+        },
+        value: |plan| match plan.lab().and_then(|lab| lab.clients) {
+            None => Value::Absent,
+            Some(clients) => usual_or(clients, clients == 1),
+        },
+        labels: &[any(|it| {
+            let clients = it.plan.lab()?.clients?;
+            Some(format!("{clients} client{}", if clients == 1 { "" } else { "s" }))
+        })],
+        setting: true,
+        ..ROW
+    },
+    Axis {
+        key: "network",
+        value_name: "NAME|FILE",
+        help: "The modelled network between the clients and the server of a file system 'nfs:SPEC': a name from `fsdyno \
+               list networks`, or a file (FILE.toml); may be repeated",
+        usual: fsdyno_network::USUAL,
+        many: true,
+        joined: true,
+        elsewhere: "; a modelled network is in the lab only",
+        crash: Crash::Lacks("it cuts the power of one machine, and a server's clients go on"),
+        set: |request, text| {
+            request.networks.push(fsdyno_network::plan(text).map_err(|error| error.to_string())?);
+            Ok(())
+        },
+        value: |plan| match plan.lab().and_then(|lab| lab.network.as_ref()) {
+            None => Value::Absent,
+            Some(network) => usual_or(&network.name, network.name == fsdyno_network::USUAL),
+        },
+        labels: &[any(|it| Some(format!("network {}", it.plan.lab()?.network.as_ref()?.name)))],
         setting: true,
         ..ROW
     },

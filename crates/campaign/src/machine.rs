@@ -86,6 +86,8 @@ fn place(axes: &Request, named: &Named, kernels: &[KernelPlan], found: bool) -> 
         raid: axes.raid,
         journal_disk: axes.journal_disk.clone(),
         journal_size: axes.journal_size,
+        clients: axes.clients.clone(),
+        networks: axes.networks.clone(),
         guest: LabPlan { machine: named.name.clone(), ..guest },
         size: axes.size,
     }

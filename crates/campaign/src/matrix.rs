@@ -8,7 +8,7 @@ use fsdyno_record::plan::{FilesystemPlan, IssuerPlan, MediumPlan, VenuePlan, Wor
 use fsdyno_record::{Bytes, OpKind, Plan};
 use fsdyno_venue::InputFile;
 use fsdyno_workload::one_file::one_file;
-use fsdyno_workload::{Curve, Needs, OpCounts, Setting, Threads, Workload, workloads};
+use fsdyno_workload::{Curve, Needs, OpCounts, PhaseSpec, Setting, Threads, Workload, workloads};
 
 use crate::config::{self, Settings};
 use crate::input;
@@ -28,6 +28,7 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
     let works = works(question)?;
     let rows = rows(question, place)?;
     issuers(question, place, &works)?;
+    rows.iter().try_for_each(|row| clients(question, row, &works))?;
     works.iter().try_for_each(|work| command(question, place, work))?;
     if let Place::Model(_) = place {
         model_rows::can_run(question, works.iter().map(|work| (&work.plan, work.built.as_ref())))?;
@@ -53,12 +54,35 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
                 deadline: question.deadline,
                 plan: plan.sealed(),
                 needs: work.needs,
-                phases: work.phases.clone(),
+                phases: match row.clients() {
+                    1 => work.phases.clone(),
+                    clients => counts(work.built.as_ref(), clients * question.threads),
+                },
                 skip: row.skip.clone().or_else(|| lacking(work, row)),
             });
         }
     }
     Ok(cells)
+}
+
+/// Checks that the clients of a row can share each workload.
+fn clients(question: &Question, row: &Row, works: &[Work]) -> Result<(), MatrixError> {
+    let (clients, threads) = (row.clients(), question.threads);
+    let wrong = |text| Err(MatrixError::Wrong(text));
+    if let Some(work) = works.iter().find(|work| clients > 1 && !work.shared) {
+        return wrong(format!(
+            "--clients {clients} is not possible: no phase of workload '{}' with these parameters can be shared; leave \
+             it at 1, or take one of: {}",
+            work.plan.name,
+            workloads::shared().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
+        ));
+    }
+    match clients.saturating_mul(threads) {
+        all if all > MOST_THREADS => wrong(format!(
+            "--clients {clients} with --threads {threads} would be {all} threads; it is at most {MOST_THREADS}"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Most ops in flight: each has buffers and open files of its own.
@@ -201,26 +225,27 @@ fn work(
             .map_err(MatrixError::Wrong)?;
         ranks = if plan.own { ranks } else { ranks.saturating_mul(plan.ranks) };
     }
-    let phases = workload.phases();
-    let shared = phases.iter().any(|phase| phase.threads == Threads::Any);
-    let phases = phases
-        .iter()
-        .enumerate()
-        .map(|(at, phase)| {
-            // A phase that ends with one of its ranks has an upper limit, and no exact count.
-            let counts = match workload.ends_with(at) {
-                Some(_) => OpCounts::new(),
-                None => workload.counts(at, phase.threads.of(ranks)),
-            };
-            (phase.name.to_string(), counts)
-        })
-        .collect();
+    let shared = workload.phases().iter().any(|phase| phase.threads == Threads::Any);
+    let phases = counts(workload.as_ref(), ranks);
     let plan = WorkloadPlan { name: kind.name.to_string(), params, input };
     let (needs, phases) = match &question.ranks {
         Some(of) => crate::ranks::of_all(of, workload.needs(), phases),
         None => (workload.needs(), phases),
     };
     Ok(Work { plan, needs, shared, phases, built: workload })
+}
+
+/// Returns the name and the exact op counts of each phase.
+fn counts(workload: &dyn Workload, ranks: u32) -> Vec<(String, OpCounts)> {
+    let count = |(at, phase): (usize, &PhaseSpec)| {
+        // A phase that ends with one of its ranks has an upper limit, and no exact count.
+        let counts = match workload.ends_with(at) {
+            Some(_) => OpCounts::new(),
+            None => workload.counts(at, phase.threads.of(ranks)),
+        };
+        (phase.name.to_string(), counts)
+    };
+    workload.phases().iter().enumerate().map(count).collect()
 }
 
 /// Returns the input file of a workload, and the parameter that names it.

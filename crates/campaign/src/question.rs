@@ -7,8 +7,8 @@ use std::path::PathBuf;
 pub use fsdyno_axes::{Size, USUAL_RAM};
 use fsdyno_filesystem::{Author, SpecError};
 use fsdyno_record::plan::{
-    AgePlan, EphemeralPlan, EphemeralSize, IssuerPlan, KernelPlan, LabPlan, MediumPlan, RaidPlan,
-    RanksPlan, Target, VerifyMode,
+    AgePlan, EphemeralPlan, EphemeralSize, IssuerPlan, KernelPlan, LabPlan, MediumPlan,
+    NetworkPlan, RaidPlan, RanksPlan, Target, VerifyMode,
 };
 use fsdyno_record::{Bytes, Nanos, OpKind, Plan};
 use fsdyno_venue::Inputs;
@@ -158,6 +158,10 @@ pub struct LabPlace {
     pub journal_disk: Option<String>,
     /// Size of its partition; [`USUAL_JOURNAL`] by default.
     pub journal_size: Option<Bytes>,
+    /// Numbers of clients of a shared file system; one if empty.
+    pub clients: Vec<u32>,
+    /// Networks of a shared file system; the usual one if empty.
+    pub networks: Vec<NetworkPlan>,
     /// Kernels: their releases once they are found, before that the requested names.
     pub kernels: Vec<KernelPlan>,
     /// True if the kernels are found: only then their features are known.
@@ -176,6 +180,8 @@ impl LabPlace {
             raid: None,
             journal_disk: None,
             journal_size: None,
+            clients: Vec::new(),
+            networks: Vec::new(),
             kernels: vec![kernel.into()],
             found: true,
             guest: LabPlan::new("", USUAL_RAM),

@@ -81,6 +81,7 @@ fn an_op(work: &dyn Workload, contents: &Arc<Contents>) -> Option<f64> {
             requested: 1,
             issuer: IssuerPlan::Null,
             root: root.as_fd(),
+            roots: &[],
             device: None,
             contents,
             slots: None,

@@ -43,6 +43,9 @@ pub struct PhaseRun<'a> {
     pub issuer: IssuerPlan,
     /// The trial's own directory.
     pub root: BorrowedFd<'a>,
+    /// The same directory as each of several clients sees it, over which threads are distributed in blocks of neighbours;
+    /// empty if all threads use `root`.
+    pub roots: &'a [BorrowedFd<'a>],
     /// The device that replaces every file, if there is no file system.
     pub device: Option<&'a CStr>,
     /// The data to write.
@@ -128,6 +131,13 @@ impl PhaseRun<'_> {
         self.threads.of(self.requested)
     }
 
+    /// The trial's directory as a thread sees it.
+    fn root_of(&self, thread: u32) -> BorrowedFd<'_> {
+        let (clients, threads) = (self.roots.len() as u64, u64::from(self.threads().max(1)));
+        let client = u64::from(thread) * clients / threads;
+        self.roots.get(client as usize).copied().unwrap_or(self.root)
+    }
+
     /// Number of shares of the phase: one for each op in flight.
     pub fn ranks(&self) -> u32 {
         self.threads.of(self.requested.saturating_mul(self.issuer.depth()))
@@ -145,8 +155,8 @@ enum AnyIssuer {
 }
 
 impl AnyIssuer {
-    fn new(phase_run: &PhaseRun<'_>, ranks: u32) -> Result<AnyIssuer, PhaseError> {
-        let root = || phase_run.root.try_clone_to_owned();
+    fn new(phase_run: &PhaseRun<'_>, thread: u32, ranks: u32) -> Result<AnyIssuer, PhaseError> {
+        let root = || phase_run.root_of(thread).try_clone_to_owned();
         let opened = |error| PhaseError::Start("reopen the trial's directory", error);
         Ok(match phase_run.issuer {
             IssuerPlan::Null => AnyIssuer::Null(Null),
@@ -256,7 +266,11 @@ pub fn run_with_acks(
         };
         workers.push(Worker {
             first,
-            issuer: AnyIssuer::new(phase_run, each)?.with_acks(first, phase_run.phase, acks),
+            issuer: AnyIssuer::new(phase_run, thread, each)?.with_acks(
+                first,
+                phase_run.phase,
+                acks,
+            ),
             sources: (first..first + each).map(share).collect(),
             recorder: Recorder::new(),
         });

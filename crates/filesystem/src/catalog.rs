@@ -32,6 +32,7 @@ const FILES: &[(&str, &str)] = &[
     ("reiser4", include_str!("../../../catalog/filesystems/reiser4.toml")),
     ("tmpfs", include_str!("../../../catalog/filesystems/tmpfs.toml")),
     ("overlayfs", include_str!("../../../catalog/filesystems/overlayfs.toml")),
+    ("nfs", include_str!("../../../catalog/filesystems/nfs.toml")),
     ("fuse2fs", include_str!("../../../catalog/filesystems/fuse2fs.toml")),
     ("fuse", include_str!("../../../catalog/filesystems/fuse.toml")),
     ("raw", include_str!("../../../catalog/filesystems/raw.toml")),

@@ -32,6 +32,7 @@ pub mod lookup;
 pub mod memory;
 pub mod mount;
 mod mount_options;
+pub mod nfs;
 mod options;
 mod outer_journal;
 pub mod period;

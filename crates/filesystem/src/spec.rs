@@ -1,14 +1,15 @@
 //! The grammar of a file system spec: `[NAME=]KIND [mkfs options...] [@ mount,options]`.
 //!
-//! Two kinds have a colon after their name instead: `overlayfs[,option...]:SPEC`, mounted over another
-//! file system, and `fuse: [MKFS... ;] COMMAND...`, mounted by a command.
+//! Three kinds have a colon after their name instead: `overlayfs[,option...]:SPEC`, mounted over another
+//! file system, `nfs:SPEC`, which shares another one over a network, and `fuse: [MKFS... ;] COMMAND...`, mounted by a
+//! command.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::catalog::{self, Backing};
 use crate::words::{self, Word};
-use crate::{SpecError, mount};
+use crate::{SpecError, mount, nfs};
 
 /// A parsed file system spec, such as `far=ext4 -J size=64 @ data=writeback,noatime`.
 ///
@@ -71,6 +72,11 @@ impl Spec {
     /// Returns the text of the spec without its label.
     pub fn unlabelled(&self) -> String {
         let mut text = self.kind.clone();
+        if let Some(below) = self.below.as_ref().filter(|_| self.kind == nfs::NFS) {
+            let mount = self.mount.iter().chain(&below.mount).cloned().collect();
+            let below = Spec { mount, ..Spec::clone(below) };
+            return format!("{text}:{}", below.unlabelled());
+        }
         if let Some(below) = &self.below {
             for option in &self.mount {
                 text.push_str(&format!(",{option}"));
@@ -124,6 +130,12 @@ fn split_label(word: &Word) -> Result<(Option<String>, Word), SpecError> {
 
 /// Parses `KIND [mkfs options...] [@ mount,options]`.
 fn parse_plain(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
+    if let Some((name, behind)) = head.text.split_once('@').filter(|(name, _)| is_name(name)) {
+        let column = head.column + name.chars().count();
+        let sign = Word { text: format!("@{behind}"), column, at_sign: true };
+        let rest: Vec<Word> = [sign].into_iter().chain(rest.iter().cloned()).collect();
+        return parse_plain(&Word { text: name.to_string(), ..head.clone() }, &rest);
+    }
     let kind = parse_kind(head)?;
     for (backing, right) in [
         (Backing::Filesystem, format!("write the lower file system, as in '{kind}:ext4 -I 256'")),
@@ -164,7 +176,13 @@ fn parse_with_colon(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
             let (first, rest) = rest.split_first().ok_or_else(|| {
                 empty("file system", "write the lower one, as in 'overlayfs:ext4'")
             })?;
-            spec.below = Some(Box::new(parse_plain(first, rest)?));
+            let mut below = parse_plain(first, rest)?;
+            if spec.kind == nfs::NFS {
+                let (own, of_server) = below.mount.into_iter().partition(|it| nfs::is_own(it));
+                below.mount = of_server;
+                spec.mount.extend::<Vec<String>>(own);
+            }
+            spec.below = Some(Box::new(below));
         }
         Some(Backing::Command) if options.is_none() => {
             spec.mkfs = rest.iter().map(|word| word.text.clone()).collect();
@@ -174,7 +192,7 @@ fn parse_with_colon(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
         }
         _ => {
             let problem = format!("'{}:' does not begin a spec", head.text);
-            let hint = "only overlayfs[,option...] and fuse take a colon";
+            let hint = "only overlayfs[,option...], nfs and fuse take a colon";
             return Err(SpecError::at(head.column, problem, hint));
         }
     }

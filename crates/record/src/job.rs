@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    BootPlan, FlatPlan, IssuerPlan, KernelPlan, Plan, VenuePlan, VerifyMode, WorkloadPlan,
+    BootPlan, FilesystemPlan, FlatPlan, IssuerPlan, KernelPlan, Plan, VenuePlan, VerifyMode,
+    WorkloadPlan,
 };
 use crate::units::Nanos;
 
@@ -76,7 +77,10 @@ impl Job {
         plan.hash.clear();
         if let VenuePlan::Lab(lab) = &mut plan.venue {
             lab.cacheable = None;
+            // The network begins where the server's disk ends.
+            (lab.clients, lab.network) = (None, None);
         }
+        plan.filesystem = plan.filesystem.as_ref().map(FilesystemPlan::of_server);
         job
     }
 
@@ -90,6 +94,9 @@ impl Job {
         if let VenuePlan::Lab(lab) = &mut job.plan.venue {
             lab.boot = BootPlan::Cold;
             lab.kernel = KernelPlan { request: None, ..lab.kernel.clone() };
+            if let Some(network) = &mut lab.network {
+                network.name.clear();
+            }
         }
         let workload = &mut job.plan.workload;
         if let Some(input) = &workload.input {

@@ -63,6 +63,7 @@ fn replayed(work: &dyn Workload) -> (Differences, Vec<String>) {
             requested: 1,
             issuer: IssuerPlan::Sync,
             root: root.as_fd(),
+            roots: &[],
             device: None,
             contents: &contents,
             slots: Some(&slots),

@@ -8,6 +8,7 @@ mod ages;
 mod answer;
 mod calls;
 mod capacity;
+mod clients;
 mod columns;
 mod command;
 pub mod compare;
@@ -65,6 +66,7 @@ mod work_units;
 mod wrap;
 
 pub use against::{Basis, LEAST};
+pub use clients::Clients;
 pub use columns::CHOICES;
 pub use crash::Crashed;
 pub use device::flags;

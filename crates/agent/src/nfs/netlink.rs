@@ -76,7 +76,12 @@ impl Netlink {
     }
 
     /// Adds a pair of connected interfaces: one here, the other in `there`.
-    pub fn add_pair(&mut self, here: End<'_>, peer: End<'_>, there: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn add_pair(
+        &mut self,
+        here: End<'_>,
+        peer: End<'_>,
+        there: BorrowedFd<'_>,
+    ) -> io::Result<()> {
         let mut body = Body::of_link(0, 0, 0);
         body.end_of_link(here);
         body.nest(IFLA_LINKINFO, |info| {
@@ -157,7 +162,8 @@ impl Netlink {
             }
             options.attribute(TCA_NETEM_LATENCY64, &delay.0.to_ne_bytes());
             // struct tc_netem_rate: rate, and what is added to packets and cells.
-            let rates: Vec<u8> = [rate, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let rates: Vec<u8> =
+                [rate, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
             options.attribute(TCA_NETEM_RATE, &rates);
             if rate == u32::MAX {
                 options.attribute(TCA_NETEM_RATE64, &bytes_per_second.to_ne_bytes());
@@ -192,7 +198,9 @@ impl Netlink {
         if length < 0 {
             return Err(io::Error::last_os_error());
         }
-        let word = |at: usize| u32::from_ne_bytes([answer[at], answer[at + 1], answer[at + 2], answer[at + 3]]);
+        let word = |at: usize| {
+            u32::from_ne_bytes([answer[at], answer[at + 1], answer[at + 2], answer[at + 3]])
+        };
         if length < 20 || word(4) as u16 != NLMSG_ERROR {
             return Err(io::Error::other("an unexpected answer to a request of rtnetlink"));
         }

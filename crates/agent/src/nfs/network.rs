@@ -1,7 +1,7 @@
 //! The modelled network: a switch with one link to the server and one to each client, each link with a queue of
 //! netem at either end.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -69,7 +69,8 @@ impl Namespace {
     }
 
     fn enter(&self) -> io::Result<()> {
-        for (file, kind) in [(&self.network, libc::CLONE_NEWNET), (&self.name, libc::CLONE_NEWUTS)] {
+        for (file, kind) in [(&self.network, libc::CLONE_NEWNET), (&self.name, libc::CLONE_NEWUTS)]
+        {
             // SAFETY: takes a descriptor of ours and a number.
             check(unsafe { libc::setns(file.as_raw_fd(), kind) })?;
         }
@@ -167,10 +168,7 @@ fn introduce(host: Host, hosts: &[Host]) -> io::Result<()> {
 fn quiet() -> io::Result<()> {
     for which in ["all", "default"] {
         let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
-        match fs::write(path, "1") {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        super::write_if_there(&path, "1")?;
     }
     Ok(())
 }

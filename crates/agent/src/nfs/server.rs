@@ -137,6 +137,7 @@ fn control(file: &str, text: &str) -> io::Result<()> {
 
 fn write(path: &str, text: &str) -> io::Result<()> {
     let file = fs::File::options().write(true).open(path);
-    file.and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
-        .map_err(|error| io::Error::other(format!("write '{}' to {path}: {error}", text.trim_end())))
+    file.and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes())).map_err(|error| {
+        io::Error::other(format!("write '{}' to {path}: {error}", text.trim_end()))
+    })
 }

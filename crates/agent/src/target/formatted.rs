@@ -11,13 +11,14 @@ use fsdyno_engine::clock;
 use fsdyno_filesystem::{Devices, fill};
 use fsdyno_record::Nanos;
 use fsdyno_record::plan::{FilesystemPlan, RaidPlan};
-use fsdyno_record::trial::{Conditions, Device, DiskRole, Setup};
+use fsdyno_record::trial::{Conditions, Device, DiskRole, Setup, VerifyReport};
 use fsdyno_workload::GapKind;
 
 use super::mounting::Mounting;
 use super::userspace::Workers;
 use super::{Medium, ModelledDisk, Target, WrittenAt, array};
 use crate::account::{self, Instruments};
+use crate::nfs;
 use crate::proven::Held;
 use crate::serve_disk::Shared;
 
@@ -39,6 +40,8 @@ pub struct Formatted {
     pub(super) mount_point: PathBuf,
     pub(super) root: Option<OwnedFd>,
     pub(super) mounted: bool,
+    /// The clients and the network over which it is shared, if it is.
+    pub(super) shared: Option<nfs::Shared>,
     /// The processes that do its work, where the kernel does not.
     pub(super) workers: Workers,
     /// True once mkfs has run, perhaps in another guest.
@@ -71,6 +74,7 @@ impl Formatted {
             mount_point,
             root: None,
             mounted: false,
+            shared: None,
             made: false,
             laid_out: false,
             workers: Workers::default(),
@@ -82,6 +86,11 @@ impl Formatted {
     /// with what UUIDs are drawn from, and with what keeps the devices ours.
     pub fn with_others(self, array: Option<String>, uuids: u64, held: Arc<[Held]>) -> Formatted {
         Formatted { array: array.unwrap_or(self.array), uuids: Some(uuids), held, ..self }
+    }
+
+    /// The same, shared over a network.
+    pub fn shared(self, shared: Option<nfs::Shared>) -> Formatted {
+        Formatted { shared, ..self }
     }
 
     /// Checks that the devices' names still mean the held devices, before each command that writes.
@@ -195,6 +204,23 @@ impl Target for Formatted {
         }
     }
 
+    fn roots(&self) -> Vec<BorrowedFd<'_>> {
+        match self.shared.as_ref().map(nfs::Shared::roots) {
+            Some(roots) if !roots.is_empty() => roots,
+            _ => vec![self.root()],
+        }
+    }
+
+    fn observed(
+        &self,
+        look: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<VerifyReport>,
+    ) -> io::Result<VerifyReport> {
+        match &self.shared {
+            Some(shared) => shared.observed(look),
+            None => look(self.root()),
+        }
+    }
+
     fn device_file(&self) -> Option<PathBuf> {
         matches!(self.mounting, Mounting::Raw).then(|| self.device_path())
     }
@@ -224,6 +250,7 @@ impl Target for Formatted {
     fn sync(&mut self) -> io::Result<()> {
         match self.mounting {
             Mounting::Raw => Ok(rustix::fs::fsync(&File::open(self.device_path())?)?),
+            Mounting::Shared { .. } => self.sync_shared(),
             _ => Ok(rustix::fs::syncfs(self.root())?),
         }
     }

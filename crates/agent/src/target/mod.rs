@@ -7,6 +7,7 @@ mod formatted;
 mod making;
 mod mount;
 mod mounting;
+mod sharing;
 mod userspace;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use fsdyno_record::Nanos;
-use fsdyno_record::trial::{Conditions, Device, Setup};
+use fsdyno_record::trial::{Conditions, Device, Setup, VerifyReport};
 use fsdyno_workload::GapKind;
 
 use crate::account::Instruments;
@@ -58,6 +59,22 @@ pub trait Target {
 
     /// The root of the trial's tree.
     fn root(&self) -> BorrowedFd<'_>;
+
+    /// The root as each client sees it, if several share it; threads are distributed over them.
+    fn roots(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.root()]
+    }
+
+    /// Looks at the tree as it is for verification: a shared one through a client that has nothing in a cache.
+    ///
+    /// # Errors
+    /// What `look` or the kernel reports.
+    fn observed(
+        &self,
+        look: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<VerifyReport>,
+    ) -> io::Result<VerifyReport> {
+        look(self.root())
+    }
 
     /// The device that stands for the workload's one file, where there is no file system.
     fn device_file(&self) -> Option<PathBuf> {

@@ -45,6 +45,10 @@ impl Formatted {
                 self.workers = userspace::mount(&argv, &self.plan.env, &self.mount_point)?;
             }
             Mounting::Over { below, .. } => self.mount_over(below)?,
+            Mounting::Shared { below, .. } => {
+                let below = below.clone();
+                return self.mount_shared(&below);
+            }
             Mounting::Device | Mounting::Memory => {
                 self.import()?;
                 let (kind, options) = (&self.plan.mount_type, &self.plan.mount_options);
@@ -64,7 +68,7 @@ impl Formatted {
     }
 
     /// The mount point of the file system below another.
-    fn place_below(&self) -> PathBuf {
+    pub(super) fn place_below(&self) -> PathBuf {
         self.mount_point.with_extension("below")
     }
 
@@ -104,7 +108,7 @@ impl Formatted {
     }
 
     /// Imports the pool, if it is mounted from one.
-    fn import(&self) -> io::Result<()> {
+    pub(super) fn import(&self) -> io::Result<()> {
         self.run_on_pool(|pool| &pool.import)
     }
 
@@ -120,14 +124,14 @@ impl Formatted {
     }
 
     /// The source of the mount: the device or its pool; a file system on none is named after itself in /proc/mounts.
-    fn source(&self, kind: &str) -> PathBuf {
+    pub(super) fn source(&self, kind: &str) -> PathBuf {
         if let Some(pool) = &self.plan.pool {
             return PathBuf::from(&pool.name);
         }
         if self.mounting.in_memory() { PathBuf::from(kind) } else { self.device_path() }
     }
 
-    fn mount_by_kernel(
+    pub(super) fn mount_by_kernel(
         &self,
         source: &Path,
         kind: &str,
@@ -157,7 +161,7 @@ impl Formatted {
     /// # Errors
     /// What reading the table of mounts reports.
     pub fn is_mounted(&self) -> io::Result<bool> {
-        for place in [&self.mount_point, &self.place_below()] {
+        for place in [&self.seen_at(), &self.place_below()] {
             if mount_info::in_effect(&place.to_string_lossy())?.is_some() {
                 return Ok(true);
             }
@@ -168,6 +172,7 @@ impl Formatted {
     /// Unmounts it, and drops what is cached of its devices.
     pub(super) fn unmount(&mut self) -> io::Result<()> {
         self.root = None;
+        self.unmount_shared()?;
         if self.mounted {
             rustix::mount::unmount(&self.mount_point, UnmountFlags::empty())?;
             self.mounted = false;
@@ -200,12 +205,13 @@ impl Formatted {
             conditions.mount = format!("none: {} itself", self.device_path().display());
             return Ok(());
         }
-        let at = self.mount_point.to_string_lossy();
+        let at = self.seen_at();
+        let at = at.to_string_lossy();
         conditions.mount = mount_info::in_effect(&at)?
             .ok_or_else(|| io::Error::other(format!("{at} is not mounted")))?;
         let all = mount_info::all_options(self.device_name());
         conditions.features.extend(all.map(|options| ("mount options".into(), options)));
-        if let Mounting::Over { .. } = self.mounting {
+        if let Mounting::Over { .. } | Mounting::Shared { .. } = self.mounting {
             let below = self.place_below();
             let below = mount_info::in_effect(&below.to_string_lossy())?;
             conditions.below = below.unwrap_or_default();

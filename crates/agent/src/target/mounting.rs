@@ -18,6 +18,13 @@ pub enum Mounting {
         /// The way in which that is mounted.
         on: Box<Mounting>,
     },
+    /// By the kernel on a server, and from there by clients over a modelled network.
+    Shared {
+        /// The server's file system.
+        below: BelowPlan,
+        /// The way in which that is mounted.
+        on: Box<Mounting>,
+    },
     /// By its command, of which a process stays that does its work (FUSE).
     Served,
     /// Not at all: the device itself stands for the workload's one file.
@@ -31,6 +38,9 @@ impl Mounting {
         match &plan.below {
             _ if plan.is_raw() => Mounting::Raw,
             _ if plan.in_user_space() => Mounting::Served,
+            Some(below) if plan.is_shared() => {
+                Mounting::Shared { below: below.clone(), on: Box::new(by_kernel) }
+            }
             Some(below) => Mounting::Over { below: below.clone(), on: Box::new(by_kernel) },
             None => by_kernel,
         }
@@ -40,7 +50,7 @@ impl Mounting {
     pub fn in_memory(&self) -> bool {
         match self {
             Mounting::Memory => true,
-            Mounting::Over { on, .. } => on.in_memory(),
+            Mounting::Over { on, .. } | Mounting::Shared { on, .. } => on.in_memory(),
             Mounting::Device | Mounting::Served | Mounting::Raw => false,
         }
     }
@@ -51,6 +61,7 @@ impl Mounting {
         match self {
             Mounting::Device | Mounting::Raw => true,
             Mounting::Memory | Mounting::Served => false,
+            Mounting::Shared { on, .. } => on.syncs_are_durable(""),
             Mounting::Over { on, .. } => {
                 on.syncs_are_durable("") && !options.split(',').any(|option| option == "volatile")
             }
@@ -88,6 +99,11 @@ impl Mounting {
                  about a kernel is judged by it. What the process holds cannot be read, so nothing \
                  is called durable; its CPU time is named 'fuse'"
             )),
+            Mounting::Shared { .. } => notes.push(
+                "server, clients and network of NFS were in one guest and shared its one processor: a rate is \
+                 that of all of them together, and none of them alone could be that slow"
+                    .to_string(),
+            ),
             Mounting::Device | Mounting::Memory | Mounting::Over { .. } => {}
         }
         if self.in_memory() {
@@ -125,11 +141,14 @@ mod tests {
             |kind| FilesystemPlan { below: Some(below(kind)), ..plan("overlayfs", "overlay") };
         let fuse = FilesystemPlan { mount_command: vec!["x".into()], ..plan("fuse2fs", "fuse") };
         let on = |on, kind| Mounting::Over { below: below(kind), on: Box::new(on) };
+        let shared = FilesystemPlan { below: Some(below("xfs")), ..plan("nfs", "nfs") };
+        let clients = Mounting::Shared { below: below("xfs"), on: Box::new(Mounting::Device) };
         for (plan, disks, right, in_memory, durable) in [
             (plan("ext4", "ext4"), 1, Mounting::Device, false, true),
             (plan("tmpfs", "tmpfs"), 0, Mounting::Memory, true, false),
             (over("xfs"), 2, on(Mounting::Device, "xfs"), false, true),
             (over("tmpfs"), 0, on(Mounting::Memory, "tmpfs"), true, false),
+            (shared, 1, clients, false, true),
             (fuse, 1, Mounting::Served, false, false),
             (plan("raw", ""), 1, Mounting::Raw, false, true),
         ] {

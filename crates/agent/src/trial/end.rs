@@ -31,11 +31,13 @@ impl Trial<'_> {
                 mailbox.set(Word::Now, clock::now().0);
             }
         };
-        let (root, seed) = (self.target.root(), self.job.seed);
+        let seed = self.job.seed;
         let seen = match &self.device {
             Some((device, file)) => File::open(Path::new(OsStr::from_bytes(device.to_bytes())))
                 .and_then(|device| verify_device(device, tree, file, &self.contents, mode)),
-            None => verify(root, tree, &self.contents, mode, seed, &mut beat),
+            None => self
+                .target
+                .observed(&mut |root| verify(root, tree, &self.contents, mode, seed, &mut beat)),
         };
         self.target.set_timed(true);
         let seen: VerifyReport = seen.map_err(failed("verify"))?;

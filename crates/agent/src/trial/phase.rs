@@ -103,13 +103,15 @@ impl Trial<'_> {
         }
         let sampler = self.sampler.as_ref().filter(|_| written_at.is_some());
         let plan = &self.job.plan;
+        let roots = self.target.roots();
         let phase_run = PhaseRun {
             work: workload,
             phase: index,
             threads: spec.threads,
-            requested: plan.threads,
+            requested: plan.all_threads(),
             issuer: plan.issuer,
             root: self.target.root(),
+            roots: &roots,
             device: self.device.as_ref().map(|(device, _)| device.as_c_str()),
             contents: &self.contents,
             slots: self.slots.as_ref(),

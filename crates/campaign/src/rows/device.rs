@@ -1,6 +1,6 @@
 //! Builds and checks the rows of devices of this host: one per file system.
 
-use fsdyno_filesystem::{Backing, Context, Spec, catalog, check_on_host};
+use fsdyno_filesystem::{Backing, Context, Spec, catalog, check_on_host, nfs};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::VenuePlan;
 
@@ -67,6 +67,13 @@ fn device_row(
             "{} lies in memory and on no device such as --on {}; take --on lab, or a directory where \
              it is mounted",
             filesystem.name, place.device
+        )));
+    }
+    if spec.kind == nfs::NFS {
+        return Err(MatrixError::Wrong(format!(
+            "{} is served over a modelled network, which is in the lab only; take --on lab, or a directory where a \
+             network file system is mounted, with --ranks",
+            spec.unlabelled()
         )));
     }
     check_on_host(spec, question.author).map_err(MatrixError::spec(text))?;

@@ -12,7 +12,7 @@ use fsdyno_record::plan::{
 use fsdyno_record::{Bytes, suggest};
 
 use super::disk::{Disk, disk, largest};
-use super::{Row, ages, lacks, made, specs, twice};
+use super::{Row, ages, lacks, made, network, specs, twice};
 use crate::question::{LabPlace, MatrixError, Question, Size, USUAL_JOURNAL, USUAL_SIZE};
 
 /// Returns a row for each kernel, disk and file system, in the given order.
@@ -21,6 +21,7 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
     ages::check(&question.ages)?;
     check_periods(&question.periods)?;
     let specs = specs(&question.filesystems)?;
+    network::check(lab, &specs)?;
     let disks: Vec<Disk> =
         lab.disks.iter().map(|requested| disk(requested)).collect::<Result<_, _>>()?;
     let journal = lab.journal_disk.as_deref().map(disk).transpose()?;
@@ -47,7 +48,9 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
                 let journal = journal.as_ref().unwrap_or(disk);
                 for period in periods(question) {
                     let row = lab_row(question, lab, known, (disk, journal), (kernel, period))?;
-                    rows.extend(ages::rows(row, &question.ages)?);
+                    for row in network::rows(row, lab)? {
+                        rows.extend(ages::rows(row, &question.ages)?);
+                    }
                 }
             }
         }

@@ -5,6 +5,7 @@ pub(crate) mod device;
 pub mod disk;
 pub mod lab;
 pub(crate) mod model;
+pub(crate) mod network;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +37,14 @@ pub struct Row {
 }
 
 impl Row {
+    /// Returns the number of clients that share its file system.
+    pub(crate) fn clients(&self) -> u32 {
+        match &self.venue {
+            VenuePlan::Lab(lab) => lab.clients.unwrap_or(1),
+            _ => 1,
+        }
+    }
+
     /// Returns the period of its file system.
     pub(crate) fn period(&self) -> Option<&str> {
         self.filesystem.as_ref()?.period.as_deref()

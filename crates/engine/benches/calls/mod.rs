@@ -113,6 +113,7 @@ impl Side {
             requested: threads,
             issuer: IssuerPlan::Sync,
             root: root.as_fd(),
+            roots: &[],
             device: None,
             contents: &self.contents,
             slots: None,

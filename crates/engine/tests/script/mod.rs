@@ -169,6 +169,7 @@ pub fn run(
         requested: threads,
         issuer: issuer.parse::<IssuerPlan>().unwrap(),
         root: root.as_fd(),
+        roots: &[],
         device: None,
         contents: &contents,
         slots: None,

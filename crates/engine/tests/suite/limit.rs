@@ -43,6 +43,7 @@ fn run(set: &[(&str, &str)], threads: u32, issuer: IssuerPlan) -> (Nanos, u64) {
             requested: threads,
             issuer,
             root: directory.as_fd(),
+            roots: &[],
             device: None,
             contents: &contents,
             slots: None,

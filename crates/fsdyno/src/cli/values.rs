@@ -149,6 +149,9 @@ pub enum Listable {
     /// Processor profiles of the lab's CPU
     #[value(aliases = ["processor", "cpus", "cpu"])]
     Processors,
+    /// Modelled networks of the lab
+    #[value(alias = "network")]
+    Networks,
     /// Kernels that the lab can boot without a download
     #[value(alias = "kernel")]
     Kernels,
@@ -184,6 +187,9 @@ pub enum Showable {
     /// A processor profile: costs, caches, error and sources
     #[value(aliases = ["processors", "cpu"])]
     Processor,
+    /// A network: rate, delay and queue of its links, with sources, and its file, which can be copied and changed
+    #[value(alias = "networks")]
+    Network,
     /// A period: its settings, their sources, and differences that no setting covers
     #[value(alias = "periods")]
     Period,
@@ -207,6 +213,8 @@ pub enum Showable {
     Trace,
     /// The phases of a result over time: operations, dirty memory, bytes written
     Series,
+    /// The clients of a result: rate by their number, the knee, CPU time of clients and server
+    Clients,
     /// Each rank of a result: rates, latencies, clocks, stragglers
     Ranks,
 }

@@ -26,6 +26,7 @@ pub fn run(list: &List) -> Result<Exit, Failure> {
         Listable::Machines => machines()?,
         Listable::Disks => disks()?,
         Listable::Processors => processors()?,
+        Listable::Networks => networks()?,
         Listable::Kernels if list.available => available_kernels()?,
         Listable::Kernels => kernels()?,
         Listable::Periods => periods(),
@@ -228,6 +229,16 @@ fn processors() -> Result<Listing, Failure> {
         rows.push(vec![name.to_string(), error.unwrap_or_else(|| "-".into()), profile.about]);
     }
     Ok(Listing { heads: &["name", "error", "about"], rows, ..Listing::default() })
+}
+
+fn networks() -> Result<Listing, Failure> {
+    let mut rows = Vec::new();
+    for name in fsdyno_network::names() {
+        let network =
+            fsdyno_network::find(name).map_err(|error| Failure::wrong(error.to_string()))?;
+        rows.push(vec![name.to_string(), network.about]);
+    }
+    Ok(Listing { heads: &["name", "about"], rows, ..Listing::default() })
 }
 
 fn periods() -> Listing {

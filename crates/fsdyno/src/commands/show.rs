@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::cli::{Show, Showable};
 use crate::commands::{
-    show_log, show_machine, show_model, show_period, show_ranks, show_schema, show_series,
-    show_space, show_study, show_trace, show_workload,
+    show_clients, show_log, show_machine, show_model, show_network, show_period, show_ranks,
+    show_schema, show_series, show_space, show_study, show_trace, show_workload,
 };
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -25,19 +25,22 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
     let data = matches!(show.format, Format::Text | Format::Json);
     if let Some((name, ..)) = Format::ALL.iter().find(|(.., format)| *format == show.format)
         && !data
-        && ![Showable::Series, Showable::Ranks, Showable::Trace].contains(&show.kind)
+        && ![Showable::Series, Showable::Ranks, Showable::Clients, Showable::Trace]
+            .contains(&show.kind)
     {
         return Err(Failure::wrong(format!(
-            "--format {name} is for `fsdyno show series`, `show ranks` and `show trace`; use text or json"
+            "--format {name} is for `fsdyno show series`, `show ranks`, `show clients` and `show trace`; use text or json"
         )));
     }
     let (text, value) = match show.kind {
         Showable::Log => return show_log::run(show),
         Showable::Series => return show_series::run(show),
         Showable::Ranks => return show_ranks::run(show),
+        Showable::Clients => return show_clients::run(show),
         Showable::Trace => return show_trace::run(show),
         Showable::Workload => show_workload::workload(&show.name, show.sources)?,
         Showable::Filesystem => filesystem(&show.name)?,
+        Showable::Network => show_network::network(&show.name)?,
         Showable::Machine => show_machine::machine(&show.name)?,
         Showable::Disk => disk(&show.name)?,
         Showable::Processor => processor(&show.name)?,

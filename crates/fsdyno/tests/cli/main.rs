@@ -13,6 +13,7 @@ mod docs;
 mod links;
 mod machines;
 mod model;
+mod network;
 mod record;
 mod repeats;
 mod replay;

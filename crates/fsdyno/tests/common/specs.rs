@@ -251,6 +251,8 @@ pub const ROWS: &[Row] = &[
     row("overlayfs:jfs", &[Mounted("overlay"), Below("jfs")]),
     row("overlayfs:f2fs", &[Mounted("overlay"), Below("f2fs")]),
     row("overlayfs:nilfs2", &[Mounted("overlay"), Below("nilfs2")]),
+    row("nfs:ext4", &[Mounted("nfs4 vers=4.2"), Below("ext4 relatime")]),
+    row("nfs:xfs @ vers=3,noatime", &[Mounted("nfs vers=3"), Below("xfs noatime")]),
     row("overlayfs:tmpfs", &[Mounted("overlay"), Below("tmpfs")]),
     ci("fuse2fs", &[Has(EXT, "extent metadata_csum"), Mounted("fuse.ext4")]),
     row("fuse2fs -I 128 @ kernel_cache", &[Has("Inode size", "128"), Mounted("fuse.ext4")]),

@@ -16,6 +16,7 @@ mod identity;
 mod images;
 mod issuers;
 mod kernels;
+mod network;
 mod options;
 mod processor;
 mod replay;

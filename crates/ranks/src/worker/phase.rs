@@ -52,6 +52,7 @@ impl Trial {
             requested,
             issuer,
             root: root.as_fd(),
+            roots: &[],
             device: None,
             contents: &self.contents,
             slots: None,

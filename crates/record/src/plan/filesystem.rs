@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::age::AgePlan;
 
+/// The name of the network file system in the catalog.
+pub const NFS: &str = "nfs";
+
 /// The commands and options to make, mount, inspect and check a file system.
 ///
 /// In every argv the agent replaces `{device}`, `{journal}`, `{uuid}`, `{hash_seed}`, `{volume_id}` and
@@ -75,6 +78,25 @@ impl FilesystemPlan {
     /// Returns true if a process serves it, not the kernel.
     pub fn in_user_space(&self) -> bool {
         !self.mount_command.is_empty()
+    }
+
+    /// Returns true if clients mount it over a network from a server that made it.
+    pub fn is_shared(&self) -> bool {
+        self.kind == NFS && self.below.is_some()
+    }
+
+    /// The file system as its server alone knows it.
+    pub fn of_server(&self) -> FilesystemPlan {
+        let mut plan = self.clone();
+        if self.is_shared()
+            && let Some(below) = plan.below.take()
+        {
+            plan.spec.clone_from(&below.kind);
+            plan.kind = below.kind;
+            plan.mount_type = below.mount_type;
+            plan.mount_options = below.mount_options;
+        }
+        plan
     }
 
     /// Returns true if there is no file system and the device itself is the workload's one file.

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::{
     AccelPlan, BootPlan, CpuPlan, DiskPlan, EphemeralKind, EphemeralPlan, EphemeralSize,
-    FilesystemPlan, IssuerPlan, KernelPlan, LabPlan, MediumPlan, ModelledPlan, Plan, RaidPlan,
-    VenuePlan, VerifyMode, WorkloadPlan,
+    FilesystemPlan, IssuerPlan, KernelPlan, LabPlan, MediumPlan, ModelledPlan, NetworkPlan, Plan,
+    RaidPlan, VenuePlan, VerifyMode, WorkloadPlan,
 };
 use crate::age::AgePlan;
 use crate::canonical;
@@ -105,6 +105,12 @@ pub struct FlatLab {
     /// Executor of the guest's instructions.
     #[serde(default, skip_serializing_if = "AccelPlan::is_exact")]
     pub accel: AccelPlan,
+    /// Number of clients that mount the file system, if it is shared over a network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    /// The network between them and the server, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkPlan>,
 }
 
 /// A modelled disk below a model of a file system.
@@ -154,9 +160,15 @@ impl FlatPlan {
         hash_of(self, &self.workload)
     }
 
+    /// Number of threads that issue operations: those of all clients.
+    pub fn all_threads(&self) -> u32 {
+        let clients = self.lab().and_then(|lab| lab.clients).unwrap_or(1);
+        self.threads.saturating_mul(clients)
+    }
+
     /// Number of shares into which a phase of variable threads is split.
     pub fn ranks(&self) -> u32 {
-        self.threads.saturating_mul(self.issuer.depth())
+        self.all_threads().saturating_mul(self.issuer.depth())
     }
 
     /// Returns true if this plan runs in the lab.
@@ -253,7 +265,8 @@ fn device(kind: EphemeralKind, plan: &EphemeralPlan) -> FlatMedium {
 fn lab(modelled: ModelledPlan, lab: LabPlan) -> FlatLab {
     let ModelledPlan { disk, raid, journal, journal_size, size } = modelled;
     // The machine is a name for values that the form has.
-    let LabPlan { kernel, ram, cacheable, scheduler, cpu, boot, accel, machine: _ } = lab;
+    let LabPlan { kernel, ram, cacheable, scheduler, cpu, boot, accel, machine: _, .. } = lab;
+    let LabPlan { clients, network, .. } = lab;
     let kernel = kernel.to_string();
     FlatLab {
         disk,
@@ -268,6 +281,8 @@ fn lab(modelled: ModelledPlan, lab: LabPlan) -> FlatLab {
         cpu,
         boot,
         accel,
+        clients,
+        network,
     }
 }
 
@@ -305,7 +320,7 @@ fn device_medium(device: FlatDevice) -> Result<MediumPlan, String> {
 fn split(lab: FlatLab) -> Result<(MediumPlan, LabPlan), String> {
     let in_memory = lab.in_memory();
     let FlatLab { disk, raid, journal, journal_size, size, ram, cacheable, .. } = lab;
-    let FlatLab { scheduler, kernel, cpu, boot, accel, .. } = lab;
+    let FlatLab { scheduler, kernel, cpu, boot, accel, clients, network, .. } = lab;
     let medium = match (in_memory, raid, &journal, journal_size) {
         (false, ..) => {
             MediumPlan::Modelled(ModelledPlan { disk, raid, journal, journal_size, size })
@@ -319,6 +334,6 @@ fn split(lab: FlatLab) -> Result<(MediumPlan, LabPlan), String> {
         }
         None => kernel.as_str().into(),
     };
-    let machine = None;
-    Ok((medium, LabPlan { kernel, ram, cacheable, scheduler, cpu, boot, accel, machine }))
+    let guest = LabPlan { cacheable, scheduler, cpu, boot, accel, ..LabPlan::new(kernel, ram) };
+    Ok((medium, LabPlan { clients, network, ..guest }))
 }

@@ -6,6 +6,7 @@
 mod filesystem;
 mod flat;
 mod medium;
+mod network;
 mod raid;
 mod run;
 mod target;
@@ -19,9 +20,10 @@ use serde_json::Value;
 
 pub use crate::age::AgePlan;
 pub use crate::processor::CpuPlan;
-pub use filesystem::{BelowPlan, FeatureWord, FilesystemPlan, OuterJournalPlan, PoolPlan};
+pub use filesystem::{BelowPlan, FeatureWord, FilesystemPlan, NFS, OuterJournalPlan, PoolPlan};
 pub use flat::{FlatDevice, FlatLab, FlatMedium, FlatModel, FlatPlan};
 pub use medium::{DiskPlan, EphemeralKind, EphemeralPlan, EphemeralSize, MediumPlan, ModelledPlan};
+pub use network::NetworkPlan;
 pub use raid::{MD_DATA_OFFSET, RaidPlan};
 pub use run::{IssuerPlan, VerifyMode};
 pub use target::Target;
@@ -126,7 +128,8 @@ impl Plan {
     /// Number of shares into which a phase of variable threads is split: one for each op
     /// that may be in flight.
     pub fn ranks(&self) -> u32 {
-        self.threads.saturating_mul(self.issuer.depth())
+        let clients = self.lab().and_then(|lab| lab.clients).unwrap_or(1);
+        self.threads.saturating_mul(clients).saturating_mul(self.issuer.depth())
     }
 
     /// Returns true if this plan runs in the lab.

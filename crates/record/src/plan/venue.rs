@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::NetworkPlan;
 use crate::processor::CpuPlan;
 use crate::units::{Bytes, Nanos};
 
@@ -95,6 +96,12 @@ pub struct LabPlan {
     /// no part of the plan's hash, which covers disk, CPU and RAM themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
+    /// Number of clients that mount the file system, if it is shared over a network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    /// The network between them and the server, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkPlan>,
 }
 
 impl LabPlan {
@@ -109,6 +116,8 @@ impl LabPlan {
             boot: BootPlan::default(),
             accel: AccelPlan::default(),
             machine: None,
+            clients: None,
+            network: None,
         }
     }
 }

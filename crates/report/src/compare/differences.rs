@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsdyno_record::plan::NetworkPlan;
 use fsdyno_record::{Plan, Trial};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -140,6 +141,10 @@ fn plan_facts(plan: &Plan) -> Vec<(String, String)> {
     if let Some(lab) = plan.lab() {
         facts.push(("lab's kernel".into(), lab.kernel.to_string()));
         facts.push(("boot".into(), lab.boot.name().into()));
+        facts.extend(lab.network.iter().map(|network| {
+            let NetworkPlan { bits_per_second, delay_ns, limit, .. } = network;
+            ("network".into(), format!("{bits_per_second} bit/s, {delay_ns}, {limit} packets"))
+        }));
     }
     for (what, disk) in [("disk", medium.disk()), ("journal's disk", medium.journal())] {
         facts.extend(disk.into_iter().flat_map(|disk| disk_parameters(what, &disk.spec)));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::Trial;
-use fsdyno_record::plan::VenuePlan;
+use fsdyno_record::plan::{NetworkPlan, VenuePlan};
 use fsdyno_record::trial::Phase;
 
 use crate::subject::raid_of;
@@ -37,6 +37,8 @@ pub fn of(trial: &Trial) -> Vec<(String, String)> {
         fact("guest memory", lab.ram.to_string());
         fact("guest CPU", lab.cpu.described());
         fact("boot", lab.boot.name().to_string());
+        fact("clients", lab.clients.map(|clients| clients.to_string()).unwrap_or_default());
+        fact("network", lab.network.as_ref().map(of_network).unwrap_or_default());
     }
     if let VenuePlan::Model { block_size } = plan.venue {
         fact("block size", block_size.to_string());
@@ -103,4 +105,9 @@ fn pairs(map: &BTreeMap<String, String>) -> String {
 
 fn lines(map: &BTreeMap<String, String>) -> String {
     map.iter().map(|(key, value)| format!("{key}: {value}")).collect::<Vec<_>>().join("\n")
+}
+/// The parameters of a network, a line for each.
+fn of_network(network: &NetworkPlan) -> String {
+    let NetworkPlan { name, bits_per_second, delay_ns, limit } = network;
+    format!("{name}\nlink of {bits_per_second} bit/s, {delay_ns}\n{limit} packets")
 }

@@ -1,0 +1,64 @@
+//! Rows of a shared file system: networks x numbers of clients.
+
+use fsdyno_axes::MOST_CLIENTS;
+use fsdyno_filesystem::{Spec, nfs};
+use fsdyno_record::plan::{FilesystemPlan, LabPlan, NetworkPlan, VenuePlan};
+
+use super::{Row, twice};
+use crate::question::{LabPlace, MatrixError};
+
+/// Checks --clients and --network with the requested file systems.
+pub fn check(lab: &LabPlace, specs: &[(String, Spec)]) -> Result<(), MatrixError> {
+    let wrong = |text: String| Err(MatrixError::Wrong(text));
+    let is_shared = specs.iter().any(|(_, spec)| spec.kind == nfs::NFS);
+    for (option, given) in
+        [("--clients", !lab.clients.is_empty()), ("--network", !lab.networks.is_empty())]
+    {
+        if given && !is_shared {
+            return wrong(format!(
+                "{option} is for a file system that clients share, and none of --fs is; write --fs 'nfs:ext4', for \
+                 example, or leave {option} out"
+            ));
+        }
+    }
+    if let Some(clients) = lab.clients.iter().find(|clients| !(1..=MOST_CLIENTS).contains(*clients))
+    {
+        return wrong(format!("--clients {clients} is not from 1 to {MOST_CLIENTS}"));
+    }
+    if let Some(clients) = twice(&lab.clients) {
+        return wrong(format!("--clients names {clients} twice"));
+    }
+    if let Some(network) = twice(&lab.networks) {
+        return wrong(format!("--network names {} twice", network.name));
+    }
+    Ok(())
+}
+
+/// Returns a row for each network and number of clients, if its file system is shared; otherwise the row.
+pub fn rows(row: Row, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
+    if !row.filesystem.as_ref().is_some_and(FilesystemPlan::is_shared) {
+        return Ok(vec![row]);
+    }
+    let networks = match lab.networks.is_empty() {
+        true => vec![
+            fsdyno_network::plan(fsdyno_network::USUAL)
+                .map_err(|error| MatrixError::Wrong(error.to_string()))?,
+        ],
+        false => lab.networks.clone(),
+    };
+    let clients = if lab.clients.is_empty() { vec![1] } else { lab.clients.clone() };
+    let mut rows = Vec::new();
+    for network in &networks {
+        rows.extend(clients.iter().map(|clients| shared(&row, *clients, network)));
+    }
+    Ok(rows)
+}
+
+fn shared(row: &Row, clients: u32, network: &NetworkPlan) -> Row {
+    let mut row = row.clone();
+    if let VenuePlan::Lab(guest) = &mut row.venue {
+        let (clients, network) = (Some(clients), Some(network.clone()));
+        *guest = LabPlan { clients, network, ..guest.clone() };
+    }
+    row
+}

@@ -1,0 +1,133 @@
+//! NFS over another file system: which options of a spec are those of the clients and the export, and their values.
+
+use crate::{SpecError, catalog};
+
+/// The name in the catalog.
+pub use fsdyno_record::plan::NFS;
+
+/// Options of the export, as exports(5) has them.
+const EXPORT: &[&str] = &["sync", "async"];
+
+/// The protocol versions, as the kernel's client and server have them.
+const VERSIONS: &[&str] = &["3", "4.0", "4.1", "4.2"];
+
+/// The version that is mounted if a spec names none: the newest.
+pub const USUAL_VERSION: &str = "4.2";
+
+/// Most TCP connections of one client (`NFS_MAX_CONNECTIONS`).
+const MOST_CONNECTIONS: u32 = 16;
+
+/// Reports whether an option after the `@` is one of NFS or of its export, rather than of the server's file system.
+pub fn is_own(option: &str) -> bool {
+    let name = option.split('=').next().unwrap_or(option);
+    let known = catalog::get(NFS).ok().map(catalog::Filesystem::known);
+    EXPORT.contains(&option)
+        || known.is_some_and(|known| {
+            known.mount.iter().any(|own| own == name)
+                || known.refused.contains_key(&format!("mount {name}"))
+        })
+}
+
+/// The protocol version of mount options.
+pub fn version<'a>(options: impl DoubleEndedIterator<Item = &'a str>) -> &'a str {
+    let mut values = options.rev().filter_map(|option| {
+        option.strip_prefix("vers=").or_else(|| option.strip_prefix("nfsvers="))
+    });
+    values.next().unwrap_or(USUAL_VERSION)
+}
+
+/// Checks the values of options that have few.
+pub(crate) fn check(options: &[String]) -> Result<(), SpecError> {
+    let version = version(options.iter().map(String::as_str));
+    if !VERSIONS.contains(&version) {
+        let problem = format!("there is no NFS version '{version}' here");
+        return Err(SpecError::new(problem, format!("there are: {}", VERSIONS.join(", "))));
+    }
+    let connections = options.iter().find_map(|option| option.strip_prefix("nconnect="));
+    if let Some(text) = connections {
+        let number = text.parse::<u32>().ok().filter(|n| (1..=MOST_CONNECTIONS).contains(n));
+        number.ok_or_else(|| {
+            let problem = format!("nconnect={text} is not a number of connections");
+            SpecError::new(problem, format!("write one from 1 to {MOST_CONNECTIONS}"))
+        })?;
+    }
+    if let Some(word) = options.iter().find(|option| option.chars().any(char::is_whitespace)) {
+        return Err(SpecError::new(
+            format!("a blank in the mount option '{word}'"),
+            "leave it out",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, Spec};
+
+    fn plan(text: &str) -> Result<fsdyno_record::plan::FilesystemPlan, String> {
+        let spec = Spec::parse(text).map_err(|error| error.to_string())?;
+        let kind = catalog::get(&spec.kind).unwrap();
+        kind.plan(&spec, Context::Lab, None).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_after_the_at_sign_are_those_of_nfs_or_of_the_servers_file_system() {
+        let made = plan("nfs:xfs -i size=1024 @ vers=3,noatime,async,nconnect=4").unwrap();
+        assert!(made.is_shared() && made.modules.contains(&"nfsd".to_string()));
+        assert_eq!(
+            (made.kind.as_str(), made.mount_options.as_str()),
+            ("nfs", "vers=3,async,nconnect=4")
+        );
+        let below = made.below.clone().unwrap();
+        assert_eq!((below.kind.as_str(), below.mount_options.as_str()), ("xfs", "noatime"));
+        assert!(made.mkfs.join(" ").contains("size=1024"), "{:?}", made.mkfs);
+        assert_eq!(made.spec, "nfs:xfs -i size=1024 @ vers=3,async,nconnect=4,noatime");
+        let alone = made.of_server();
+        assert_eq!((alone.kind.as_str(), alone.mount_options.as_str()), ("xfs", "noatime"));
+        assert!(!alone.is_shared() && alone.mkfs == made.mkfs);
+    }
+
+    #[test]
+    fn a_spec_of_nfs_survives_its_own_text() {
+        for text in [
+            "nfs:ext4",
+            "a=nfs:ext4 @ vers=4.1",
+            "nfs:ext4 -I 128 @ noatime",
+            "nfs:xfs @ sync,noatime",
+        ] {
+            let spec = Spec::parse(text).unwrap();
+            assert_eq!(spec.to_string(), text);
+            assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
+        }
+        assert_eq!(Spec::parse("nfs,vers=3:ext4"), Spec::parse("nfs:ext4@vers=3"));
+    }
+
+    #[test]
+    fn what_cannot_be_exported_or_mounted_is_refused_with_the_reason() {
+        for (text, right) in [
+            ("nfs:exfat", "nfs cannot be mounted over exfat: the kernel cannot export exFAT"),
+            ("nfs:raw", "nfs cannot be mounted over raw"),
+            ("nfs:fuse2fs", "nfs cannot be mounted over fuse2fs"),
+            ("nfs:nfs", "'nfs' is incomplete"),
+            ("nfs:overlayfs", "'overlayfs' is incomplete"),
+            ("nfs", "write the lower file system, as in 'nfs:ext4"),
+            ("overlayfs:nfs", "'nfs' is incomplete"),
+            ("nfs:ext4@vers=5", "there is no NFS version '5' here; there are: 3, 4.0, 4.1, 4.2"),
+            ("nfs:ext4 @ vers=2", "there is no NFS version '2' here"),
+            ("nfs:ext4 @ nconnect=17", "write one from 1 to 16"),
+            ("nfs:ext4 @ port=2050", "'port' cannot be used here"),
+            ("nfs:ext4 @ lock", "mounted with nolock"),
+            ("nfs:ext4 @ wsise=1", "ext4 has no mount option 'wsise'"),
+        ] {
+            let error = plan(text).unwrap_err();
+            assert!(error.contains(right), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_last_version_counts_and_the_newest_is_the_default() {
+        assert_eq!(version(["vers=3", "nfsvers=4.1"].into_iter()), "4.1");
+        assert_eq!(version(["noac"].into_iter()), USUAL_VERSION);
+    }
+}

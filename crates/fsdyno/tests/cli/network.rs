@@ -1,0 +1,91 @@
+//! Networks and shared file systems: their lists, their plans, and what is refused before any work.
+
+use serde_json::Value;
+
+use crate::common::{code, run, stderr, stdout};
+
+/// The plans of a dry run with these words, which may lack QEMU or a kernel here.
+fn plans(folder: &std::path::Path, words: &str) -> Vec<Value> {
+    let output = run(folder, &format!("{words} --dry-run --format json"));
+    assert!([0, 3].contains(&code(&output)), "{words}: {}", stderr(&output));
+    let value: Value = serde_json::from_str(&stdout(&output)).unwrap_or_default();
+    let cells = value["cells"].as_array().cloned().unwrap_or_default();
+    assert!(!cells.is_empty(), "{words}: {}", stdout(&output));
+    cells.iter().map(|cell| cell["plan"].clone()).collect()
+}
+
+#[test]
+fn every_network_is_listed_and_shown_with_its_file_which_can_be_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let listed = run(folder.path(), "list networks --format json");
+    let listed: Vec<Value> = serde_json::from_str(&stdout(&listed)).unwrap();
+    assert_eq!(listed.len(), fsdyno_network::names().count());
+    for row in listed {
+        let name = row["name"].as_str().unwrap();
+        let shown = stdout(&run(folder.path(), &format!("show network {name}")));
+        let file = fsdyno_network::text(name).unwrap();
+        assert!(shown.contains("round trip") && shown.ends_with(&file), "{shown}");
+        std::fs::write(folder.path().join("copy.toml"), file).unwrap();
+        let of = |network: &str| {
+            let words = format!("run dirops --set files=100 --fs nfs:ext4 --network {network}");
+            plans(folder.path(), &words).remove(0)["venue"]["network"].clone()
+        };
+        let (mut copy, own) = (of("copy.toml"), of(name));
+        assert_eq!(copy["name"], "copy.toml");
+        copy["name"] = name.into();
+        assert_eq!(copy, own);
+    }
+}
+
+#[test]
+fn clients_and_networks_are_rows_of_shared_file_systems_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = "run dirops --set files=96 --fs ext4,nfs:ext4 --clients 1,2 --clients 4 --network lan-1g --network lan-25g";
+    let all = plans(folder.path(), words);
+    let clients: Vec<&Value> = all.iter().map(|plan| &plan["venue"]["clients"]).collect();
+    assert_eq!(serde_json::to_string(&clients).unwrap(), "[null,1,2,4,1,2,4]");
+    assert_eq!(all[0]["venue"].get("network"), None, "{}", all[0]);
+    let mut hashes: Vec<String> = all.iter().map(|plan| plan["hash"].to_string()).collect();
+    hashes.sort();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 7);
+    let said = stdout(&run(folder.path(), &format!("{words} --dry-run")));
+    assert!(said.contains("nfs:ext4, 4 clients, network lan-25g: "), "{said}");
+    let plan = plans(folder.path(), "run dirops --set files=96 --fs nfs:ext4").remove(0);
+    assert_eq!(
+        (&plan["venue"]["clients"], &plan["venue"]["network"]["name"]),
+        (&1.into(), &"lan-10g".into())
+    );
+}
+
+#[test]
+fn what_cannot_be_shared_is_refused_with_what_would_be_right() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, right) in [
+        ("--fs nfs:ext4 --clients 0", "a whole number from 1 to 64"),
+        ("--fs nfs:ext4 --clients 65", "a whole number from 1 to 64"),
+        ("--fs nfs:ext4 --clients 2,2", "--clients names 2 twice"),
+        (
+            "--fs nfs:ext4 --network lan-11g",
+            "lan-11g: there is no network of this name; did you mean 'lan-1",
+        ),
+        ("--fs nfs:ext4 --network none.toml", "none.toml: cannot be read"),
+        ("--fs ext4 --clients 2", "write --fs 'nfs:ext4'"),
+        ("--fs ext4 --network lan-1g", "write --fs 'nfs:ext4'"),
+        ("--fs nfs:exfat", "the kernel cannot export exFAT"),
+        ("--fs nfs:ext4@vers=2", "there are: 3, 4.0, 4.1, 4.2"),
+        ("--fs nfs:ext4 --on loop:1G", "in the lab only"),
+        ("--fs nfs:ext4 --on .", "--fs 'nfs:ext4' cannot be made in a directory"),
+        ("--clients 2 --on .", "a modelled network is in the lab only"),
+        ("--fs nfs:ext4 --clients 64 --threads 9", "would be 576 threads"),
+    ] {
+        let output = run(folder.path(), &format!("run dirops --set files=100 {words}"));
+        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(right), "{words}: {}", stderr(&output));
+    }
+    let output = run(folder.path(), "run tarball --set files=100 --fs nfs:ext4 --clients 2");
+    assert!(stderr(&output).contains("can be shared; leave it at 1"), "{}", stderr(&output));
+    let output = run(folder.path(), "crash dirops --set files=100 --fs nfs:ext4");
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
+}

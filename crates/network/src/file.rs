@@ -1,0 +1,187 @@
+//! A network as a file: rate, delay and queue of its links, each with its source.
+
+use std::ops::Range;
+
+use fsdyno_record::Nanos;
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+/// A network: a switch with a link to the server and to each client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// Name in the catalog, or the path of its file as given.
+    pub name: String,
+    /// The network in a line.
+    pub about: String,
+    /// Rate of a link in either direction, in bits in a second.
+    pub bits_per_second: u64,
+    /// Delay of a packet on a link, in either direction.
+    pub delay_ns: Nanos,
+    /// The most packets that wait for a link or are on it.
+    pub limit: u32,
+    /// The origin of each value.
+    pub source: Vec<Source>,
+}
+
+/// The origin of a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The key of the value.
+    pub what: String,
+    /// The thing that it stands for, and its source.
+    pub from: String,
+}
+
+/// The file of a network.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    about: String,
+    rate: Spanned<String>,
+    delay: Spanned<String>,
+    limit: Spanned<u32>,
+    #[serde(default)]
+    source: Vec<Source>,
+}
+
+/// A file of a network that is invalid: where, what, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {problem}", .line.map(|line| format!(":{line}")).unwrap_or_default())]
+pub struct FileError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1, if the problem has one.
+    pub line: Option<usize>,
+    /// The problem, and what would be right.
+    pub problem: String,
+}
+
+/// The keys of a file.
+const FORM: &str = "about, rate, delay, limit and, for each, a [[source]] with what and from (see fsdyno show network \
+                    lan-10g)";
+
+/// Rates that the model can have: from a modem to more than the guest's processor can send.
+const RATES: (u64, u64) = (1_000, 1_000_000_000_000);
+
+/// The longest delay of a link.
+const LONGEST_DELAY: Nanos = Nanos(10_000_000_000);
+
+/// The most packets of a queue, so that they fit into the guest's memory.
+const MOST_PACKETS: u32 = 1_000_000;
+
+impl Network {
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    /// [`FileError`] for the first invalid value.
+    pub fn from_toml(name: &str, file: &str, text: &str) -> Result<Network, FileError> {
+        let line = |span: Range<usize>| {
+            text.get(..span.start).map(|before| before.matches('\n').count() + 1)
+        };
+        let read: File = toml::from_str(text).map_err(|error| FileError {
+            file: file.to_string(),
+            line: error.span().filter(|span| !span.is_empty()).and_then(line),
+            problem: format!("{}; a network has {FORM}", error.message().replace('\n', ": ")),
+        })?;
+        let wrong = |span: Range<usize>, problem: String| FileError {
+            file: file.to_string(),
+            line: line(span),
+            problem,
+        };
+        let bits_per_second = rate(read.rate.get_ref()).ok_or_else(|| {
+            let given = read.rate.get_ref();
+            let right = "write a whole number with a unit, such as \"10 Gbit/s\" or \"800 Mbit/s\", up to 1000 Gbit/s";
+            wrong(read.rate.span(), format!("rate = \"{given}\" is not valid; {right}"))
+        })?;
+        let delay_ns = delay(read.delay.get_ref()).ok_or_else(|| {
+            let given = read.delay.get_ref();
+            let right = "write a whole number with a unit, such as \"2500 ns\", \"8 us\" or \"5 ms\", up to 10 s";
+            wrong(read.delay.span(), format!("delay = \"{given}\" is not valid; {right}"))
+        })?;
+        let limit = *read.limit.get_ref();
+        if !(1..=MOST_PACKETS).contains(&limit) {
+            let problem = format!("limit = {limit} is not from 1 to {MOST_PACKETS} packets");
+            return Err(wrong(read.limit.span(), problem));
+        }
+        let (name, about, source) = (name.to_string(), read.about, read.source);
+        Ok(Network { name, about, bits_per_second, delay_ns, limit, source })
+    }
+}
+
+/// Splits a whole number from its unit.
+fn number_and_unit(text: &str) -> Option<(u64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit())?;
+    Some((text[..end].parse().ok()?, text[end..].trim()))
+}
+
+fn rate(text: &str) -> Option<u64> {
+    let (number, unit) = number_and_unit(text)?;
+    let bits = match unit {
+        "kbit/s" => 1_000,
+        "Mbit/s" => 1_000_000,
+        "Gbit/s" => 1_000_000_000,
+        _ => return None,
+    };
+    number.checked_mul(bits).filter(|rate| (RATES.0..=RATES.1).contains(rate))
+}
+
+fn delay(text: &str) -> Option<Nanos> {
+    let (number, unit) = number_and_unit(text)?;
+    let ns = match unit {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    };
+    number.checked_mul(ns).map(Nanos).filter(|delay| *delay <= LONGEST_DELAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str =
+        "about = \"mine\"\nrate = \"10 Gbit/s\"\ndelay = \"2500 ns\"\nlimit = 1000\n";
+
+    #[test]
+    fn a_file_has_the_values_of_a_link() {
+        let network = Network::from_toml("n", "n.toml", TEXT).unwrap();
+        assert_eq!((network.bits_per_second, network.delay_ns), (10_000_000_000, Nanos(2_500)));
+        assert_eq!((network.limit, network.about.as_str()), (1000, "mine"));
+        let other = TEXT.replace("10 Gbit/s", "800Mbit/s").replace("2500 ns", "5 ms");
+        let network = Network::from_toml("n", "n.toml", &other).unwrap();
+        assert_eq!((network.bits_per_second, network.delay_ns), (800_000_000, Nanos(5_000_000)));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_line_and_what_would_be_right() {
+        for (from, to, right) in [
+            (
+                "10 Gbit/s",
+                "10G",
+                "n.toml:2: rate = \"10G\" is not valid; write a whole number with a unit",
+            ),
+            ("10 Gbit/s", "0 Gbit/s", "n.toml:2: rate"),
+            ("10 Gbit/s", "2000 Gbit/s", "n.toml:2: rate"),
+            ("10 Gbit/s", "99999999999999999999 Gbit/s", "n.toml:2: rate"),
+            ("2500 ns", "2500", "n.toml:3: delay = \"2500\" is not valid"),
+            ("2500 ns", "1 h", "n.toml:3: delay"),
+            ("2500 ns", "11 s", "n.toml:3: delay"),
+            ("limit = 1000", "limit = 0", "n.toml:4: limit = 0 is not from 1 to 1000000 packets"),
+            ("limit = 1000", "limit = -1", "n.toml:4: "),
+            ("limit", "loss", "n.toml:4: unknown field `loss`"),
+            (
+                "limit = 1000\n",
+                "",
+                "missing field `limit`; a network has about, rate, delay, limit",
+            ),
+        ] {
+            let text = TEXT.replace(from, to);
+            assert_ne!(text, TEXT, "{from}");
+            let error = Network::from_toml("n", "n.toml", &text).unwrap_err().to_string();
+            assert!(error.contains(right) && !error.contains('\n'), "{to}: {error}");
+        }
+    }
+}

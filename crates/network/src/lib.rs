@@ -1,0 +1,7 @@
+//! Modelled networks of the lab: a link's rate, delay and queue under one name, in a file each.
+
+mod catalog;
+mod file;
+
+pub use catalog::{NetworkError, USUAL, find, names, plan, text};
+pub use file::{FileError, Network, Source};

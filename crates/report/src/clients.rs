@@ -1,0 +1,288 @@
+//! File systems shared over a modelled network: the rate of each phase by the number of clients, the knee of that curve,
+//! and the split of the guest's one processor between clients and server.
+
+use fsdyno_record::trial::Phase;
+use fsdyno_record::{Nanos, Trial};
+
+use crate::error::ReportError;
+use crate::number::{clean, percent, short};
+use crate::table::{Block, Column, Document, Legend, Output, Rows, Table};
+
+/// The clients of a result.
+pub struct Clients<'a> {
+    /// The trials.
+    pub trials: &'a [Trial],
+}
+
+/// Kernel threads whose work is that of both sides, or of the network between them: pooled workers send and receive RPC
+/// for clients and write back for the server; the others serve interrupts.
+const COMMON: &[&str] = &["kworker", "ksoftirqd", "rcu_preempt", "rcu_sched", "migration"];
+
+/// A further client that adds less than this part of what a client had on average is past the knee.
+const LEAST_GAIN: f64 = 0.5;
+
+/// A phase of a trial.
+struct OfPhase<'a> {
+    trial: &'a Trial,
+    phase: &'a Phase,
+    clients: u32,
+    network: &'a str,
+    rate: f64,
+    /// The rate over that with the fewest clients of this result, if there are several numbers.
+    scaling: Option<f64>,
+    /// True if more clients than this one's are past the knee.
+    knee: bool,
+}
+
+impl OfPhase<'_> {
+    /// The curve that it is a point of.
+    fn curve(&self) -> (&str, &str, &str, u64, &str) {
+        let plan = &self.trial.plan;
+        (&plan.workload.name, &plan.label, self.network, self.trial.seed, &self.phase.name)
+    }
+
+    fn length(&self) -> Nanos {
+        self.phase.durable_ns.or(self.phase.synced_ns).unwrap_or(self.phase.returned_ns)
+    }
+
+    fn of_kernel(&self, common: bool) -> Nanos {
+        let named = self.phase.kernel_cpu_ns.iter();
+        let named = named.filter(|(name, _)| COMMON.contains(&name.as_str()) == common);
+        named.fold(Nanos(0), |sum, (_, time)| sum + *time)
+    }
+
+    fn instrument(&self) -> Nanos {
+        let instrument = &self.phase.instrument;
+        instrument.server_cpu_ns + instrument.driver_cpu_ns + instrument.sampler_cpu_ns
+    }
+
+    fn idle(&self) -> Nanos {
+        let busy = self.phase.cpu_ns + self.of_kernel(true) + self.of_kernel(false);
+        self.length() - (busy + self.instrument())
+    }
+
+    fn share(&self, time: Nanos) -> String {
+        match self.length().is_zero() {
+            true => String::new(),
+            false => percent(time.0 as f64 / self.length().0 as f64),
+        }
+    }
+}
+
+/// Calls of the kind that most calls of a phase are of, in a second.
+fn rate(phase: &Phase) -> f64 {
+    let most = phase.ops.values().map(|stats| stats.count).max().unwrap_or(0);
+    match phase.returned_ns.is_zero() {
+        true => 0.0,
+        false => most as f64 * 1e9 / phase.returned_ns.0 as f64,
+    }
+}
+
+fn phases(trials: &[Trial]) -> Vec<OfPhase<'_>> {
+    let mut all: Vec<OfPhase<'_>> = Vec::new();
+    for trial in trials {
+        let Some(lab) = trial.plan.lab() else { continue };
+        let (Some(clients), Some(network)) = (lab.clients, &lab.network) else { continue };
+        for phase in &trial.measured.phases {
+            let (network, rate) = (network.name.as_str(), rate(phase));
+            let (scaling, knee) = (None, false);
+            all.push(OfPhase { trial, phase, clients, network, rate, scaling, knee });
+        }
+    }
+    let points: Vec<(usize, u32, f64)> =
+        all.iter().enumerate().map(|(at, it)| (at, it.clients, it.rate)).collect();
+    let mut found = Vec::new();
+    for (at, it) in all.iter().enumerate() {
+        let mut curve: Vec<(usize, u32, f64)> = points
+            .iter()
+            .filter(|(other, ..)| all[*other].curve() == it.curve())
+            .copied()
+            .collect();
+        curve.sort_by_key(|(_, clients, _)| *clients);
+        let several = curve.len() > 1;
+        let first = curve.first().map_or(0.0, |(.., rate)| *rate);
+        let scaling = (several && first > 0.0).then(|| it.rate / first);
+        found.push((scaling, knee(&curve) == Some(at)));
+    }
+    for (it, (scaling, knee)) in all.iter_mut().zip(found) {
+        (it.scaling, it.knee) = (scaling, knee);
+    }
+    all
+}
+
+/// The first point of a curve after which further clients gain less than half of what a client had on average; none if
+/// all gain more.
+fn knee(curve: &[(usize, u32, f64)]) -> Option<usize> {
+    curve.windows(2).find_map(|pair| {
+        let ((at, few, low), (_, many, high)) = (pair[0], pair[1]);
+        let average = low / f64::from(few.max(1));
+        let gain = (high - low) / f64::from(many.saturating_sub(few).max(1));
+        (gain < LEAST_GAIN * average).then_some(at)
+    })
+}
+
+fn of(trial: &Trial) -> String {
+    clean(&format!("{} {}, seed {}", trial.plan.workload.name, trial.plan.label, trial.seed))
+}
+
+fn table(trials: &[Trial]) -> Option<Table> {
+    let rows = phases(trials);
+    if rows.is_empty() {
+        return None;
+    }
+    let columns: Vec<Column<'_, OfPhase<'_>>> = vec![
+        Column::words("trial", |it: &OfPhase<'_>| of(it.trial)),
+        Column::words("network", |it: &OfPhase<'_>| clean(it.network)),
+        Column::words("phase", |it: &OfPhase<'_>| clean(&it.phase.name)),
+        Column::number("clients", |it: &OfPhase<'_>| it.clients.to_string()),
+        Column::number("ops/s", |it: &OfPhase<'_>| short(it.rate))
+            .means("calls of the kind that most calls of the phase are of, of all clients, until the last returned"),
+        Column::number("scaling", |it: &OfPhase<'_>| it.scaling.map(short).unwrap_or_default())
+            .means("the rate over that with the fewest clients"),
+        Column::words("knee", |it: &OfPhase<'_>| {
+            if it.knee { "knee".to_string() } else { String::new() }
+        })
+        .means("each further client adds less than half of what a client has on average here"),
+        Column::number("clients' CPU", |it: &OfPhase<'_>| it.share(it.phase.cpu_ns))
+            .means("part of the time until durable in which the guest's one processor ran the threads that issue operations, with their part of the client's code and of interrupts"),
+        Column::number("server's CPU", |it: &OfPhase<'_>| it.share(it.of_kernel(false)))
+            .means("the same of nfsd and the threads of the server's file system"),
+        Column::number("common CPU", |it: &OfPhase<'_>| it.share(it.of_kernel(true)))
+            .means("the same of pooled kernel workers (RPC of both sides, write-back) and of interrupts"),
+        Column::number("idle", |it: &OfPhase<'_>| it.share(it.idle()))
+            .means("the same without any work: all wait for network or disk"),
+    ];
+    let mut table = Table::of(columns, &rows);
+    table.title = "Clients".into();
+    Some(table)
+}
+
+/// The statement that belongs to every such result.
+const ONE_PROCESSOR: &str = "Server, clients and network share the one processor of a guest, so the rate with many clients is \
+                             bounded by the work of all of them together; on real hosts only the server's part is common.";
+
+impl Output for Clients<'_> {
+    fn document(&self) -> Document {
+        let Some(table) = table(self.trials) else {
+            let none = "No trial of this result has clients of a shared file system (fsdyno run --fs nfs:ext4 --clients 4).";
+            return Document(vec![Block::Paragraph(none.into())]);
+        };
+        Document(vec![
+            Block::Table(table),
+            Block::Paragraph(ONE_PROCESSOR.into()),
+            Block::Legend(Legend::default()),
+        ])
+    }
+
+    /// One row for each trial and phase.
+    fn rows(&self, out: &mut dyn Rows) {
+        let time = |head: &str, of: fn(&OfPhase<'_>) -> Nanos| {
+            Column::number(head, move |it: &OfPhase<'_>| of(it).0.to_string())
+        };
+        let columns: Vec<Column<'_, OfPhase<'_>>> = vec![
+            Column::words("trial_id", |it: &OfPhase<'_>| it.trial.trial_id.clone()),
+            Column::words("workload", |it: &OfPhase<'_>| it.trial.plan.workload.name.clone()),
+            Column::words("label", |it: &OfPhase<'_>| it.trial.plan.label.clone()),
+            Column::number("seed", |it: &OfPhase<'_>| it.trial.seed.to_string()),
+            Column::words("network", |it: &OfPhase<'_>| it.network.to_string()),
+            Column::words("phase", |it: &OfPhase<'_>| it.phase.name.clone()),
+            Column::number("clients", |it: &OfPhase<'_>| it.clients.to_string()),
+            Column::number("ops_per_s", |it: &OfPhase<'_>| it.rate.to_string()),
+            Column::words("knee", |it: &OfPhase<'_>| it.knee.to_string()),
+            time("returned_ns", |it| it.phase.returned_ns),
+            time("length_ns", |it| it.length()),
+            time("clients_cpu_ns", |it| it.phase.cpu_ns),
+            time("server_cpu_ns", |it| it.of_kernel(false)),
+            time("common_cpu_ns", |it| it.of_kernel(true)),
+            time("instrument_cpu_ns", |it| it.instrument()),
+            time("idle_ns", |it| it.idle()),
+        ];
+        out.table(&columns, phases(self.trials));
+    }
+
+    fn json(&self) -> Result<String, ReportError> {
+        let all: Vec<serde_json::Value> = phases(self.trials)
+            .iter()
+            .map(|it| {
+                serde_json::json!({
+                    "trial_id": it.trial.trial_id, "label": it.trial.plan.label, "seed": it.trial.seed,
+                    "network": it.network, "phase": it.phase.name, "clients": it.clients,
+                    "ops_per_s": it.rate, "knee": it.knee, "length_ns": it.length(),
+                    "clients_cpu_ns": it.phase.cpu_ns, "server_cpu_ns": it.of_kernel(false),
+                    "common_cpu_ns": it.of_kernel(true), "instrument_cpu_ns": it.instrument(),
+                    "idle_ns": it.idle(),
+                })
+            })
+            .collect();
+        Ok(serde_json::to_string_pretty(&all)? + "\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::plan::NetworkPlan;
+
+    use super::*;
+    use crate::fixture;
+    use crate::table::{Format, Style};
+
+    /// A trial of so many clients whose first phase took this time.
+    fn trial(clients: u32, returned: u64) -> Trial {
+        let mut trial = fixture::trials().remove(0);
+        let lab = trial.plan.lab_mut().unwrap();
+        lab.clients = Some(clients);
+        lab.network = Some(NetworkPlan { name: "lan-10g".into(), ..NetworkPlan::default() });
+        trial.measured.phases.truncate(1);
+        let phase = &mut trial.measured.phases[0];
+        phase.returned_ns = Nanos(returned);
+        (phase.synced_ns, phase.durable_ns) = (None, Some(Nanos(1_000_000_000)));
+        phase.cpu_ns = Nanos(200_000_000);
+        let named = [("nfsd", 300_000_000), ("jbd2", 50_000_000), ("kworker", 100_000_000)];
+        phase.kernel_cpu_ns = named.map(|(name, ns)| (name.to_string(), Nanos(ns))).into();
+        phase.instrument = fsdyno_record::trial::Instrument::default();
+        trial
+    }
+
+    #[test]
+    fn the_processors_time_is_split_and_the_rest_is_idle() {
+        let trials = [trial(2, 900_000_000)];
+        let one = phases(&trials).remove(0);
+        assert_eq!(
+            (one.of_kernel(false), one.of_kernel(true)),
+            (Nanos(350_000_000), Nanos(100_000_000))
+        );
+        assert_eq!((one.idle(), one.scaling), (Nanos(350_000_000), None));
+    }
+
+    #[test]
+    fn the_knee_is_where_further_clients_add_little() {
+        let trials = [
+            trial(4, 299_000_000),
+            trial(1, 900_000_000),
+            trial(2, 450_000_000),
+            trial(8, 290_000_000),
+        ];
+        let all = phases(&trials);
+        let knees: Vec<u32> = all.iter().filter(|it| it.knee).map(|it| it.clients).collect();
+        // From 2 to 4 clients each adds half of what one had, from 4 to 8 next to nothing.
+        assert_eq!(knees, [4]);
+        let scaling: Vec<String> =
+            all.iter().map(|it| format!("{:.2}", it.scaling.unwrap())).collect();
+        assert_eq!(scaling, ["3.01", "1.00", "2.00", "3.10"]);
+        assert_eq!(knee(&[(0, 1, 10.0), (1, 2, 19.0), (2, 4, 36.0)]), None);
+        assert_eq!(knee(&[(0, 1, 10.0), (1, 2, 12.0)]), Some(0));
+    }
+
+    #[test]
+    fn every_format_has_the_curve_and_a_result_without_clients_says_so() {
+        let trials = [trial(1, 900_000_000), trial(2, 450_000_000)];
+        let text = Format::Text.write(&Clients { trials: &trials }, Style::default()).unwrap();
+        for part in ["Clients", "server's CPU", "one processor", "35"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let csv = Format::Csv.write(&Clients { trials: &trials }, Style::default()).unwrap();
+        assert_eq!(csv.lines().count(), 3, "{csv}");
+        let none = Format::Text.write(&Clients { trials: &[] }, Style::default()).unwrap();
+        assert!(none.contains("--clients"), "{none}");
+    }
+}
