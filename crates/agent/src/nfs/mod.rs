@@ -45,7 +45,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// What a plan of the lab shares, with the mount options of its spec.
+    /// Clients and network of a plan of the lab, with the mount options of its spec.
     ///
     /// # Errors
     /// A plan without clients or network.

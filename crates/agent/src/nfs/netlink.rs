@@ -128,7 +128,7 @@ impl Netlink {
         self.create(libc::RTM_NEWADDR, body)
     }
 
-    /// States the hardware address of a neighbour, for which nobody has to be asked then.
+    /// States the hardware address of a neighbour, so that no request for it is sent.
     pub fn add_neighbour(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! The kernel's NFS server, told what to export without daemons.
+//! The kernel's NFS server without daemons.
 //!
 //! The kernel asks daemons for what it does not know: whose an address is, what a client may see, what a file handle
 //! means (Documentation/filesystems/nfs/rpc-cache.rst). There are one export and one kind of client, so all answers
@@ -39,7 +39,7 @@ const FSID: u32 = 0x2000;
 /// The root's handle of the export with fsid 0: version 1, no authentication, a file system by number (1), its root (0).
 pub const ROOT_HANDLE: [u8; 8] = [1, 0, 1, 0, 0, 0, 0, 0];
 
-/// What is exported, and how.
+/// The exported folder and the settings of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Export<'a> {
     /// The folder.

@@ -88,7 +88,7 @@ impl Formatted {
         Formatted { array: array.unwrap_or(self.array), uuids: Some(uuids), held, ..self }
     }
 
-    /// The same, shared over a network.
+    /// Shares it over a network, if there is one.
     pub fn shared(self, shared: Option<nfs::Shared>) -> Formatted {
         Formatted { shared, ..self }
     }
