@@ -149,6 +149,8 @@ fn table(trials: &[Trial]) -> Option<Table> {
             .means("the same of nfsd and the threads of the server's file system"),
         Column::number("common CPU", |it: &OfPhase<'_>| it.share(it.of_kernel(true)))
             .means("the same of pooled kernel workers (RPC of both sides, write-back) and of interrupts"),
+        Column::number("instrument", |it: &OfPhase<'_>| it.share(it.instrument()))
+            .means("the same of fsdyno itself: the modelled disk's server, mostly"),
         Column::number("idle", |it: &OfPhase<'_>| it.share(it.idle()))
             .means("the same without any work: all wait for network or disk"),
     ];
@@ -226,7 +228,7 @@ mod tests {
     use crate::fixture;
     use crate::table::{Format, Style};
 
-    /// A trial of so many clients whose first phase took this time.
+    /// A trial of this number of clients whose first phase took this time.
     fn trial(clients: u32, returned: u64) -> Trial {
         let mut trial = fixture::trials().remove(0);
         let lab = trial.plan.lab_mut().unwrap();

@@ -40,7 +40,7 @@ fn every_network_is_listed_and_shown_with_its_file_which_can_be_copied() {
 #[test]
 fn clients_and_networks_are_rows_of_shared_file_systems_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let words = "run dirops --set files=96 --fs ext4,nfs:ext4 --clients 1,2 --clients 4 --network lan-1g --network lan-25g";
+    let words = "run dirops --set files=96 --fs ext4 --fs nfs:ext4 --clients 1,2 --clients 4 --network lan-1g --network lan-25g";
     let all = plans(folder.path(), words);
     let clients: Vec<&Value> = all.iter().map(|plan| &plan["venue"]["clients"]).collect();
     assert_eq!(serde_json::to_string(&clients).unwrap(), "[null,1,2,4,1,2,4]");
