@@ -1,6 +1,7 @@
 //! An experiment from its request to stored trials: plans a matrix of trials, orders them, runs them in a venue, and
 //! stores them.
 
+pub mod about;
 pub mod again;
 pub mod charts;
 mod config;
