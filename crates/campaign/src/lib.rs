@@ -19,6 +19,7 @@ mod machine;
 pub mod matrix;
 pub mod merge;
 pub mod notes;
+mod png;
 pub mod points;
 pub mod question;
 pub mod ranks;

@@ -278,7 +278,7 @@ Examples:
   fsdyno report fsdyno-results/demo
   fsdyno report fsdyno-results/monday fsdyno-results/tuesday --format mail
   fsdyno report fsdyno-results/demo --baseline ext4 --html demo.html
-  fsdyno report fsdyno-results/demo --charts figures    # SVG files in figures
+  fsdyno report fsdyno-results/demo --charts figures --png
   fsdyno report guenter --archive results/guenter-2008  # archive a study")]
 pub struct Report {
     /// Result folders or names, or their trials.ndjson; or results of fsdyno crash or their crash.json; or the folder or
@@ -304,6 +304,9 @@ pub struct Report {
     /// a file that is not such a chart
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub charts: Option<PathBuf>,
+    /// With --charts: also write each chart as a PNG picture, of twice the size; needs rsvg-convert (package librsvg2-bin)
+    #[arg(long, requires = "charts")]
+    pub png: bool,
 }
 
 /// The formats of an explanation.

@@ -192,12 +192,8 @@ impl Store {
         if self.trials.is_empty() && self.length == 0 {
             self.series.remove();
             let _ = file::remove(&self.folder.join(FILE));
-<<<<<<< HEAD:crates/campaign/src/store/mod.rs
             let _ = file::remove(&self.folder.join(SCHEDULE));
-=======
-            let _ = file::remove(&self.folder.join(crate::share::FILE));
             let _ = file::remove(&self.folder.join(ABOUT));
->>>>>>> a2655ed0 (results: names and notes: run --name, --note, fsdyno note; commands accept a name):crates/campaign/src/store.rs
             for folder in self.made.iter().rev() {
                 let _ = folder.remove();
             }
