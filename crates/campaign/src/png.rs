@@ -88,7 +88,10 @@ mod tests {
         };
         let svg = r#"<svg xmlns="http://www.w3.org/2000/svg" width="30" height="20"><rect width="9" height="9"/></svg>"#;
         let png = converter.png(svg).unwrap();
-        assert_eq!((&png[16..20], &png[20..24]), (&60u32.to_be_bytes()[..], &40u32.to_be_bytes()[..]));
+        assert_eq!(
+            (&png[16..20], &png[20..24]),
+            (&60u32.to_be_bytes()[..], &40u32.to_be_bytes()[..])
+        );
         assert!(is_ours(&png) && !is_ours(&png[..40]));
         let unmarked = [&png[..HEADER], &png[HEADER + 12 + MARK.len() - 4..]].concat();
         assert!(!is_ours(&unmarked) && marked(&unmarked) == png);

@@ -72,7 +72,7 @@ pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
     );
     if requests > 0 && late > 0.0 {
         let each = number::seconds(late / requests as f64);
-        out.push_str(&format!("; the modelled disk answered {each} later than due on average"));
+        out.push_str(&format!("; the modelled disk was {each} late on average"));
     }
     Some(out)
 }

@@ -83,37 +83,21 @@ fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
     }
     let called = name(*structure);
     let seeks = is_seeks(*structure, most);
-    let what = match seeks {
-        true => format!(
-            "{} of the disk's time is seeks to {called} ({})",
-            percent(most.seek_ns, all),
-            counted(most.seeks, "seek")
-        ),
-        false if *structure == Some(Structure::Flush) => {
-            format!(
-                "{} of the disk's time is {called} ({})",
-                percent(most.time_ns, all),
-                most.requests
-            )
-        }
-        false => format!(
-            "{} of the disk's time is requests to {called} ({})",
-            percent(most.time_ns, all),
-            counted(most.requests, "request")
-        ),
-    };
     let number = |sum: &Sum| if seeks { sum.seeks } else { sum.requests };
-    let against = there.map(|there| {
-        let (it, other) = (&here.it.label, &there.it.label);
-        let label = if it == other { "the other result" } else { other };
-        match (number(most), there.sums().get(structure).map_or(0, number)) {
-            (_, 0) => format!("; {label} makes none"),
-            (here, there) if here >= there => {
-                format!("; {it} makes {} as many as {label}", times(here, there))
-            }
-            (here, there) => format!("; {label} makes {} as many as {it}", times(there, here)),
-        }
+    let against = there.map_or(String::new(), |there| {
+        let other = there.sums().get(structure).map_or(0, number);
+        versus((&here.it.label, number(most)), (&there.it.label, other))
     });
+    let flush = *structure == Some(Structure::Flush);
+    let (part, doing, count) = match (seeks, flush) {
+        (true, _) => (most.seek_ns, format!("seeking to {called}"), counted(most.seeks, "seek")),
+        (_, true) => (most.time_ns, called.into(), most.requests.to_string()),
+        _ => {
+            let count = counted(most.requests, "request");
+            (most.time_ns, format!("requests to {called}"), count)
+        }
+    };
+    let what = format!("{} of disk time is {doing} ({count}{against})", percent(part, all));
     let took = here.phase.took_ns;
     let part = match took.0 {
         0 => String::new(),
@@ -123,11 +107,14 @@ fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
                 percent(any, took)
             ),
             None => {
-                format!("; it is busy for {all} of the phase's {took} ({})", percent(all, took))
+                format!(
+                    "; the disk is busy for {all} of the phase's {took} ({})",
+                    percent(all, took)
+                )
             }
         },
     };
-    Some(format!("{}: {what}{}{part}.", here.phase.name, against.unwrap_or_default()))
+    Some(format!("{}: {what}{part}.", here.phase.name))
 }
 
 /// Compares a phase with the other's: how much longer it takes, and then the share of the processor and of the
@@ -220,11 +207,24 @@ fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-fn times(more: u64, less: u64) -> String {
-    match (more as f64 / less as f64, more == less) {
-        (_, true) => "just".into(),
-        (ratio, _) if ratio < 9.95 => format!("{ratio:.1} times"),
-        (ratio, _) => format!("{ratio:.0} times"),
+/// Compares two counts, the first of which is known.
+fn versus((it, here): (&str, u64), (other, there): (&str, u64)) -> String {
+    let label = if it == other { "the other result" } else { other };
+    let times = |more: u64, less: u64| match more as f64 / less as f64 {
+        ratio if ratio < 9.95 => format!("{ratio:.1} times"),
+        ratio => format!("{ratio:.0} times"),
+    };
+    match (here, there) {
+        (_, 0) => format!(", none in {label}"),
+        (here, there) if here == there => ", the same in both".into(),
+        (here, there) if here.abs_diff(there) * 20 < here.min(there) => {
+            format!(", about as many in {label}")
+        }
+        (here, there) if here > there => {
+            format!(", {} as many as in {label}", times(here, there))
+        }
+        (0, there) => format!("; {there} in {label}"),
+        (here, there) => format!("; {label} has {} as many", times(there, here)),
     }
 }
 
