@@ -132,7 +132,7 @@ mod tests {
         let text = super::sentence(&view::sections(&trials, None)).unwrap();
         let label = &trials[0].plan.label;
         assert!(text.contains("at most 100 % of the time"), "{text}");
-        assert!(text.contains(label.as_str()) && text.contains("answered 5.00 us later"), "{text}");
+        assert!(text.contains(label.as_str()) && text.contains("was 5.00 us late on"), "{text}");
     }
 
     #[test]

@@ -4,7 +4,6 @@
 use super::chart::{AXIS, Anchor, Chart, Key, percent, truncate};
 use super::figure::Figure;
 use super::files::ChartFile;
-use super::scale::Log;
 use crate::markup::escape;
 use crate::number::{clean, counted, relative};
 use crate::study::{Claim, Judged, Number, Variant, digits};
@@ -14,7 +13,7 @@ use crate::table::{Row, Table};
 const MOST: usize = 40;
 
 /// Letters of a claim's identifier that fit next to its numbers on the narrowest chart.
-const ID: usize = 14;
+const ID: usize = 20;
 
 /// The classes of the two kinds of marks.
 const PUBLISHED: &str = "n1";
@@ -100,7 +99,7 @@ impl Panel<'_> {
         if self.unit.is_empty() { "ratios and exponents".into() } else { clean(self.unit) }
     }
 
-    fn axis(&self) -> Log {
+    fn axis(&self) -> Axis {
         let ends = |pair: &Pair<'_>| {
             let (low, high) =
                 pair.measured.interval.unwrap_or((pair.measured.value, pair.measured.value));
@@ -108,17 +107,39 @@ impl Panel<'_> {
             [pair.published, pair.measured.value, low, high]
         };
         let values = || self.pairs.iter().flat_map(ends);
-        Log::around(values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max))
+        Axis::around(values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max))
     }
 }
 
-/// The lines of an axis: each power of ten, and on a short axis also 2 and 5 times it.
-fn ticks(axis: &Log) -> Vec<(f64, f64)> {
-    let powers = axis.ticks();
-    let digits: &[f64] = if powers.len() <= 3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-    let last = powers.last().map_or(0.0, |(_, value)| *value);
-    let values = powers.iter().flat_map(|(_, value)| digits.iter().map(move |digit| digit * value));
-    values.filter(|value| *value <= last * 1.001).map(|value| (axis.at(value), value)).collect()
+/// A logarithmic axis between two of its ticks.
+struct Axis {
+    /// 1, 2 and 5 times powers of ten; the first is at most the least value, the last at least the largest.
+    ticks: Vec<f64>,
+}
+
+impl Axis {
+    fn around(least: f64, most: f64) -> Axis {
+        let power = |value: f64| value.log10().floor() as i32;
+        let decades = power(least)..=power(most) + 1;
+        let all: Vec<f64> =
+            decades.flat_map(|at| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(at))).collect();
+        let first = all.iter().rposition(|tick| *tick <= least * 1.0001).unwrap_or(0);
+        let last = all.iter().position(|tick| *tick >= most * 0.9999).unwrap_or(all.len() - 1);
+        Axis { ticks: all[first..=last.max(first + 1).min(all.len() - 1)].to_vec() }
+    }
+
+    /// The position of a value, from 0 to 1.
+    fn at(&self, value: f64) -> f64 {
+        let [first, .., last] = self.ticks.as_slice() else { return 0.0 };
+        ((value / first).ln() / (last / first).ln()).clamp(0.0, 1.0)
+    }
+
+    /// The ticks that have labels: all, or on a long axis powers of ten.
+    fn labels(&self) -> impl Iterator<Item = f64> {
+        let long = self.ticks.len() > 7;
+        let is_power = |tick: f64| (tick.log10() - tick.log10().round()).abs() < 1e-6;
+        self.ticks.iter().copied().filter(move |tick| !long || is_power(*tick))
+    }
 }
 
 fn chart(variant: &Variant, panels: &[Panel<'_>]) -> Chart {
@@ -130,8 +151,8 @@ fn chart(variant: &Variant, panels: &[Panel<'_>]) -> Chart {
         let (top, axis) = (chart.height(), panel.axis());
         chart.text("name", 0.0, top + 14.0, Anchor::Start, &truncate(&panel.title(), 40));
         let (first, bottom) = (top + TITLE, top + TITLE + ROW * panel.pairs.len() as f64);
-        for (at, value) in ticks(&axis) {
-            chart.upright(at, first, bottom, &digits(value));
+        for value in axis.labels() {
+            chart.upright(axis.at(value), first, bottom, &digits(value));
         }
         for (index, pair) in panel.pairs.iter().enumerate() {
             draw(&mut chart, pair, &axis, first + ROW * index as f64);
@@ -142,7 +163,7 @@ fn chart(variant: &Variant, panels: &[Panel<'_>]) -> Chart {
 }
 
 /// A claim: its identifier and its numbers, and below them both marks with what lies between.
-fn draw(chart: &mut Chart, pair: &Pair<'_>, axis: &Log, top: f64) {
+fn draw(chart: &mut Chart, pair: &Pair<'_>, axis: &Axis, top: f64) {
     let (claim, y) = (pair.claim, top + 25.0);
     chart.text("dotname", 0.0, top + 13.0, Anchor::Start, &truncate(&clean(&claim.id), ID));
     let numbers = format!("{} → {}", digits(pair.published), digits(pair.measured.value));
@@ -233,5 +254,17 @@ mod tests {
         assert_eq!(svg.matches("<circle").count(), 3);
         variant.claims.iter_mut().for_each(|claim| claim.published = None);
         assert!(super::figure(&variant).is_none());
+    }
+
+    #[test]
+    fn an_axis_is_no_longer_than_its_values() {
+        let ticks = |least, most| Axis::around(least, most).ticks;
+        assert_eq!(ticks(0.93, 5.34), [0.5, 1.0, 2.0, 5.0, 10.0]);
+        assert_eq!(ticks(2.0, 5.0), [2.0, 5.0]);
+        assert_eq!(ticks(3.0, 3.0), [2.0, 5.0]);
+        let long = Axis::around(0.0012, 618.0);
+        let labels: Vec<String> = long.labels().map(digits).collect();
+        assert_eq!(labels, ["0.001", "0.01", "0.1", "1", "10", "100", "1000"]);
+        assert_eq!((long.at(0.001), long.at(1000.0)), (0.0, 1.0));
     }
 }
