@@ -73,7 +73,7 @@ Maintainer: $maintainer
 Installed-Size: $size
 Depends: $needed
 Recommends: qemu-system-x86, e2fsprogs, xfsprogs, btrfs-progs, apt
-Suggests: dosfstools, exfatprogs, f2fs-tools, fuse2fs, jfsutils, mdadm, nilfs-tools, reiserfsprogs
+Suggests: dosfstools, exfatprogs, f2fs-tools, fuse2fs, jfsutils, librsvg2-bin, mdadm, nilfs-tools, reiserfsprogs
 Section: utils
 Priority: optional
 Description: dynamometer for file systems

@@ -45,6 +45,7 @@ done
 need mdadm mdadm "puts the lab's disks together as a RAID"
 # Ubuntu has it only as a snap; there the page's tests are skipped, and say so.
 need chromium chromium "opens the report's page in its tests"
+need librsvg2-bin rsvg-convert "draws charts as PNG"
 need bindfs bindfs "shows a directory through FUSE in the tests"
 need sshfs sshfs "mounts a directory over SFTP in the tests"
 need openssh-sftp-server sftp-server "serves sshfs in the tests"

@@ -1,11 +1,13 @@
 #!/bin/sh
 # Installs a package in a minimal Debian of its own, uses it there, removes it, and looks for what it left.
-# test_deb.sh PACKAGE [SUITE]
+# test_deb.sh PACKAGE [SUITE [SOURCE]]
+# SOURCE is a line of sources.list, for a suite that mmdebstrap or its keys do not know.
 # Needs root, mmdebstrap and a mirror; prints what is missing and ends with 77 where it cannot run.
 set -eu
 
 package=$(realpath "$1")
 suite=${2:-bookworm}
+source=${3:-}
 
 skip() {
     echo "test_deb: skipped: $*" >&2
@@ -46,5 +48,5 @@ mmdebstrap --quiet --variant=apt \
     --customize-hook="copy-in $work/in_chroot /tmp" \
     --customize-hook="cp '$package' \"\$1/tmp/fsdyno.deb\"" \
     --customize-hook='chroot "$1" /tmp/in_chroot >&2' \
-    "$suite" /dev/null
+    "$suite" /dev/null ${source:+"$source"}
 echo "test_deb: installed, used and removed on $suite; nothing is left"

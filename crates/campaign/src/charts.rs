@@ -9,32 +9,53 @@ use fsdyno_report::{ChartFile, is_chart};
 
 use crate::failure::Failure;
 use crate::files::{make_folder, write_file};
+use crate::png::{self, Converter};
 
-/// Writes charts to a folder. Replaces charts of an earlier report; if a file that is not a chart of fsdyno has the
-/// name of one, nothing is written.
-pub fn write(folder: &Path, charts: &[ChartFile]) -> Result<(), Failure> {
+/// Writes charts to a folder, with `with_png` also as pictures. Replaces charts of an earlier report; if a file that is
+/// not a chart of fsdyno has the name of one, nothing is written.
+pub fn write(folder: &Path, charts: &[ChartFile], with_png: bool) -> Result<(), Failure> {
+    let converter = with_png.then(Converter::find).transpose()?;
     for chart in charts {
-        let path = folder.join(&chart.name);
-        // Only regular files are read: anything else may be a pipe or a drive.
-        let ours = match fs::symlink_metadata(&path) {
-            Ok(found) => found.is_file() && begins_as_chart(&path),
-            Err(error) => error.kind() == ErrorKind::NotFound || folder.is_dir(),
-        };
-        if !ours {
-            return Err(Failure::wrong(format!(
-                "'{}' exists and is not a chart of fsdyno; give another folder, or move the file",
-                path.display()
-            )));
+        check(folder, &chart.name, is_chart)?;
+        if with_png {
+            check(folder, &picture(chart), png::is_ours)?;
         }
     }
     make_folder(folder)?;
-    charts.iter().try_for_each(|chart| write_file(&folder.join(&chart.name), &chart.svg))
+    for chart in charts {
+        write_file(&folder.join(&chart.name), &chart.svg)?;
+        if let Some(converter) = &converter {
+            write_file(&folder.join(picture(chart)), converter.png(&chart.svg)?)?;
+        }
+    }
+    Ok(())
 }
 
-fn begins_as_chart(path: &Path) -> bool {
+/// The name of the picture of a chart.
+fn picture(chart: &ChartFile) -> String {
+    format!("{}.png", chart.name.trim_end_matches(".svg"))
+}
+
+/// Refuses a file that is not fsdyno's. Only regular files are read: anything else may be a pipe or a drive.
+fn check(folder: &Path, name: &str, is_ours: fn(&[u8]) -> bool) -> Result<(), Failure> {
+    let path = folder.join(name);
+    let ours = match fs::symlink_metadata(&path) {
+        Ok(found) => found.is_file() && begins_as(&path, is_ours),
+        Err(error) => error.kind() == ErrorKind::NotFound || folder.is_dir(),
+    };
+    match ours {
+        true => Ok(()),
+        false => Err(Failure::wrong(format!(
+            "'{}' exists and is not a chart of fsdyno; give another folder, or move the file",
+            path.display()
+        ))),
+    }
+}
+
+fn begins_as(path: &Path, is_ours: fn(&[u8]) -> bool) -> bool {
     let mut start = Vec::new();
     let read = bounded::open(path).and_then(|file| file.take(4096).read_to_end(&mut start));
-    read.is_ok() && is_chart(&start)
+    read.is_ok() && is_ours(&start)
 }
 
 #[cfg(test)]
@@ -51,12 +72,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("new/folder");
         for _ in 0..2 {
-            assert!(write(&inner, &charts()).is_ok());
+            assert!(write(&inner, &charts(), false).is_ok());
         }
         assert_eq!(fs::read(inner.join("b.svg")).unwrap(), charts()[1].svg.as_bytes());
         fs::remove_file(inner.join("a.svg")).unwrap();
         fs::write(inner.join("b.svg"), "a drawing of the user").unwrap();
-        let message = write(&inner, &charts()).unwrap_err().message;
+        let message = write(&inner, &charts(), false).unwrap_err().message;
         assert!(message.contains("b.svg' exists and is not a chart of fsdyno"), "{message}");
         assert!(!inner.join("a.svg").exists(), "nothing was written before");
     }
@@ -67,7 +88,25 @@ mod tests {
         let target = folder.path().join("target");
         fs::write(&target, charts()[0].svg.as_bytes()).unwrap();
         std::os::unix::fs::symlink(&target, folder.path().join("a.svg")).unwrap();
-        assert!(write(folder.path(), &charts()).is_err());
-        assert!(write(&target, &charts()).is_err());
+        assert!(write(folder.path(), &charts(), false).is_err());
+        assert!(write(&target, &charts(), false).is_err());
+    }
+
+    #[test]
+    fn pictures_are_next_to_their_charts_and_those_of_others_are_kept() {
+        if Converter::find().is_err() {
+            return println!("skipped: no rsvg-convert here (apt-get install librsvg2-bin)");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let svg = "<!-- a chart of fsdyno -->\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\" height=\"9\"/>";
+        let chart = [ChartFile { name: "a.svg".into(), svg: svg.into() }];
+        for _ in 0..2 {
+            assert!(write(folder.path(), &chart, true).is_ok());
+        }
+        let picture = folder.path().join("a.png");
+        assert!(png::is_ours(&fs::read(&picture).unwrap()));
+        fs::write(&picture, "a picture of the user").unwrap();
+        let message = write(folder.path(), &chart, true).unwrap_err().message;
+        assert!(message.contains("a.png' exists and is not a chart of fsdyno"), "{message}");
     }
 }

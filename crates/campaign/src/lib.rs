@@ -1,6 +1,7 @@
 //! An experiment from its request to stored trials: plans a matrix of trials, orders them, runs them in a venue, and
 //! stores them.
 
+pub mod about;
 pub mod again;
 pub mod charts;
 mod config;
@@ -18,6 +19,7 @@ mod machine;
 pub mod matrix;
 pub mod merge;
 pub mod notes;
+mod png;
 pub mod points;
 pub mod question;
 pub mod ranks;

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
+use fsdyno_campaign::about::{parse_name, parse_note};
 use fsdyno_campaign::spec::DEADLINES;
 use fsdyno_campaign::{RunSpec, Shard};
 use fsdyno_filesystem::Author;
@@ -24,7 +25,7 @@ pub use fsdyno_campaign::spec::{JOBS, REPEATS, SEEDS};
 
 pub use axes::{CrashAxes, RunAxes};
 pub use compare::Compare;
-pub use look_up::{List, Show};
+pub use look_up::{List, Note, Show};
 pub use parse::{command, parse_args, suggest_nearest_command};
 use ranks::RanksArgs;
 use values::width;
@@ -88,6 +89,8 @@ pub enum Command {
     Study(Box<crate::commands::study::Study>),
     /// Search the options of file systems for a workload: what each is worth, and the best ones
     Tune(Box<crate::commands::tune::Tune>),
+    /// Name a result, or write a note on it
+    Note(Note),
     /// Explain a stored result: disk requests by file-system structure, instructions by kernel function
     Why(Why),
     /// Run a command and record its calls on files as a trace
@@ -196,6 +199,12 @@ pub struct Run {
     /// fsdyno-results/<time>-<workloads>]
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
+    /// Name the result: commands accept the name in place of its path; `fsdyno note` changes it
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    pub name: Option<String>,
+    /// A note on the result, for `fsdyno list results`; no record or identity includes it
+    #[arg(long, value_name = "TEXT", value_parser = parse_note)]
+    pub note: Option<String>,
     /// Add these trials to a folder that holds other trials; its report shows all of them
     #[arg(long)]
     pub mix: bool,
@@ -246,7 +255,7 @@ pub struct Merge {
     /// Folder for the merged result: a new one, or that of an earlier merge of the same command
     #[arg(value_name = "OUT", value_parser = folder())]
     pub out: PathBuf,
-    /// Folders of `fsdyno run --shard`
+    /// Folders or names of results of `fsdyno run --shard`
     #[arg(required = true, value_name = "SHARE")]
     pub shares: Vec<PathBuf>,
     /// Merge even if trials are missing
@@ -269,10 +278,10 @@ Examples:
   fsdyno report fsdyno-results/demo
   fsdyno report fsdyno-results/monday fsdyno-results/tuesday --format mail
   fsdyno report fsdyno-results/demo --baseline ext4 --html demo.html
-  fsdyno report fsdyno-results/demo --charts figures    # SVG files in figures
+  fsdyno report fsdyno-results/demo --charts figures --png
   fsdyno report guenter --archive results/guenter-2008  # archive a study")]
 pub struct Report {
-    /// Result folders or their trials.ndjson; or results of fsdyno crash or their crash.json; or the folder or
+    /// Result folders or names, or their trials.ndjson; or results of fsdyno crash or their crash.json; or the folder or
     /// archive of one study
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
@@ -295,6 +304,9 @@ pub struct Report {
     /// a file that is not such a chart
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub charts: Option<PathBuf>,
+    /// With --charts: also write each chart as a PNG picture, of twice the size; needs rsvg-convert (package librsvg2-bin)
+    #[arg(long, requires = "charts")]
+    pub png: bool,
 }
 
 /// The formats of an explanation.
@@ -325,7 +337,7 @@ answered before it ended.
 Instructions: all instructions that the guest executes, by function and call chain, for each operation
 of a phase. Functions that are in no module are assigned to layers by their names.")]
 pub struct Why {
-    /// The result to explain: a result folder or its trials.ndjson
+    /// The result to explain: a result folder, its name, or its trials.ndjson
     pub result: PathBuf,
     /// Another result to compare with, or the same one with another configuration (--against-fs)
     #[arg(long, value_name = "RESULT")]

@@ -45,6 +45,7 @@ const SMALL: &[(&str, Needs, &[&str])] = &[
             "run replay --set trace=build.trace --on .",
         ],
     ),
+    ("study phillips-2001 --only", Lab, &["study phillips-2001 --only forward --dry-run"]),
     ("study guenter-2008", Lab, &["study guenter-2008 --scale 1/10 --dry-run"]),
     ("list workloads", Nothing, &["list workloads", "list results"]),
     ("show workload tarball", Nothing, &["show workload tarball"]),
@@ -54,6 +55,12 @@ const SMALL: &[(&str, Needs, &[&str])] = &[
         &["run tarball --fs ext3 --period 2008 --dry-run"],
     ),
     ("run dirops --fs ext4 --fs 'linear=", Lab, &["run dirops --fs ext4 --disk instant --dry-run"]),
+    (
+        "run dirops --fs ext4,xfs --repeat 3 --name base",
+        Nothing,
+        &["run dirops --on . --set files=30 --out fsdyno-results/a --name first"],
+    ),
+    ("report base --charts", Nothing, &["report first --charts figures"]),
     (
         "compare base new --threshold 3%",
         Nothing,

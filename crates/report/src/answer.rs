@@ -75,6 +75,14 @@ fn main_phases<'s, 'a>(all: Vec<&'s Section<'a>>) -> (Vec<&'s Section<'a>>, Vec<
     if main.is_empty() { (all, Vec::new()) } else { (main, minor) }
 }
 
+/// The position of the first phase that takes a main part of its workload's time.
+pub fn first_main(sections: &[Section<'_>]) -> usize {
+    let (main, _) = main_phases(sections.iter().collect());
+    let is_first =
+        |section: &Section<'_>| main.first().is_some_and(|it| std::ptr::eq(*it, section));
+    sections.iter().position(is_first).unwrap_or(0)
+}
+
 /// The rows that sentences are about: unsafe ones only if all are, or if one of them is the baseline.
 fn ranked<'s, 'a>(section: &'s Section<'a>) -> impl Iterator<Item = &'s Row<'a>> + Clone {
     let all = section.rows.iter().all(|row| !row.is_safe());

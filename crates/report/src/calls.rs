@@ -69,7 +69,8 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
         };
         let parts: Vec<String> =
             calls.iter().filter(|calls| calls.share >= LEAST).take(4).map(part).collect();
-        Some(format!("time of {}'s calls: {}", number::clean(&row.in_sentence()), parts.join(", ")))
+        let name = number::clean(&row.in_sentence());
+        Some(format!("where {name}'s time went: {}", parts.join(", ")))
     };
     section.rows.iter().filter_map(line).collect()
 }

@@ -72,7 +72,7 @@ pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
     );
     if requests > 0 && late > 0.0 {
         let each = number::seconds(late / requests as f64);
-        out.push_str(&format!("; the modelled disk answered {each} later than due on average"));
+        out.push_str(&format!("; the modelled disk was {each} late on average"));
     }
     Some(out)
 }
@@ -132,7 +132,7 @@ mod tests {
         let text = super::sentence(&view::sections(&trials, None)).unwrap();
         let label = &trials[0].plan.label;
         assert!(text.contains("at most 100 % of the time"), "{text}");
-        assert!(text.contains(label.as_str()) && text.contains("answered 5.00 us later"), "{text}");
+        assert!(text.contains(label.as_str()) && text.contains("was 5.00 us late on"), "{text}");
     }
 
     #[test]

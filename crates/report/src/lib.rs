@@ -71,11 +71,11 @@ pub use columns::CHOICES;
 pub use crash::Crashed;
 pub use device::flags;
 pub use error::ReportError;
-pub use load::{LoadError, Loaded, Torn, load, results_below};
+pub use load::{LoadError, Loaded, Torn, is_result, load, results_below};
 pub use number::{clean, counted, percent};
 pub use page::{
     ChartFile, charts, crash_html, drawn_trials, factor_charts, html, html_with, is_chart,
-    study_page, tune_html, why_charts,
+    published_charts, study_page, tune_html, why_charts,
 };
 pub use pairing::{Matching, Pairing};
 pub use part::Part;

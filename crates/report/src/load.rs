@@ -140,16 +140,18 @@ fn results_within(folder: &Path, depth: usize) -> Vec<PathBuf> {
         .map(|it| it.path())
         .collect();
     folders.sort();
-    let is_result = |folder: &Path| {
-        let has = |name| compressed::find(&folder.join(name)).is_some();
-        has(RECORDS) || has(fsdyno_crash::FILE) || folder.join("study.toml").is_file()
-    };
     let results = folders.into_iter().flat_map(|folder| match (is_result(&folder), depth) {
         (true, _) => vec![folder],
         (false, 1) => Vec::new(),
         (false, _) => results_within(&folder, depth - 1),
     });
     results.collect()
+}
+
+/// Tests whether a folder is a result: of `fsdyno run`, of a study, of `fsdyno crash`.
+pub fn is_result(folder: &Path) -> bool {
+    let has = |name| compressed::find(&folder.join(name)).is_some();
+    has(RECORDS) || has(fsdyno_crash::FILE) || folder.join("study.toml").is_file()
 }
 
 /// The depth below a folder at which results are searched: that of the runs of a study.

@@ -54,6 +54,9 @@ fn page(folder: &Path, name: &str, trials: &[Trial]) -> PathBuf {
     path
 }
 
+/// Ticks the box that has every section printed.
+const PRINT_ALL: &str = "document.getElementById('print-all').checked = true";
+
 /// The faults of the open page, a line each: charts without extent, drawings outside their chart, overlapping
 /// text, axes that do not begin at zero, a page wider than its window, duplicate ids.
 const FAULTS: &str = include_str!("browser/faults.js");
@@ -77,6 +80,8 @@ fn every_chart_is_drawn_in_its_place_on_every_screen_in_both_colour_schemes() {
             (700, Light::Paper),
         ] {
             browser.look(width, light);
+            // A short print leaves charts out; it has a test of its own.
+            browser.value(PRINT_ALL);
             let height = browser.value("document.documentElement.scrollHeight").as_f64().unwrap();
             browser.shoot(&format!("{name}-{width}-{light:?}"), width, height as u32);
             let faults = browser.value(FAULTS);
@@ -148,6 +153,7 @@ fn on_paper_nothing_is_clipped_or_folded() {
     let path = page(folder.path(), "usual", &fixture::with_failures());
     // An A4 page has 672 pixels between margins of a centimetre or so.
     browser.open(&path, 672, Light::Paper);
+    browser.value(PRINT_ALL);
     let clipped = r#"[...document.querySelectorAll('.scroll')].filter(e => e.firstElementChild.getBoundingClientRect().right > 673).map(e => e.getAttribute('aria-label'))"#;
     assert_eq!(
         browser.value(clipped),
@@ -162,6 +168,43 @@ fn on_paper_nothing_is_clipped_or_folded() {
     if let Some(folder) = std::env::var_os("FSDYNO_SHOTS") {
         std::fs::write(Path::new(&folder).join("paper.pdf.base64"), pdf).unwrap();
     }
+}
+
+#[test]
+fn a_short_print_has_the_answer_the_main_table_and_the_conditions_on_two_pages() {
+    let Some(mut browser) = Browser::start() else {
+        return println!("skipped: no chromium here (apt-get install chromium)");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = page(folder.path(), "usual", &fixture::trials());
+    browser.open(&path, 672, Light::Paper);
+    let shown = "[...document.querySelectorAll('.answer, #overview, .subject, #s0 table, #conditions, #s1, #labs, .on-paper')].filter(e => e.checkVisibility()).map(e => e.id || e.className || e.tagName)";
+    let expected = serde_json::json!(["answer", "overview", "subject", "TABLE", "note on-paper"]);
+    assert_eq!(browser.value(shown), expected);
+    assert_eq!(pages(&browser.paper()), 2);
+    browser.value(PRINT_ALL);
+    assert!(pages(&browser.paper()) > 4, "the box has every section printed");
+}
+
+/// The number of pages of a PDF in Base64.
+fn pages(pdf: &str) -> usize {
+    let value = |c: u8| match c {
+        b'A'..=b'Z' => c - b'A',
+        b'a'..=b'z' => c - b'a' + 26,
+        b'0'..=b'9' => c - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let digits: Vec<u8> = pdf.bytes().filter(|c| *c != b'=').map(value).collect();
+    let bytes = digits.chunks(4).flat_map(|four| {
+        let bits = four.iter().fold(0u32, |bits, digit| bits << 6 | u32::from(*digit));
+        let bits = bits << (6 * (4 - four.len()));
+        bits.to_be_bytes()[1..four.len()].to_vec()
+    });
+    let bytes: Vec<u8> = bytes.collect();
+    // Each page is an object of this type; the tree of pages is of type Pages.
+    let page = b"/Type /Page\n";
+    bytes.windows(page.len()).filter(|part| part == page).count()
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn the_verdicts_come_first_on_every_screen_and_nothing_overflows() {
         [(1280, Light::Day), (1280, Light::Night), (360, Light::Day), (700, Light::Paper)]
     {
         browser.look(width, light);
+        browser.value("document.getElementById('print-all').checked = true");
         let height = browser.value("document.documentElement.scrollHeight").as_f64().unwrap();
         browser.shoot(&format!("study-{width}-{light:?}"), width, height as u32);
         let faults = browser.value(include_str!("browser/faults.js"));

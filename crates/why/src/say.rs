@@ -83,37 +83,21 @@ fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
     }
     let called = name(*structure);
     let seeks = is_seeks(*structure, most);
-    let what = match seeks {
-        true => format!(
-            "{} of the disk's time is seeks to {called} ({})",
-            percent(most.seek_ns, all),
-            counted(most.seeks, "seek")
-        ),
-        false if *structure == Some(Structure::Flush) => {
-            format!(
-                "{} of the disk's time is {called} ({})",
-                percent(most.time_ns, all),
-                most.requests
-            )
-        }
-        false => format!(
-            "{} of the disk's time is requests to {called} ({})",
-            percent(most.time_ns, all),
-            counted(most.requests, "request")
-        ),
-    };
     let number = |sum: &Sum| if seeks { sum.seeks } else { sum.requests };
-    let against = there.map(|there| {
-        let (it, other) = (&here.it.label, &there.it.label);
-        let label = if it == other { "the other result" } else { other };
-        match (number(most), there.sums().get(structure).map_or(0, number)) {
-            (_, 0) => format!("; {label} makes none"),
-            (here, there) if here >= there => {
-                format!("; {it} makes {} as many as {label}", times(here, there))
-            }
-            (here, there) => format!("; {label} makes {} as many as {it}", times(there, here)),
-        }
+    let against = there.map_or(String::new(), |there| {
+        let other = there.sums().get(structure).map_or(0, number);
+        versus((&here.it.label, number(most)), (&there.it.label, other))
     });
+    let flush = *structure == Some(Structure::Flush);
+    let (part, doing, count) = match (seeks, flush) {
+        (true, _) => (most.seek_ns, format!("seeking to {called}"), counted(most.seeks, "seek")),
+        (_, true) => (most.time_ns, called.into(), most.requests.to_string()),
+        _ => {
+            let count = counted(most.requests, "request");
+            (most.time_ns, format!("requests to {called}"), count)
+        }
+    };
+    let what = format!("{} of disk time is {doing} ({count}{against})", percent(part, all));
     let took = here.phase.took_ns;
     let part = match took.0 {
         0 => String::new(),
@@ -123,11 +107,14 @@ fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
                 percent(any, took)
             ),
             None => {
-                format!("; it is busy for {all} of the phase's {took} ({})", percent(all, took))
+                format!(
+                    "; the disk is busy for {all} of the phase's {took} ({})",
+                    percent(all, took)
+                )
             }
         },
     };
-    Some(format!("{}: {what}{}{part}.", here.phase.name, against.unwrap_or_default()))
+    Some(format!("{}: {what}{part}.", here.phase.name))
 }
 
 /// Compares a phase with the other's: how much longer it takes, and then the share of the processor and of the
@@ -220,11 +207,24 @@ fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-fn times(more: u64, less: u64) -> String {
-    match (more as f64 / less as f64, more == less) {
-        (_, true) => "just".into(),
-        (ratio, _) if ratio < 9.95 => format!("{ratio:.1} times"),
-        (ratio, _) => format!("{ratio:.0} times"),
+/// Compares two counts, the first of which is known.
+fn versus((it, here): (&str, u64), (other, there): (&str, u64)) -> String {
+    let label = if it == other { "the other result" } else { other };
+    let times = |more: u64, less: u64| match more as f64 / less as f64 {
+        ratio if ratio < 9.95 => format!("{ratio:.1} times"),
+        ratio => format!("{ratio:.0} times"),
+    };
+    match (here, there) {
+        (_, 0) => format!(", none in {label}"),
+        (here, there) if here == there => ", the same in both".into(),
+        (here, there) if here.abs_diff(there) * 20 < here.min(there) => {
+            format!(", about as many in {label}")
+        }
+        (here, there) if here > there => {
+            format!(", {} as many as in {label}", times(here, there))
+        }
+        (0, there) => format!("; {there} in {label}"),
+        (here, there) => format!("; {label} has {} as many", times(there, here)),
     }
 }
 
@@ -342,11 +342,11 @@ mod tests {
     fn a_phase_takes_a_sentence_and_a_comparison_three() {
         let ext3 = explained("ext3", (600, 710_000), 2800);
         let ext4 = explained("ext4", (100, 110_000), 1000);
-        let alone = "unlink: 71 % of the disk's time is seeks to inode tables (600 seeks)";
-        let part = "it is busy for 1.00 ms of the phase's 2.00 ms (50 %).";
+        let alone = "unlink: 71 % of disk time is seeking to inode tables (600 seeks";
+        let part = "the disk is busy for 1.00 ms of the phase's 2.00 ms (50 %).";
         let ran = "unlink: the threads that issue ops run for 900 us of the phase's 2.00 ms (45 %): 1280 \
                    instructions an op, in the kernel the most of them in vfs_unlink (78 %).";
-        assert_eq!(sentences(&ext3, None), [format!("{alone}; {part}"), ran.to_string()]);
+        assert_eq!(sentences(&ext3, None), [format!("{alone}); {part}"), ran.to_string()]);
         assert_eq!(
             sentences(&ext3, Some(&ext4)),
             [
@@ -356,7 +356,7 @@ mod tests {
                 "unlink: the disk is busy for 1.00 ms against 400 us (+600 us): +600 us for inode tables \
                  (600 seeks against 100)."
                     .to_string(),
-                format!("{alone}; ext3 makes 6.0 times as many as ext4; {part}"),
+                format!("{alone}, 6.0 times as many as in ext4); {part}"),
                 "unlink: +16.4 % instructions against ext4: +180 an op (1280 against 1100), +180 of them \
                  in ext4_find_entry."
                     .to_string()
@@ -365,7 +365,7 @@ mod tests {
         let back = sentences(&ext4, Some(&ext3));
         assert!(back[1].contains("(-600 us): -600 us for inode tables (100 seeks against 600)"));
         assert!(
-            back[2].contains("seeks to data") && back[2].contains("makes just as many"),
+            back[2].contains("seeking to data") && back[2].contains("the same in both"),
             "{back:?}"
         );
         assert!(back[3].contains("-180 of them in ext4_find_entry"), "{back:?}");

@@ -29,12 +29,15 @@ pub const PAGE: &str = "report.html";
 /// Name of the file of a share's schedule.
 pub const SCHEDULE: &str = "schedule.json";
 
+/// Name of the file with the name and the note of a result.
+pub const ABOUT: &str = "result.json";
+
 /// Names of the files that a run may write into its folder.
-const OURS: [&str; 4] = [FILE, series::FILE, SCHEDULE, PAGE];
+const OURS: [&str; 5] = [FILE, series::FILE, SCHEDULE, PAGE, ABOUT];
 
 /// Names of files that may remain in a folder whose trials were removed: useless without them, and never the
 /// user's own.
-const WITHOUT_TRIALS: [&str; 2] = [series::FILE, fsdyno_why::stored::FILE];
+const WITHOUT_TRIALS: [&str; 3] = [series::FILE, fsdyno_why::stored::FILE, ABOUT];
 
 /// A result folder that is open for writing, locked against other runs.
 #[derive(Debug)]
@@ -190,6 +193,7 @@ impl Store {
             self.series.remove();
             let _ = file::remove(&self.folder.join(FILE));
             let _ = file::remove(&self.folder.join(SCHEDULE));
+            let _ = file::remove(&self.folder.join(ABOUT));
             for folder in self.made.iter().rev() {
                 let _ = folder.remove();
             }

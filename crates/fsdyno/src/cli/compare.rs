@@ -32,7 +32,7 @@ The exit code is 1 if a phase is slower, and 4 if a trial of NEW failed. With --
 is slower by more than the threshold, 1 if one is, and 125 if that is undecided for any reason:
 `git bisect run` then skips the commit.")]
 pub struct Compare {
-    /// The baseline: a result folder or its trials.ndjson
+    /// The baseline: a result folder, its name, or its trials.ndjson
     pub base: PathBuf,
     /// The result to compare with it
     #[arg(required_unless_present = "by", conflicts_with = "by")]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use fsdyno_campaign::about::{parse_name, parse_note};
 use fsdyno_report::Format;
 
 use super::values::{Listable, OwnFormat, Showable, format};
@@ -43,6 +44,33 @@ pub struct List {
     pub format: Format,
 }
 
+/// `fsdyno note`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno note fsdyno-results/20261123T075035223731Z-dirops --name before
+  fsdyno note before --note 'ext4 with the old journal'
+  fsdyno report before
+  fsdyno compare before after
+  fsdyno note before --name ''    # remove the name
+
+Without --name and --note, the name and the note are printed. Both are in result.json of the folder; no
+record and no identity includes them. Commands find a name below fsdyno-results of the current directory;
+they also accept the name of a folder there. A path that exists comes first.")]
+pub struct Note {
+    /// The result: its folder, or its name
+    pub result: PathBuf,
+    /// The new name: letters, digits, '.', '_' and '-'; an empty one removes it
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    pub name: Option<String>,
+    /// The new note, one line; an empty one removes it
+    #[arg(long, value_name = "TEXT", value_parser = parse_note)]
+    pub note: Option<String>,
+    /// Output format, without --name and --note
+    #[arg(long, default_value = "text", value_parser = format(&[]))]
+    pub format: Format,
+}
+
 /// `fsdyno show`
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -66,7 +94,7 @@ pub struct Show {
     #[arg(value_enum)]
     pub kind: Showable,
     /// The item's name; for a machine, a disk, a space or a study also the path of its file; for a log or a trace its
-    /// file; for series and ranks a result folder
+    /// file; for series and ranks a result folder or its name
     pub name: String,
     /// For a workload: its definition, the accepted values, counts of calls, and the source of each
     #[arg(long)]

@@ -2,15 +2,20 @@
 
 use std::path::Path;
 
+use fsdyno_campaign::about::About;
 use fsdyno_campaign::target::RESULTS;
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Plan, Trial};
 use fsdyno_report::{compressed, counted};
+use serde_json::{Value, json};
 
 use super::list::Listing;
 use crate::exit::Failure;
 
 const HEADS: &[&str] = &["result", "began", "workloads", "file systems", "trials"];
+
+/// The columns if a result has a name or a note.
+const NAMED: &[&str] = &["result", "name", "began", "workloads", "file systems", "trials", "note"];
 
 /// Lists the results below a folder, by name.
 ///
@@ -22,19 +27,52 @@ pub fn listing(folder: Option<&Path>) -> Result<Listing, Failure> {
     if let (Some(_), Err(error)) = (folder, place.read_dir()) {
         return Err(Failure::wrong(format!("failed to read '{}': {error}", place.display())));
     }
-    let rows = fsdyno_report::results_below(place).iter().map(|result| row(result)).collect();
+    let rows: Vec<Vec<String>> =
+        fsdyno_report::results_below(place).iter().map(|result| row(result)).collect();
     let empty = "no results here; fsdyno run writes them below fsdyno-results";
-    Ok(Listing { heads: HEADS, rows, empty, ..Listing::default() })
+    let value = rows.iter().map(|row| object(row)).collect();
+    let of_people = |row: &Vec<String>| [NAME, NOTE].iter().any(|at| row[*at] != NONE);
+    let (heads, rows) = match rows.iter().any(of_people) {
+        true => (NAMED, rows),
+        false => (HEADS, rows.into_iter().map(without_people).collect()),
+    };
+    Ok(Listing { heads, rows, empty, value: Some(value), ..Listing::default() })
 }
 
+/// The columns of the name and the note.
+const NAME: usize = 1;
+const NOTE: usize = 6;
+
+/// A cell without a value.
+const NONE: &str = "-";
+
+fn object(row: &[String]) -> Value {
+    NAMED.iter().zip(row).map(|(head, cell)| (head.to_string(), json!(cell))).collect()
+}
+
+fn without_people(row: Vec<String>) -> Vec<String> {
+    let cells = row.into_iter().enumerate();
+    cells.filter(|(at, _)| ![NAME, NOTE].contains(at)).map(|(_, cell)| cell).collect()
+}
+
+/// The cells of a result, as in [`NAMED`].
 fn row(result: &Path) -> Vec<String> {
-    let name = result.display().to_string();
-    let cells = match (study_of(result), compressed::find(&result.join(fsdyno_crash::FILE))) {
+    let (name, note) = match About::read(result) {
+        Ok(about) => (about.name, about.note),
+        Err(failure) => (None, Some(format!("unreadable: {}", failure.message))),
+    };
+    let cell = |text: Option<String>| text.unwrap_or_else(|| NONE.into());
+    let measured = measured(result);
+    let path = result.display().to_string();
+    [path, cell(name)].into_iter().chain(measured).chain([cell(note)]).collect()
+}
+
+fn measured(result: &Path) -> [String; 4] {
+    match (study_of(result), compressed::find(&result.join(fsdyno_crash::FILE))) {
         (Some(title), _) => ["-".into(), format!("study: {title}"), "-".into(), "-".into()],
         (None, Some(_)) => of_crash(result),
         (None, None) => of_run(result),
-    };
-    std::iter::once(name).chain(cells).collect()
+    }
 }
 
 /// The title of the study whose folder this is.

@@ -12,6 +12,8 @@ pub mod import;
 mod list;
 mod list_results;
 mod merge;
+mod named;
+mod note;
 mod ranks;
 pub mod record;
 mod record_calibrate;
@@ -41,7 +43,7 @@ use crate::exit::{Exit, Failure};
 
 /// Runs a command.
 pub fn run(command: Command) -> Result<Exit, Failure> {
-    match command {
+    match named::with_paths(command)? {
         Command::Demo(demo) => demo::run(&demo),
         Command::Advise(advise) => advise::run(&advise),
         Command::Run(run) => run::run(&run),
@@ -51,6 +53,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Crash(crash) => crash::run(&crash),
         Command::Study(study) => study::run(&study),
         Command::Tune(tune) => tune::run(&tune),
+        Command::Note(it) => note::run(&it),
         Command::Why(why) => why::run(&why),
         Command::Record(record) => record::run(&record),
         Command::Import(it) => import::run(&it),

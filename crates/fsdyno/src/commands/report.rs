@@ -57,7 +57,7 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     if let Some(folder) = &report.charts {
         let series = drawn(&report.results, &trials)?;
         let charts = fsdyno_report::charts(&trials, &series, basis);
-        fsdyno_campaign::charts::write(folder, &charts)?;
+        fsdyno_campaign::charts::write(folder, &charts, report.png)?;
         say(&format!("charts: {} in {}", charts.len(), folder.display()));
     }
     if let Some(path) = &report.html {

@@ -12,7 +12,7 @@ use fsdyno_campaign::{Experiment, Session, Store, crash, dry_run, results};
 use fsdyno_report::{Format, counted};
 
 use crate::cli::Run;
-use crate::commands::{ranks, report, run_recorded};
+use crate::commands::{note, ranks, report, run_recorded};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, detail, say};
 use crate::{session, stop, version};
@@ -25,6 +25,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     }
     let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
     crash::folder::refuse(&folder)?;
+    let about = note::requested(&folder, run.name.as_deref(), run.note.as_deref())?;
     let mut spec = run.spec();
     spec.ranks = position.as_ref().map(|position| ranks::request(run, position));
     if run_recorded::is_wanted(&spec) {
@@ -56,6 +57,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     }
     let mut store = open(&folder)?;
     experiment.same_rule(store.trials())?;
+    about.map_or(Ok(()), |about| about.store(&folder))?;
     let measured = experiment.measure(&mut store, &session::of(&stop, &command));
     // Stored trials are shown even if the run failed; its error is returned first.
     let shown = match (&measured, run.shard) {

@@ -93,6 +93,49 @@ fn results_are_listed_with_what_they_measured() {
     assert_eq!(code(&run(folder.path(), "list disks here")), 2);
 }
 
+#[test]
+fn a_result_has_a_name_that_commands_accept_and_a_note() {
+    let folder = tempfile::tempdir().unwrap();
+    let fsdyno = |words: &str| {
+        let output = run(folder.path(), words);
+        (code(&output), stdout(&output), stderr(&output))
+    };
+    let work = "run dirops --on . --set files=20 --out fsdyno-results/";
+    let (is, _, why) = fsdyno(&format!("{work}a --name monday --note first"));
+    assert_eq!(is, 0, "{why}");
+    assert_eq!(fsdyno(&format!("{work}b")).0, 0);
+    let stored = records(&folder.path().join("fsdyno-results/a"));
+    assert!(!serde_json::to_string(&stored).unwrap().contains("monday"));
+    // A name is taken once; the same command resumes its own result.
+    let (is, _, why) = fsdyno(&format!("{work}c --name monday"));
+    assert!(is == 2 && why.contains("'monday' is the name of 'fsdyno-results/a'"), "{why}");
+    assert!(!folder.path().join("fsdyno-results/c").exists());
+    assert_eq!(fsdyno(&format!("{work}a --name monday")).0, 0);
+    let (is, _, why) = fsdyno("note b --name friday");
+    assert!(is == 0 && why.contains("fsdyno-results/b: named friday"), "{why}");
+    for words in [
+        "report monday friday --format mail",
+        "compare monday friday --threshold 100%",
+        "show series monday",
+        "report a",
+    ] {
+        let (is, _, why) = fsdyno(words);
+        assert_eq!(is, 0, "{words}: {why}");
+    }
+    let (is, _, why) = fsdyno("why monday --against mondya");
+    assert!(is == 2 && why.contains("no such name below fsdyno-results; did you mean 'monday'?"));
+    let (_, listed, _) = fsdyno("list results");
+    let head = listed.lines().next().unwrap().to_lowercase();
+    assert!(head.contains("name") && listed.contains("first"), "{listed}");
+    let (is, shown, _) = fsdyno("note friday --format json");
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert!(is == 0 && shown["name"] == "friday" && shown["note"].is_null(), "{shown}");
+    let (is, _, why) = fsdyno("note . --name here");
+    assert!(is == 2 && why.contains("'.' is no result folder"), "{why}");
+    let (is, _, why) = fsdyno("note friday --name a/b");
+    assert!(is == 2 && why.contains("'/' cannot be in a name"), "{why}");
+}
+
 /// Runs it with the defaults of files, and nothing else of this host.
 fn with_files(folder: &Path, words: &str) -> Output {
     let mut command = fsdyno(folder);

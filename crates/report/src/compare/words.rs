@@ -180,7 +180,7 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
 /// The meaning of the values.
 pub fn measure(metric: Metric) -> &'static str {
     match metric {
-        Metric::Durable => "time until the device's own cache was empty, geometric mean",
+        Metric::Durable => "time until the data had also left the drive's cache, geometric mean",
         Metric::Returned => "time until the last call returned, geometric mean",
         Metric::Cpu => "CPU time of the threads that issue the calls, geometric mean",
         Metric::P99 => "99th percentile of the latency of the phase's main op, geometric mean",

@@ -85,6 +85,7 @@ pub fn page_part(all: &[Row], budget: &mut Budget) -> Option<Part> {
     let first: Option<FigureView> = drawn.next().and_then(&mut view);
     let figures: Vec<FigureView> = drawn.filter_map(&mut view).collect();
     Some(Part {
+        main: true,
         id: "crash".into(),
         title: "What a power cut costs".into(),
         first,

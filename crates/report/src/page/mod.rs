@@ -26,6 +26,7 @@ mod latency;
 mod over_time;
 mod overview;
 mod part;
+mod published;
 mod scale;
 mod study;
 mod style;
@@ -65,6 +66,7 @@ pub use crash::html as crash_html;
 pub use factors::charts as factor_charts;
 pub use files::{ChartFile, charts, is_chart};
 pub use over_time::drawn_trials;
+pub use published::charts as published_charts;
 pub use tune::html as tune_html;
 pub use why::why_charts;
 
@@ -203,7 +205,8 @@ fn parts(
     series: &Index<'_>,
     budget: &mut Budget,
 ) -> Vec<Part> {
-    let mut parts = Vec::new();
+    let mut parts: Vec<Part> = Vec::new();
+    let main = answer::first_main(sections);
     for (index, section) in sections.iter().enumerate() {
         if !budget.next_part() {
             continue;
@@ -218,7 +221,8 @@ fn parts(
         let lines = counts.chain(described::lines(section)).collect();
         let calls = calls_of(section, looks, budget);
         let lines = budget::lines(lines);
-        parts.push(Part { id, title: section.title(), first, figures, lines, calls });
+        let (title, main) = (section.title(), index == main);
+        parts.push(Part { id, title, main, first, figures, lines, calls });
     }
     for (index, curve) in curves.iter().enumerate() {
         if !budget.next_part() {
@@ -229,7 +233,8 @@ fn parts(
         let title = figure.title.clone();
         let first = figure_view(Figure { title: "Growth".into(), ..figure }, &id, budget);
         let lines = budget::lines(curve::sentences(curve));
-        parts.push(Part { id, title, first, figures: Vec::new(), lines, calls: None });
+        let main = parts.is_empty();
+        parts.push(Part { id, title, main, first, figures: Vec::new(), lines, calls: None });
     }
     parts
 }

@@ -14,6 +14,8 @@ pub struct Part {
     pub id: String,
     /// Its title.
     pub title: String,
+    /// True if a short print has it.
+    pub main: bool,
     /// The first figure, with its table unfolded.
     pub first: Option<FigureView>,
     /// The other figures.

@@ -4,9 +4,10 @@
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
+use super::figure::Figure;
 use super::part::grid;
 use super::why::View;
-use super::{budget, factors};
+use super::{budget, factors, published as pairs};
 use crate::crash;
 use crate::error::ReportError;
 use crate::number::clean;
@@ -142,6 +143,8 @@ struct Shown {
     subject: String,
     count: String,
     claims: Vec<ShownClaim>,
+    /// Published numbers with measured ones.
+    pairs: Option<ShownPairs>,
     /// The drawing of the tables of factors.
     picture: Option<Value>,
     factors: Vec<ShownFactors>,
@@ -168,6 +171,26 @@ impl ShownFactors {
     }
 }
 
+/// The chart of published and measured numbers.
+#[derive(Serialize)]
+struct ShownPairs {
+    title: String,
+    note: String,
+    chart: Value,
+    table: Value,
+}
+
+impl ShownPairs {
+    fn of(figure: Figure, index: usize) -> ShownPairs {
+        ShownPairs {
+            chart: Value::from_safe_string(figure.chart.inline(&format!("published-{index}"))),
+            table: grid(&figure.table),
+            title: figure.title,
+            note: figure.note,
+        }
+    }
+}
+
 impl Shown {
     fn of((index, variant): (usize, &Variant)) -> Shown {
         let picture = factors::chart(&variant.factors);
@@ -175,6 +198,7 @@ impl Shown {
             subject: subject(variant),
             count: count(variant),
             claims: variant.claims.iter().map(ShownClaim::of).collect(),
+            pairs: pairs::figure(variant).map(|it| ShownPairs::of(it, index)),
             picture: picture
                 .map(|it| Value::from_safe_string(it.inline(&format!("factors-{index}")))),
             factors: variant.factors.iter().map(ShownFactors::of).collect(),

@@ -38,7 +38,7 @@ pub fn part(timelines: &[Timeline], budget: &mut Budget) -> Option<Part> {
     lines.sort_by(|one, other| other.0.total_cmp(&one.0));
     let lines = budget::lines(lines.into_iter().map(|(_, text)| text).collect());
     let title = "From kernel to kernel".to_string();
-    Some(Part { id, title, first, figures, lines, calls: None })
+    Some(Part { id, title, main: false, first, figures, lines, calls: None })
 }
 
 /// The figure of a timeline.

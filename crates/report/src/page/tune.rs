@@ -71,6 +71,7 @@ fn part(tuned: &Tuned, of: &TunedFilesystem, look: Look, budget: &mut Budget) ->
     said.extend(of.refused.iter().map(|it| format!("Refused: {}: {}", it.what, it.why)));
     said.extend(of.dropped.iter().map(|it| format!("Not tried: {}: {}", it.what, it.why)));
     Part {
+        main: true,
         id,
         title: of.filesystem.clone(),
         first,

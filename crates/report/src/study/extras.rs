@@ -100,7 +100,7 @@ mod tests {
         let extras = Extras { explanations: &explanations, crashed: &crashed, ..Extras::default() };
         for format in [Format::Text, Format::Mail, Format::Markdown] {
             let text = text(extras, format);
-            assert!(text.contains("75 % of the disk") && text.contains("VIOLATIONS"), "{text}");
+            assert!(text.contains("75 % of disk time") && text.contains("VIOLATIONS"), "{text}");
             assert!(!text.contains('\u{1b}'), "{text}");
         }
         assert!(text(extras, Format::Mail).is_ascii());

@@ -152,20 +152,18 @@ impl Flag {
                  (--on lab)."
             }
             Flag::NotDurable => {
-                "There is no proof that the device's own cache was empty at the end, so there is no \
-                 time to durable."
+                "Nothing shows that the data had left the drive's own cache at the end, so there is no \
+                 durable time."
             }
             Flag::TooShort => {
-                "The phase returned in under 0.5 s (0.1 s of virtual time in the lab), so its \
-                 start-up cost weighs too much, and periodic work (the journal every 5 s, \
-                 write-back) may or may not fall into it. Give it more work: more files, more \
-                 bytes (fsdyno show workload NAME)."
+                "The phase took under 0.5 s (0.1 s of virtual time in the lab), so start-up cost and \
+                 timed background work (journal commits, write-back) distort it. Use more files or \
+                 more bytes (fsdyno show workload NAME)."
             }
             Flag::InstrumentBound => {
-                "fsdyno's own work (serving the modelled disk, updating histograms) took more than \
-                 3 % of the elapsed time, so differences of that size mean nothing; \
-                 larger ones, CPU times and request counts are valid. More files than memory caches \
-                 (--set files=N) or a slower disk reduce its share."
+                "fsdyno itself (the modelled disk, its histograms) used more than 3 % of the time. Ignore \
+                 differences smaller than that; larger ones, CPU times and request counts are valid. \
+                 More files than memory caches (--set files=N) or a slower disk reduce its share."
             }
             Flag::CpuBound => {
                 "CPU time took more than 90 % of the elapsed time, so the result is as exact as the lab's CPU. \
@@ -176,7 +174,7 @@ impl Flag {
             }
             Flag::Noisy => {
                 "The standard deviation over the repeats, or half the 95 % interval, is more than 10 % \
-                 of their mean, and no ratio to another row is known better than that: read the interval, \
+                 of their mean, and no ratio to another row is known better than that: trust the interval, \
                  not the mean, and repeat with more seeds (--repeat N) to narrow it."
             }
         }

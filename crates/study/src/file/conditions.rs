@@ -34,6 +34,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("format", "it is the study's: fsdyno study NAME --format mail"),
     ("dry-run", "it is the study's: fsdyno study NAME --dry-run"),
     ("mix", "each run of a study has a folder of its own; leave it out"),
+    ("name", "a name is that of one result: fsdyno note RESULT --name NAME"),
+    ("note", "a note is that of one result: fsdyno note RESULT --note TEXT"),
     ("least-difference", "it is the report's: fsdyno report DIR --least-difference 1%"),
     ("sort", "it is the report's: fsdyno report DIR --sort time"),
     ("columns", "it is the report's: fsdyno report DIR --columns returned,durable"),

@@ -215,8 +215,32 @@ impl Context<'_> {
                     percent(least)
                 )
             }
-            Stand::Outside => format!("{shown} is not {}: {}", self.bounds(part), short(part)),
-            Stand::Open => format!("{shown} leaves it open: {}", self.what_would_decide(part)),
+            Stand::Outside => format!("{shown} {}", self.missed(part)),
+            Stand::Open if part.is_one_seed() => {
+                let bound = part.nearest().unwrap_or(1.0);
+                let how = match part.falls_short(least) {
+                    true => "--repeat 5 can settle it",
+                    false => "more seeds (--repeat 5) settle it only if they move the number",
+                };
+                let least = percent(least);
+                format!("{shown} is within {least} of {bound}, and there is only one seed; {how}")
+            }
+            Stand::Open => format!("{shown} is undecided: {}", self.what_would_decide(part)),
+        }
+    }
+
+    /// Formats the distance by which a number misses its bound.
+    fn missed(&self, part: &Part) -> String {
+        let (value, bound) = (part.estimate.value, part.nearest().unwrap_or(1.0));
+        let ratio = value / bound;
+        match (bound > 0.0, value == bound) {
+            (_, true) => format!("is the limit itself, and not {}", self.bounds(part)),
+            (true, _) if ratio >= 2.0 => format!("is {} times the limit of {bound}", digits(ratio)),
+            (true, _) if ratio > 1.0 => {
+                format!("is {} above the limit of {bound}", percent(ratio - 1.0))
+            }
+            (true, _) => format!("is {} below the limit of {bound}", percent(1.0 - ratio)),
+            (false, _) => format!("is {} from the limit of {bound}", digits((value - bound).abs())),
         }
     }
 
@@ -256,16 +280,7 @@ impl Context<'_> {
             );
         }
         let Some((low, high)) = estimate.interval else {
-            if part.fitted {
-                return "two sizes fit every power; three or more would decide".into();
-            }
-            let more = match part.falls_short(self.claim.least) {
-                true => "can show that none that counts is there",
-                false => "decide only if they move it",
-            };
-            return format!(
-                "one seed, within {least} of {bound}, which does not count; more seeds (--repeat 5) {more}"
-            );
+            return "two sizes fit every power; three or more would decide".into();
         };
         let span = format!("{} to {}", digits(low), digits(high));
         let tested_at = part.tested_at(self.claim.least).unwrap_or(1.0);
@@ -326,18 +341,6 @@ impl Context<'_> {
         }
         notes.extend(self.measured.notes.iter().cloned());
         notes
-    }
-}
-
-/// Formats the distance by which a number misses its bound.
-fn short(part: &Part) -> String {
-    let (value, bound) = (part.estimate.value, part.nearest().unwrap_or(1.0));
-    let missed = if bound != 0.0 { (value / bound - 1.0).abs() } else { value.abs() };
-    match (bound != 0.0, value < bound, missed > 0.0) {
-        (_, _, false) => "it is just that".into(),
-        (true, true, _) => format!("{} too little", percent(missed)),
-        (true, false, _) => format!("{} too much", percent(missed)),
-        (false, ..) => format!("it is {} from it", digits(missed)),
     }
 }
 

@@ -271,7 +271,7 @@ fn one_seed_must_keep_its_margin_and_reports_it() {
     assert_eq!(judged(9.4).verdict, Verdict::Reversed);
     assert_eq!(judged(10.6).notes, ["One seed, margin 5 %."]);
     assert!(
-        judged(10.4).why.contains("within 5 % of 1, which does not count"),
+        judged(10.4).why.contains("within 5 % of 1, and there is only one seed"),
         "{}",
         judged(10.4).why
     );

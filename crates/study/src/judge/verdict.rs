@@ -195,6 +195,11 @@ impl Part {
         edges.any(|at| value > 0.0 && at > 0.0 && (value / at).ln().abs() <= factor.ln())
     }
 
+    /// Returns whether a single seed is all that there is, and more could decide.
+    pub fn is_one_seed(&self) -> bool {
+        self.estimate.interval.is_none() && !self.fitted && !self.inside_model()
+    }
+
     /// Returns whether the processor profile's error leaves open on which side of a bound the ratio lies.
     pub fn inside_model(&self) -> bool {
         self.model > 0.0 && self.is_near(1.0 + self.model)

@@ -108,6 +108,8 @@ const ABSENT: &[(&str, &str)] = &[
     ("sort", "its rows have the order of the command"),
     ("columns", "its table has a layout of its own"),
     ("mix", "a result folder has the crash points of one command"),
+    ("name", "name the result when it is there: fsdyno note RESULT --name NAME"),
+    ("note", "write the note when the result is there: fsdyno note RESULT --note TEXT"),
     ("keep-log", "a finding can be repeated with --replay"),
     ("shard", "it cannot be divided; run several commands with a --seed each"),
     ("ranks", "it runs in the lab only"),

@@ -64,8 +64,9 @@ pub fn report(args: &Report, folder: &Path) -> Result<Exit, Failure> {
     if let Some(into) = &args.charts {
         let series = results::drawn(&end.folders, &end.trials)?;
         let mut drawn = fsdyno_report::factor_charts(&end.judged);
+        drawn.extend(fsdyno_report::published_charts(&end.judged));
         drawn.extend(fsdyno_report::charts(&end.trials, &series, basis));
-        charts::write(into, &drawn)?;
+        charts::write(into, &drawn, args.png)?;
         say(&format!("charts: {} in {}", drawn.len(), into.display()));
     }
     if let Some(into) = &args.archive {

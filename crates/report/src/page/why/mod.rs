@@ -146,7 +146,7 @@ mod tests {
         for part in [
             "id=\"w0-0-requests-by-time\"",
             "id=\"w0-0-functions\"",
-            "75 % of the disk",
+            "75 % of disk time",
             "inode table",
             "ext4_find_entry",
             "something is odd.",

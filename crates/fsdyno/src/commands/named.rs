@@ -1,0 +1,47 @@
+//! Replaces the names of results on the command line by their paths.
+
+use std::path::{Path, PathBuf};
+
+use fsdyno_campaign::about::find;
+
+use crate::cli::{Command, Showable};
+use crate::exit::Failure;
+
+/// The command with the path of each result that it names.
+///
+/// # Errors
+/// A name that no result has, or several have.
+pub fn with_paths(mut command: Command) -> Result<Command, Failure> {
+    for path in results(&mut command) {
+        *path = find(path)?;
+    }
+    match &mut command {
+        Command::Show(show) if [Showable::Series, Showable::Ranks].contains(&show.kind) => {
+            show.name = find(Path::new(&show.name))?.to_string_lossy().into_owned();
+        }
+        // A name of a study comes first.
+        Command::Study(study) if study.check.is_some() && !is_study(&study.study) => {
+            study.study = find(Path::new(&study.study))?.to_string_lossy().into_owned();
+        }
+        _ => {}
+    }
+    Ok(command)
+}
+
+fn is_study(name: &str) -> bool {
+    fsdyno_study::file::catalog::names().contains(&name)
+}
+
+/// The results among the arguments of a command.
+fn results(command: &mut Command) -> Vec<&mut PathBuf> {
+    match command {
+        Command::Report(report) => report.results.iter_mut().collect(),
+        Command::Merge(merge) => merge.shares.iter_mut().collect(),
+        Command::Compare(compare) => {
+            std::iter::once(&mut compare.base).chain(&mut compare.new).collect()
+        }
+        Command::Why(why) => std::iter::once(&mut why.result).chain(&mut why.against).collect(),
+        Command::Note(note) => vec![&mut note.result],
+        _ => Vec::new(),
+    }
+}
