@@ -56,7 +56,9 @@ pub fn find(
             let here = newest(here(cache), |kernel| is_requested(kernel, wish, cache));
             match (here, build::command_for(wish)) {
                 (Some(kernel), _) => Ok(kernel),
-                (None, Some(command)) => Err(LabError::UnbuiltKernel { what: wish.into(), command }),
+                (None, Some(command)) => {
+                    Err(LabError::UnbuiltKernel { what: wish.into(), command })
+                }
                 (None, None) => download(Some(wish), cache, offline, say),
             }
         }

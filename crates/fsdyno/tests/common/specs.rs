@@ -245,7 +245,11 @@ pub const ROWS: &[Row] = &[
         "ntfs3 -c 16384 -I @ prealloc,windows_names",
         &[Has("Cluster Size", "16384"), Mounted("prealloc windows_names")],
     ),
-    on(BUILT, "reiser4", &[Has("blksize", "4096"), Has("format", "(format40)"), Mounted("reiser4")]),
+    on(
+        BUILT,
+        "reiser4",
+        &[Has("blksize", "4096"), Has("format", "(format40)"), Mounted("reiser4")],
+    ),
     on(
         BUILT,
         "reiser4 -o create=ccreg40 @ noatime,txmod=wa,dont_punch_holes",

@@ -21,8 +21,8 @@ use crate::cache::Cache;
 use crate::error::LabError;
 use crate::tools;
 
-pub use kept::{command_for, is_named, origin};
 pub(crate) use kept::{FOLDER, keep};
+pub use kept::{command_for, is_named, origin};
 pub use reiser4::{Sources, reiser4};
 
 /// The folder of builds in the cache, with their logs.
@@ -152,12 +152,14 @@ impl<'a> Build<'a> {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// Describes the state of a long command: the files compiled so far and the time.
+    /// Describes the state of a long command: the time, and the files compiled so far, if any.
     fn progress(&self) -> String {
         let text = self.log_text();
-        let files = text.lines().filter(|line| line.starts_with("  CC ")).count();
         let minutes = self.started.elapsed().as_secs_f64() / 60.0;
-        format!("{files} files compiled, {minutes:.1} min")
+        match text.lines().filter(|line| line.starts_with("  CC ")).count() {
+            0 => format!("{minutes:.1} min"),
+            files => format!("{minutes:.1} min, {files} files compiled"),
+        }
     }
 
     /// Returns the lines of the log that explain a failure: those from the first with `error:`, else the last ones.
@@ -232,8 +234,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         let build = Build::begin("thing", MANNER, &cache, &|_| ()).unwrap();
+        assert_eq!(build.progress(), "0.0 min");
         build.run(&["sh", "-c", "echo '  CC a.o'; echo one"], &build.folder).unwrap();
-        assert!(build.progress().starts_with("1 files compiled, 0.0 min"), "{}", build.progress());
+        assert_eq!(build.progress(), "0.0 min, 1 files compiled");
         let words = "echo a.c:3: error: no such member; echo make: stop; exit 2";
         let error = build.run(&["sh", "-c", words], &build.folder).unwrap_err();
         let text = error.to_string();

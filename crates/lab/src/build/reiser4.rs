@@ -281,7 +281,11 @@ mod tests {
             ("super_ops.c", None, "it has no super_ops.c"),
             ("volume_ops.c", Some(""), "it is Reiser5"),
             ("context.h", Some("int entd;"), "it is for a Linux older than 5.10"),
-            ("plugin/inode_ops.c", Some("struct user_namespace *"), "it is for Linux 5.12 or newer"),
+            (
+                "plugin/inode_ops.c",
+                Some("struct user_namespace *"),
+                "it is for Linux 5.12 or newer",
+            ),
         ];
         let linux = tree(&[("Makefile", "VERSION = 5\nPATCHLEVEL = 15\nSUBLEVEL = 1\n")]);
         let place = tempfile::tempdir().unwrap();
