@@ -51,7 +51,8 @@ impl Source {
         let output = command.output().map_err(LabError::io("read", file))?;
         let said = String::from_utf8_lossy(&output.stderr);
         let is_tar = !said.contains("does not look like a tar archive");
-        if !output.status.success() && !(is_tar && said.contains("Not found in archive")) {
+        let is_absent = is_tar && said.contains("Not found in archive");
+        if !output.status.success() && !is_absent {
             let said = said.lines().next().unwrap_or_default().to_string();
             return Err(wrong(file, format!("it is neither a folder nor a tar file ({said})")));
         }
