@@ -1,4 +1,4 @@
-//! The sources that a user brings to a build: a folder, or a tar file of one.
+//! The sources of a build that are the user's: a folder, or a tar file of one.
 
 use std::fs::{self, File};
 use std::io::Read;
