@@ -87,7 +87,7 @@ pub fn reiser4(
     let place = tree.join("fs/reiser4");
     module.copy(&build, &place)?;
     let origin = prepare(&build, &tree, &place)?;
-    build.step("compiling; on two processors it takes ten minutes or more");
+    build.step("compiling, for eight minutes of processor time or so");
     let jobs = format!("-j{}", manner.jobs);
     build.run(&["make", &jobs, "bzImage", "modules"], &tree)?;
     let release = install(&build, &tree, &origin, cache)?;
