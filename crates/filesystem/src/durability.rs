@@ -106,7 +106,6 @@ mod tests {
             "jfs @ nointegrity",
             "nilfs2 @ nobarrier",
             "reiserfs @ barrier=none",
-            "reiser4 @ no_write_barrier",
             "overlayfs,volatile:xfs",
             "overlayfs:ext4 @ barrier=0",
             "tmpfs",

@@ -107,6 +107,8 @@ pub enum Command {
     Show(Show),
     /// Calibrate a disk model against a real drive (read-only), and write a disk profile for the lab
     Fit(Fit),
+    /// Build a kernel that no distribution has, for the lab
+    Kernel(crate::commands::kernel::Kernel),
     /// Check what works on this machine and what is missing
     Doctor(Doctor),
     /// Print the completions of a shell: bash, zsh, fish, elvish or powershell

@@ -65,6 +65,42 @@ pub enum LabError {
         /// The reason.
         why: String,
     },
+    /// The requested kernel is one that has to be built.
+    #[error("use the kernel {what}: it is not built yet")]
+    UnbuiltKernel {
+        /// The kernel as given.
+        what: String,
+        /// The command that builds it.
+        command: &'static str,
+    },
+    /// Programs or headers that a build needs are not installed.
+    #[error("build {what}: it needs {missing}")]
+    NoBuildTool {
+        /// The name of the build.
+        what: String,
+        /// What is missing.
+        missing: String,
+        /// Debian's packages of it.
+        packages: String,
+    },
+    /// A build failed.
+    #[error("build {what}: {why}")]
+    NotBuilt {
+        /// The name of the build.
+        what: String,
+        /// The reason.
+        why: String,
+        /// The log of the build.
+        log: PathBuf,
+    },
+    /// A source to build is not what it has to be.
+    #[error("use the source {what}: {why}")]
+    WrongSource {
+        /// The source as given.
+        what: String,
+        /// The problem.
+        why: String,
+    },
     /// A shared library that a program needs is not installed.
     #[error("find the library '{library}' that {needed_by} needs")]
     NoLibrary {
@@ -115,9 +151,16 @@ impl LabError {
             | NoKvm(_)
             | NoTool(_)
             | NoToolSet { .. }
+            | UnbuiltKernel { .. }
+            | NoBuildTool { .. }
             | NoLibrary { .. } => true,
             NoModule { .. } => true,
-            UnsafeCache { .. } | WrongKernel { .. } | BadFile { .. } | Io { .. } => false,
+            UnsafeCache { .. }
+            | WrongKernel { .. }
+            | NotBuilt { .. }
+            | WrongSource { .. }
+            | BadFile { .. }
+            | Io { .. } => false,
         }
     }
 
@@ -167,7 +210,10 @@ impl LabError {
             NoLibrary { .. } => {
                 "reinstall the package of the program; ldd shows what is missing".into()
             }
-            BadFile { .. } | Io { .. } => return None,
+            UnbuiltKernel { command, .. } => (*command).into(),
+            NoBuildTool { packages, .. } => format!("apt-get install {packages}"),
+            NotBuilt { log, .. } => format!("the whole output is in {}", log.display()),
+            WrongSource { .. } | BadFile { .. } | Io { .. } => return None,
         })
     }
 }

@@ -4,6 +4,8 @@
 //! bzImage or a vmlinux) whose modules are in their usual folder, or `IMAGE:MODULES`, where
 //! MODULES is the folder that has `kernel/` or the root that `make modules_install` was given.
 //!
+//! A kernel that was built here (`fsdyno kernel build`) is requested by its whole release, or by the part after its last dash.
+//!
 //! Without it the lab uses the kernel that it downloaded first; else the newest installed one; else it
 //! downloads the distribution's default. So a lab changes its kernel, and with it its results, only when the
 //! host's installed kernel or the request changes.
@@ -19,6 +21,7 @@ use rustix::fs::{CWD, RenameFlags};
 use tempfile::TempDir;
 
 use crate::archive::Archive;
+use crate::build;
 use crate::cache::{self, Cache};
 use crate::error::LabError;
 use crate::fetch;
@@ -51,7 +54,13 @@ pub fn find(
         Some(wish) if wish.contains('/') => at_path(wish),
         Some(wish) => {
             let here = newest(here(cache), |kernel| is_requested(kernel, wish, cache));
-            here.map_or_else(|| download(Some(wish), cache, offline, say), Ok)
+            match (here, build::command_for(wish)) {
+                (Some(kernel), _) => Ok(kernel),
+                (None, Some(command)) => {
+                    Err(LabError::UnbuiltKernel { what: wish.into(), command })
+                }
+                (None, None) => download(Some(wish), cache, offline, say),
+            }
         }
         None => default(cache, offline, say),
     }
@@ -71,8 +80,11 @@ pub fn would_be(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result
 }
 
 /// Reports whether a kernel is the requested one: its release begins with the request. One of another distribution's archive
-/// is used only by its whole release, so that a download of it changes no other request.
+/// is used only by its whole release, so that a download of it changes no other request; one that was built here, by its name.
 fn is_requested(kernel: &Kernel, wish: &str, cache: &Cache) -> bool {
+    if is_built(kernel, cache) {
+        return build::is_named(&kernel.release, wish);
+    }
     begins(&kernel.release, wish) && (kernel.release == wish || !is_foreign(kernel, cache))
 }
 
@@ -81,12 +93,16 @@ fn is_foreign(kernel: &Kernel, cache: &Cache) -> bool {
     kernel.modules.starts_with(cache.path().join(FOREIGN))
 }
 
+/// Reports whether a kernel was built here.
+fn is_built(kernel: &Kernel, cache: &Cache) -> bool {
+    kernel.modules.starts_with(cache.path().join(build::FOLDER))
+}
+
 /// Returns the kernels that need no download: installed ones and those in the cache, newest first.
 pub fn here(cache: &Cache) -> Vec<Kernel> {
     let mut kernels = in_root(Path::new("/"));
-    let foreign = folders(&cache.path().join(FOREIGN));
-    for root in folders(&kernel_folder(cache)).iter().chain(&foreign) {
-        kernels.extend(in_root(root));
+    for folder in [KERNELS, FOREIGN, build::FOLDER] {
+        kernels.extend(folders(&cache.path().join(folder)).iter().flat_map(|root| in_root(root)));
     }
     kernels.sort_by(|a, b| by_version(&b.release, &a.release));
     kernels.dedup_by(|a, b| a.release == b.release);
@@ -138,9 +154,9 @@ pub fn expand(
         Some(range) => {
             let cache = cache()?;
             let mut all = available(&cache, say)?;
-            let foreign = here(&cache).into_iter().filter(|kernel| is_foreign(kernel, &cache));
-            let foreign: Vec<String> = foreign.map(|kernel| kernel.release).collect();
-            all.retain(|kernel| !foreign.contains(&kernel.release));
+            let named = |kernel: &Kernel| is_foreign(kernel, &cache) || is_built(kernel, &cache);
+            let named: Vec<Kernel> = here(&cache).into_iter().filter(named).collect();
+            all.retain(|kernel| named.iter().all(|it| it.release != kernel.release));
             in_range(range, &all).map_err(wrong)
         }
     }

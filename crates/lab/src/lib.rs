@@ -8,6 +8,7 @@
 mod apt;
 mod archive;
 mod bring;
+pub mod build;
 mod cache;
 mod change;
 pub mod config;
@@ -212,6 +213,9 @@ impl Lab {
         let (release, boots) = (&self.kernel.release, &self.boots.sha256);
         let mut components =
             identity::of_machine(&self.qemu, release, boots, &parts.cpu, &parts.words);
+        if let Some(origin) = build::origin(&self.kernel.modules) {
+            components.insert("kernel build".into(), origin);
+        }
         let mut archive = Archive::new();
         let mut add = |kind: &str, path: &str, contents: Vec<u8>| {
             identity::add_file(&mut components, kind.to_string(), &contents);

@@ -9,6 +9,7 @@ mod fit;
 mod fit_cpu;
 pub mod generate;
 pub mod import;
+pub mod kernel;
 mod list;
 mod list_results;
 mod merge;
@@ -61,6 +62,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::List(list) => list::run(&list),
         Command::Show(show) => show::run(&show),
         Command::Fit(fit) => fit::run(&fit),
+        Command::Kernel(kernel) => kernel::run(&kernel),
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Completions(completions) => generate::completions(&completions),
         Command::Man(man) => generate::man_pages(&man),

@@ -13,6 +13,9 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --fs ntfs", 2, "use FUSE: --fs 'fuse: mkfs.ntfs"),
     ("run dirops --fs apfs", 2, "fsdyno cannot make apfs; --on DIR runs on a mounted one"),
     ("show filesystem ntfs", 2, "use FUSE: --fs"),
+    ("kernel build reiser4 --reiser4 ./none", 2, "use the source ./none: No such file"),
+    ("kernel build reiser4 --reiser4 .", 2, "it has no super_ops.c"),
+    ("kernel build reiser4 --reiser4 a-file", 2, "it is neither a folder nor a tar file"),
     ("run dirops --on lab --on lab", 2, "--on lab is given 2 times"),
     (
         "run dirops --on lab --on . --disk instant",

@@ -25,6 +25,8 @@ const COMMANDS: &[&str] = &[
     "list",
     "show",
     "fit",
+    "kernel",
+    "kernel build reiser4",
     "doctor",
     "completions",
     "man",

@@ -9,7 +9,7 @@ use fsdyno_lab::Cache;
 use serde_json::Value;
 
 use super::full;
-use super::specs::Row;
+use super::specs::{BUILT, Row};
 
 /// Words as a shell would split them: at spaces, but for what stands in single quotes.
 pub fn split(words: &str) -> Vec<&str> {
@@ -76,10 +76,12 @@ pub fn runnable(rows: impl Iterator<Item = &'static Row>) -> Vec<&'static Row> {
     let kernels: Vec<Value> = serde_json::from_slice(&kernels.stdout).unwrap();
     let is_here = |kernel: &str| {
         let mut releases = kernels.iter().map(|it| it["release"].as_str().unwrap());
-        releases.any(|it| it == kernel || it.starts_with(&format!("{kernel}.")))
+        let (from, named) = (format!("{kernel}."), format!("-{kernel}"));
+        releases.any(|it| it == kernel || it.starts_with(&from) || it.ends_with(&named))
     };
     let can = |row: &&Row| {
         let missing = match row.kernel {
+            Some(BUILT) if !is_here(BUILT) => Some(format!("fsdyno kernel build {BUILT}")),
             Some(kernel) if full() || is_here(kernel) => no_tools(row),
             Some(kernel) => Some(format!("a download of the kernel {kernel} (make test-full)")),
             None => row.parts().iter().find_map(missing),

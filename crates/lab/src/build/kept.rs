@@ -1,0 +1,116 @@
+//! Kernels that were built here, in the cache.
+//!
+//! Such a kernel is requested by its whole release (5.10.223-reiser4) or by the part after its last dash (reiser4), so that
+//! it never takes the place of a distribution's kernel.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use fsdyno_record::bounded::{self, PARTS};
+use rustix::fs::{CWD, RenameFlags};
+
+use crate::cache::{self, Cache};
+use crate::error::LabError;
+
+/// The folder in the cache, with one root folder for each.
+pub(crate) const FOLDER: &str = "built-kernels";
+
+/// The file in the folder of modules that says what the kernel was built of.
+const ORIGIN: &str = "fsdyno-build";
+
+/// The names of kernels that can be built, and the command.
+const BUILDS: &[(&str, &str)] =
+    &[("reiser4", "fsdyno kernel build reiser4 --linux SOURCE --reiser4 SOURCE")];
+
+/// Reports whether a kernel that was built here is the requested one.
+pub fn is_named(release: &str, wish: &str) -> bool {
+    release == wish || name(release) == Some(wish)
+}
+
+/// Returns the command that builds the requested kernel, if there is one.
+pub fn command_for(wish: &str) -> Option<&'static str> {
+    let (_, command) =
+        BUILDS.iter().find(|(built, _)| wish == *built || name(wish) == Some(built))?;
+    Some(command)
+}
+
+/// The part of a release after its last dash.
+fn name(release: &str) -> Option<&str> {
+    Some(release.rsplit_once('-')?.1)
+}
+
+/// Returns the line that says what the kernel of a folder of modules was built of, if it was built here.
+pub fn origin(modules: &Path) -> Option<String> {
+    let bytes = bounded::read(&modules.join(ORIGIN), &PARTS).ok()?;
+    Some(String::from_utf8_lossy(&bytes).trim_end().to_string())
+}
+
+/// Puts a kernel that was built into the cache, in place of an earlier one of its release.
+///
+/// # Errors
+/// An error of the host.
+pub(crate) fn keep(
+    root: &Path,
+    release: &str,
+    origin: &str,
+    cache: &Cache,
+) -> Result<(), LabError> {
+    let line = root.join("lib/modules").join(release).join(ORIGIN);
+    fs::write(&line, format!("{origin}\n")).map_err(LabError::io("write", &line))?;
+    // A named kernel must be complete, even after a power cut of the host.
+    cache::sync_all(root).map_err(LabError::io("write", root))?;
+    let folder = cache.folder(FOLDER)?;
+    let named = folder.join(release);
+    let kept = match fs::rename(root, &named) {
+        Ok(()) => Ok(()),
+        // The earlier one is removed with the folder of the build.
+        Err(_) => rustix::fs::renameat_with(CWD, root, CWD, &named, RenameFlags::EXCHANGE)
+            .map_err(io::Error::from),
+    };
+    kept.and_then(|()| cache::sync(&folder)).map_err(LabError::io("write", &named))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel;
+
+    #[test]
+    fn a_kernel_that_was_built_here_is_used_only_by_its_own_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(&folder.path().join("cache")).unwrap();
+        let release = "5.10.223-reiser4";
+        for origin in ["first", "second"] {
+            let root = folder.path().join("root");
+            let modules = root.join("lib/modules").join(release);
+            fs::create_dir_all(modules.join("kernel")).unwrap();
+            fs::create_dir_all(root.join("boot")).unwrap();
+            fs::write(root.join("boot").join(format!("vmlinuz-{release}")), "image").unwrap();
+            keep(&root, release, origin, &cache).unwrap();
+        }
+        let find = |wish: &str| kernel::find(Some(wish), &cache, true, &|_| ());
+        for wish in ["reiser4", release] {
+            let kernel = find(wish).unwrap();
+            assert_eq!(kernel.release, release);
+            assert_eq!(origin(&kernel.modules).as_deref(), Some("second"));
+        }
+        assert!(find("5.10").is_err() && find("5.10.223").is_err());
+        assert!(kernel::here(&cache).iter().any(|kernel| kernel.release == release));
+    }
+
+    #[test]
+    fn a_kernel_that_is_not_built_yet_is_answered_with_the_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        for wish in ["reiser4", "5.10.223-reiser4"] {
+            let error = kernel::find(Some(wish), &cache, false, &|line| panic!("{line}"));
+            let error = error.unwrap_err();
+            assert!(error.to_string().contains("it is not built yet"), "{error}");
+            assert!(error.hint().unwrap().contains("fsdyno kernel build reiser4"));
+            assert!(error.is_missing());
+        }
+        assert_eq!(command_for("6.1.0-56-amd64"), None);
+        assert_eq!(origin(folder.path()), None);
+    }
+}

@@ -1,0 +1,297 @@
+//! Kernels that no distribution has, built here and kept in the cache: `fsdyno kernel build`.
+//!
+//! A build runs in its own folder of the cache, with the compiler of this host, and its whole output goes to a log. Only a
+//! finished kernel gets its name, so an interrupted build leaves nothing that a lab would use; the next build of the same
+//! name removes what is left of it.
+
+mod kept;
+mod linux;
+mod reiser4;
+mod source;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::cache::Cache;
+use crate::error::LabError;
+use crate::tools;
+
+pub(crate) use kept::{FOLDER, keep};
+pub use kept::{command_for, is_named, origin};
+pub use reiser4::{Sources, reiser4};
+
+/// The folder of builds in the cache, with their logs.
+const BUILDS: &str = "builds";
+
+/// The number of lines of the log in an error.
+const LINES: usize = 8;
+
+/// The time between two messages about a long command.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// Variables that keep date, user, host and language of this build out of its output.
+const FIXED: &[(&str, &str)] = &[
+    ("KBUILD_BUILD_TIMESTAMP", "1970-01-01 00:00:00 UTC"),
+    ("KBUILD_BUILD_USER", "fsdyno"),
+    ("KBUILD_BUILD_HOST", "fsdyno"),
+    ("KBUILD_BUILD_VERSION", "1"),
+    ("LC_ALL", "C"),
+    ("TZ", "UTC"),
+];
+
+/// The way to build.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// The number of compilers that run at a time.
+    pub jobs: usize,
+    /// True if the folder of the build stays.
+    pub keep: bool,
+}
+
+/// The result of a build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// The release of the kernel, as `--kernel` takes it.
+    pub release: String,
+    /// The elapsed time.
+    pub elapsed: Duration,
+    /// The folder of the build, if it stays.
+    pub folder: Option<PathBuf>,
+}
+
+/// A need of a build: a program, or a header of C, and Debian's package of it.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    what: &'static str,
+    package: &'static str,
+}
+
+/// A build in progress: its name in messages, its folder and its log.
+struct Build<'a> {
+    what: &'static str,
+    folder: PathBuf,
+    log: PathBuf,
+    started: Instant,
+    manner: Manner,
+    say: &'a dyn Fn(&str),
+    /// Its lock, held until the end.
+    _lock: File,
+}
+
+impl Drop for Build<'_> {
+    fn drop(&mut self) {
+        if !self.manner.keep {
+            // What stays is removed by the next build.
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+impl<'a> Build<'a> {
+    /// Begins a build with an empty folder and an empty log.
+    fn begin(
+        what: &'static str,
+        manner: Manner,
+        cache: &Cache,
+        say: &'a dyn Fn(&str),
+    ) -> Result<Build<'a>, LabError> {
+        let builds = cache.folder(BUILDS)?;
+        let folder = builds.join(what);
+        let log = builds.join(format!("{what}.log"));
+        let lock = builds.join(format!("{what}.lock"));
+        let locked = File::create(&lock).map_err(LabError::io("create", &lock))?;
+        if flock(&locked, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let why = "another process builds it now".to_string();
+            return Err(LabError::NotBuilt { what: what.into(), why, log });
+        }
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(LabError::io("remove", &folder))?;
+        }
+        cache.folder(&format!("{BUILDS}/{what}"))?;
+        fs::write(&log, "").map_err(LabError::io("write", &log))?;
+        Ok(Build { what, folder, log, started: Instant::now(), manner, say, _lock: locked })
+    }
+
+    /// Announces the next step.
+    fn step(&self, words: &str) {
+        (self.say)(&format!("{}: {words}", self.what));
+    }
+
+    /// Runs one command of the build in a folder, at a low priority.
+    fn run(&self, words: &[&str], folder: &Path) -> Result<(), LabError> {
+        let io = |error| LabError::io("write", &self.log)(error);
+        let log = File::options().append(true).open(&self.log).map_err(io)?;
+        let both = log.try_clone().map_err(io)?;
+        let mut command = Command::new("nice");
+        command.args(["-n", "10"]).args(words).current_dir(folder).envs(FIXED.iter().copied());
+        command.stdin(Stdio::null()).stdout(log).stderr(both);
+        let mut child = command.spawn().map_err(|error| self.failed(error.to_string()))?;
+        let mut said = Instant::now();
+        let ended = loop {
+            match child.try_wait().map_err(|error| self.failed(error.to_string()))? {
+                Some(status) => break status,
+                None => thread::sleep(Duration::from_millis(50)),
+            }
+            if said.elapsed() > PAUSE {
+                said = Instant::now();
+                self.step(&self.progress());
+            }
+        };
+        match ended.success() {
+            true => Ok(()),
+            false => Err(self.failed(self.reason())),
+        }
+    }
+
+    fn log_text(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// Describes the state of a long command: the time, and the files compiled so far, if any.
+    fn progress(&self) -> String {
+        let text = self.log_text();
+        let minutes = self.started.elapsed().as_secs_f64() / 60.0;
+        match text.lines().filter(|line| line.starts_with("  CC ")).count() {
+            0 => format!("{minutes:.1} min"),
+            files => format!("{minutes:.1} min, {files} files compiled"),
+        }
+    }
+
+    /// Returns the lines of the log that explain a failure: those from the first with `error:`, else the last ones.
+    fn reason(&self) -> String {
+        let text = self.log_text();
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines.iter().position(|line| line.contains("rror: "));
+        let at = at.unwrap_or(lines.len().saturating_sub(LINES));
+        lines[at..].iter().take(LINES).map(|line| line.trim()).collect::<Vec<_>>().join(" / ")
+    }
+
+    fn failed(&self, why: String) -> LabError {
+        LabError::NotBuilt { what: self.what.to_string(), why, log: self.log.clone() }
+    }
+
+    fn done(&self, release: String) -> Built {
+        let folder = self.manner.keep.then(|| self.folder.clone());
+        Built { release, elapsed: self.started.elapsed(), folder }
+    }
+}
+
+/// Checks that this host has the programs and headers that a build needs.
+fn check_needs(what: &str, needs: &[Need]) -> Result<(), LabError> {
+    let is_header = |need: &Need| need.what.ends_with(".h");
+    let lacks = |need: &&Need| match is_header(need) {
+        true => !has_header(need.what),
+        false => tools::find(need.what).is_err(),
+    };
+    let missing: Vec<&Need> = needs.iter().filter(lacks).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = |of: fn(&Need) -> &'static str, between: &str| {
+        missing.iter().map(|need| of(need)).collect::<Vec<_>>().join(between)
+    };
+    Err(LabError::NoBuildTool {
+        what: what.to_string(),
+        missing: list(|need| need.what, ", "),
+        packages: list(|need| need.package, " "),
+    })
+}
+
+/// Reports whether the compiler finds a header; false if there is no compiler.
+fn has_header(name: &str) -> bool {
+    let mut command = Command::new("gcc");
+    command.args(["-E", "-x", "c", "-include", name, "/dev/null"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Replaces a text that a file must have exactly once.
+fn replace_once(build: &Build<'_>, file: &Path, old: &str, new: &str) -> Result<(), LabError> {
+    let text = fs::read_to_string(file).map_err(LabError::io("read", file))?;
+    match text.matches(old).count() {
+        1 => fs::write(file, text.replace(old, new)).map_err(LabError::io("write", file)),
+        count => Err(build.failed(format!(
+            "{} has '{}' {count} times instead of once; its version is not supported",
+            file.display(),
+            old.lines().next().unwrap_or_default().trim()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANNER: Manner = Manner { jobs: 1, keep: false };
+
+    #[test]
+    fn the_reason_of_a_failed_build_is_the_first_error_of_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        let build = Build::begin("thing", MANNER, &cache, &|_| ()).unwrap();
+        assert_eq!(build.progress(), "0.0 min");
+        build.run(&["sh", "-c", "echo '  CC a.o'; echo one"], &build.folder).unwrap();
+        assert_eq!(build.progress(), "0.0 min, 1 files compiled");
+        let words = "echo a.c:3: error: no such member; echo make: stop; exit 2";
+        let error = build.run(&["sh", "-c", words], &build.folder).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("build thing: a.c:3: error: no such member / make: stop"), "{text}");
+        assert!(error.hint().unwrap().contains("thing.log"), "{:?}", error.hint());
+        assert!(!error.is_missing());
+    }
+
+    #[test]
+    fn the_folder_of_a_build_is_removed_unless_it_is_to_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        let kept = Manner { keep: true, ..MANNER };
+        let build = Build::begin("thing", kept, &cache, &|_| ()).unwrap();
+        let place = build.folder.clone();
+        fs::write(place.join("old"), "").unwrap();
+        // One build of a name at a time.
+        let error = Build::begin("thing", MANNER, &cache, &|_| ()).err().unwrap().to_string();
+        assert!(error.contains("another process builds it now"), "{error}");
+        assert_eq!(build.done("1".into()).folder, Some(place.clone()));
+        drop(build);
+        assert!(place.join("old").is_file());
+        let build = Build::begin("thing", MANNER, &cache, &|_| ()).unwrap();
+        assert!(!place.join("old").exists() && place.is_dir());
+        assert_eq!(build.done("1".into()).folder, None);
+        drop(build);
+        assert!(!place.exists());
+    }
+
+    #[test]
+    fn all_that_is_missing_is_named_with_its_packages() {
+        let need = |what, package| Need { what, package };
+        check_needs("thing", &[need("sh", "dash")]).unwrap();
+        let needs = [
+            need("sh", "dash"),
+            need("no-such-compiler", "compiler"),
+            need("no/such/header.h", "header-dev"),
+        ];
+        let error = check_needs("thing", &needs).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(text, "build thing: it needs no-such-compiler, no/such/header.h");
+        assert_eq!(error.hint().unwrap(), "apt-get install compiler header-dev");
+        assert!(error.is_missing());
+    }
+
+    #[test]
+    fn a_text_that_is_not_there_once_is_an_error_that_names_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        let build = Build::begin("thing", MANNER, &cache, &|_| ()).unwrap();
+        let file = folder.path().join("a.c");
+        fs::write(&file, "one two two").unwrap();
+        replace_once(&build, &file, "one", "1").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "1 two two");
+        let error = replace_once(&build, &file, "two\nthree", "2").unwrap_err().to_string();
+        assert!(error.contains("a.c has 'two' 0 times instead of once"), "{error}");
+    }
+}

@@ -1,0 +1,317 @@
+//! Linux 5.10 with Reiser4: both sources are the user's, or Linux is Debian's; the configuration is a small one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::canonical::sha256_hex;
+use tempfile::TempDir;
+
+use super::source::{self, Source, wrong};
+use super::{Build, Built, Manner, Need, check_needs, keep, linux};
+use crate::cache::Cache;
+use crate::config;
+use crate::error::LabError;
+use crate::fetch;
+
+/// Its name: that of the build and of the kernel.
+const NAME: &str = "reiser4";
+
+/// Debian's package of Linux.
+const LINUX: &str = "linux-source-5.10";
+
+/// The series that the changes to Linux are for.
+const SERIES: &str = "5.10.";
+
+/// The commit of Reiser4 that is for it.
+const COMMIT: &str = "commit 0dd4af06465b of github.com/edward6/reiser4 is for 5.10";
+
+/// The end of the kernel's release.
+const SUFFIX: &str = "-reiser4";
+
+/// Programs and headers that the build needs.
+const NEEDS: &[Need] = &[
+    Need { what: "gcc", package: "gcc" },
+    Need { what: "make", package: "make" },
+    Need { what: "flex", package: "flex" },
+    Need { what: "bison", package: "bison" },
+    Need { what: "bc", package: "bc" },
+    Need { what: "tar", package: "tar" },
+    Need { what: "xz", package: "xz-utils" },
+    Need { what: "stdio.h", package: "libc6-dev" },
+    Need { what: "gelf.h", package: "libelf-dev" },
+];
+
+/// Options besides those of docs/kernel.config: what the latter are below in menus, and what the guest's programs use.
+const CONFIG: &str = include_str!("reiser4.config");
+
+/// Words in the names of options of docs/kernel.config that this kernel does without, to be built sooner.
+const WITHOUT: &[&str] =
+    &["BTRFS", "JFS", "F2FS", "NILFS2", "VFAT", "OVERLAY", "FUSE", "NLS", "RAID", "MD"];
+
+/// The sources of a build.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// A folder with Linux 5.10, or a tar file of it; Debian's package if `None`.
+    pub linux: Option<PathBuf>,
+    /// A folder with Reiser4, or a tar file of it.
+    pub reiser4: PathBuf,
+}
+
+/// Builds the kernel and puts it into the cache.
+///
+/// # Errors
+/// A missing program or source, a source of another version, [`LabError::NotBuilt`].
+pub fn reiser4(
+    sources: &Sources,
+    manner: Manner,
+    cache: &Cache,
+    say: &dyn Fn(&str),
+) -> Result<Built, LabError> {
+    let module = Source::open(&sources.reiser4)?;
+    check_reiser4(&module, &sources.reiser4)?;
+    let linux = sources.linux.as_deref().map(|path| Ok((Source::open(path)?, path)));
+    let linux = linux.transpose()?;
+    if let Some((source, path)) = &linux {
+        check_linux(source, path)?;
+    }
+    check_needs(NAME, NEEDS)?;
+    let build = Build::begin(NAME, manner, cache, say)?;
+    let tree = build.folder.join("linux");
+    // Debian's package stays unpacked until its source is.
+    let (linux, _package) = match linux {
+        Some((source, _)) => (source, None),
+        None => debians(cache, say).map(|(source, package)| (source, Some(package)))?,
+    };
+    build.step("copying the sources");
+    linux.copy(&build, &tree)?;
+    let place = tree.join("fs/reiser4");
+    module.copy(&build, &place)?;
+    let origin = prepare(&build, &tree, &place)?;
+    build.step("compiling, for eight minutes of processor time or so");
+    let jobs = format!("-j{}", manner.jobs);
+    build.run(&["make", &jobs, "bzImage", "modules"], &tree)?;
+    let release = install(&build, &tree, &origin, cache)?;
+    Ok(build.done(release))
+}
+
+/// Checks that a source is the port of Reiser4 to Linux 5.10.
+fn check_reiser4(source: &Source, path: &Path) -> Result<(), LabError> {
+    let needed = |name: &str| {
+        let missing = || wrong(path, format!("it has no {name}; {COMMIT}"));
+        source.text(name)?.ok_or_else(missing)
+    };
+    needed("super_ops.c")?;
+    needed("Kconfig")?;
+    if source.text("volume_ops.c")?.is_some() {
+        return Err(wrong(path, format!("it is Reiser5 (format 4.1 with volumes); {COMMIT}")));
+    }
+    // A field that replaced a flag of tasks when Linux 5.10 took that away.
+    if !needed("context.h")?.contains("flush_bd_task") {
+        return Err(wrong(path, format!("it is for a Linux older than 5.10; {COMMIT}")));
+    }
+    // The argument that these methods have since Linux 5.12.
+    match needed("plugin/inode_ops.c")?.contains("user_namespace") {
+        true => Err(wrong(path, format!("it is for Linux 5.12 or newer; {COMMIT}"))),
+        false => Ok(()),
+    }
+}
+
+/// Checks that a source is Linux 5.10.
+fn check_linux(source: &Source, path: &Path) -> Result<(), LabError> {
+    let version = version(&source.text("Makefile")?.unwrap_or_default());
+    match version.as_str() {
+        "" => Err(wrong(path, "it is not the source of Linux")),
+        version if version.starts_with(SERIES) => Ok(()),
+        other => Err(wrong(
+            path,
+            format!("it is Linux {other}; Reiser4 and its changes to Linux are for 5.10"),
+        )),
+    }
+}
+
+/// Downloads Debian's source of Linux, and returns it with the folder of its package.
+fn debians(cache: &Cache, say: &dyn Fn(&str)) -> Result<(Source, TempDir), LabError> {
+    let (package, _) = fetch::packages(&[LINUX.to_string()], cache, say)?;
+    let file = package.path().join(format!("usr/src/{LINUX}.tar.xz"));
+    check_linux(&Source::open(&file)?, &file)?;
+    Ok((Source::Archive(file), package))
+}
+
+/// Changes and configures the tree, and returns a line that says what it is made of.
+fn prepare(build: &Build<'_>, tree: &Path, place: &Path) -> Result<String, LabError> {
+    let reiser4 = source::hash(place)?;
+    // A source that was built before has generated files.
+    build.run(&["make", "mrproper"], tree)?;
+    let linux = source::hash(tree)?;
+    linux::change(build, tree)?;
+    let header = place.join("fsdyno.h");
+    fs::write(&header, linux::HEADER).map_err(LabError::io("write", &header))?;
+    let makefile = place.join("Makefile");
+    let text = fs::read_to_string(&makefile).map_err(LabError::io("read", &makefile))?;
+    fs::write(&makefile, text.clone() + linux::FLAGS).map_err(LabError::io("write", &makefile))?;
+    let fragment = tree.join("fsdyno.config");
+    fs::write(&fragment, configuration()).map_err(LabError::io("write", &fragment))?;
+    let merge = ["scripts/kconfig/merge_config.sh", "-n", "fsdyno.config"];
+    build.run(&merge, tree)?;
+    let config = tree.join(".config");
+    let config = fs::read_to_string(&config).map_err(LabError::io("read", &config))?;
+    if let Some(option) = absent(&config) {
+        return Err(build.failed(format!("the configuration does not have {option}")));
+    }
+    Ok(format!(
+        "linux+reiser4 sha256:{linux} reiser4 sha256:{reiser4} config sha256:{}",
+        sha256_hex(config.as_bytes())
+    ))
+}
+
+/// Puts the image and the modules into the cache, and returns the release.
+fn install(
+    build: &Build<'_>,
+    tree: &Path,
+    origin: &str,
+    cache: &Cache,
+) -> Result<String, LabError> {
+    let root = build.folder.join("root");
+    let to = format!("INSTALL_MOD_PATH={}", root.display());
+    build.run(&["make", "modules_install", &to, "DEPMOD=true"], tree)?;
+    let release = tree.join("include/config/kernel.release");
+    let release = fs::read_to_string(&release).map_err(LabError::io("read", &release))?;
+    let release = release.trim().to_string();
+    let boot = root.join("boot");
+    let image = boot.join(format!("vmlinuz-{release}"));
+    let copied = fs::create_dir_all(&boot)
+        .and_then(|()| fs::copy(tree.join("arch/x86/boot/bzImage"), &image));
+    copied.map_err(LabError::io("write", &image))?;
+    let modules = root.join("lib/modules").join(&release);
+    // Links to the source, which is removed.
+    for link in ["build", "source"] {
+        let _ = fs::remove_file(modules.join(link));
+    }
+    keep(&root, &release, origin, cache)?;
+    Ok(release)
+}
+
+/// Returns the version in the Makefile of Linux; empty if it has none.
+fn version(makefile: &str) -> String {
+    let part = |name: &str| {
+        let line = makefile.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" ="));
+        line.map(str::trim).filter(|value| !value.is_empty())
+    };
+    let parts = ["VERSION", "PATCHLEVEL", "SUBLEVEL"].map(part);
+    match parts.iter().all(Option::is_some) {
+        true => parts.into_iter().flatten().collect::<Vec<_>>().join("."),
+        false => String::new(),
+    }
+}
+
+/// The options of docs/kernel.config that this kernel has.
+fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let unwanted = |name: &str| name.split('_').any(|word| WITHOUT.contains(&word));
+    config::options().filter(move |(name, _)| !unwanted(name))
+}
+
+/// Returns the configuration: that of a lab's kernel without some file systems, and Reiser4.
+fn configuration() -> String {
+    let mut text: String = options().map(|(name, value)| format!("{name}={value}\n")).collect();
+    text.push_str(CONFIG);
+    text.push_str(&format!("CONFIG_LOCALVERSION=\"{SUFFIX}\"\n"));
+    text
+}
+
+/// Returns an option that a configuration lacks although the lab needs it.
+fn absent(config: &str) -> Option<&'static str> {
+    let wanting = config::wanting(config);
+    let needed = options().map(|(name, _)| name).find(|name| wanting.contains(name));
+    let has_reiser4 = config.lines().any(|line| line == "CONFIG_REISER4_FS=y");
+    needed.or((!has_reiser4).then_some("CONFIG_REISER4_FS"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_has_reiser4_and_what_every_guest_needs() {
+        let text = configuration();
+        for option in [
+            "CONFIG_REISER4_FS=y",
+            "CONFIG_PVH=y",
+            "CONFIG_EXT4_FS=m",
+            "CONFIG_XFS_FS=m",
+            "CONFIG_BLK_DEV_NBD=m",
+        ] {
+            assert!(text.lines().any(|line| line == option), "{option}");
+        }
+        for without in ["CONFIG_BTRFS_FS", "CONFIG_BLK_DEV_MD", "CONFIG_MD=", "CONFIG_FUSE_FS"] {
+            assert!(!text.contains(without), "{without}");
+        }
+        assert_eq!(absent(&text), None);
+        assert_eq!(absent(&text.replace("CONFIG_PVH=y", "")), Some("CONFIG_PVH"));
+        assert_eq!(absent(&text.replace("CONFIG_REISER4_FS=y", "")), Some("CONFIG_REISER4_FS"));
+    }
+
+    #[test]
+    fn the_version_of_a_source_is_that_of_its_makefile() {
+        let text = "# SPDX\nVERSION = 5\nPATCHLEVEL = 10\nSUBLEVEL = 223\nEXTRAVERSION =\n";
+        assert_eq!(version(text), "5.10.223");
+        assert_eq!(version("all:\n\ttrue\n"), "");
+    }
+
+    /// A folder with these files.
+    fn tree(files: &[(&str, &str)]) -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("plugin")).unwrap();
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        folder
+    }
+
+    /// The files of a source of Reiser4 that are checked, for Linux 5.10.
+    const RIGHT: [(&str, &str); 4] = [
+        ("super_ops.c", ""),
+        ("Kconfig", ""),
+        ("context.h", "unsigned int flush_bd_task:1;"),
+        ("plugin/inode_ops.c", "int reiser4_setattr_common(struct dentry *dentry)"),
+    ];
+
+    #[test]
+    fn sources_that_do_not_fit_are_refused_before_anything_is_written() {
+        let cases = [
+            ("super_ops.c", None, "it has no super_ops.c"),
+            ("volume_ops.c", Some(""), "it is Reiser5"),
+            ("context.h", Some("int entd;"), "it is for a Linux older than 5.10"),
+            (
+                "plugin/inode_ops.c",
+                Some("struct user_namespace *"),
+                "it is for Linux 5.12 or newer",
+            ),
+        ];
+        let linux = tree(&[("Makefile", "VERSION = 5\nPATCHLEVEL = 15\nSUBLEVEL = 1\n")]);
+        let place = tempfile::tempdir().unwrap();
+        let cache = Cache::at(&place.path().join("cache")).unwrap();
+        let refused = |linux: Option<&Path>, reiser4: &Path| {
+            let linux = linux.map(Path::to_path_buf);
+            let sources = Sources { linux, reiser4: reiser4.to_path_buf() };
+            let manner = Manner { jobs: 1, keep: false };
+            let said = |line: &str| panic!("it began: {line}");
+            let error = super::reiser4(&sources, manner, &cache, &said).unwrap_err();
+            assert!(!place.path().join("cache").exists());
+            error.to_string()
+        };
+        for (name, text, words) in cases {
+            let folder = tree(&RIGHT);
+            match text {
+                Some(text) => fs::write(folder.path().join(name), text).unwrap(),
+                None => fs::remove_file(folder.path().join(name)).unwrap(),
+            }
+            let error = refused(None, folder.path());
+            assert!(error.contains(words) && error.contains("0dd4af06465b"), "{error}");
+        }
+        let right = tree(&RIGHT);
+        let error = refused(Some(linux.path()), right.path());
+        assert!(error.contains("it is Linux 5.15.1; Reiser4 and its changes"), "{error}");
+        let error = refused(Some(right.path()), right.path());
+        assert!(error.contains("it is not the source of Linux"), "{error}");
+    }
+}
