@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::directory::{kind, open_directory, unique_name};
 use crate::error::MediaError;
 use crate::loops;
-use crate::made::Kind;
+use crate::kind::Kind;
 
 /// The entry in the table of media.
 pub const KIND: Kind = Kind {

@@ -12,7 +12,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::device::Device;
 use crate::error::MediaError;
 use crate::loops;
-use crate::made::Kind;
+use crate::kind::Kind;
 
 /// The entry in the table of media.
 pub const KIND: Kind = Kind {

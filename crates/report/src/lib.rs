@@ -20,6 +20,7 @@ mod described;
 mod device;
 mod disks;
 mod error;
+mod exports;
 mod fidelity;
 #[cfg(test)]
 mod fixture;

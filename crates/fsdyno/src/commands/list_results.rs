@@ -7,7 +7,7 @@ use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Plan, Trial};
 use fsdyno_report::{compressed, counted};
 
-use super::list::Listing;
+use super::listing::Listing;
 use crate::exit::Failure;
 
 const HEADS: &[&str] = &["result", "began", "workloads", "file systems", "trials"];

@@ -69,16 +69,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     };
     let summary = measured?;
     shown?;
-    if stop.load(Ordering::Relaxed) && summary.left > 0 {
-        say(&format!(
-            "fsdyno: stopped with {} of {} left; resume with:\n  {}",
-            summary.left,
-            counted(summary.trials(), "trial"),
-            session::resume_command(&folder)
-        ));
-        return Ok(Exit::Stopped);
-    }
-    Ok(if summary.failed > 0 { Exit::TrialFailed } else { Exit::Good })
+    Ok(session::exit(&stop, &summary, &folder))
 }
 
 /// Prints what would run. Reports the errors that a run would report before its first trial; if this host only lacks
