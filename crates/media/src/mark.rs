@@ -1,7 +1,6 @@
 //! Ownership marks of loop devices and child processes, which have no folder for a marker file.
 
 use std::fmt;
-use std::os::unix::fs::MetadataExt;
 
 use crate::process::{namespace, start_time};
 

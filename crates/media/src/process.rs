@@ -1,5 +1,7 @@
 //! What distinguishes a process from a later one with the same number: its start, and the namespace of its number.
 
+use std::os::unix::fs::MetadataExt;
+
 /// Returns the start of a process in clock ticks since boot: field 22 of /proc/PID/stat (proc(5)). None if it has ended,
 /// even if its parent has not waited for it yet.
 pub fn start_time(pid: i32) -> Option<u64> {

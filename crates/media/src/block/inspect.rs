@@ -6,7 +6,7 @@ use std::io;
 use fsdyno_record::Bytes;
 
 use super::drive::Drive;
-use super::layout::{GUARD, LEAST, Layout};
+use super::layout::{GUARD, KernelPart, LEAST, Layout};
 use super::mark::{DataContents, DriveMark, plain};
 use super::refusal::{BlockError, Reason};
 use super::{InspectedDrive, blkid, users};
