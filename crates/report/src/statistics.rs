@@ -4,6 +4,7 @@
 
 mod json;
 
+use fsdyno_stats::compare::Comparison;
 use fsdyno_stats::describe;
 use fsdyno_stats::growth::Growth;
 
@@ -11,7 +12,7 @@ use crate::against::Basis;
 use crate::curve::{self, Curve};
 use crate::described::Described;
 use crate::error::ReportError;
-use crate::exports::{method, pretty, verdict};
+use crate::exports::{pretty, verdict};
 use crate::model::{Row, Section};
 use crate::number::clean;
 use crate::part::Part;

@@ -1,16 +1,15 @@
 //! One trial over all ranks.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use fsdyno_engine::{calls, clock};
 use fsdyno_record::mailbox::Stage;
 use fsdyno_record::plan::{RanksPlan, VerifyMode};
 use fsdyno_record::ranks::{Member, RanksMeasured};
-use fsdyno_record::series::PhaseSeries;
 use fsdyno_record::trial::{AgentReport, Conditions, Gap, Measured, Outcome};
-use fsdyno_record::{Bytes, Job, Nanos};
-use fsdyno_workload::{GapKind, OpCounts, PhaseSpec, Setting, WorkUnits, Workload, workloads};
+use fsdyno_record::{Bytes, Nanos};
+use fsdyno_workload::{GapKind, Setting, workloads};
 
 use super::collect::{Watch, no_progress};
 use super::course::{Course, Trial};
