@@ -15,7 +15,7 @@ use crate::initial::Start;
 use crate::order::{Point, Thing, Touches, Way, add};
 use crate::out::Out;
 use crate::phases::Phases;
-use crate::plan::{Compare, Opened, Place, Plan, Skip, Touch};
+use crate::plan::{Compare, Opened, Place, Plan, Skip};
 
 /// Slots that are used once before any is used again, so that an open rarely waits for an old close.
 const FRESH: u16 = 8192;

@@ -8,6 +8,15 @@ use fsdyno_campaign::spec::JOBS;
 
 use super::values::folder;
 
+/// `fsdyno demo`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno demo
+  fsdyno demo --quick
+
+The demo runs in the lab, without root. Where the lab cannot run (fsdyno doctor says why), it measures the
+current directory instead; it writes only to a new subdirectory, and removes it.")]
 pub struct Demo {
     /// Fewer files, file systems and trials: about a minute
     #[arg(long)]

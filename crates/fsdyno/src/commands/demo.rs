@@ -14,16 +14,6 @@ use crate::cli::{Cli, Command, Demo};
 use crate::exit::{Exit, Failure};
 use crate::output::say;
 
-/// `fsdyno demo`
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  fsdyno demo
-  fsdyno demo --quick
-
-The demo runs in the lab, without root. Where the lab cannot run (fsdyno doctor says why), it measures the
-current directory instead; it writes only to a new subdirectory, and removes it.")]
-
 /// The size of a demo.
 struct Size {
     /// Candidates; those that cannot run here are left out.

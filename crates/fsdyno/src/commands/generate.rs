@@ -5,21 +5,6 @@ use crate::cli::{self, Completions, ManPages};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
-/// `fsdyno completions`
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  fsdyno completions bash > ~/.local/share/bash-completion/completions/fsdyno
-  fsdyno completions zsh > ~/.zfunc/_fsdyno
-  fsdyno completions fish > ~/.config/fish/completions/fsdyno.fish")]
-
-/// `fsdyno man`
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  fsdyno man ~/.local/share/man/man1
-  man fsdyno-run")]
-
 /// Prints the completions of a shell.
 pub fn completions(completions: &Completions) -> Result<Exit, Failure> {
     let mut text = Vec::new();
