@@ -1,7 +1,7 @@
 //! `fsdyno demo`: a run of `fsdyno run` with sizes for a first look, in the lab, or on the current directory if there is
 //! no lab.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Parser;
 use fsdyno_campaign::store;
