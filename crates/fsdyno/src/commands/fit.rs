@@ -281,17 +281,17 @@ mod tests {
         let out = folder.path().join("mine.toml");
         let text = fitted.text(&facts).unwrap();
         check_out(&out).unwrap();
-        write(&out, &text).unwrap();
+        fit_file::write(&out, &text).unwrap();
         let (_, found): (String, DiskSpec) = catalog::find(out.to_str().unwrap()).unwrap();
         assert_eq!(found, fitted.spec);
         assert!(text.starts_with("# Fitted by `fsdyno fit`, in a test"), "{text}");
         assert!(text.contains("32 in flight: ") && text.contains(" predicted ("), "{text}");
         // A second fit replaces it; other files are kept.
         check_out(&out).unwrap();
-        write(&out, &text).unwrap();
+        fit_file::write(&out, &text).unwrap();
         for other in ["about = \"mine\"\n", ""] {
             std::fs::write(&out, other).unwrap();
-            assert!(check_out(&out).is_err() && write(&out, &text).is_err());
+            assert!(check_out(&out).is_err() && fit_file::write(&out, &text).is_err());
             assert_eq!(std::fs::read_to_string(&out).unwrap(), other);
         }
     }
