@@ -409,6 +409,7 @@ pub fn call(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::net::TcpListener;
 
     use super::*;
