@@ -2,7 +2,8 @@
 
 use fsdyno_record::Plan;
 
-use crate::naming::{Subject, params, period};
+use crate::naming::{params, period};
+use crate::subject::Subject;
 use crate::{AXES, Axis, TargetKind};
 
 /// An axis, and the conditions that its steps share.

@@ -7,6 +7,7 @@
 pub mod along;
 pub mod naming;
 mod request;
+pub mod subject;
 mod table;
 mod values;
 
@@ -14,7 +15,7 @@ use std::cmp::Ordering;
 
 use fsdyno_record::Plan;
 use fsdyno_record::plan::{MediumPlan, VenuePlan};
-use naming::Subject;
+use subject::Subject;
 
 pub use request::{Request, Size, USUAL_RAM, bytes};
 pub use table::{AXES, MOST_CLIENTS, MOST_THREADS, TODAY};

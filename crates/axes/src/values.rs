@@ -7,7 +7,7 @@ use std::str::FromStr;
 use fsdyno_record::plan::{LabPlan, MediumPlan, Plan, Target};
 use fsdyno_record::{Bytes, Count};
 
-use crate::naming::Subject;
+use crate::subject::Subject;
 use crate::{Label, Value};
 
 pub(crate) const fn any(of: fn(&Subject<'_>) -> Option<String>) -> Label {

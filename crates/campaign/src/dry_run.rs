@@ -6,7 +6,7 @@ use crate::{Cell, Slot};
 use fsdyno_axes::AXES;
 use fsdyno_axes::naming::RowNames;
 use fsdyno_media::block::InspectedDrive;
-use fsdyno_record::plan::{MediumPlan, VenuePlan};
+use fsdyno_record::plan::{FilesystemPlan, MediumPlan, VenuePlan};
 use fsdyno_record::{OpKind, Plan};
 use fsdyno_report::counted;
 use serde_json::json;
@@ -73,78 +73,7 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
     }
     let names = RowNames::of(cells.iter().map(|cell| &cell.plan));
     for (at, cell) in cells.iter().enumerate() {
-        let plan = &cell.plan;
-        let shown = |argv: &[String]| {
-            let drive = plan.medium.drive().and_then(|path| drives.get(path));
-            let device = drive.map(|drive| drive.data_path().display().to_string());
-            let argv = argv.join(" ");
-            device.map_or(argv.clone(), |device| argv.replace("{device}", &device))
-        };
-        let place = place(plan);
-        let (workload, row) = (names.workload(plan), names.row(plan));
-        text.push_str(&format!("{}. {workload} on {row}: {place}\n", at + 1));
-        if let Some(reason) = &cell.skip {
-            text.push_str(&format!("   skipped: {reason}\n"));
-        }
-        let params: Vec<String> =
-            plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        text.push_str(&format!("   parameters: {}\n", params.join(" ")));
-        if let Some(argv) = array(plan) {
-            text.push_str(&format!("   array: {}\n", argv.join(" ")));
-        }
-        if let Some(filesystem) = plan.filesystem.as_ref().filter(|it| !it.is_raw()) {
-            let journal = filesystem.journal.as_ref().filter(|journal| !journal.make.is_empty());
-            if let Some(journal) = journal {
-                text.push_str(&format!("   journal: {}\n", journal.make.join(" ")));
-            }
-            if !filesystem.mkfs.is_empty() {
-                text.push_str(&format!("   make:  {}\n", shown(&filesystem.mkfs)));
-            }
-            let mount = |kind: &str, options: &str| match options {
-                "" => format!("   mount: -t {kind}\n"),
-                options => format!("   mount: -t {kind} -o {options}\n"),
-            };
-            if let Some(below) = &filesystem.below {
-                text.push_str(&mount(&below.mount_type, &below.mount_options));
-            }
-            if let Some(pool) = &filesystem.pool {
-                text.push_str(&format!("   import: {}\n", shown(&pool.import)));
-            }
-            match filesystem.mount_command.as_slice() {
-                // The model mounts nothing.
-                [] if filesystem.mount_type.is_empty() => {}
-                [] => text.push_str(&mount(&filesystem.mount_type, &filesystem.mount_options)),
-                command => text.push_str(&format!("   mount: {}\n", shown(command))),
-            }
-            match filesystem.check.as_slice() {
-                [] => text.push_str("   check: none\n"),
-                check => text.push_str(&format!("   check: {}\n", shown(check))),
-            }
-            if let Some(age) = &filesystem.age {
-                text.push_str(&format!("   age:   {age}, before the first phase\n"));
-            }
-            if let Some(period) = &filesystem.period {
-                let cache = plan.medium.disk().map(|disk| &disk.spec["queue"]["write_cache"]);
-                let cache = cache.and_then(|cache| cache.as_str()).unwrap_or("unchanged");
-                text.push_str(&format!(
-                    "   period {period}: options as above, write cache of the disk: {cache}\n"
-                ));
-            }
-        }
-        if !plan.sysctls.is_empty() {
-            let sysctls: Vec<String> =
-                plan.sysctls.iter().map(|(key, value)| format!("{key}={value}")).collect();
-            text.push_str(&format!("   sysctls: {}\n", sysctls.join(" ")));
-        }
-        for (phase, counts) in &cell.phases {
-            let ops = match counts.is_empty() {
-                true => "as many ops as time or space permit".to_string(),
-                false => ops(counts),
-            };
-            text.push_str(&format!("   phase {phase}: {ops}\n"));
-        }
-        let needs = &cell.needs;
-        text.push_str(&format!("   needs: {} in {} inodes\n", needs.bytes, needs.inodes));
+        text.push_str(&cell_text(cell, at + 1, &names, drives));
     }
     let seed = schedule.iter().map(|slot| slot.seed).min().unwrap_or(0);
     let trials = counted(schedule.len(), "trial");
@@ -157,6 +86,91 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
         text.push_str(&format!(
             "This is the pilot; --width then adds trials, up to {} of each configuration\n",
             rule.at_most
+        ));
+    }
+    text
+}
+
+/// One configuration: what it is, how it is made, and what its phases do.
+fn cell_text(cell: &Cell, number: usize, names: &RowNames, drives: &Drives) -> String {
+    let mut text = String::new();
+    let plan = &cell.plan;
+    let place = place(plan);
+    let (workload, row) = (names.workload(plan), names.row(plan));
+    text.push_str(&format!("{}. {workload} on {row}: {place}\n", number));
+    if let Some(reason) = &cell.skip {
+        text.push_str(&format!("   skipped: {reason}\n"));
+    }
+    let params: Vec<String> =
+        plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    text.push_str(&format!("   parameters: {}\n", params.join(" ")));
+    if let Some(argv) = array(plan) {
+        text.push_str(&format!("   array: {}\n", argv.join(" ")));
+    }
+    if let Some(filesystem) = plan.filesystem.as_ref().filter(|it| !it.is_raw()) {
+        text.push_str(&filesystem_text(plan, filesystem, drives));
+    }
+    if !plan.sysctls.is_empty() {
+        let sysctls: Vec<String> =
+            plan.sysctls.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        text.push_str(&format!("   sysctls: {}\n", sysctls.join(" ")));
+    }
+    for (phase, counts) in &cell.phases {
+        let ops = match counts.is_empty() {
+            true => "as many ops as time or space permit".to_string(),
+            false => ops(counts),
+        };
+        text.push_str(&format!("   phase {phase}: {ops}\n"));
+    }
+    let needs = &cell.needs;
+    text.push_str(&format!("   needs: {} in {} inodes\n", needs.bytes, needs.inodes));
+    text
+}
+
+/// The commands that make, mount and check a file system.
+fn filesystem_text(plan: &Plan, filesystem: &FilesystemPlan, drives: &Drives) -> String {
+    let mut text = String::new();
+    let shown = |argv: &[String]| {
+        let drive = plan.medium.drive().and_then(|path| drives.get(path));
+        let device = drive.map(|drive| drive.data_path().display().to_string());
+        let argv = argv.join(" ");
+        device.map_or(argv.clone(), |device| argv.replace("{device}", &device))
+    };
+    let journal = filesystem.journal.as_ref().filter(|journal| !journal.make.is_empty());
+    if let Some(journal) = journal {
+        text.push_str(&format!("   journal: {}\n", journal.make.join(" ")));
+    }
+    if !filesystem.mkfs.is_empty() {
+        text.push_str(&format!("   make:  {}\n", shown(&filesystem.mkfs)));
+    }
+    let mount = |kind: &str, options: &str| match options {
+        "" => format!("   mount: -t {kind}\n"),
+        options => format!("   mount: -t {kind} -o {options}\n"),
+    };
+    if let Some(below) = &filesystem.below {
+        text.push_str(&mount(&below.mount_type, &below.mount_options));
+    }
+    if let Some(pool) = &filesystem.pool {
+        text.push_str(&format!("   import: {}\n", shown(&pool.import)));
+    }
+    match filesystem.mount_command.as_slice() {
+        // The model mounts nothing.
+        [] if filesystem.mount_type.is_empty() => {}
+        [] => text.push_str(&mount(&filesystem.mount_type, &filesystem.mount_options)),
+        command => text.push_str(&format!("   mount: {}\n", shown(command))),
+    }
+    match filesystem.check.as_slice() {
+        [] => text.push_str("   check: none\n"),
+        check => text.push_str(&format!("   check: {}\n", shown(check))),
+    }
+    if let Some(age) = &filesystem.age {
+        text.push_str(&format!("   age:   {age}, before the first phase\n"));
+    }
+    if let Some(period) = &filesystem.period {
+        let cache = plan.medium.disk().map(|disk| &disk.spec["queue"]["write_cache"]);
+        let cache = cache.and_then(|cache| cache.as_str()).unwrap_or("unchanged");
+        text.push_str(&format!(
+            "   period {period}: options as above, write cache of the disk: {cache}\n"
         ));
     }
     text

@@ -3,6 +3,8 @@
 mod axes;
 mod compare;
 mod defaults;
+mod demo;
+mod generate;
 mod look_up;
 mod parse;
 pub mod ranks;
@@ -12,19 +14,19 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
+use fsdyno_axes::whole;
 use fsdyno_campaign::about::{parse_name, parse_note};
-use fsdyno_campaign::spec::DEADLINES;
+use fsdyno_campaign::spec::{DEADLINES, JOBS, REPEATS, SEEDS};
 use fsdyno_campaign::{RunSpec, Shard};
 use fsdyno_filesystem::Author;
 use fsdyno_report::Format;
 
 use crate::output::Verbosity;
 
-pub use fsdyno_axes::whole;
-pub use fsdyno_campaign::spec::{JOBS, REPEATS, SEEDS};
-
 pub use axes::{CrashAxes, RunAxes};
 pub use compare::Compare;
+pub use demo::Demo;
+pub use generate::{Completions, ManPages};
 pub use look_up::{List, Note, Show};
 pub use parse::{command, parse_args, suggest_nearest_command};
 use ranks::RanksArgs;
@@ -72,7 +74,7 @@ pub fn option_missing_from_crash(error: &clap::Error) -> Option<String> {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Compare file systems on a small example: a table and a page, in minutes
-    Demo(crate::commands::demo::Demo),
+    Demo(Demo),
     /// Ask what you need, and print the commands that answer it, with their times
     Advise(crate::commands::advise::Advise),
     /// Run workloads on file systems and compare them
@@ -112,9 +114,9 @@ pub enum Command {
     /// Check what works on this machine and what is missing
     Doctor(Doctor),
     /// Print the completions of a shell: bash, zsh, fish, elvish or powershell
-    Completions(crate::commands::generate::Completions),
+    Completions(Completions),
     /// Write the manual pages to a folder
-    Man(crate::commands::generate::ManPages),
+    Man(ManPages),
     /// One rank of a run, as its launcher's process starts it
     #[command(name = fsdyno_ranks::parent::WORKER, hide = true)]
     RankWorker,

@@ -2,12 +2,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsdyno_campaign::{Observer, Session, experiment};
+use fsdyno_campaign::{Observer, Session, Summary, experiment};
 use fsdyno_record::Plan;
 use fsdyno_record::shell::quote;
+use fsdyno_record::units::counted;
 
+use crate::exit::Exit;
+use crate::output::say;
 use crate::{progress, version};
 
 /// The bars, or the lines, of this process.
@@ -34,6 +37,20 @@ fn words() -> Vec<String> {
 /// This command, for a shell.
 pub fn command() -> String {
     words().join(" ")
+}
+
+/// The exit code of trials that were run; if they were stopped, says how to resume them.
+pub fn exit(stop: &AtomicBool, sum: &Summary, folder: &Path) -> Exit {
+    if stop.load(Ordering::Relaxed) && sum.left > 0 {
+        say(&format!(
+            "fsdyno: stopped with {} of {} left; resume with:\n  {}",
+            sum.left,
+            counted(sum.trials(), "trial"),
+            resume_command(folder)
+        ));
+        return Exit::Stopped;
+    }
+    if sum.failed > 0 { Exit::TrialFailed } else { Exit::Good }
 }
 
 /// The command that resumes this one.

@@ -13,7 +13,7 @@ use crate::apt::{self, Apt};
 use crate::archive::{Archive, KEYRING, UBUNTU_KEYS};
 use crate::cache::{self, Cache};
 use crate::error::LabError;
-use crate::kernel;
+use crate::kernel_root;
 use crate::lists::Lists;
 use crate::packages::{KernelPackages, META_PACKAGES, Package};
 
@@ -260,7 +260,7 @@ impl Found {
     fn unpack(&self, cache: &Cache, say: &dyn Fn(&str)) -> Result<TempDir, LabError> {
         let KernelPackages { release, packages, missing } = &self.kernel;
         let root = unpack(&self.apt, packages, cache, say)?;
-        if kernel::of_release(root.path(), release).is_some() {
+        if kernel_root::of_release(root.path(), release).is_some() {
             return Ok(root);
         }
         let missing = match missing.as_slice() {

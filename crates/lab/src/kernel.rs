@@ -25,19 +25,11 @@ use crate::build;
 use crate::cache::{self, Cache};
 use crate::error::LabError;
 use crate::fetch;
+pub use crate::kernel_root::Kernel;
+use crate::kernel_root::{folders, in_root, of_release};
 use crate::payload;
+use crate::release::{begins, by_version};
 use crate::series::{Series, SeriesRange};
-
-/// A kernel on this host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kernel {
-    /// The release, as in `uname -r`.
-    pub release: String,
-    /// The bzImage or vmlinux.
-    pub image: PathBuf,
-    /// The folder that has `kernel/` and modules.dep.
-    pub modules: PathBuf,
-}
 
 /// Finds the requested kernel, or downloads it.
 ///
@@ -244,32 +236,6 @@ fn keep(unpacked: TempDir, root: &Path, release: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the kernel of a release below a root folder.
-pub(crate) fn of_release(root: &Path, release: &str) -> Option<Kernel> {
-    in_root(root).into_iter().find(|kernel| kernel.release == release)
-}
-
-/// Returns the kernels below a root folder: lib/modules/RELEASE with a readable boot/vmlinuz-RELEASE, or with
-/// its own vmlinuz (Debian's packages since 6.19, other distributions' for longer).
-fn in_root(root: &Path) -> Vec<Kernel> {
-    let mut kernels = Vec::new();
-    // Debian moved its modules below usr/ in 2024.
-    for modules in ["usr/lib/modules", "lib/modules"] {
-        for modules in folders(&root.join(modules)) {
-            let release = modules.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let images =
-                [root.join("boot").join(format!("vmlinuz-{release}")), modules.join("vmlinuz")];
-            // Ubuntu lets only root read its images.
-            let image = images.into_iter().find(|image| fs::File::open(image).is_ok());
-            let Some(image) = image.filter(|_| modules.join("kernel").is_dir()) else { continue };
-            if kernels.iter().all(|kernel: &Kernel| kernel.release != release) {
-                kernels.push(Kernel { release, image, modules });
-            }
-        }
-    }
-    kernels
-}
-
 /// Parses `IMAGE` or `IMAGE:MODULES`.
 fn at_path(wish: &str) -> Result<Kernel, LabError> {
     let wrong = |reason: String| LabError::WrongKernel { what: wish.to_string(), reason };
@@ -299,25 +265,6 @@ fn at_path(wish: &str) -> Result<Kernel, LabError> {
 
 fn newest(kernels: Vec<Kernel>, wanted: impl Fn(&Kernel) -> bool) -> Option<Kernel> {
     kernels.into_iter().filter(wanted).max_by(|a, b| by_version(&a.release, &b.release))
-}
-
-/// Reports whether a release begins with a prefix at a boundary: 6.1 matches 6.1.0-56, not 6.12.
-pub(crate) fn begins(release: &str, wish: &str) -> bool {
-    let rest = release.strip_prefix(wish);
-    rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
-}
-
-/// Compares releases: runs of digits as numbers, all else as text.
-pub(crate) fn by_version(a: &str, b: &str) -> std::cmp::Ordering {
-    fn parts(release: &str) -> Vec<(u64, &str)> {
-        release.split(['.', '-', '+', '~']).map(|part| (part.parse().unwrap_or(0), part)).collect()
-    }
-    parts(a).cmp(&parts(b))
-}
-
-fn folders(path: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod archive;
 mod bring;
 pub mod build;
 mod cache;
+mod caches;
 mod change;
 pub mod config;
 mod digest;
@@ -23,6 +24,7 @@ mod identity;
 mod image;
 mod initramfs;
 mod kernel;
+mod kernel_root;
 mod kvm;
 mod lists;
 mod machine;
@@ -35,6 +37,7 @@ mod profile;
 mod program;
 mod qemu;
 mod qmp;
+mod release;
 mod run;
 mod series;
 mod snapshot;
@@ -59,6 +62,7 @@ use fsdyno_record::plan::{CpuPlan, KernelPlan};
 
 pub use bring::bring as bring_tools;
 pub use cache::Cache;
+pub use caches::{caches, clear_caches};
 pub use change::Change;
 pub use error::{LabError, RunError};
 pub use file_cache::{CacheUse, FileCache};
@@ -449,30 +453,6 @@ impl Guest {
             more_words: &self.words,
         }
     }
-}
-
-/// Returns the usage of the caches of kernels, snapshots, images and package lists.
-///
-/// # Errors
-/// A folder that cannot be read.
-pub fn caches(cache: &Cache) -> io::Result<Vec<CacheUse>> {
-    Ok(vec![
-        vmlinux::file_cache(cache).used("unpacked kernels")?,
-        snapshot::file_cache(cache).used("snapshots of guests")?,
-        image::file_cache(cache).used("images of disks")?,
-        lists::used(cache)?,
-    ])
-}
-
-/// Empties these caches, except for files that another process is making, and returns the number of removed
-/// files.
-///
-/// # Errors
-/// A file that cannot be removed.
-pub fn clear_caches(cache: &Cache) -> io::Result<usize> {
-    let all = [vmlinux::file_cache(cache), snapshot::file_cache(cache), image::file_cache(cache)];
-    let files: usize = all.iter().map(FileCache::clear).sum::<io::Result<usize>>()?;
-    Ok(files + lists::clear(cache)?)
 }
 
 /// The progress of a guest that has not begun.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fsdyno_filesystem::catalog;
 
 use crate::archive::UBUNTU_KEYS;
-use crate::kernel::{begins, by_version};
+use crate::release::{begins, by_version};
 use crate::series::Series;
 
 /// Meta packages, whose first dependency on an image is the distribution's default kernel.

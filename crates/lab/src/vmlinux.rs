@@ -11,7 +11,7 @@ use fsdyno_record::canonical::sha256_hex;
 use crate::cache::Cache;
 use crate::error::{LabError, RunError};
 use crate::file_cache::FileCache;
-use crate::kernel::Kernel;
+use crate::kernel_root::Kernel;
 use crate::payload;
 
 /// The limit of all of them on the host, in bytes; one takes about 60 MB.

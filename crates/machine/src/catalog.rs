@@ -5,7 +5,7 @@ use std::path::Path;
 use fsdyno_record::bounded::{self, WRITTEN};
 use fsdyno_record::suggest;
 
-use crate::file::{FileError, Machine};
+use crate::file::{FileError, Machine, is_path};
 
 /// Name and text of every machine, in listing order: machines of today first, then by year.
 const MACHINES: &[(&str, &str)] = &[
@@ -53,11 +53,6 @@ pub enum MachineError {
 /// The names of all machines, in order.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     MACHINES.iter().map(|(name, _)| *name)
-}
-
-/// Returns true for the path of a file: it has a slash or ends in `.toml`.
-pub(crate) fn is_path(name: &str) -> bool {
-    name.contains('/') || name.ends_with(".toml")
 }
 
 /// The text of a machine, with comments, by name or path.

@@ -8,8 +8,6 @@ use fsdyno_record::plan::CpuPlan;
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Value};
 
-use crate::catalog::is_path;
-
 /// Least RAM that holds the guest's initramfs next to its kernel.
 pub const LEAST_RAM: Bytes = Bytes(96 << 20);
 
@@ -134,6 +132,11 @@ fn relative(file: &str, value: &str) -> Result<String, String> {
     let folder = Path::new(file).parent().unwrap_or(Path::new(""));
     let plain = value.strip_prefix("./").unwrap_or(value);
     Ok(folder.join(plain).display().to_string())
+}
+
+/// Returns true for the path of a file: it has a slash or ends in `.toml`.
+pub(crate) fn is_path(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".toml")
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use crate::directory::{open_directory, remove_marked};
 use crate::error::MediaError;
 use crate::marker::{self, Reading};
+use crate::process::start_time;
 use crate::remove;
 
 /// A subdirectory or an empty file left by a dead fsdyno process.
@@ -82,7 +83,7 @@ pub fn clean(leftover: &Leftover) -> Result<(), MediaError> {
 fn is_empty_leftover(parent: BorrowedFd<'_>, name: &OsStr, pid: i32) -> bool {
     let empty = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_size == 0);
-    empty && marker::start_time(pid).is_none()
+    empty && start_time(pid).is_none()
 }
 
 /// Reports whether a subdirectory has the marker of a process that has ended, or has only a torn marker
@@ -91,8 +92,8 @@ fn is_dead(own: BorrowedFd<'_>, pid: i32) -> Result<bool, Errno> {
     Ok(match marker::read(own)? {
         Reading::Dead(_) => true,
         Reading::Living => false,
-        Reading::Torn => has_only(own, &[marker::NAME])? && marker::start_time(pid).is_none(),
-        Reading::None => has_only(own, &[])? && marker::start_time(pid).is_none(),
+        Reading::Torn => has_only(own, &[marker::NAME])? && start_time(pid).is_none(),
+        Reading::None => has_only(own, &[])? && start_time(pid).is_none(),
     })
 }
 

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use crate::device::Device;
 use crate::directory::{kind, open_directory, unique_name};
 use crate::error::MediaError;
+use crate::kind::Kind;
 use crate::loops;
-use crate::made::Kind;
 
 /// The entry in the table of media.
 pub const KIND: Kind = Kind {

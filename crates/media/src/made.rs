@@ -8,25 +8,11 @@ use fsdyno_record::plan::{EphemeralKind, EphemeralSize};
 
 use crate::device::Device;
 use crate::error::MediaError;
+use crate::kind::Kind;
 use crate::{loop_file, loops, ram};
 
 /// All ephemeral media, in the order of `fsdyno list`.
 pub const KINDS: &[&Kind] = &[&loop_file::KIND, &ram::KIND];
-
-/// A kind of ephemeral medium.
-#[derive(Debug)]
-pub struct Kind {
-    /// The kind in plans, and the name before the colon in `--on NAME:SIZE`.
-    pub kind: EphemeralKind,
-    /// A description for users.
-    pub about: &'static str,
-    /// Returns its description in records, for a folder.
-    pub what: fn(&Path) -> Result<String, MediaError>,
-    /// Returns the available space, for a folder.
-    pub available: fn(&Path) -> Result<Bytes, MediaError>,
-    /// Creates one of a size; the folder is that of its file, if it has one.
-    pub(crate) make: fn(&Path, Bytes) -> Result<Device, MediaError>,
-}
 
 /// A requested medium, `NAME:SIZE`.
 #[derive(Clone, Copy, Debug)]

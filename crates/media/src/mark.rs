@@ -1,9 +1,8 @@
 //! Ownership marks of loop devices and child processes, which have no folder for a marker file.
 
 use std::fmt;
-use std::os::unix::fs::MetadataExt;
 
-use crate::marker::start_time;
+use crate::process::{namespace, start_time};
 
 /// The owning process of a resource, written `fsdyno-PID-STARTED-NAMESPACE`.
 ///
@@ -60,11 +59,6 @@ impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "fsdyno-{}-{}-{}", self.pid, self.started, self.namespace)
     }
-}
-
-/// Returns the PID namespace of this process (namespaces(7)); 0 without /proc.
-pub(crate) fn namespace() -> u64 {
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.ino())
 }
 
 #[cfg(test)]

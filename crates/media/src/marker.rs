@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use crate::mark::namespace;
+use crate::process::{namespace, start_time};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 
@@ -160,19 +160,6 @@ pub fn pid_of_name(name: &OsStr) -> Option<i32> {
     let (pid, random) = name.to_str()?.strip_prefix(".fsdyno-")?.split_once('-')?;
     let hex = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
     pid.parse().ok().filter(|pid| hex && *pid > 0)
-}
-
-/// Returns the start of a process in clock ticks since boot: field 22 of /proc/PID/stat (proc(5)). None if it has ended,
-/// even if its parent has not waited for it yet.
-pub fn start_time(pid: i32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the command in parentheses and may contain anything, including spaces.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
 }
 
 /// Returns the name of this machine, without control characters.

@@ -11,8 +11,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::device::Device;
 use crate::error::MediaError;
+use crate::kind::Kind;
 use crate::loops;
-use crate::made::Kind;
 
 /// The entry in the table of media.
 pub const KIND: Kind = Kind {

@@ -14,6 +14,7 @@ pub mod ssh;
 
 mod address;
 mod clocks;
+mod frame;
 mod group;
 mod pmi;
 mod until;

@@ -2,7 +2,7 @@
 //! know the run's secret.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,14 +12,11 @@ use fsdyno_record::{Job, Nanos, OpKind};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::frame::{LONGEST, LONGEST_BEFORE, read_frame, write_frame};
 use crate::secret::{Secret, word};
 
 /// The version of the messages.
 pub const PROTOCOL: u32 = 1;
-
-/// Longest message after and before a connection is proven.
-const LONGEST: u32 = 256 << 20;
-const LONGEST_BEFORE: u32 = 16 << 10;
 
 /// Longest time without an acknowledgement from the other host, which otherwise is some 15 minutes (tcp(7)).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
@@ -410,29 +407,9 @@ pub fn call(
     }
 }
 
-fn write_frame(stream: &mut TcpStream, message: &impl Serialize) -> io::Result<()> {
-    let body = serde_json::to_vec(message)?;
-    let length = u32::try_from(body.len()).ok().filter(|length| *length <= LONGEST);
-    let length = length.ok_or_else(|| io::Error::other("the message is too long"))?;
-    let mut frame = length.to_be_bytes().to_vec();
-    frame.extend_from_slice(&body);
-    stream.write_all(&frame)
-}
-
-fn read_frame<T: DeserializeOwned>(stream: &mut TcpStream, longest: u32) -> io::Result<T> {
-    let mut length = [0; 4];
-    stream.read_exact(&mut length)?;
-    let length = u32::from_be_bytes(length);
-    if length > longest {
-        return Err(io::Error::other("this is no message of fsdyno"));
-    }
-    let mut body = vec![0; length as usize];
-    stream.read_exact(&mut body)?;
-    Ok(serde_json::from_slice(&body)?)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::net::TcpListener;
 
     use super::*;

@@ -7,23 +7,17 @@ use fsdyno_workload::replay::code::{class as class_byte, payload};
 use fsdyno_workload::replay::format::stays_below;
 use fsdyno_workload::{Call as OpCall, FileSlot, RareCall};
 
-use crate::compile::{Compare, Compiler, Opened, Plan, Skip, Touch};
+use crate::compile::Compiler;
 use crate::flags::{self, MODE};
 use crate::initial::{ROOT, target};
 use crate::order::{Thing, Way};
+use crate::plan::{Compare, Opened, Plan, Plans, Skip, Touch, plan};
 
 /// Modification time that a call sets, whatever the recorded one was, in seconds since 1970.
 const MTIME: i64 = 1_000_000_000;
 
-pub(crate) type Plans = Result<Vec<Plan>, Skip>;
-
 /// The path of a target, if it has one, its inode, and the entries that lead to it.
 type Place = (Option<Vec<u8>>, Option<Inode>, Vec<Touch>);
-
-/// A call without names or touches.
-pub(crate) fn plan(call: OpCall, touches: Vec<Touch>, compare: Compare) -> Plan {
-    Plan { call, name: Vec::new(), other: Vec::new(), touches, compare }
-}
 
 fn one(call: OpCall, name: Vec<u8>, touches: Vec<Touch>) -> Plans {
     Ok(vec![Plan { name, ..plan(call, touches, Compare::Success) }])

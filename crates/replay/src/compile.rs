@@ -12,56 +12,16 @@ use fsdyno_workload::{Call as OpCall, FileSlot, MemoryFs, Op};
 
 use crate::ReplayError;
 use crate::initial::Start;
-use crate::mapped;
 use crate::order::{Point, Thing, Touches, Way, add};
 use crate::out::Out;
 use crate::phases::Phases;
+use crate::plan::{Compare, Opened, Place, Plan, Skip};
 
 /// Slots that are used once before any is used again, so that an open rarely waits for an old close.
 const FRESH: u16 = 8192;
 
 /// Most files open at once.
 const MOST_OPEN: u16 = 60_000;
-
-/// An open file of the recording.
-#[derive(Clone, Copy)]
-pub struct Opened {
-    /// Its slot.
-    pub slot: FileSlot,
-    /// The node that it is open on.
-    pub inode: Inode,
-}
-
-/// The things that a call touches, and the way of each.
-pub type Touch = (Thing, Way);
-
-/// A call as the replay makes it.
-pub struct Plan {
-    /// The call.
-    pub call: OpCall,
-    /// Its first name.
-    pub name: Vec<u8>,
-    /// Its second name.
-    pub other: Vec<u8>,
-    /// The things that it touches.
-    pub touches: Vec<Touch>,
-    /// The comparison of its result if it succeeds.
-    pub compare: Compare,
-}
-
-/// The comparison of the result of a call that succeeds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Compare {
-    /// Only success.
-    Success,
-    /// The number that it returns.
-    Number,
-    /// Not at all.
-    Nothing,
-}
-
-/// The reason that a call is not replayed, as the name of a fact.
-pub type Skip = &'static str;
 
 /// The state of a thread.
 #[derive(Default)]
@@ -106,8 +66,8 @@ pub struct Compiler {
     /// Bytes that are written in place of stores to mappings.
     pub(crate) stored: u64,
     /// The names of open files, and those of mapped ones.
-    pub(crate) places: HashMap<FileId, mapped::Place>,
-    pub(crate) mapped: HashMap<Inode, mapped::Place>,
+    pub(crate) places: HashMap<FileId, Place>,
+    pub(crate) mapped: HashMap<Inode, Place>,
     written: u64,
     bytes: (u64, u64),
     inodes: u64,

@@ -19,6 +19,7 @@ pub mod order;
 mod out;
 mod paths;
 mod phases;
+mod plan;
 mod threads;
 
 use std::collections::HashSet;

@@ -4,13 +4,10 @@ use fsdyno_trace::{At, Call, Event, FileId, NodeId};
 use fsdyno_workload::memory_fs::Inode;
 use fsdyno_workload::{Call as OpCall, OpenFlags, RareCall};
 
-use crate::calls::{Plans, plan};
-use crate::compile::{Compare, Compiler, Opened, Plan};
+use crate::compile::Compiler;
 use crate::initial::ROOT;
 use crate::order::{Thing, Way};
-
-/// The directory and the name by which a file was opened.
-pub type Place = (Inode, Vec<u8>);
+use crate::plan::{Compare, Opened, Plan, Plans, Touch, plan};
 
 impl Compiler {
     /// Remembers the name of an open file, for a mapping that outlives it.
@@ -85,7 +82,7 @@ impl Compiler {
     }
 
     /// The path by which a mapped file was opened, if it is still that file, and the entries that lead to it.
-    fn name_of(&mut self, inode: Inode) -> Option<(Vec<u8>, Vec<crate::compile::Touch>)> {
+    fn name_of(&mut self, inode: Inode) -> Option<(Vec<u8>, Vec<Touch>)> {
         let (dir, name) = self.mapped.get(&inode)?.clone();
         let (path, touches) = self.path_in(dir, Some(&name), Way::Read).ok()?;
         (self.fs.find(&path) == Some(inode)).then_some((path, touches))

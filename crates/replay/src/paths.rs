@@ -3,8 +3,9 @@
 use fsdyno_trace::At;
 use fsdyno_workload::memory_fs::{Inode, ROOT as ROOT_INODE};
 
-use crate::compile::{Compiler, Skip, Touch};
+use crate::compile::Compiler;
 use crate::order::{Thing, Way};
+use crate::plan::{Skip, Touch};
 
 impl Compiler {
     /// The path of a name, and the entries that lead to it.

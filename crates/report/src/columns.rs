@@ -99,16 +99,32 @@ struct Placed<'s, 'a> {
 
 /// Every column, in order. If space is short, the highest priority is omitted first.
 fn columns<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<Placed<'s, 'a>> {
+    let mut columns = times(all);
+    columns.extend(rates(section, all));
+    columns
+}
+
+fn everywhere<'s, 'a>(choice: &'static str, column: Column<'s, Row<'a>>) -> Placed<'s, 'a> {
+    Placed { column, on: On::All, choice }
+}
+
+fn on_pages<'s, 'a>(choice: &'static str, column: Column<'s, Row<'a>>) -> Placed<'s, 'a> {
+    Placed { column, on: On::Page, choice }
+}
+
+fn in_text<'s, 'a>(choice: &'static str, column: Column<'s, Row<'a>>) -> Placed<'s, 'a> {
+    Placed { column, on: On::Text, choice }
+}
+
+fn dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".into())
+}
+
+/// The file system, the number of trials, and the times.
+fn times<'s, 'a>(all: &[Section<'_>]) -> Vec<Placed<'s, 'a>> {
     let mean = |summary: &Summary| number::seconds(summary.mean);
-    let dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     let kernel =
         |phase: &Phase| Some(phase.kernel_cpu_ns.values().map(|ns| ns.seconds()).sum::<f64>());
-    // A single row is compared with nothing.
-    let alone = section.rows.len() < 2;
-    let of = |column| latency_op(section, column);
-    let everywhere = |choice, column| Placed { column, on: On::All, choice };
-    let on_pages = |choice, column| Placed { column, on: On::Page, choice };
-    let in_text = |choice, column| Placed { column, on: On::Text, choice };
     vec![
         everywhere("", Column::words("file system", |row: &Row<'_>| row.name.clone())),
         everywhere(
@@ -155,6 +171,15 @@ fn columns<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<Placed<
                 dash(row.mean(kernel).map(number::seconds))
             }),
         ),
+    ]
+}
+
+/// The rate, latencies, throughput, ratio and flags.
+fn rates<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<Placed<'s, 'a>> {
+    // A single row is compared with nothing.
+    let alone = section.rows.len() < 2;
+    let of = |column| latency_op(section, column);
+    vec![
         everywhere(
             "rate",
             Column::number(section.rate_head(), move |row: &Row<'_>| {

@@ -1,7 +1,8 @@
 //! The cost of power cuts for each file system, with its speed: the table of `fsdyno crash`.
 
 use crate::validity::Flag;
-use fsdyno_axes::naming::{RowNames, Subject};
+use fsdyno_axes::naming::RowNames;
+use fsdyno_axes::subject::Subject;
 use fsdyno_crash::{CutOutcome, DiskFault, Row};
 use fsdyno_filesystem::durability;
 use fsdyno_record::Nanos;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_axes::naming::{RowNames, Subject};
+use fsdyno_axes::naming::RowNames;
+use fsdyno_axes::subject::Subject;
 use fsdyno_record::Trial;
 use fsdyno_record::trial::differing;
 

@@ -21,6 +21,7 @@ mod described;
 mod device;
 mod disks;
 mod error;
+mod exports;
 mod fidelity;
 #[cfg(test)]
 mod fixture;

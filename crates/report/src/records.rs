@@ -33,9 +33,26 @@ pub fn rows(parts: &[Part<'_>], out: &mut dyn Rows) {
 }
 
 /// The columns, for programs that know them by name: new ones come last.
-#[rustfmt::skip]
 fn columns<'a>() -> Vec<Column<'static, Record<'a>>> {
-    let mut columns = vec![
+    let mut columns = of_trials();
+    columns.extend(of_phases());
+    columns.extend(of_ops());
+    columns.extend(later());
+    // Axes that have no column yet.
+    for axis in AXES {
+        if columns.iter().all(|column| column.head.text != axis.key) {
+            columns.push(Column::words(axis.key, |it: &Record<'_>| {
+                axis.text(&it.trial.plan).unwrap_or_default()
+            }));
+        }
+    }
+    columns
+}
+
+/// Columns of the trial.
+#[rustfmt::skip]
+fn of_trials<'a>() -> Vec<Column<'static, Record<'a>>> {
+    vec![
         of_trial("trial_id", |trial| trial.trial_id.clone()),
         of_trial("lab_id", |trial| trial.lab_id.clone().unwrap_or_default()),
         of_trial("seed", |trial| trial.seed.to_string()),
@@ -54,6 +71,13 @@ fn columns<'a>() -> Vec<Column<'static, Record<'a>>> {
         of_trial("kernel", |trial| {
             trial.conditions.kernel.split(' ').next().unwrap_or_default().into()
         }),
+    ]
+}
+
+/// Columns of the phase.
+#[rustfmt::skip]
+fn of_phases<'a>() -> Vec<Column<'static, Record<'a>>> {
+    vec![
         of_phase("phase", |phase| phase.name.clone()),
         of_phase("returned_ns", |phase| phase.returned_ns.0.to_string()),
         of_phase("synced_ns", |phase| known(phase.synced_ns)),
@@ -81,6 +105,13 @@ fn columns<'a>() -> Vec<Column<'static, Record<'a>>> {
         of_phase("late_ns", |phase| phase.instrument.late_ns.0.to_string()),
         of_phase("engine_ns", |phase| phase.instrument.engine_ns.0.to_string()),
         of_phase("sampler_cpu_ns", |phase| phase.instrument.sampler_cpu_ns.0.to_string()),
+    ]
+}
+
+/// Columns of the kind of op.
+#[rustfmt::skip]
+fn of_ops<'a>() -> Vec<Column<'static, Record<'a>>> {
+    vec![
         Column::words("op", |it: &Record<'_>| {
             it.op.map(|(kind, _)| kind.name().to_string()).unwrap_or_default()
         }),
@@ -91,6 +122,13 @@ fn columns<'a>() -> Vec<Column<'static, Record<'a>>> {
         of_op("p99_ns", |op| op.p99_ns.0),
         of_op("p999_ns", |op| op.p999_ns.0),
         of_op("max_ns", |op| op.max_ns.0),
+    ]
+}
+
+/// Columns that were added since.
+#[rustfmt::skip]
+fn later<'a>() -> Vec<Column<'static, Record<'a>>> {
+    vec![
         of_trial("repeats_wanted", |trial| {
             let wanted = trial.repeats.and_then(|rule| rule.wanted);
             wanted.map(|n| n.to_string()).unwrap_or_default()
@@ -113,16 +151,7 @@ fn columns<'a>() -> Vec<Column<'static, Record<'a>>> {
             cacheable.map(|size| size.0.to_string()).unwrap_or_default()
         }),
         of_trial("unsafe", |trial| device::risks(trial).join("; ")),
-    ];
-    // Axes that have no column yet.
-    for axis in AXES {
-        if columns.iter().all(|column| column.head.text != axis.key) {
-            columns.push(Column::words(axis.key, |it: &Record<'_>| {
-                axis.text(&it.trial.plan).unwrap_or_default()
-            }));
-        }
-    }
-    columns
+    ]
 }
 
 fn of_trial<'a>(head: &str, cell: fn(&Trial) -> String) -> Column<'static, Record<'a>> {

@@ -4,15 +4,13 @@
 
 use fsdyno_record::Trial;
 use fsdyno_record::series::Series;
-use fsdyno_stats::compare::{Method, Verdict};
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Serialize;
+use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 use crate::compare::ComparedJson;
-use crate::statistics::{self, Statistics};
+use crate::statistics::Statistics;
 use crate::study::JudgedJson;
 use crate::trials::ReportedTrials;
 
@@ -132,44 +130,6 @@ fn remove_null_of_optional(schema: &mut Schema) {
             });
         }
     }
-}
-
-/// The schema of words, each with its meaning.
-pub(crate) fn words<'w>(words: impl IntoIterator<Item = (&'w str, &'w str)>) -> Schema {
-    let word = |(word, meaning): (&str, &str)| json!({"const": word, "description": meaning});
-    json_schema!({"type": "string", "oneOf": words.into_iter().map(word).collect::<Vec<_>>()})
-}
-
-/// The schema of the methods of a comparison.
-pub(crate) fn methods(_: &mut SchemaGenerator) -> Schema {
-    let names = [Method::Paired, Method::Welch].map(statistics::method_name);
-    json_schema!({"type": "string", "enum": names})
-}
-
-/// The schema of a comparison's method, or of none.
-pub(crate) fn methods_or_null(generator: &mut SchemaGenerator) -> Schema {
-    json_schema!({"anyOf": [methods(generator), {"type": "null"}]})
-}
-
-/// The schema of the verdicts of a comparison.
-pub(crate) fn verdicts(_: &mut SchemaGenerator) -> Schema {
-    words([
-        (Verdict::Faster, "It took less."),
-        (Verdict::Slower, "It took more."),
-        (Verdict::Same, "The difference is smaller than the least one that matters."),
-        (Verdict::Unknown, "The trials do not decide."),
-        (
-            Verdict::Inside,
-            "The trials decide, but the ratio is that of two file systems in the lab, and no larger than the error of its \
-             processor profile.",
-        ),
-    ].map(|(verdict, meaning)| (statistics::verdict(verdict), meaning)))
-}
-
-/// A value as indented JSON with a newline at the end.
-pub(crate) fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
-    // By way of a map, whose keys are sorted.
-    Ok(format!("{:#}\n", serde_json::to_value(value)?))
 }
 
 #[cfg(test)]

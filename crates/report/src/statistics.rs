@@ -4,7 +4,7 @@
 
 mod json;
 
-use fsdyno_stats::compare::{Comparison, Method, Verdict};
+use fsdyno_stats::compare::Comparison;
 use fsdyno_stats::describe;
 use fsdyno_stats::growth::Growth;
 
@@ -12,10 +12,10 @@ use crate::against::Basis;
 use crate::curve::{self, Curve};
 use crate::described::Described;
 use crate::error::ReportError;
+use crate::exports::{pretty, verdict};
 use crate::model::{Row, Section};
 use crate::number::clean;
 use crate::part::Part;
-use crate::schemas::pretty;
 use crate::table::{self, Column};
 use crate::view;
 use crate::{against, answer, repeats};
@@ -85,30 +85,6 @@ struct Exponent<'a> {
     label: String,
     points: usize,
     growth: Growth,
-}
-
-/// `paired` or `welch`.
-pub fn method(comparison: &Comparison) -> &'static str {
-    method_name(comparison.method)
-}
-
-/// The name of a method in exports.
-pub fn method_name(method: Method) -> &'static str {
-    match method {
-        Method::Paired => "paired",
-        Method::Welch => "welch",
-    }
-}
-
-/// The verdict as a word.
-pub fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Faster => "faster",
-        Verdict::Slower => "slower",
-        Verdict::Same => "same",
-        Verdict::Unknown => "unknown",
-        Verdict::Inside => "inside the processor model's error",
-    }
 }
 
 /// A row of the tables or a point of a curve, or an exponent.

@@ -263,11 +263,7 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
     let measured = values.and_then(summary).unwrap_or(returned);
     let first = trials.first()?.0;
     let kind = first.plan.filesystem.as_ref().map_or(&first.plan.label, |fs| &fs.kind);
-    let flags = device::flags(&trials);
-    let mut risks: Vec<String> =
-        trials.iter().flat_map(|(trial, _)| device::risks(trial)).collect();
-    risks.sort();
-    risks.dedup();
+    let (flags, risks) = (device::flags(&trials), risks(&trials));
     let kind = clean(kind);
     let latency = shown.latency_op.and_then(|kind| merge_latencies(&trials, kind));
     Some(Row {
@@ -290,6 +286,15 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
         flags,
         risks,
     })
+}
+
+/// The reasons for which acknowledged data may be lost, each once.
+fn risks(trials: &[Run<'_>]) -> Vec<String> {
+    let mut risks: Vec<String> =
+        trials.iter().flat_map(|(trial, _)| device::risks(trial)).collect();
+    risks.sort();
+    risks.dedup();
+    risks
 }
 
 fn main_count(phase: &Phase, main_op: Option<OpKind>) -> u64 {

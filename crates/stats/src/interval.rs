@@ -49,7 +49,7 @@ impl Summary {
     /// usual interval if Stein's cannot be computed (a value of zero, fewer values than the pilot).
     pub fn of_two_stages(values: &[f64], pilot: usize) -> Option<Summary> {
         let mut summary = Summary::of(values)?;
-        if let Some((low, high)) = crate::plan::stein_interval(values, pilot) {
+        if let Some((low, high)) = stein_interval(values, pilot) {
             summary.half_width = Some(summary.mean * ((high / low).sqrt() - 1.0));
         }
         Some(summary)
@@ -71,6 +71,26 @@ impl Summary {
     pub fn relative_half_width(&self) -> Option<f64> {
         self.half_width.filter(|_| self.mean != 0.0).map(|half| half / self.mean.abs())
     }
+}
+
+/// The interval of the geometric mean by Stein's rule: the mean of all values, with the spread and
+/// the degrees of freedom of the pilot alone, because a spread that also set n makes the interval
+/// too narrow. `values` are in the order of their runs, the pilot's first.
+///
+/// `None` if the pilot has fewer than two values, there are fewer values than that, or a value is
+/// not positive and finite.
+pub fn stein_interval(values: &[f64], pilot: usize) -> Option<(f64, f64)> {
+    let spread = logs(values.get(..pilot)?)?;
+    let all = logs(values)?;
+    let t = two_sided_quantile(LEVEL, (spread.n - 1) as f64);
+    let half = t * spread.sd? / (all.n as f64).sqrt();
+    Some(((all.mean - half).exp(), (all.mean + half).exp()))
+}
+
+/// The summary of the logarithms of positive values.
+pub(crate) fn logs(values: &[f64]) -> Option<Summary> {
+    let logs: Option<Vec<f64>> = values.iter().map(|v| (*v > 0.0).then(|| v.ln())).collect();
+    Summary::of(&logs?)
 }
 
 #[cfg(test)]

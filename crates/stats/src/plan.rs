@@ -7,7 +7,7 @@
 
 use fsdyno_record::seed;
 
-use crate::interval::{LEVEL, Summary};
+use crate::interval::{LEVEL, logs};
 use crate::student::two_sided_quantile;
 
 /// Repeats of the pilot (issue 6). With fewer, t is so large that the second stage costs more than
@@ -79,26 +79,6 @@ impl Rule {
     }
 }
 
-/// The interval of the geometric mean by Stein's rule: the mean of all values, with the spread and
-/// the degrees of freedom of the pilot alone, because a spread that also set n makes the interval
-/// too narrow. `values` are in the order of their runs, the pilot's first.
-///
-/// `None` if the pilot has fewer than two values, there are fewer values than that, or a value is
-/// not positive and finite.
-pub fn stein_interval(values: &[f64], pilot: usize) -> Option<(f64, f64)> {
-    let spread = logs(values.get(..pilot)?)?;
-    let all = logs(values)?;
-    let t = two_sided_quantile(LEVEL, (spread.n - 1) as f64);
-    let half = t * spread.sd? / (all.n as f64).sqrt();
-    Some(((all.mean - half).exp(), (all.mean + half).exp()))
-}
-
-/// The summary of the logarithms of positive values.
-fn logs(values: &[f64]) -> Option<Summary> {
-    let logs: Option<Vec<f64>> = values.iter().map(|v| (*v > 0.0).then(|| v.ln())).collect();
-    Summary::of(&logs?)
-}
-
 /// The order of the runs: each condition once in every block, each block shuffled by the stored seed
 /// (randomised complete blocks; Fisher, The Design of Experiments, 1935, chapter IV). A drift on a
 /// host then affects all conditions alike.
@@ -121,6 +101,7 @@ pub fn order(conditions: usize, blocks: std::ops::Range<u32>, seed: u64) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interval::stein_interval;
 
     #[test]
     fn the_second_stage_has_the_n_of_a_worked_example() {

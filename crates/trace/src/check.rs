@@ -36,26 +36,16 @@ impl Call {
     /// The identities in its arguments.
     pub fn uses(&self) -> Uses<'_> {
         let none = Uses::default();
-        let created = |node: &Option<NodeId>, kind| node.map(|node| (node, kind));
         match self {
-            Call::Open { at, created: node, file, .. } => Uses {
-                names: [Some(at), None],
-                opens: *file,
-                creates: created(node, Kind::File),
-                ..none
-            },
+            Call::Open { at, created, file, .. } => {
+                Uses { opens: *file, ..made(at, *created, Kind::File) }
+            }
             Call::Inherit { file, node, .. } => {
                 Uses { opens: Some(*file), node: Some(*node), ..none }
             }
-            Call::Mkdir { at, created: node, .. } => {
-                Uses { names: [Some(at), None], creates: created(node, Kind::Directory), ..none }
-            }
-            Call::Symlink { at, created: node, .. } => {
-                Uses { names: [Some(at), None], creates: created(node, Kind::Symlink), ..none }
-            }
-            Call::Mknod { at, node: kind, created: node, .. } => {
-                Uses { names: [Some(at), None], creates: created(node, *kind), ..none }
-            }
+            Call::Mkdir { at, created, .. } => made(at, *created, Kind::Directory),
+            Call::Symlink { at, created, .. } => made(at, *created, Kind::Symlink),
+            Call::Mknod { at, node: kind, created, .. } => made(at, *created, *kind),
             Call::Rename { from, to, .. } => Uses { names: [Some(from), Some(to)], ..none },
             Call::Link { from, to } => {
                 Uses { names: [Some(to), from.at()], files: [from.file(), None], ..none }
@@ -63,7 +53,7 @@ impl Call {
             Call::Access { at, .. }
             | Call::Readlink { at, .. }
             | Call::Rmdir { at }
-            | Call::Unlink { at } => Uses { names: [Some(at), None], ..none },
+            | Call::Unlink { at } => named(at),
             Call::Exec { at, .. } => Uses { names: [at.as_ref(), None], ..none },
             Call::Copy { from, to, .. } => Uses { files: [*from, *to], ..none },
             Call::Unmap { node, .. } | Call::Msync { node, .. } => {
@@ -79,10 +69,7 @@ impl Call {
             | Call::Listxattr { target, .. }
             | Call::Removexattr { target, .. }
             | Call::Chdir { target }
-            | Call::Statfs { target } => match target {
-                Target::At(at) => Uses { names: [Some(at), None], ..none },
-                Target::File(file) => Uses { files: [Some(*file), None], ..none },
-            },
+            | Call::Statfs { target } => target.uses(),
             Call::Close { file, .. }
             | Call::Dup { file }
             | Call::Read { file, .. }
@@ -94,13 +81,38 @@ impl Call {
             | Call::Lock { file, .. }
             | Call::Advise { file, .. }
             | Call::SetFlags { file, .. }
-            | Call::Map { file, .. } => Uses { files: [Some(*file), None], ..none },
+            | Call::Map { file, .. } => on_file(*file),
             Call::SyncAll {}
             | Call::Outside { .. }
             | Call::Spawn { .. }
             | Call::Exit { .. }
             | Call::Wait { .. }
             | Call::Mark { .. } => none,
+        }
+    }
+}
+
+/// A call on a name.
+fn named(at: &At) -> Uses<'_> {
+    Uses { names: [Some(at), None], ..Uses::default() }
+}
+
+/// A call that makes what a name refers to, if it did not exist.
+fn made(at: &At, node: Option<NodeId>, kind: Kind) -> Uses<'_> {
+    Uses { creates: node.map(|node| (node, kind)), ..named(at) }
+}
+
+/// A call on an open file.
+fn on_file<'a>(file: FileId) -> Uses<'a> {
+    Uses { files: [Some(file), None], ..Uses::default() }
+}
+
+impl Target {
+    /// The identities in it.
+    fn uses(&self) -> Uses<'_> {
+        match self {
+            Target::At(at) => named(at),
+            Target::File(file) => on_file(*file),
         }
     }
 }

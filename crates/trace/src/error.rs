@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::header::VERSION;
+use crate::format::{FRAME_LIMIT, VERSION};
 
 /// A trace that cannot be read further, or written.
 #[derive(Debug, Error)]
@@ -47,7 +47,7 @@ pub enum Problem {
     )]
     Version(u32),
     /// A frame is longer than the format allows.
-    #[error("a frame of {0} bytes is longer than the limit of {limit}", limit = crate::frame::FRAME_LIMIT)]
+    #[error("a frame of {0} bytes is longer than the limit of {limit}", limit = FRAME_LIMIT)]
     FrameLength(u64),
     /// A frame has a kind that the format does not have.
     #[error("unknown kind of frame {0}")]

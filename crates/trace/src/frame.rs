@@ -7,9 +7,7 @@
 use std::io::Read;
 
 use crate::error::Problem;
-
-/// The largest frame, in bytes before compression.
-pub const FRAME_LIMIT: usize = 1 << 20;
+use crate::format::FRAME_LIMIT;
 
 /// A writer ends a frame that has this many bytes.
 pub(crate) const FRAME_FULL: usize = 128 << 10;

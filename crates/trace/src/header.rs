@@ -6,9 +6,6 @@ use crate::wire::{Sink, Source, Wire};
 /// The first bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"fsdyno-t";
 
-/// The version of the format that is written, and the only one that is read.
-pub const VERSION: u32 = 1;
-
 /// The longest text of a header, in bytes.
 pub(crate) const TEXT_LIMIT: usize = 255;
 

@@ -4,8 +4,9 @@ use std::io::Read;
 
 use crate::error::{Problem, TraceError};
 use crate::event::{End, Event, Item};
+use crate::format::VERSION;
 use crate::frame::{Failed, FrameKind, Stored};
-use crate::header::{Header, MAGIC, VERSION};
+use crate::header::{Header, MAGIC};
 use crate::tree::{Entry, Root};
 use crate::wire::{Source, State, Wire};
 

@@ -6,8 +6,9 @@ use std::io::Write;
 use crate::call::CallKind;
 use crate::error::TraceError;
 use crate::event::{End, Event, Item};
+use crate::format::VERSION;
 use crate::frame::{self, FRAME_FULL, FrameKind};
-use crate::header::{Header, MAGIC, VERSION};
+use crate::header::{Header, MAGIC};
 use crate::tree::{Entry, Root};
 use crate::wire::{Sink, Wire};
 

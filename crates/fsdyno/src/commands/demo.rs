@@ -1,40 +1,18 @@
 //! `fsdyno demo`: a run of `fsdyno run` with sizes for a first look, in the lab, or on the current directory if there is
 //! no lab.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::{Args, Parser};
+use clap::Parser;
 use fsdyno_campaign::store;
 use fsdyno_campaign::target::RESULTS;
 use fsdyno_record::series;
 use fsdyno_venue::here::Here;
 
 use super::doctor;
-use crate::cli::{Cli, Command, JOBS, folder, whole};
+use crate::cli::{Cli, Command, Demo};
 use crate::exit::{Exit, Failure};
 use crate::output::say;
-
-/// `fsdyno demo`
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  fsdyno demo
-  fsdyno demo --quick
-
-The demo runs in the lab, without root. Where the lab cannot run (fsdyno doctor says why), it measures the
-current directory instead; it writes only to a new subdirectory, and removes it.")]
-pub struct Demo {
-    /// Fewer files, file systems and trials: about a minute
-    #[arg(long)]
-    pub quick: bool,
-    /// The number of trials that run at the same time [default: one for each processor]
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(JOBS))]
-    pub jobs: Option<u16>,
-    /// Result folder; one that has some of the same trials is resumed [default: fsdyno-results/demo, where an earlier
-    /// demo is replaced]
-    #[arg(long, value_name = "DIR", value_parser = folder())]
-    pub out: Option<PathBuf>,
-}
 
 /// The size of a demo.
 struct Size {

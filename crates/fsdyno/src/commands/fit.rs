@@ -1,6 +1,6 @@
 //! `fsdyno fit`: measures a real disk read-only and writes a disk profile.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use fsdyno_disk::{Queue, WriteCache};
 use fsdyno_media::Probed;
 use fsdyno_record::Nanos;
 
-use super::fit_cpu;
+use super::fit_file::is_ours;
+use super::{fit_cpu, fit_file};
 use crate::cli::Fit;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
@@ -24,9 +25,6 @@ const SECTOR: u64 = 512;
 
 /// The queue depth if sysfs does not report one: NCQ's 32.
 const USUAL_DEPTH: u32 = 32;
-
-/// The first bytes of a file that `fsdyno fit` writes.
-const HEAD: &[u8] = b"# Fitted by `fsdyno fit`";
 
 /// Measures, fits and writes.
 pub fn run(fit: &Fit) -> Result<Exit, Failure> {
@@ -81,7 +79,7 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
     match &fit.out {
         None => output::data(&text)?,
         Some(out) => {
-            write(out, &text)?;
+            fit_file::write(out, &text)?;
             say(&format!("disk: {} (fsdyno run ... --disk {})", out.display(), as_disk(out)));
         }
     }
@@ -112,17 +110,6 @@ fn check_out(out: &Path) -> Result<(), Failure> {
             out.display()
         ))),
     }
-}
-
-/// Tests whether the path is a file that an earlier fit wrote.
-fn is_ours(path: &Path) -> bool {
-    // Opening a pipe would block.
-    if !std::fs::metadata(path).is_ok_and(|status| status.is_file()) {
-        return false;
-    }
-    let mut head = [0; HEAD.len()];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && head == *HEAD
 }
 
 /// Refuses a loop device without direct I/O: it reads its file through the page cache, even for O_DIRECT reads of the
@@ -190,16 +177,6 @@ fn measure(
         }
     };
     Ok(fitted.map_err(Failure::from))
-}
-
-/// Writes a new file or replaces one of an earlier fit, atomically.
-pub(super) fn write(out: &Path, text: &str) -> Result<(), Failure> {
-    let fill = |file: &mut std::fs::File| file.write_all(text.as_bytes());
-    let written = match is_ours(out) {
-        true => fsdyno_media::file::write(out, fill),
-        false => fsdyno_media::file::write_new(out, fill),
-    };
-    written.map_err(|error| Failure::io("write", out, &error))
 }
 
 /// A real drive, as the interface of the fit.
@@ -304,17 +281,17 @@ mod tests {
         let out = folder.path().join("mine.toml");
         let text = fitted.text(&facts).unwrap();
         check_out(&out).unwrap();
-        write(&out, &text).unwrap();
+        fit_file::write(&out, &text).unwrap();
         let (_, found): (String, DiskSpec) = catalog::find(out.to_str().unwrap()).unwrap();
         assert_eq!(found, fitted.spec);
         assert!(text.starts_with("# Fitted by `fsdyno fit`, in a test"), "{text}");
         assert!(text.contains("32 in flight: ") && text.contains(" predicted ("), "{text}");
         // A second fit replaces it; other files are kept.
         check_out(&out).unwrap();
-        write(&out, &text).unwrap();
+        fit_file::write(&out, &text).unwrap();
         for other in ["about = \"mine\"\n", ""] {
             std::fs::write(&out, other).unwrap();
-            assert!(check_out(&out).is_err() && write(&out, &text).is_err());
+            assert!(check_out(&out).is_err() && fit_file::write(&out, &text).is_err());
             assert_eq!(std::fs::read_to_string(&out).unwrap(), other);
         }
     }

@@ -53,7 +53,10 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
         );
     }
     let counting = folder.path().join("counting.toml");
-    super::fit::write(&counting, &profile_text("counts", &counting_costs(), caches, None, true)?)?;
+    super::fit_file::write(
+        &counting,
+        &profile_text("counts", &counting_costs(), caches, None, true)?,
+    )?;
     let runner = Runner { folder: folder.path(), kernel, stop: &stop };
     let mut points = Vec::new();
     let conditions =
@@ -81,7 +84,7 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
     match out {
         None => output::data(&text)?,
         Some(out) => {
-            super::fit::write(out, &text)?;
+            super::fit_file::write(out, &text)?;
             let out = fsdyno_record::shell::quote(&out.display().to_string());
             say(&format!("processor: {out} (fsdyno run ... --on lab --cpu {out})"));
         }

@@ -1,39 +1,9 @@
 //! `fsdyno completions` and `fsdyno man`: files for shells and for man, generated from the definition of the command
 //! line.
 
-use std::path::PathBuf;
-
-use clap::Args;
-use clap_complete::Shell;
-
-use crate::cli::{self, folder};
+use crate::cli::{self, Completions, ManPages};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
-
-/// `fsdyno completions`
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  fsdyno completions bash > ~/.local/share/bash-completion/completions/fsdyno
-  fsdyno completions zsh > ~/.zfunc/_fsdyno
-  fsdyno completions fish > ~/.config/fish/completions/fsdyno.fish")]
-pub struct Completions {
-    /// The shell
-    #[arg(value_enum)]
-    pub shell: Shell,
-}
-
-/// `fsdyno man`
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  fsdyno man ~/.local/share/man/man1
-  man fsdyno-run")]
-pub struct ManPages {
-    /// The folder for the pages, such as man1 of a folder that man searches; is made if it does not exist
-    #[arg(value_name = "DIR", value_parser = folder())]
-    pub folder: PathBuf,
-}
 
 /// Prints the completions of a shell.
 pub fn completions(completions: &Completions) -> Result<Exit, Failure> {

@@ -1,13 +1,14 @@
 //! `fsdyno list`: lists the available items, and whether they can run here.
 
 use fsdyno_filesystem::Filesystem;
-use fsdyno_report::table::{Block, Document, Fit, Rows, Table};
-use fsdyno_report::{Output, ReportError, Style};
+use fsdyno_report::Style;
+use fsdyno_report::table::Block;
 use fsdyno_study::file::catalog;
 use fsdyno_venue::here::{self, CanRun, Here};
 use serde_json::{Value, json};
 
 use crate::cli::{List, Listable};
+use crate::commands::listing::Listing;
 use crate::commands::{list_results, show_schema};
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -37,45 +38,6 @@ pub fn run(list: &List) -> Result<Exit, Failure> {
     let style = output::style();
     output::data(&list.format.write(&listing, Style { width: style.width.min(100), ..style })?)?;
     Ok(Exit::Good)
-}
-
-/// Rows with named columns.
-#[derive(Default)]
-pub struct Listing {
-    pub heads: &'static [&'static str],
-    pub rows: Vec<Vec<String>>,
-    /// The message if there are no rows.
-    pub empty: &'static str,
-    /// Explanations below the table.
-    pub notes: Vec<Block>,
-    /// The data as JSON, if that is not the rows.
-    pub value: Option<Value>,
-}
-
-impl Output for Listing {
-    fn document(&self) -> Document {
-        if self.rows.is_empty() {
-            return Document(vec![Block::Paragraph(self.empty.into())]);
-        }
-        let heads = self.heads.iter().map(|head| head.to_string()).collect();
-        let fit = Fit::Stack { within: output::limit(), heads: true };
-        let table = Table { fit, ..Table::grid(heads, self.heads.len(), self.rows.clone()) };
-        Document(std::iter::once(Block::Table(table)).chain(self.notes.clone()).collect())
-    }
-
-    fn rows(&self, out: &mut dyn Rows) {
-        out.row(&self.heads.iter().map(|head| head.to_string()).collect::<Vec<_>>());
-        self.rows.iter().for_each(|row| out.row(row));
-    }
-
-    fn json(&self) -> Result<String, ReportError> {
-        let row = |row: &Vec<String>| -> Value {
-            self.heads.iter().zip(row).map(|(head, cell)| (head.to_string(), json!(cell))).collect()
-        };
-        let rows = || self.rows.iter().map(row).collect();
-        let value = self.value.clone().unwrap_or_else(rows);
-        Ok(serde_json::to_string_pretty(&value)? + "\n")
-    }
 }
 
 fn workloads() -> Listing {

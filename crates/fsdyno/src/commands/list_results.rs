@@ -9,7 +9,7 @@ use fsdyno_record::{Plan, Trial};
 use fsdyno_report::{compressed, counted};
 use serde_json::{Value, json};
 
-use super::list::Listing;
+use super::listing::Listing;
 use crate::exit::Failure;
 
 const HEADS: &[&str] = &["result", "began", "workloads", "file systems", "trials"];

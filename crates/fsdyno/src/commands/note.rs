@@ -6,7 +6,7 @@ use fsdyno_campaign::about::{About, check_free};
 use fsdyno_report::is_result;
 use serde_json::json;
 
-use super::list::Listing;
+use super::listing::Listing;
 use crate::cli::Note;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};

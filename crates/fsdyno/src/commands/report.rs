@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::Report;
+use crate::commands::page::write_page;
 use crate::commands::study;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
-use fsdyno_campaign::files::write_file;
 use fsdyno_campaign::results::{check_baseline, drawn, explanations, in_order};
 use fsdyno_record::Trial;
 use fsdyno_record::bounded::{self, RESULTS};
@@ -70,17 +70,6 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     }
     print(&trials, basis, report.format)?;
     Ok(Exit::Good)
-}
-
-/// Writes the page of `--html`. Returns true if it went to standard output, where it replaces the table.
-pub fn write_page(path: &Path, page: &str) -> Result<bool, Failure> {
-    if path == Path::new("-") {
-        output::data(page)?;
-        return Ok(true);
-    }
-    write_file(path, page)?;
-    say(&format!("report: {}", path.display()));
-    Ok(false)
 }
 
 /// The first finding of `fsdyno crash` in a folder without records and without the table of crash.json; or the path

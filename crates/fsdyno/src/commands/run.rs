@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use fsdyno_campaign::experiment::open;
 use fsdyno_campaign::labs::{self, Mode};
@@ -71,16 +71,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     };
     let summary = measured?;
     shown?;
-    if stop.load(Ordering::Relaxed) && summary.left > 0 {
-        say(&format!(
-            "fsdyno: stopped with {} of {} left; resume with:\n  {}",
-            summary.left,
-            counted(summary.trials(), "trial"),
-            session::resume_command(&folder)
-        ));
-        return Ok(Exit::Stopped);
-    }
-    Ok(if summary.failed > 0 { Exit::TrialFailed } else { Exit::Good })
+    Ok(session::exit(&stop, &summary, &folder))
 }
 
 /// Prints what would run. Reports the errors that a run would report before its first trial; if this host only lacks

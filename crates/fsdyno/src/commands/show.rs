@@ -1,11 +1,9 @@
 //! `fsdyno show`: describes one workload, file system or disk in full.
 
-use fsdyno_campaign::results;
 use fsdyno_disk::DiskSpec;
 use fsdyno_disk::catalog::{CatalogError, UnknownDisk};
 use fsdyno_disk::profile::{self, Profile};
 use fsdyno_record::suggest;
-use fsdyno_record::trial::Trial;
 use fsdyno_report::Format;
 use serde_json::{Value, json};
 
@@ -57,17 +55,6 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Reads the latest trials of a result folder, in the order of its command; a torn line is noted.
-pub fn trials_of(folder: &str) -> Result<Vec<Trial>, Failure> {
-    let loaded = fsdyno_report::load([folder])?;
-    let mut trials = fsdyno_campaign::without_superseded(&loaded.trials);
-    results::in_order(&mut trials);
-    if let Some(torn) = &loaded.torn {
-        output::say(&format!("fsdyno: {torn}"));
-    }
-    Ok(trials)
-}
-
 fn kernel(name: &str) -> Result<(String, Value), Failure> {
     if name != "config" {
         return Err(Failure::wrong(format!(
@@ -83,14 +70,8 @@ fn filesystem(name: &str) -> Result<(String, Value), Failure> {
     if let Some(variant) = fsdyno_ext2dir::find::by_name(name) {
         return Ok(show_model::model(variant));
     }
-    let kind = fsdyno_filesystem::catalog::get(name).map_err(|error| {
-        let models = fsdyno_ext2dir::find::ALL.iter().map(|variant| variant.name);
-        let names: Vec<&str> =
-            fsdyno_filesystem::catalog::names().into_iter().chain(models).collect();
-        let foreign = fsdyno_filesystem::lookup::foreign_hint(name);
-        let hint = foreign.unwrap_or_else(|| suggest::hint(name, names));
-        Failure::wrong(format!("unknown file system '{}'; {hint}", error.name))
-    })?;
+    let kind =
+        fsdyno_filesystem::catalog::get(name).map_err(|error| unknown_filesystem(&error.name))?;
     let kernels = match &kind.until {
         Some(until) => format!("Linux {} to {until}", kind.since),
         None => format!("Linux {} and later", kind.since),
@@ -121,14 +102,7 @@ fn filesystem(name: &str) -> Result<(String, Value), Failure> {
     ]));
     let limits = kind.limits.as_ref().map(limits);
     text.push_str(limits.as_ref().map_or("", |(text, _)| text));
-    let mut codes: Vec<_> = kind.check.codes.iter().collect();
-    codes.sort_by_key(|(code, _)| code.parse::<i32>().unwrap_or(i32::MAX));
-    if !codes.is_empty() {
-        text.push_str("\nexit codes of the check:\n");
-    }
-    for (code, meaning) in codes {
-        text.push_str(&format!("  {code}  {meaning}\n"));
-    }
+    text.push_str(&exit_codes(&kind.check));
     if !kind.lacks.is_empty() {
         text.push_str("\nunsupported:\n");
     }
@@ -147,6 +121,28 @@ fn filesystem(name: &str) -> Result<(String, Value), Failure> {
         "notes": kind.notes.trim(),
     });
     Ok((text, value))
+}
+
+fn unknown_filesystem(name: &str) -> Failure {
+    let models = fsdyno_ext2dir::find::ALL.iter().map(|variant| variant.name);
+    let names: Vec<&str> = fsdyno_filesystem::catalog::names().into_iter().chain(models).collect();
+    let foreign = fsdyno_filesystem::lookup::foreign_hint(name);
+    let hint = foreign.unwrap_or_else(|| suggest::hint(name, names));
+    Failure::wrong(format!("unknown file system '{name}'; {hint}"))
+}
+
+/// The meanings of the exit codes of a check, if it has any.
+fn exit_codes(check: &fsdyno_filesystem::catalog::Check) -> String {
+    let mut codes: Vec<_> = check.codes.iter().collect();
+    codes.sort_by_key(|(code, _)| code.parse::<i32>().unwrap_or(i32::MAX));
+    let mut text = String::new();
+    if !codes.is_empty() {
+        text.push_str("\nexit codes of the check:\n");
+    }
+    for (code, meaning) in codes {
+        text.push_str(&format!("  {code}  {meaning}\n"));
+    }
+    text
 }
 
 /// The size limits as text and as JSON.

@@ -3,7 +3,7 @@
 use fsdyno_report::Ranks;
 
 use crate::cli::Show;
-use crate::commands::show::trials_of;
+use crate::commands::stored_trials::trials_of;
 use crate::exit::{Exit, Failure};
 use crate::output;
 

@@ -4,7 +4,7 @@ use fsdyno_campaign::results;
 use fsdyno_report::OverTime;
 
 use crate::cli::Show;
-use crate::commands::show::trials_of;
+use crate::commands::stored_trials::trials_of;
 use crate::exit::{Exit, Failure};
 use crate::output;
 

@@ -2,7 +2,7 @@
 
 use fsdyno_campaign::server;
 use fsdyno_workload::workloads::Kind;
-use fsdyno_workload::{Setting, Threads, workloads};
+use fsdyno_workload::{Setting, Threads, Workload, workloads};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
@@ -57,9 +57,21 @@ pub fn workload(name: &str, sources: bool) -> Result<(String, Value), Failure> {
         Ok(_) => "\nphases with these defaults (random counts are those of seed 0):\n".to_string(),
         Err(error) => output::wrapped(&format!("\nphases: not known yet; {error}")),
     });
-    let mut phases = Vec::new();
-    let all = bound.iter().flat_map(|bound| bound.phases().into_iter().map(move |it| (bound, it)));
-    for (at, (bound, phase)) in all.enumerate() {
+    let (lines, phases) =
+        bound.as_ref().map_or_else(|_| Default::default(), |it| phases_of(it.as_ref()));
+    text.push_str(&lines);
+    let text = if sources { text } else { brief(kind)? };
+    let value = json!({
+        "name": kind.name, "about": kind.about, "source": kind.source, "doc": kind.doc,
+        "params": params, "phases": phases,
+    });
+    Ok((text, value))
+}
+
+/// The phases of a workload with their counts, as text and as JSON.
+fn phases_of(bound: &dyn Workload) -> (String, Vec<Value>) {
+    let (mut text, mut phases) = (String::new(), Vec::new());
+    for (at, phase) in bound.phases().into_iter().enumerate() {
         let counts = bound.counts(at, phase.threads.of(1));
         let threads = match phase.threads {
             Threads::One => "one".to_string(),
@@ -71,12 +83,7 @@ pub fn workload(name: &str, sources: bool) -> Result<(String, Value), Failure> {
         text.push_str(&format!("      before it: {}; threads: {threads}\n", phase.gap.name()));
         phases.push(json!({"name": phase.name, "before": phase.gap.name(), "threads": threads, "ops": counts}));
     }
-    let text = if sources { text } else { brief(kind)? };
-    let value = json!({
-        "name": kind.name, "about": kind.about, "source": kind.source, "doc": kind.doc,
-        "params": params, "phases": phases,
-    });
-    Ok((text, value))
+    (text, phases)
 }
 
 /// Formats parameters: one line in columns for each, and its explanation below.

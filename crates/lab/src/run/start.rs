@@ -131,11 +131,8 @@ impl<'a> Run<'a> {
         if on_stop != OnStop::Restore {
             lay_image(machine, &memory.disks)?;
         }
-        let sockets = match on_stop {
-            OnStop::GoOn => None,
-            _ => Some(UnixStream::pair().map_err(host("create a socket for QEMU"))?),
-        };
-        let (socket, theirs) = sockets.unzip();
+        let pair = (on_stop != OnStop::GoOn).then(UnixStream::pair).transpose();
+        let (socket, theirs) = pair.map_err(host("create a socket for QEMU"))?.unzip();
         let files = memory.named(&boots, machine, theirs.as_ref())?;
         let mut command = Command::new(program);
         command.args(qemu::arguments(cpu, more_words, machine, on_stop, &files)).env("LC_ALL", "C");
@@ -163,7 +160,6 @@ impl<'a> Run<'a> {
         }
         let process =
             Process::start_on(CpuLease::take(), command, &inherited).map_err(host("start QEMU"))?;
-        let (control, started) = (None, Instant::now());
         let Memory { mailbox, console, disks, log, log_size: _ } = memory;
         Ok(Run {
             boots,
@@ -176,8 +172,8 @@ impl<'a> Run<'a> {
             console,
             profile,
             socket,
-            control,
-            started,
+            control: None,
+            started: Instant::now(),
         })
     }
 }

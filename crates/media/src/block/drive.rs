@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use fsdyno_record::Bytes;
 use rustix::fs::{OFlags, fstat, major, minor};
 
-use super::layout::Part;
+use super::layout::{KernelPart, Part};
 use super::refusal::BlockError;
 use crate::loops::Backing;
 
@@ -25,19 +25,6 @@ pub struct Drive {
     folder: PathBuf,
     /// The disk sequence number (diskseq): a device number may be reused by another drive.
     sequence: Option<String>,
-}
-
-/// A partition as the kernel knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KernelPart {
-    /// The name, such as sdb1.
-    pub name: String,
-    /// The number on the drive.
-    pub number: u32,
-    /// The device number.
-    pub device: u64,
-    /// The range.
-    pub part: Part,
 }
 
 impl Drive {

@@ -5,11 +5,11 @@ use std::io;
 
 use fsdyno_record::Bytes;
 
-use super::drive::{Drive, KernelPart};
-use super::layout::{GUARD, LEAST, Layout};
+use super::drive::Drive;
+use super::layout::{GUARD, KernelPart, LEAST, Layout};
 use super::mark::{DataContents, DriveMark, plain};
 use super::refusal::{BlockError, Reason};
-use super::{InspectedDrive, signature, users};
+use super::{InspectedDrive, blkid, users};
 
 /// Inspects a drive, and returns all reasons to refuse erasing it. `held`: we have it open exclusively.
 pub fn inspect(drive: Drive, held: bool) -> Result<(InspectedDrive, Vec<Reason>), BlockError> {
@@ -89,14 +89,14 @@ fn foreign_contents(seen: &InspectedDrive) -> Result<Vec<Reason>, BlockError> {
     if size.0 == 0 {
         return Ok(reasons);
     }
-    let signed = signature::of_whole(&path)?;
+    let signed = blkid::of_whole(&path)?;
     if !signed.is_empty() {
         reasons.push(Reason::Signed(signed));
     }
     if size < LEAST {
         return Ok(reasons);
     }
-    if let Some(found) = signature::at(&path, seen.layout.data)? {
+    if let Some(found) = blkid::at(&path, seen.layout.data)? {
         match seen.mark.as_ref().map(|mark| &mark.left) {
             Some(DataContents::Unfinished(own)) if own.contains(&plain(&found.uuid)) => {}
             Some(DataContents::Formatted(left)) if *left == found.to_string() => {}
@@ -114,7 +114,7 @@ fn foreign_contents(seen: &InspectedDrive) -> Result<Vec<Reason>, BlockError> {
 /// Returns a signature at another usual start of a first partition, if there is no table.
 fn lost_partition(seen: &InspectedDrive) -> Result<Option<Reason>, BlockError> {
     for part in seen.layout.other_starts(seen.mark.is_some()) {
-        if let Some(found) = signature::at(&seen.drive.path(), part)? {
+        if let Some(found) = blkid::at(&seen.drive.path(), part)? {
             return Ok(Some(Reason::Lost { found, at: part.start }));
         }
     }

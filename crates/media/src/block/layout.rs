@@ -34,6 +34,19 @@ pub struct Part {
     pub size: Bytes,
 }
 
+/// A partition as the kernel knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelPart {
+    /// The name, such as sdb1.
+    pub name: String,
+    /// The number on the drive.
+    pub number: u32,
+    /// The device number.
+    pub device: u64,
+    /// The range.
+    pub part: Part,
+}
+
 /// The parts of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -64,7 +77,7 @@ impl Layout {
     }
 
     /// Reports whether a partition of the kernel is one of these.
-    pub fn has(&self, part: &super::drive::KernelPart) -> bool {
+    pub fn has(&self, part: &KernelPart) -> bool {
         match part.number {
             DATA => part.part == self.data,
             GUARD => part.part == self.guard,

@@ -19,6 +19,7 @@
 //! drive's signatures, so any signature found there is someone else's. It costs 2 MiB of the drive, and on
 //! each request the kernel adds the partition's start, as it does for most file systems in use.
 
+mod blkid;
 mod blkpg;
 mod claim;
 mod drive;

@@ -1,18 +1,6 @@
-//! Signatures by libblkid, read with its tools of util-linux.
+//! Signatures of contents, as libblkid knows them.
 
 use std::fmt;
-use std::io;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-use super::layout::Part;
-use super::refusal::BlockError;
-
-/// Exit code of blkid(8): nothing found.
-const NOTHING: i32 = 2;
-
-/// Exit code of blkid(8): contradictory signatures found.
-const AMBIVALENT: i32 = 8;
 
 /// The signature of a file system, a RAID member, a partition table or the like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,106 +23,5 @@ impl fmt::Display for Signature {
             "" => Ok(()),
             label => write!(f, " '{label}'"),
         }
-    }
-}
-
-/// Returns all signatures of a whole device, including contradictory ones and a table's backup:
-/// wipefs(8) continues after the first, unlike `blkid -p`.
-///
-/// # Errors
-/// A tool that is missing or fails.
-pub fn of_whole(device: &Path) -> Result<Vec<Signature>, BlockError> {
-    let output = run("wipefs", &["--no-act", "--parsable"], device)?;
-    if !output.status.success() {
-        return Err(failed("wipefs", &output));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().filter(|line| !line.starts_with('#')).filter_map(of_line).collect())
-}
-
-/// Parses `offset,uuid,label,type`; a comma in a field is written as `\x2c`.
-fn of_line(line: &str) -> Option<Signature> {
-    let mut fields = line.split(',').skip(1).map(|field| field.trim().to_string());
-    let (uuid, label) = (fields.next()?, fields.next()?);
-    Some(Signature { kind: fields.next()?, uuid, label })
-}
-
-/// Returns the signature at an offset of a device, as if a device began there.
-///
-/// # Errors
-/// A tool that is missing or fails.
-pub fn at(device: &Path, part: Part) -> Result<Option<Signature>, BlockError> {
-    let (offset, size) = (part.start.0.to_string(), part.size.0.to_string());
-    probe(&["--offset", &offset, "--size", &size], device)
-}
-
-/// Returns the signature of a device.
-///
-/// # Errors
-/// A tool that is missing or fails.
-pub fn of(device: &Path) -> Result<Option<Signature>, BlockError> {
-    probe(&[], device)
-}
-
-fn probe(more: &[&str], device: &Path) -> Result<Option<Signature>, BlockError> {
-    let words = [&["--probe", "--output", "export"], more].concat();
-    let output = run("blkid", &words, device)?;
-    match output.status.code() {
-        Some(0) => Ok(Some(of_export(&String::from_utf8_lossy(&output.stdout)))),
-        Some(NOTHING) => Ok(None),
-        Some(AMBIVALENT) => {
-            let kind = "several signatures that contradict each other".to_string();
-            Ok(Some(Signature { kind, uuid: String::new(), label: String::new() }))
-        }
-        _ => Err(failed("blkid", &output)),
-    }
-}
-
-/// Parses lines of `KEY=value`.
-fn of_export(text: &str) -> Signature {
-    let value = |keys: &[&str]| {
-        let pairs = text.lines().filter_map(|line| line.split_once('='));
-        let mut found = pairs.filter(|(key, _)| keys.contains(key)).map(|(_, value)| value);
-        found.next().unwrap_or_default().to_string()
-    };
-    let kind = Some(value(&["TYPE", "PTTYPE"])).filter(|kind| !kind.is_empty());
-    let kind = kind.unwrap_or_else(|| "something".into());
-    Signature { kind, uuid: value(&["UUID", "PTUUID"]), label: value(&["LABEL"]) }
-}
-
-fn run(tool: &'static str, words: &[&str], device: &Path) -> Result<Output, BlockError> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let ran = Command::new(tool)
-        .args(words)
-        .arg(device)
-        // Debian's users have no sbin on their PATH.
-        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .output();
-    ran.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => BlockError::NoTool(tool),
-        _ => BlockError::io("start", Path::new(tool), error),
-    })
-}
-
-fn failed(tool: &'static str, output: &Output) -> BlockError {
-    let text = String::from_utf8_lossy(&output.stderr);
-    let output = text.lines().last().unwrap_or("no output").to_string();
-    BlockError::Tool { tool, output }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_lines_of_wipefs_and_blkid_are_read() {
-        let line = "0x438,c42baff1-5d8d,my\\x2cdisk,ext4";
-        assert_eq!(of_line(line).unwrap().to_string(), "ext4 c42baff1-5d8d 'my\\x2cdisk'");
-        assert_eq!(of_line("0x1fe,,,dos").unwrap().to_string(), "dos");
-        let export = "DEVNAME=/dev/sdb\nUUID=1-2\nTYPE=xfs\nUSAGE=filesystem\n";
-        assert_eq!(of_export(export).to_string(), "xfs 1-2");
-        assert_eq!(of_export("DEVNAME=/dev/sdb\nPTTYPE=gpt\n").to_string(), "gpt");
     }
 }

@@ -13,7 +13,8 @@ use std::time::Duration;
 use fsdyno_record::mount_table::{self, MountLine, unescape};
 use rustix::fs::{major, minor};
 
-use super::drive::{Drive, KernelPart, node_of, read_attribute};
+use super::drive::{Drive, node_of, read_attribute};
+use super::layout::KernelPart;
 use super::refusal::Reason;
 use crate::loops::Backing;
 

@@ -149,17 +149,8 @@ impl State {
             FromRank::Reached(point) => self.reached(point),
             FromRank::Stonewall(stopped) => self.at_stonewall(stopped),
             FromRank::Failed { why, stopped } => {
-                let name = peer.name();
-                if let Some(out) = all.out.get_mut(rank as usize) {
-                    *out = true;
-                }
-                if !stopped && all.failure.is_none() {
-                    all.failure = Some(format!("{name}: {why}"));
-                }
-                if all.stopped.is_none() {
-                    self.tell(&ToRank::Stop);
-                    all.stopped = Some((Instant::now(), false));
-                }
+                let failure = (!stopped).then(|| format!("{}: {why}", peer.name()));
+                self.failed(rank, failure, all);
             }
             message => {
                 if let (Some(answer), Some(place)) =
@@ -170,6 +161,20 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// Takes the end of a rank that failed, or that was stopped: all others stop, too.
+    fn failed<T>(&mut self, rank: u32, failure: Option<String>, all: &mut Answers<T>) {
+        if let Some(out) = all.out.get_mut(rank as usize) {
+            *out = true;
+        }
+        if all.failure.is_none() {
+            all.failure = failure;
+        }
+        if all.stopped.is_none() {
+            self.tell(&ToRank::Stop);
+            all.stopped = Some((Instant::now(), false));
+        }
     }
 
     /// Passes a rank's wait for an op on to the rank whose op it is.

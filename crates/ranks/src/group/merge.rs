@@ -26,7 +26,7 @@ pub(super) struct PhaseOfRanks<'a> {
 /// The phase of all ranks, what each did in it, and its ops over time.
 pub(super) fn merge(of: &PhaseOfRanks<'_>) -> (Phase, RanksPhase, Option<PhaseSeries>) {
     let ours = |rank: usize, at: Nanos| of.clocks.get(rank).map_or(at, |clock| clock.to_ours(at));
-    let times: Vec<(Nanos, Nanos, Option<Nanos>)> = of
+    let times: Vec<RankTimes> = of
         .done
         .iter()
         .enumerate()
@@ -42,42 +42,11 @@ pub(super) fn merge(of: &PhaseOfRanks<'_>) -> (Phase, RanksPhase, Option<PhaseSe
     let synced = times.iter().filter_map(|(.., synced)| synced.map(since)).max();
     let ops = operations(of.done);
     let main = main_kind(&ops);
-    let durations: Vec<Nanos> =
-        times.iter().map(|(started, returned, _)| returned.since(*started)).collect();
-    let mut ranks = Vec::new();
-    for (rank, (one, time)) in of.done.iter().zip(&times).enumerate() {
-        let offset = of.clocks.get(rank).map(|clock| clock.at(time.0)).unwrap_or_default();
-        let stats = main.and_then(|kind| one.ops.get(&kind)).cloned().unwrap_or_default();
-        ranks.push(RankPhase {
-            rank: rank as u32,
-            started_ns: since(time.0),
-            returned_ns: since(time.1),
-            synced_ns: time.2.map(since),
-            ops: one.calls,
-            items: stats.count,
-            stonewall_items: None,
-            p50_ns: stats.p50_ns,
-            p99_ns: stats.p99_ns,
-            p999_ns: stats.p999_ns,
-            max_ns: stats.max_ns,
-            cpu_ns: one.cpu.0 + one.cpu.1,
-            clock_offset_ns: offset.ahead,
-            clock_uncertainty_ns: offset.uncertainty,
-            straggler: is_straggler(durations[rank], &durations),
-        });
-    }
-    let first = ranks.iter().min_by_key(|rank| rank.started_ns);
-    let last = ranks.iter().max_by_key(|rank| rank.started_ns);
-    let uncertainty = match (first, last) {
-        (Some(first), Some(last)) if first.rank != last.rank => {
-            first.clock_uncertainty_ns + last.clock_uncertainty_ns
-        }
-        _ => Nanos(0),
-    };
+    let ranks = each(of, &times, main, start);
     let of_all = RanksPhase {
         name: of.name.to_string(),
         skew_ns: ranks.iter().map(|rank| rank.started_ns).max().unwrap_or_default(),
-        skew_uncertainty_ns: uncertainty,
+        skew_uncertainty_ns: skew_uncertainty(&ranks),
         first_done_ns: ranks.iter().map(|rank| rank.returned_ns).min().unwrap_or_default(),
         last_done_ns: returned,
         stonewall: None,
@@ -110,6 +79,56 @@ pub(super) fn merge(of: &PhaseOfRanks<'_>) -> (Phase, RanksPhase, Option<PhaseSe
     let starts: Vec<Nanos> = times.iter().map(|(started, ..)| *started).collect();
     let series = series(of, &starts, start, end);
     (phase, of_all, series)
+}
+
+/// Start, return and sync of a rank in a phase, on the clock of rank 0.
+type RankTimes = (Nanos, Nanos, Option<Nanos>);
+
+/// What each rank did in a phase that began at `start`; its latencies are those of the kind `main`.
+fn each(
+    of: &PhaseOfRanks<'_>,
+    times: &[RankTimes],
+    main: Option<OpKind>,
+    start: Nanos,
+) -> Vec<RankPhase> {
+    let since = |at: Nanos| at.since(start);
+    let durations: Vec<Nanos> =
+        times.iter().map(|(started, returned, _)| returned.since(*started)).collect();
+    let mut ranks = Vec::new();
+    for (rank, (one, time)) in of.done.iter().zip(times).enumerate() {
+        let offset = of.clocks.get(rank).map(|clock| clock.at(time.0)).unwrap_or_default();
+        let stats = main.and_then(|kind| one.ops.get(&kind)).cloned().unwrap_or_default();
+        ranks.push(RankPhase {
+            rank: rank as u32,
+            started_ns: since(time.0),
+            returned_ns: since(time.1),
+            synced_ns: time.2.map(since),
+            ops: one.calls,
+            items: stats.count,
+            stonewall_items: None,
+            p50_ns: stats.p50_ns,
+            p99_ns: stats.p99_ns,
+            p999_ns: stats.p999_ns,
+            max_ns: stats.max_ns,
+            cpu_ns: one.cpu.0 + one.cpu.1,
+            clock_offset_ns: offset.ahead,
+            clock_uncertainty_ns: offset.uncertainty,
+            straggler: is_straggler(durations[rank], &durations),
+        });
+    }
+    ranks
+}
+
+/// The uncertainty of the time between the first start of a rank and the last.
+fn skew_uncertainty(ranks: &[RankPhase]) -> Nanos {
+    let first = ranks.iter().min_by_key(|rank| rank.started_ns);
+    let last = ranks.iter().max_by_key(|rank| rank.started_ns);
+    match (first, last) {
+        (Some(first), Some(last)) if first.rank != last.rank => {
+            first.clock_uncertainty_ns + last.clock_uncertainty_ns
+        }
+        _ => Nanos(0),
+    }
 }
 
 /// Counts and latencies of all ranks by kind of op; merging histograms adds no error.

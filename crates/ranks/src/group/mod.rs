@@ -1,6 +1,7 @@
 //! Rank 0's side: it waits for all ranks, and leads them through trials.
 
 mod collect;
+mod course;
 mod door;
 mod merge;
 mod stonewall;
@@ -22,7 +23,7 @@ use crate::secret::Secret;
 use crate::wire::{FromRank, Hello, ToRank, Wire};
 use door::Door;
 
-pub use trial::Trial;
+pub use course::Trial;
 
 /// The longest waits of rank 0.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::ranks::View;
 
-use super::trial::Course;
+use super::course::Course;
 use super::{GroupError, Peer, State};
 use crate::wire::{Seen, TreeOf};
 

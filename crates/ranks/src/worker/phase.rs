@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use fsdyno_engine::progress::PhaseProgress;
-use fsdyno_engine::{Among, Cause, PhaseError, PhaseRun, clock, run_threads};
+use fsdyno_engine::{Among, Cause, PhaseError, PhaseResult, PhaseRun, clock, run_threads};
 use fsdyno_record::Nanos;
 use fsdyno_workload::{Share, Wall};
 
@@ -78,10 +78,16 @@ impl Trial {
             self.work = until(&self.job.plan.workload, self.job.seed, goal.items)
                 .map_err(Trouble::plain)?;
         }
+        let spent = (user - cpu_before.0, system - cpu_before.1);
+        Ok(self.report(done, spent, threads))
+    }
+
+    /// Converts the result of a phase to its report for rank 0.
+    fn report(&self, done: PhaseResult, cpu: (Nanos, Nanos), threads: u32) -> PhaseDone {
         let (outcome, shares) = (done.outcome, done.done.clone());
         let recorder = done.into_recorder();
         let timeline = recorder.timeline();
-        Ok(PhaseDone {
+        PhaseDone {
             started: outcome.started,
             returned: outcome.returned,
             calls: outcome.ops,
@@ -91,10 +97,10 @@ impl Trial {
             read: outcome.bytes_read.0,
             think: outcome.think_time,
             removals: outcome.removals,
-            cpu: (user - cpu_before.0, system - cpu_before.1),
+            cpu,
             engine: self.engine.of(outcome.ops / u64::from(threads.max(1))),
             timeline: (timeline.interval(), timeline.counts().to_vec()),
-        })
+        }
     }
 }
 

@@ -1,10 +1,42 @@
 //! Calls on an object by its path or its descriptor: attributes, access, links, extended attributes.
 
-use fsdyno_trace::{At, Call, CallKind, Kind, Object, StatKind, Target, UtimeChange};
+use fsdyno_trace::{At, Call, CallKind, Kind, Object, StatKind, Target, UtimeChange, XattrName};
 
 use super::said::{Said, Wrong, field};
 use super::symbols::number;
 use super::world::{Outside, Thread, World};
+
+/// The kind of a stat.
+fn stat_of(said: &Said<'_>) -> StatKind {
+    let follow = !said.args.iter().any(|it| it.contains("AT_SYMLINK_NOFOLLOW"));
+    match (said.name == "statx", follow && !said.name.starts_with('l')) {
+        (false, true) => StatKind::Stat,
+        (false, false) => StatKind::Lstat,
+        (true, true) => StatKind::Statx,
+        (true, false) => StatKind::Lstatx,
+    }
+}
+
+/// The changes of the times of access and of modification.
+fn changes_of(times: &str) -> (UtimeChange, UtimeChange) {
+    let change = |text: &str| match text {
+        it if it.contains("UTIME_OMIT") => UtimeChange::Omit,
+        it if it.contains("UTIME_NOW") || it.trim() == "NULL" => UtimeChange::Now,
+        _ => UtimeChange::Set,
+    };
+    let (first, second) = times.split_once("}, ").map_or((times, times), |it| it);
+    let first = first.split_once(", UTIME_").map_or(first, |it| it.0);
+    (change(first), change(second))
+}
+
+/// The name of an extended attribute.
+fn xattr_of(said: &Said<'_>) -> Result<XattrName, Wrong> {
+    let xattr = said.text(1)?;
+    if xattr.is_empty() || xattr.len() > 255 || xattr.contains(&0) {
+        return Err("the name of an extended attribute has no valid length".into());
+    }
+    Ok(xattr.into())
+}
 
 impl World {
     /// The object of a call: its descriptor, or its path.
@@ -54,16 +86,9 @@ impl World {
         let at = usize::from(at_dir);
         Ok(Ok(match of {
             CallKind::Stat => {
-                let follow = !said.args.iter().any(|it| it.contains("AT_SYMLINK_NOFOLLOW"));
                 let target = target!();
                 self.show(said, thread, &target);
-                let stat = match (name == "statx", follow && !name.starts_with('l')) {
-                    (false, true) => StatKind::Stat,
-                    (false, false) => StatKind::Lstat,
-                    (true, true) => StatKind::Statx,
-                    (true, false) => StatKind::Lstatx,
-                };
-                Call::Stat { target, stat }
+                Call::Stat { target, stat: stat_of(said) }
             }
             CallKind::Truncate => {
                 let length = said.number(1)? as u64;
@@ -93,22 +118,12 @@ impl World {
             CallKind::Chown => Call::Chown { target: target!() },
             CallKind::Utimes => {
                 let times = said.args.get(at + 1).copied().unwrap_or("NULL");
-                let change = |text: &str| match text {
-                    it if it.contains("UTIME_OMIT") => UtimeChange::Omit,
-                    it if it.contains("UTIME_NOW") || it.trim() == "NULL" => UtimeChange::Now,
-                    _ => UtimeChange::Set,
-                };
-                let (first, second) = times.split_once("}, ").map_or((times, times), |it| it);
-                let first = first.split_once(", UTIME_").map_or(first, |it| it.0);
-                let (accessed, modified) = (change(first), change(second));
+                let (accessed, modified) = changes_of(times);
                 Call::Utimes { target: target!(), accessed, modified }
             }
             CallKind::Setxattr | CallKind::Getxattr | CallKind::Removexattr => {
-                let xattr = said.text(1)?;
-                if xattr.is_empty() || xattr.len() > 255 || xattr.contains(&0) {
-                    return Err("the name of an extended attribute has no valid length".into());
-                }
-                let (name, target) = (xattr.into(), target!());
+                let name = xattr_of(said)?;
+                let target = target!();
                 match of {
                     CallKind::Setxattr => {
                         let (size, flags) = (said.number(3)? as u32, said.optional(4) as u32);
@@ -126,19 +141,28 @@ impl World {
             CallKind::Chdir => {
                 let target = target!();
                 if !said.fails() {
-                    let path = match by_descriptor {
-                        true => match self.file(said, thread, 0)? {
-                            Ok(open) => open.path.clone(),
-                            Err(it) => return Ok(Err(it)),
-                        },
-                        false => self.path(said, thread, None, 0)?,
-                    };
-                    *thread.cwd.borrow_mut() = path;
+                    match self.new_cwd(said, thread, by_descriptor)? {
+                        Ok(path) => *thread.cwd.borrow_mut() = path,
+                        Err(it) => return Ok(Err(it)),
+                    }
                 }
                 Call::Chdir { target }
             }
             _ => Call::Statfs { target: target!() },
         }))
+    }
+
+    /// The directory that a chdir(2) or fchdir(2) leads to.
+    fn new_cwd(
+        &mut self,
+        said: &Said<'_>,
+        thread: &Thread,
+        by_descriptor: bool,
+    ) -> Result<Result<Vec<u8>, Outside>, Wrong> {
+        match by_descriptor {
+            true => Ok(self.file(said, thread, 0)?.map(|open| open.path.clone())),
+            false => Ok(Ok(self.path(said, thread, None, 0)?)),
+        }
     }
 
     /// The type of an object in the result of a stat.

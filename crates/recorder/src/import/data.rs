@@ -16,34 +16,7 @@ impl World {
     ) -> Result<Result<Call, Outside>, Wrong> {
         let moved = said.result.max(0) as u64;
         if of == CallKind::Copy {
-            let (from_at, to_at) = if said.name.starts_with("sendfile") { (1, 0) } else { (0, 2) };
-            let copy = match said.name {
-                "sendfile" | "sendfile64" => CopyKind::Sendfile,
-                "splice" => CopyKind::Splice,
-                _ => CopyKind::CopyFileRange,
-            };
-            let length_at = if copy == CopyKind::Sendfile { 3 } else { 4 };
-            let offset = |at: usize| -> Option<u64> {
-                let text = said.args.get(at)?.split("=>").next()?;
-                number(text.trim().trim_matches(['[', ']']))
-                    .filter(|_| text.contains('['))
-                    .map(|it| it as u64)
-            };
-            let (from_offset, to_offset) = match copy {
-                CopyKind::Sendfile => (offset(2), None),
-                _ => (offset(1), offset(3)),
-            };
-            let from = self.file(said, thread, from_at)?;
-            let to = self.file(said, thread, to_at)?;
-            if let (Err(it), Err(_)) = (&from, &to) {
-                return Ok(Err(Outside(it.0)));
-            }
-            if let Ok(open) = &to {
-                self.changed(open.node);
-            }
-            let (from, to) = (from.ok().map(|it| it.file), to.ok().map(|it| it.file));
-            let length = said.number(length_at)? as u64;
-            return Ok(Ok(Call::Copy { copy, from, from_offset, to, to_offset, length }));
+            return self.copied(said, thread);
         }
         let open = match self.file(said, thread, 0)? {
             Ok(open) => open,
@@ -84,6 +57,38 @@ impl World {
             }
             Call::Write { file, offset, length, buffers, class: Compressibility::Unknown }
         }))
+    }
+
+    /// A copy between two descriptors.
+    fn copied(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Result<Call, Outside>, Wrong> {
+        let (from_at, to_at) = if said.name.starts_with("sendfile") { (1, 0) } else { (0, 2) };
+        let copy = match said.name {
+            "sendfile" | "sendfile64" => CopyKind::Sendfile,
+            "splice" => CopyKind::Splice,
+            _ => CopyKind::CopyFileRange,
+        };
+        let length_at = if copy == CopyKind::Sendfile { 3 } else { 4 };
+        let offset = |at: usize| -> Option<u64> {
+            let text = said.args.get(at)?.split("=>").next()?;
+            number(text.trim().trim_matches(['[', ']']))
+                .filter(|_| text.contains('['))
+                .map(|it| it as u64)
+        };
+        let (from_offset, to_offset) = match copy {
+            CopyKind::Sendfile => (offset(2), None),
+            _ => (offset(1), offset(3)),
+        };
+        let from = self.file(said, thread, from_at)?;
+        let to = self.file(said, thread, to_at)?;
+        if let (Err(it), Err(_)) = (&from, &to) {
+            return Ok(Err(Outside(it.0)));
+        }
+        if let Ok(open) = &to {
+            self.changed(open.node);
+        }
+        let (from, to) = (from.ok().map(|it| it.file), to.ok().map(|it| it.file));
+        let length = said.number(length_at)? as u64;
+        Ok(Ok(Call::Copy { copy, from, from_offset, to, to_offset, length }))
     }
 
     /// Another call on a descriptor.
@@ -130,26 +135,10 @@ impl World {
                 Call::Readdir { file: open.file, length: said.number(2)? as u64 }
             }
             CallKind::Lock => {
-                let flags = said.number(1)? as i32;
-                let lock = match flags & !libc::LOCK_NB {
-                    libc::LOCK_SH => LockOp::Shared,
-                    libc::LOCK_EX => LockOp::Exclusive,
-                    _ => LockOp::Unlock,
-                };
-                let waits = flags & libc::LOCK_NB == 0;
+                let (lock, waits) = lock_of(said.number(1)? as i32);
                 Call::Lock { file: opened!().file, lock, whole: true, waits, offset: 0, length: 0 }
             }
-            CallKind::Map => {
-                let flags = said.number(3)? as i32;
-                let number = |at: usize| said.number(at).map(|it| it as u64);
-                let (length, offset) = (number(1)?, number(5)?);
-                let writable = said.number(2)? as i32 & libc::PROT_WRITE != 0;
-                let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
-                match self.file(said, thread, 4)? {
-                    Ok(open) => Call::Map { file: open.file, offset, length, shared, writable },
-                    Err(it) => return Ok(Err(it)),
-                }
-            }
+            CallKind::Map => return self.map(said, thread),
             _ => {
                 let file = opened!().file;
                 let readahead = name == "readahead";
@@ -163,4 +152,25 @@ impl World {
             }
         }))
     }
+
+    /// A mapping of a file.
+    fn map(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Result<Call, Outside>, Wrong> {
+        let flags = said.number(3)? as i32;
+        let number = |at: usize| said.number(at).map(|it| it as u64);
+        let (length, offset) = (number(1)?, number(5)?);
+        let writable = said.number(2)? as i32 & libc::PROT_WRITE != 0;
+        let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+        let open = self.file(said, thread, 4)?;
+        Ok(open.map(|open| Call::Map { file: open.file, offset, length, shared, writable }))
+    }
+}
+
+/// The operation of an flock(2), and whether it waits.
+fn lock_of(flags: i32) -> (LockOp, bool) {
+    let lock = match flags & !libc::LOCK_NB {
+        libc::LOCK_SH => LockOp::Shared,
+        libc::LOCK_EX => LockOp::Exclusive,
+        _ => LockOp::Unlock,
+    };
+    (lock, flags & libc::LOCK_NB == 0)
 }

@@ -6,6 +6,20 @@ use super::said::{Said, Wrong, field};
 use super::symbols::number;
 use super::world::{Descriptor, Outside, Thread, World};
 
+/// The flags and the mode of an open whose path is the argument `path`.
+fn flags_and_mode(said: &Said<'_>, path: usize) -> Result<(u32, u32), Wrong> {
+    let creat = (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as u32;
+    Ok(match said.name {
+        "creat" => (creat, said.number(1)? as u32),
+        "openat2" => {
+            let how = said.arg(2)?;
+            let value = |name| field(how, name).and_then(number).unwrap_or(0) as u32;
+            (value("flags"), value("mode"))
+        }
+        _ => (said.number(path + 1)? as u32, said.optional(path + 2) as u32),
+    })
+}
+
 impl World {
     /// open(2) and its other forms.
     pub fn opens(
@@ -15,16 +29,7 @@ impl World {
     ) -> Result<Result<Call, Outside>, Wrong> {
         let at_dir = said.name.starts_with("openat");
         let (dir, path) = if at_dir { (Some(0), 1) } else { (None, 0) };
-        let creat = (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as u32;
-        let (flags, mode) = match said.name {
-            "creat" => (creat, said.number(1)? as u32),
-            "openat2" => {
-                let how = said.arg(2)?;
-                let value = |name| field(how, name).and_then(number).unwrap_or(0) as u32;
-                (value("flags"), value("mode"))
-            }
-            _ => (said.number(path + 1)? as u32, said.optional(path + 2) as u32),
-        };
+        let (flags, mode) = flags_and_mode(said, path)?;
         let has = |flag: i32| flags & flag as u32 == flag as u32;
         let whole = self.path(said, thread, dir, path)?;
         let temporary = has(libc::O_TMPFILE);

@@ -92,6 +92,16 @@ pub struct World {
     next_thread: u32,
 }
 
+/// Checks that a path is not one of the kernel's or of devices.
+fn check_outside(path: &[u8]) -> Result<(), Outside> {
+    let outside =
+        [(&b"/proc/"[..], Object::Kernel), (b"/sys/", Object::Kernel), (b"/dev/", Object::Device)];
+    match outside.into_iter().find(|(prefix, _)| path.starts_with(prefix)) {
+        Some((_, object)) => Err(Outside(object)),
+        None => Ok(()),
+    }
+}
+
 impl World {
     /// A world whose tree has this path.
     pub fn new(tree: Option<Vec<u8>>, anonymized: bool) -> World {
@@ -252,15 +262,7 @@ impl World {
         kind: Kind,
         sure: bool,
     ) -> Result<At, Outside> {
-        for (prefix, object) in [
-            (&b"/proc/"[..], Object::Kernel),
-            (b"/sys/", Object::Kernel),
-            (b"/dev/", Object::Device),
-        ] {
-            if path.starts_with(prefix) {
-                return Err(Outside(object));
-            }
-        }
+        check_outside(path)?;
         let below = path.strip_prefix(&self.tree[..]).filter(|it| it.is_empty() || it[0] == b'/');
         let (mut dir, rest) = match below {
             Some(rest) => (TREE, rest),

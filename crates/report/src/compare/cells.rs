@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use fsdyno_axes::Axis;
 use fsdyno_axes::along::Along;
-use fsdyno_axes::naming::{RowNames, Subject};
+use fsdyno_axes::naming::RowNames;
+use fsdyno_axes::subject::Subject;
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Plan, Trial};
 use serde_json::Value;

@@ -8,10 +8,9 @@ use super::{
     Compared, Difference, ExplainedStep, Metric, Row, Side, Step, Unfinished, Unmatched, words,
 };
 use crate::error::ReportError;
+use crate::exports::{self, method, pretty, verdict};
 use crate::measure::{Amount, Measure};
 use crate::number::clean;
-use crate::schemas::{self, pretty};
-use crate::statistics::{method, verdict};
 use crate::table::{Column, Rows};
 use crate::validity::Flag;
 
@@ -63,7 +62,7 @@ struct RowJson {
     /// Values of the new result.
     new: SideJson,
     /// The t interval of the logarithms: of pairs by seed, or Welch's; null if there is no ratio.
-    #[schemars(schema_with = "schemas::methods_or_null")]
+    #[schemars(schema_with = "exports::methods_or_null")]
     method: Option<&'static str>,
     /// Ratio, new over base.
     ratio: Option<f64>,
@@ -82,7 +81,7 @@ struct RowJson {
     /// Number of repeats that would find a difference of the threshold or show that there is none.
     n_that_would_decide: Option<u32>,
     /// Verdict on the new result.
-    #[schemars(schema_with = "schemas::verdicts")]
+    #[schemars(schema_with = "exports::verdicts")]
     verdict: &'static str,
     /// Note on how little was observed.
     note: Option<&'static str>,

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use fsdyno_axes::Axis;
 use fsdyno_axes::along;
-use fsdyno_axes::naming::Subject;
+use fsdyno_axes::subject::Subject;
 use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
 use fsdyno_stats::compare::Verdict;

@@ -30,6 +30,7 @@ mod published;
 mod scale;
 mod study;
 mod style;
+mod summary;
 mod table;
 mod timeline;
 mod times;
@@ -38,29 +39,29 @@ mod why;
 
 use fsdyno_record::Trial;
 use fsdyno_record::series::Series;
-use fsdyno_record::trial::Outcome;
 use fsdyno_why::StoredExplanation;
 use minijinja::{AutoEscape, Environment, Value, context};
 
 use crate::against::Basis;
-use crate::curve::{self, Curve};
+use crate::curve::{self, Curve, PointRow};
 use crate::error::ReportError;
 use crate::model::{Row, Section};
 use crate::series::Index;
 use crate::study::{Extras, Judged};
-use crate::table::{Failure, Table};
+use crate::table::Table;
 use crate::view;
 use crate::{
-    answer, calls, columns, command, described, disks, instrument, labs, number, repeatability,
-    subject, trials, work_units,
+    calls, columns, command, described, disks, instrument, labs, number, repeatability, subject,
+    trials, work_units,
 };
 use budget::Budget;
 use colour::Looks;
 use conditions::Conditions;
 use figure::Figure;
 use figures::figures;
-use part::{Part, figure_view, grid, join_names};
+use part::{Part, figure_view, grid};
 use style::style;
+use summary::{answers, compared_sentence, more_explained, title, unfinished};
 
 pub use crash::html as crash_html;
 pub use factors::charts as factor_charts;
@@ -119,24 +120,14 @@ fn page_of(
     let Extras { series, explanations, crashed, .. } = extras;
     let sections = view::sections(trials, basis);
     let curves = curve::curves(trials);
-    let on_curves =
-        || curves.iter().flat_map(|c| &c.lines).flat_map(|line| line.rows.iter().flatten());
-    let rows = || {
-        sections
-            .iter()
-            .flat_map(|section| section.rows.iter().map(|row| (section.workload.as_str(), row)))
-    };
+    let on_curves = || places_of(&curves);
+    let rows = || rows_of(&sections);
     let points = || on_curves().map(|place| (place.workload.as_str(), &place.row));
     let looks = Looks::of(rows().chain(points()).map(|(_, row)| row));
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
-    environment.add_template("page", include_str!("page.html"))?;
+    let mut environment = environment()?;
     let timelines = crate::timeline::timelines(trials);
-    let more = explanations.len().min(why::MOST)
-        + usize::from(!crashed.is_empty())
-        + usize::from(!timelines.is_empty());
+    let more = usize::from(!crashed.is_empty()) + usize::from(!timelines.is_empty());
+    let more = more + explanations.len().min(why::MOST);
     let mut budget = Budget::of(sections.len() + curves.len() + more);
     let overview = overview::figure(&sections, &looks);
     let overview = overview.and_then(|figure| figure_view(figure, "all", &mut budget));
@@ -144,25 +135,22 @@ fn page_of(
     let along = timeline::part(&timelines, &mut budget);
     let mut parts = parts(&sections, &curves, &looks, &Index::of(series), &mut budget);
     parts.splice(0..0, along);
-    let measured = || title(rows().chain(on_curves().map(|place| (place.of.as_str(), &place.row))));
     let cuts = power_cuts(crashed, &mut budget);
     let cuts_at = cuts.as_ref().map(|part| part.id.clone());
     parts.extend(cuts);
     let explained = why::views(explanations, extras.places, &mut budget);
     let leads = study::Leads::of(&explained, crashed, cuts_at);
+    let counts = |judged: &Judged| [extras.not_run(), crate::study::counts(judged)].concat();
     let study = judged.map(|judged| study::section(judged, leads, &mut environment)).transpose()?;
-    let page = environment.get_template("page")?.render(context! {
-        title => judged.map_or_else(measured, |judged| number::clean(&judged.title)),
+    Ok(environment.get_template("page")?.render(context! {
+        title => judged.map_or_else(|| measured(&sections, &curves), |judged| number::clean(&judged.title)),
         style => Value::from_safe_string(style() + judged.map_or("", |_| study::STYLE)),
         study => study.map(Value::from_safe_string),
         patterns => Value::from_safe_string(colour::patterns()),
         version => trials.first().map(|t| t.program()),
         compared => compared_sentence(trials, &sections, &curves),
         broken => budget::lines(repeatability::differences(trials)),
-        answer => budget::lines(match judged {
-            Some(judged) => [extras.not_run(), crate::study::counts(judged)].concat(),
-            None => answers(&sections, &curves, basis),
-        }),
+        answer => budget::lines(judged.map_or_else(|| answers(&sections, &curves, basis), counts)),
         subject => budget::lines(subject::lines(trials)),
         overview,
         matrix,
@@ -181,15 +169,34 @@ fn page_of(
         labs => conditions::labs(trials),
         more_labs => labs::labs(trials).len().saturating_sub(conditions::LABS),
         command => budget::text(command::of(trials, basis)),
-    })?;
-    Ok(page)
+    })?)
 }
 
-/// The note on explained trials that the page has no space for; none if there are none.
-fn more_explained(count: usize) -> Option<String> {
-    let is = if count == 1 { "is" } else { "are" };
-    (count > 0)
-        .then(|| format!("{} {is} in why.ndjson", number::counted(count, "more explained trial")))
+/// The template of the page.
+fn environment() -> Result<Environment<'static>, ReportError> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment.add_template("page", include_str!("page.html"))?;
+    Ok(environment)
+}
+
+/// Every row, with the name of its workload.
+fn rows_of<'s, 'a>(sections: &'s [Section<'a>]) -> impl Iterator<Item = (&'s str, &'s Row<'a>)> {
+    let of =
+        |section: &'s Section<'a>| section.rows.iter().map(|row| (section.workload.as_str(), row));
+    sections.iter().flat_map(of)
+}
+
+/// The title of a page of measurements.
+fn measured(sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
+    title(rows_of(sections).chain(places_of(curves).map(|place| (place.of.as_str(), &place.row))))
+}
+
+/// Every point of the curves.
+fn places_of<'s, 'a>(curves: &'s [Curve<'a>]) -> impl Iterator<Item = &'s PointRow<'a>> {
+    curves.iter().flat_map(|curve| &curve.lines).flat_map(|line| line.rows.iter().flatten())
 }
 
 /// The section on power cuts, if there were any.
@@ -206,7 +213,7 @@ fn parts(
     budget: &mut Budget,
 ) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
-    let main = answer::first_main(sections);
+    let main = crate::answer::first_main(sections);
     for (index, section) in sections.iter().enumerate() {
         if !budget.next_part() {
             continue;
@@ -264,73 +271,10 @@ fn calls_of(section: &Section<'_>, looks: &Looks, budget: &mut Budget) -> Option
     (!table.rows.is_empty()).then(|| grid(&table))
 }
 
-/// `dirops and tarball on ext4, xfs`.
-fn title<'r, 't: 'r>(rows: impl Iterator<Item = (&'r str, &'r Row<'t>)>) -> String {
-    let mut workloads: Vec<&str> = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
-    for (workload, row) in rows {
-        if !workloads.contains(&workload) {
-            workloads.push(workload);
-        }
-        if !names.contains(&row.label()) {
-            names.push(row.label());
-        }
-    }
-    if names.is_empty() {
-        return "No trial succeeded".into();
-    }
-    let workloads = match workloads.as_slice() {
-        [one, other] => format!("{one} and {other}"),
-        all => join_names(all, 4),
-    };
-    number::clean(&format!("{workloads} on {}", join_names(&names, 6)))
-}
-
-/// A sentence on what was compared.
-fn compared_sentence(trials: &[Trial], sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
-    let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let count = |outcome| trials.iter().filter(|t| t.outcome == outcome).count();
-    let (ok, skipped) = (count(Outcome::Ok), count(Outcome::Skipped));
-    let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
-    let rows = sections.iter().map(|s| s.rows.len()).chain(curves.iter().map(|c| c.lines.len()));
-    let rows = rows.max().unwrap_or(0);
-    let phases = plural(sections.len() + curves.len(), "phase");
-    let media = subject::media(trials);
-    let media: Vec<&str> = media.iter().map(String::as_str).collect();
-    format!(
-        "{} of {} succeeded{skipped}: {} in {phases}, on {}.",
-        ok,
-        plural(trials.len(), "trial"),
-        plural(rows, "row"),
-        if media.len() < 4 { media.join(" and ") } else { join_names(&media, 3) }
-    )
-}
-
-/// The answer: the fastest, and the growth of times.
-fn answers(sections: &[Section<'_>], curves: &[Curve<'_>], basis: Basis<'_>) -> Vec<String> {
-    let mut sentences = Vec::new();
-    if !sections.is_empty() {
-        sentences.extend(answer::sentences(sections, basis.baseline));
-    }
-    sentences.extend(curves.iter().filter_map(curve::answer));
-    sentences
-}
-
-/// Outcome, trial and reason; those beyond a limit are counted.
-fn unfinished(trials: &[Trial]) -> Vec<[String; 3]> {
-    let all = crate::unfinished::unfinished(trials);
-    let more = all.len().saturating_sub(budget::LINES);
-    let listed = all.into_iter().take(budget::LINES);
-    let line = |t: Failure| [t.outcome.into(), budget::text(t.what), budget::text(t.reason)];
-    let mut lines: Vec<[String; 3]> = listed.map(line).collect();
-    if more > 0 {
-        lines.push(["and".into(), format!("{more} more"), "they are in trials.ndjson".into()]);
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
+    use fsdyno_record::trial::Outcome;
+
     use super::*;
     use crate::fixture;
 

@@ -6,16 +6,16 @@ use fsdyno_stats::interval::LEVEL;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Exponent, PartStatistics, method, verdict};
+use super::{Exponent, PartStatistics};
 use crate::against::Basis;
 use crate::described::Described;
+use crate::exports::{self, method, verdict};
 use crate::measure::{Amount, Measure};
 use crate::model::{Row, Section};
 use crate::number::clean;
 use crate::pairing::Matching;
 use crate::part::Part;
 use crate::repeats;
-use crate::schemas;
 use crate::validity::Flag;
 
 /// Version of the JSON form.
@@ -187,7 +187,7 @@ struct RepeatsStatistics {
 #[derive(Serialize, JsonSchema)]
 struct ComparisonStatistics {
     /// The t interval of the logarithms: of pairs by seed, or Welch's.
-    #[schemars(schema_with = "schemas::methods")]
+    #[schemars(schema_with = "exports::methods")]
     method: &'static str,
     /// Number of pairs, or of values on the smaller side.
     n: usize,
@@ -216,7 +216,7 @@ struct ComparisonStatistics {
     #[schemars(range(min = 0))]
     model_error: f64,
     /// Verdict on the row.
-    #[schemars(schema_with = "schemas::verdicts")]
+    #[schemars(schema_with = "exports::verdicts")]
     verdict: &'static str,
     /// Note on how little was observed.
     note: Option<&'static str>,

@@ -3,7 +3,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
-use crate::schemas;
+use crate::exports;
 
 /// A condition that limits what a number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,7 +48,7 @@ impl JsonSchema for Flag {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let mut schema = schemas::words(Flag::ALL.iter().map(|flag| (flag.name(), flag.meaning())));
+        let mut schema = exports::words(Flag::ALL.iter().map(|flag| (flag.name(), flag.meaning())));
         let about = "A condition that limits what a number means.";
         schema.insert("description".into(), about.into());
         schema
@@ -120,36 +120,35 @@ impl Flag {
     pub fn meaning(self) -> &'static str {
         match self {
             Flag::CheckFailed => {
-                "The file system's own check or the verification found a fault; the numbers of \
-                 this trial do not count."
+                "The file system's own check or the verification found a fault; the numbers of this trial do not \
+                 count."
             }
             Flag::NoCalls => {
-                "The calls were generated but never issued (--issuer null): every time and rate is the \
-                 cost of the instrument, not of a file system."
+                "The calls were generated but never issued (--issuer null): every time and rate is the cost of the \
+                 instrument, not of a file system."
             }
             Flag::Unsafe => {
-                "Data acknowledged as durable may be lost at a power cut, because of what is named with \
-                 the row; the row is listed after the others, is never the best, and no ratio is taken to it \
-                 unless it is the named baseline."
+                "Data acknowledged as durable may be lost at a power cut, because of what is named with the row; the \
+                 row is listed after the others, is never the best, and no ratio is taken to it unless it is the \
+                 named baseline."
             }
             Flag::UserSpace => {
-                "A process did the file system's work (FUSE), and not the kernel: the row is \
-                 comparable with the others, but no claim about a kernel is judged by it."
+                "A process did the file system's work (FUSE), and not the kernel: the row is comparable with the \
+                 others, but no claim about a kernel is judged by it."
             }
             Flag::Cached => {
-                "The work never reached the device: no request was counted up to the last time \
-                 stamp, so this is the speed of memory."
+                "The work never reached the device: no request was counted up to the last time stamp, so this is the \
+                 speed of memory."
             }
             Flag::AboveDeviceSpeed => {
-                "More bytes were written or read in the time than the device can transfer, so \
-                 part of them stayed in memory (or was compressed): this is not the speed of the \
-                 device. Use more bytes than memory caches, or look at the time to durable."
+                "More bytes were written or read in the time than the device can transfer, so part of them stayed in \
+                 memory (or was compressed): this is not the speed of the device. Use more bytes than memory caches, \
+                 or look at the time to durable."
             }
             Flag::NotCold => {
-                "The workload requested cold caches before this phase (a remount, or caches dropped), \
-                 but that was not possible here: the phase found in memory what the previous one \
-                 had left, and disks may look as fast as memory. Run as root, or in the lab \
-                 (--on lab)."
+                "The workload requested cold caches before this phase (a remount, or caches dropped), but that was \
+                 not possible here: the phase found in memory what the previous one had left, and disks may look as \
+                 fast as memory. Run as root, or in the lab (--on lab)."
             }
             Flag::NotDurable => {
                 "Nothing shows that the data had left the drive's own cache at the end, so there is no \
@@ -166,11 +165,11 @@ impl Flag {
                  More files than memory caches (--set files=N) or a slower disk reduce its share."
             }
             Flag::CpuBound => {
-                "CPU time took more than 90 % of the elapsed time, so the result is as exact as the lab's CPU. \
-                 With a plain speed every instruction takes the same time, and ratios between different file \
-                 systems have been up to 2.2 times off those of a real processor; versions and options of one \
-                 file system compare well. With a processor profile (--cpu NAME) a ratio within the profile's error \
-                 may be the profile's own error. A slower disk or more files than memory caches make the disk count."
+                "CPU time took more than 90 % of the elapsed time, so the result is as exact as the lab's CPU. With \
+                 a plain speed every instruction takes the same time, and ratios between different file systems have \
+                 been up to 2.2 times off those of a real processor; versions and options of one file system compare \
+                 well. With a processor profile (--cpu NAME) a ratio within the profile's error may be the profile's \
+                 own error. A slower disk or more files than memory caches make the disk count."
             }
             Flag::Noisy => {
                 "The standard deviation over the repeats, or half the 95 % interval, is more than 10 % \

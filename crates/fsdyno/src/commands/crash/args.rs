@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fsdyno_axes::{Axis, Crash as AxisOfCrash};
+use fsdyno_axes::{Axis, Crash as AxisOfCrash, whole};
 use fsdyno_campaign::RunSpec;
+use fsdyno_campaign::spec::SEEDS;
 use fsdyno_crash::{AtomicUnit, DiskFault};
 use fsdyno_report::Format;
 
-use crate::cli::{CrashAxes, OwnFormat, SEEDS, folder, format, named, whole};
+use crate::cli::{CrashAxes, OwnFormat, folder, format, named};
 
 /// The formats of power cuts.
 const FORMATS: &[OwnFormat] = &[

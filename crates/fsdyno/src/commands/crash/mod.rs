@@ -50,24 +50,12 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
     requests.iter_mut().for_each(|request| request.place = known.clone());
     let cells = target::cells(&requests)?;
     let names = keep::file_names(cells.iter().map(|cell| cell.plan.label.as_str()));
-    let mut skipped: Option<Failure> = None;
-    let mut failed: Option<Failure> = None;
+    let (mut skipped, mut failed): (Option<Failure>, Option<Failure>) = (None, None);
     let mut rows = Vec::new();
     for (cell, name) in cells.iter().zip(&names) {
-        let missing = match &cell.skip {
-            Some(reason) => Some(Failure::wrong(reason.clone())),
-            None => match venue.identity(&cell.plan) {
-                Ok(_) => None,
-                Err(error @ VenueError::Missing(_)) => Some(error.into()),
-                Err(error) => return Err(error.into()),
-            },
-        };
-        if let Some(failure) = missing {
+        if let Some(failure) = lacking(&venue, cell)? {
             say(&format!("fsdyno: {} is skipped: {failure}", cell.plan.label));
-            let reason = failure.message.clone();
-            let row = Row::skipped(&cell.plan, crash.seed, crash.misbehave, reason);
-            let build = version::build().cloned();
-            rows.push(Row { tear: tear(crash, &cell.plan), build, ..row });
+            rows.push(skipped_row(crash, cell, &failure));
             skipped.get_or_insert(failure);
             if !none_ran(&rows) {
                 keep::rows(&folder, &rows)?;
@@ -103,6 +91,25 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
         Some(failure) => Err(failure),
         None => Ok(verdict(rows.iter().any(Row::is_bad))),
     }
+}
+
+/// Returns the failure of a trial that lacks something here.
+fn lacking(venue: &LabVenue, cell: &Cell) -> Result<Option<Failure>, Failure> {
+    if let Some(reason) = &cell.skip {
+        return Ok(Some(Failure::wrong(reason.clone())));
+    }
+    match venue.identity(&cell.plan) {
+        Ok(_) => Ok(None),
+        Err(error @ VenueError::Missing(_)) => Ok(Some(error.into())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The row of a trial that cannot run here.
+fn skipped_row(crash: &Crash, cell: &Cell, failure: &Failure) -> Row {
+    let reason = failure.message.clone();
+    let row = Row::skipped(&cell.plan, crash.seed, crash.misbehave, reason);
+    Row { tear: tear(crash, &cell.plan), build: version::build().cloned(), ..row }
 }
 
 fn none_ran(rows: &[Row]) -> bool {

@@ -8,7 +8,7 @@ use fsdyno_record::bounded::RESULTS;
 use fsdyno_report::{Crashed, Format, compressed};
 
 use crate::cli::Report;
-use crate::commands::report::write_page;
+use crate::commands::page::write_page;
 use crate::exit::{Exit, Failure};
 use crate::output;
 

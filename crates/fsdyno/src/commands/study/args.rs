@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use fsdyno_axes::whole;
+use fsdyno_campaign::spec::{JOBS, REPEATS, SEEDS};
 use fsdyno_report::{Format, Own};
 use fsdyno_study::file::{Scale, Variant};
 
-use crate::cli::{JOBS, OwnFormat, REPEATS, SEEDS, folder, format, named, whole};
+use crate::cli::{OwnFormat, folder, format, named};
 
 /// The values of `--as`.
 const AS: &[(&str, &str, Variant)] = &[

@@ -15,6 +15,7 @@ use fsdyno_study::judge::{RunResult, judge};
 use fsdyno_why::StoredExplanation;
 
 use crate::cli::Report;
+use crate::commands::page::write_page;
 use crate::commands::{crash, report};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
@@ -75,7 +76,7 @@ pub fn report(args: &Report, folder: &Path) -> Result<Exit, Failure> {
         archive::write((folder, into), &file, &output)?;
     }
     if let Some(path) = &args.html
-        && report::write_page(path, &end.html(basis)?)?
+        && write_page(path, &end.html(basis)?)?
     {
         return Ok(Exit::Good);
     }

@@ -54,13 +54,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     });
     let mut runs = study_run::resolve(study, &file, &folder)?;
     stored::check(&folder, &text, &file)?;
-    let outside = study_run::outside_lab(&runs);
-    for (option, given) in [("--kernel", !study.kernels.is_empty()), ("--cpu", study.cpu.is_some())]
-    {
-        if given && !outside.is_empty() {
-            say(&format!("fsdyno: {option} does not apply to {}", outside.join(", ")));
-        }
-    }
+    say_outside_lab(study, &runs);
     if study.dry_run {
         return dry(study, runs);
     }
@@ -79,23 +73,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     }
     say_skipped(&runs);
     stored::claim(&folder, &text, &file)?;
-    let mut sum = Summary::default();
-    let mut failed = None;
-    let count = runs.len();
-    for (at, (run, venues)) in runs.iter().zip(&venues).enumerate() {
-        if stop.load(Ordering::Relaxed) {
-            sum.left += run.trials();
-            continue;
-        }
-        say(&format!("fsdyno: study run {} of {count}: {}", at + 1, run.title()));
-        match measure(run, venues, &session) {
-            Ok(summary) => sum = sum.and(summary),
-            Err(failure) => {
-                failed = Some(run.locate(failure));
-                break;
-            }
-        }
-    }
+    let (mut sum, mut failed) = measure_all(&runs, &venues, &session, &stop);
     if failed.is_none() {
         match seeds::run(study, (&folder, &file), &runs, &venues, &session) {
             Ok(summary) => sum = sum.and(summary),
@@ -108,16 +86,41 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
         return Err(failure);
     }
     shown?;
-    if stop.load(Ordering::Relaxed) && sum.left > 0 {
-        say(&format!(
-            "fsdyno: stopped with {} of {} left; resume with:\n  {}",
-            sum.left,
-            counted(sum.trials(), "trial"),
-            session::resume_command(&folder)
-        ));
-        return Ok(Exit::Stopped);
+    Ok(session::exit(&stop, &sum, &folder))
+}
+
+/// Notes the options that do not apply to runs outside of the lab.
+fn say_outside_lab(study: &Study, runs: &[StudyRun]) {
+    let outside = study_run::outside_lab(runs);
+    for (option, given) in [("--kernel", !study.kernels.is_empty()), ("--cpu", study.cpu.is_some())]
+    {
+        if given && !outside.is_empty() {
+            say(&format!("fsdyno: {option} does not apply to {}", outside.join(", ")));
+        }
     }
-    Ok(if sum.failed > 0 { Exit::TrialFailed } else { Exit::Good })
+}
+
+/// Runs the study runs, one after the other, until all have run, one fails, or the user stops them.
+fn measure_all(
+    runs: &[StudyRun],
+    venues: &[Venues],
+    session: &Session<'_>,
+    stop: &AtomicBool,
+) -> (Summary, Option<Failure>) {
+    let mut sum = Summary::default();
+    let count = runs.len();
+    for (at, (run, venues)) in runs.iter().zip(venues).enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            sum.left += run.trials();
+            continue;
+        }
+        say(&format!("fsdyno: study run {} of {count}: {}", at + 1, run.title()));
+        match measure(run, venues, session) {
+            Ok(summary) => sum = sum.and(summary),
+            Err(failure) => return (sum, Some(run.locate(failure))),
+        }
+    }
+    (sum, None)
 }
 
 /// Finds the requirements of a study run. If none of its trials can run, they are stored as skipped, and other runs

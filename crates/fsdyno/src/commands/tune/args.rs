@@ -5,11 +5,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use fsdyno_axes::whole;
 use fsdyno_campaign::RunSpec;
+use fsdyno_campaign::spec::{JOBS, SEEDS};
 use fsdyno_filesystem::Author;
 use fsdyno_report::Format;
 
-use crate::cli::{JOBS, OwnFormat, Percent, RunAxes, SEEDS, folder, format, whole};
+use crate::cli::{OwnFormat, Percent, RunAxes, folder, format};
 
 /// The formats of a result.
 const FORMATS: &[OwnFormat] = &[

@@ -6,7 +6,7 @@ use fsdyno_report::tune::{
     Evidence, ExcludedValue, OptionWorth, Pair, PhaseChange, PointTime, Reason, Settings,
     TunedFilesystem,
 };
-use fsdyno_tune::{Certificate, Found, Point, Space, space};
+use fsdyno_tune::{Certificate, Effect, Found, Point, Space, space};
 
 use super::bench::account;
 use super::objective::{Objective, times};
@@ -58,7 +58,37 @@ pub fn tuned(
     let time = |point: &Point| {
         found.measured.iter().find(|it| it.point == *point).map_or(0.0, |it| it.time)
     };
-    let effects = found.effects.iter().map(|it| {
+    let pairs = found.interactions.iter().map(|it| Pair {
+        one: value_name(space, it.one),
+        other: value_name(space, it.other),
+        change: it.log.exp_m1(),
+        deviation: it.deviation,
+    });
+    let reason = |what: String, why: &str| Reason { what, why: why.to_string() };
+    TunedFilesystem {
+        filesystem: space.filesystem.clone(),
+        recommended: settings(space, &found.winner),
+        is_default: found.winner.is_default(),
+        default_seconds: time(&space.default_point()),
+        seconds: time(&found.winner),
+        confirmed: found.confirmed.as_ref().map(|it| ratio(it, least, LEVEL)),
+        unconfirmed: found.unconfirmed.as_ref().map(|point| space.words(point)),
+        effects: effects(space, found, least),
+        interactions: pairs.collect(),
+        dropped: dropped.iter().map(|it| reason(it.what.clone(), &it.why)).collect(),
+        refused: found.refused.iter().map(|(point, why)| reason(space.words(point), why)).collect(),
+        certificate: evidence(space, &found.certificate),
+        points: points(space, found),
+        trials: found.trials as u64,
+        noise: found.noise,
+        cut_short: found.cut_short,
+        ..TunedFilesystem::default()
+    }
+}
+
+/// The worth of each option's values.
+fn effects(space: &Space, found: &Found, least: f64) -> Vec<OptionWorth> {
+    let worth = |it: &Effect| {
         let option = &space.options[it.option];
         let value = &option.values[usize::from(it.value)];
         OptionWorth {
@@ -77,13 +107,12 @@ pub fn tuned(
                 .map(|it| format!("{}: {}", it.loss.name(), it.why))
                 .collect(),
         }
-    });
-    let pairs = found.interactions.iter().map(|it| Pair {
-        one: value_name(space, it.one),
-        other: value_name(space, it.other),
-        change: it.log.exp_m1(),
-        deviation: it.deviation,
-    });
+    };
+    found.effects.iter().map(worth).collect()
+}
+
+/// The measured configurations, the fastest first.
+fn points(space: &Space, found: &Found) -> Vec<PointTime> {
     let mut points: Vec<PointTime> = found
         .measured
         .iter()
@@ -96,26 +125,7 @@ pub fn tuned(
         })
         .collect();
     points.sort_by(|a, b| a.change.total_cmp(&b.change));
-    let reason = |what: String, why: &str| Reason { what, why: why.to_string() };
-    TunedFilesystem {
-        filesystem: space.filesystem.clone(),
-        recommended: settings(space, &found.winner),
-        is_default: found.winner.is_default(),
-        default_seconds: time(&space.default_point()),
-        seconds: time(&found.winner),
-        confirmed: found.confirmed.as_ref().map(|it| ratio(it, least, LEVEL)),
-        unconfirmed: found.unconfirmed.as_ref().map(|point| space.words(point)),
-        effects: effects.collect(),
-        interactions: pairs.collect(),
-        dropped: dropped.iter().map(|it| reason(it.what.clone(), &it.why)).collect(),
-        refused: found.refused.iter().map(|(point, why)| reason(space.words(point), why)).collect(),
-        certificate: evidence(space, &found.certificate),
-        points,
-        trials: found.trials as u64,
-        noise: found.noise,
-        cut_short: found.cut_short,
-        ..TunedFilesystem::default()
-    }
+    points
 }
 
 fn evidence(space: &Space, it: &Certificate) -> Evidence {

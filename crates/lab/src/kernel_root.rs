@@ -1,0 +1,47 @@
+//! A kernel, and those below a root folder as packages unpack them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A kernel on this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// The release, as in `uname -r`.
+    pub release: String,
+    /// The bzImage or vmlinux.
+    pub image: PathBuf,
+    /// The folder that has `kernel/` and modules.dep.
+    pub modules: PathBuf,
+}
+
+/// Returns the kernel of a release below a root folder.
+pub(crate) fn of_release(root: &Path, release: &str) -> Option<Kernel> {
+    in_root(root).into_iter().find(|kernel| kernel.release == release)
+}
+
+/// Returns the kernels below a root folder: lib/modules/RELEASE with a readable boot/vmlinuz-RELEASE, or with
+/// its own vmlinuz (Debian's packages since 6.19, other distributions' for longer).
+pub(crate) fn in_root(root: &Path) -> Vec<Kernel> {
+    let mut kernels = Vec::new();
+    // Debian moved its modules below usr/ in 2024.
+    for modules in ["usr/lib/modules", "lib/modules"] {
+        for modules in folders(&root.join(modules)) {
+            let release = modules.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let images =
+                [root.join("boot").join(format!("vmlinuz-{release}")), modules.join("vmlinuz")];
+            // Ubuntu lets only root read its images.
+            let image = images.into_iter().find(|image| fs::File::open(image).is_ok());
+            let Some(image) = image.filter(|_| modules.join("kernel").is_dir()) else { continue };
+            if kernels.iter().all(|kernel: &Kernel| kernel.release != release) {
+                kernels.push(Kernel { release, image, modules });
+            }
+        }
+    }
+    kernels
+}
+
+/// Returns the folders in a folder.
+pub(crate) fn folders(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}

@@ -1,0 +1,24 @@
+//! A kind of ephemeral medium: what its file here provides.
+
+use std::path::Path;
+
+use fsdyno_record::Bytes;
+use fsdyno_record::plan::EphemeralKind;
+
+use crate::device::Device;
+use crate::error::MediaError;
+
+/// A kind of ephemeral medium.
+#[derive(Debug)]
+pub struct Kind {
+    /// The kind in plans, and the name before the colon in `--on NAME:SIZE`.
+    pub kind: EphemeralKind,
+    /// A description for users.
+    pub about: &'static str,
+    /// Returns its description in records, for a folder.
+    pub what: fn(&Path) -> Result<String, MediaError>,
+    /// Returns the available space, for a folder.
+    pub available: fn(&Path) -> Result<Bytes, MediaError>,
+    /// Creates one of a size; the folder is that of its file, if it has one.
+    pub(crate) make: fn(&Path, Bytes) -> Result<Device, MediaError>,
+}

@@ -1,0 +1,42 @@
+//! Frames of a length and JSON.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Longest message after a connection is proven.
+pub const LONGEST: u32 = 256 << 20;
+
+/// Longest message before that.
+pub const LONGEST_BEFORE: u32 = 16 << 10;
+
+/// Writes a message.
+///
+/// # Errors
+/// A message that is too long; a connection that is broken.
+pub fn write_frame(stream: &mut TcpStream, message: &impl Serialize) -> io::Result<()> {
+    let body = serde_json::to_vec(message)?;
+    let length = u32::try_from(body.len()).ok().filter(|length| *length <= LONGEST);
+    let length = length.ok_or_else(|| io::Error::other("the message is too long"))?;
+    let mut frame = length.to_be_bytes().to_vec();
+    frame.extend_from_slice(&body);
+    stream.write_all(&frame)
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// The end of the connection, or something else than a message.
+pub fn read_frame<T: DeserializeOwned>(stream: &mut TcpStream, longest: u32) -> io::Result<T> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length);
+    if length > longest {
+        return Err(io::Error::other("this is no message of fsdyno"));
+    }
+    let mut body = vec![0; length as usize];
+    stream.read_exact(&mut body)?;
+    Ok(serde_json::from_slice(&body)?)
+}

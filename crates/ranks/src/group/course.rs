@@ -1,0 +1,93 @@
+//! A trial over all ranks, and its state at rank 0.
+
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use fsdyno_record::plan::RanksPlan;
+use fsdyno_record::ranks::RanksMeasured;
+use fsdyno_record::series::PhaseSeries;
+use fsdyno_record::trial::Measured;
+use fsdyno_record::{Job, Nanos};
+use fsdyno_workload::{OpCounts, PhaseSpec, WorkUnits, Workload};
+
+use super::stonewall::Walls;
+
+/// A trial for the group: its directory exists.
+pub struct Trial<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// The path of its directory below the shared directory.
+    pub folder: String,
+    /// The trial's directory, open at rank 0.
+    pub root: BorrowedFd<'a>,
+    /// Longest time for which a client may show an earlier state of the tree; zero for a file system of one host.
+    pub settle: Nanos,
+}
+
+/// The state of a trial at rank 0.
+pub(super) struct Course<'a> {
+    pub(super) trial: &'a Trial<'a>,
+    pub(super) plan: RanksPlan,
+    pub(super) work: Box<dyn Workload>,
+    pub(super) phases: Vec<PhaseSpec>,
+    pub(super) deadline: Instant,
+    pub(super) measured: Measured,
+    pub(super) ranks: RanksMeasured,
+    pub(super) series: Vec<PhaseSeries>,
+    /// The work that the shares of each phase report as done; in own directories, that of each rank.
+    pub(super) done: Vec<Vec<Vec<u64>>>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Course<'_> {
+    /// Returns true if calls are made at all.
+    pub(super) fn has_calls(&self) -> bool {
+        self.trial.job.plan.issuer != fsdyno_record::plan::IssuerPlan::Null
+    }
+
+    /// Number of threads of a rank in a phase.
+    pub(super) fn threads(&self, phase: usize) -> u32 {
+        let plan = &self.trial.job.plan;
+        self.phases[phase].threads.of(plan.ranks())
+    }
+
+    /// The stonewall of a phase, if it ends by one.
+    pub(super) fn walls(&self, index: usize) -> Option<Walls> {
+        let limit = self.plan.stonewall?;
+        let (walled, _) = self.work.stonewalled().filter(|(walled, _)| *walled == index)?;
+        let items = self.work.tree(walled).files();
+        Some(Walls::new(limit, (self.plan.ranks, self.threads(index)), self.plan.own, items))
+    }
+
+    /// The stonewall that ended a phase or one before it, whose items it works on.
+    pub(super) fn stonewall_before(&self, index: usize) -> Option<Nanos> {
+        let (walled, _) = self.work.stonewalled()?;
+        self.plan.stonewall.filter(|_| walled <= index)
+    }
+
+    /// The work that the threads of the common directory, or of each rank's own, have done.
+    pub(super) fn trees(&self, phase: usize) -> &[Vec<u64>] {
+        self.done.get(phase).map_or(&[], Vec::as_slice)
+    }
+
+    /// The exact counts of a phase.
+    pub(super) fn counts(&self, phase: usize) -> OpCounts {
+        let mut all = OpCounts::new();
+        for done in self.trees(phase) {
+            for (kind, count) in self.work.counts_after(phase, done) {
+                *all.entry(kind).or_default() += count;
+            }
+        }
+        all
+    }
+
+    pub(super) fn units(&self, phase: usize) -> WorkUnits {
+        let mut all = WorkUnits::new();
+        for done in self.trees(phase) {
+            for (unit, count) in self.work.work_units_after(phase, done) {
+                *all.entry(unit).or_default() += count;
+            }
+        }
+        all
+    }
+}

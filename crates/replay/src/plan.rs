@@ -1,0 +1,56 @@
+//! The plan of a call: what replays one event of a recording.
+
+use fsdyno_workload::memory_fs::Inode;
+use fsdyno_workload::{Call as OpCall, FileSlot};
+
+use crate::order::{Thing, Way};
+
+/// An open file of the recording.
+#[derive(Clone, Copy)]
+pub struct Opened {
+    /// Its slot.
+    pub slot: FileSlot,
+    /// The node that it is open on.
+    pub inode: Inode,
+}
+
+/// The things that a call touches, and the way of each.
+pub type Touch = (Thing, Way);
+
+/// A call as the replay makes it.
+pub struct Plan {
+    /// The call.
+    pub call: OpCall,
+    /// Its first name.
+    pub name: Vec<u8>,
+    /// Its second name.
+    pub other: Vec<u8>,
+    /// The things that it touches.
+    pub touches: Vec<Touch>,
+    /// The comparison of its result if it succeeds.
+    pub compare: Compare,
+}
+
+/// The comparison of the result of a call that succeeds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Compare {
+    /// Only success.
+    Success,
+    /// The number that it returns.
+    Number,
+    /// Not at all.
+    Nothing,
+}
+
+/// The reason that a call is not replayed, as the name of a fact.
+pub type Skip = &'static str;
+
+pub(crate) type Plans = Result<Vec<Plan>, Skip>;
+
+/// A call without names or touches.
+pub(crate) fn plan(call: OpCall, touches: Vec<Touch>, compare: Compare) -> Plan {
+    Plan { call, name: Vec::new(), other: Vec::new(), touches, compare }
+}
+
+/// The directory and the name by which a file was opened.
+pub type Place = (Inode, Vec<u8>);

@@ -1,0 +1,68 @@
+//! The names of methods and verdicts in outputs for programs, their schemas, and the form of JSON.
+
+use fsdyno_stats::compare::{Comparison, Method, Verdict};
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+use serde_json::json;
+
+/// `paired` or `welch`.
+pub fn method(comparison: &Comparison) -> &'static str {
+    method_name(comparison.method)
+}
+
+/// The name of a method in exports.
+pub fn method_name(method: Method) -> &'static str {
+    match method {
+        Method::Paired => "paired",
+        Method::Welch => "welch",
+    }
+}
+
+/// The verdict as a word.
+pub fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::Same => "same",
+        Verdict::Unknown => "unknown",
+        Verdict::Inside => "inside the processor model's error",
+    }
+}
+
+/// The schema of words, each with its meaning.
+pub(crate) fn words<'w>(words: impl IntoIterator<Item = (&'w str, &'w str)>) -> Schema {
+    let word = |(word, meaning): (&str, &str)| json!({"const": word, "description": meaning});
+    json_schema!({"type": "string", "oneOf": words.into_iter().map(word).collect::<Vec<_>>()})
+}
+
+/// The schema of the methods of a comparison.
+pub(crate) fn methods(_: &mut SchemaGenerator) -> Schema {
+    let names = [Method::Paired, Method::Welch].map(method_name);
+    json_schema!({"type": "string", "enum": names})
+}
+
+/// The schema of a comparison's method, or of none.
+pub(crate) fn methods_or_null(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [methods(generator), {"type": "null"}]})
+}
+
+/// The schema of the verdicts of a comparison.
+pub(crate) fn verdicts(_: &mut SchemaGenerator) -> Schema {
+    words([
+        (Verdict::Faster, "It took less."),
+        (Verdict::Slower, "It took more."),
+        (Verdict::Same, "The difference is smaller than the least one that matters."),
+        (Verdict::Unknown, "The trials do not decide."),
+        (
+            Verdict::Inside,
+            "The trials decide, but the ratio is that of two file systems in the lab, and no larger than the error of its \
+             processor profile.",
+        ),
+    ].map(|(of, meaning)| (verdict(of), meaning)))
+}
+
+/// A value as indented JSON with a newline at the end.
+pub(crate) fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
+    // By way of a map, whose keys are sorted.
+    Ok(format!("{:#}\n", serde_json::to_value(value)?))
+}
