@@ -95,5 +95,7 @@ build=$(ratio make_all auto)
 echo "git clone: $clone times as long with auto, $(ratio clone ptrace) with ptrace; processor time: $(ratio clone auto 4), $(ratio clone ptrace 4)"
 echo "make of 20 files of C: $build times with auto, $(ratio make_all ptrace) with ptrace; processor time: $(ratio make_all auto 4), $(ratio make_all ptrace 4)"
 report "record: added time of the median call" "$result" us at-most 10
+report "record: git clone, processor time over not" "$(ratio clone auto 4)" times at-most 1.3
+report "record: make of 20 files, processor time over not" "$(ratio make_all auto 4)" times at-most 1.3
 report "record: git clone, recorded over not" "$clone" times at-most 1.3
 report "record: make of 20 files, recorded over not" "$build" times at-most 1.3
