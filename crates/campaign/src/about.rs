@@ -171,9 +171,7 @@ fn unknown(root: &Path, name: &str, all: &[(PathBuf, Names)]) -> String {
     let known: Vec<&str> = all.iter().flat_map(|(_, names)| names.all()).collect();
     let hint = match suggest::nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean '{near}'?"),
-        None if all.is_empty() => {
-            format!("there are no results below {root}; give the path of a result folder")
-        }
+        None if all.is_empty() => "name a result folder or its trials.ndjson".into(),
         None => "fsdyno list results prints all".into(),
     };
     format!(
@@ -193,7 +191,8 @@ impl Names {
     }
 
     fn all(&self) -> impl Iterator<Item = &str> {
-        self.name.iter().map(String::as_str).chain([self.folder.as_str()])
+        let is_text = |name: &&str| !name.chars().any(char::is_control);
+        self.name.iter().map(String::as_str).chain([self.folder.as_str()]).filter(is_text)
     }
 }
 
@@ -253,7 +252,7 @@ mod tests {
             "several results have the name 'twice': R/b, R/c; give the path of one"
         );
         let empty = message(&root.path().join("a"), "before");
-        assert!(empty.contains("there are no results below R"), "{empty}");
+        assert!(empty.ends_with("below R; name a result folder or its trials.ndjson"));
     }
 
     #[test]
