@@ -57,7 +57,7 @@ struct Reiser4 {
     /// Number of compilers that run at a time
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<usize>(1..=256))]
     jobs: usize,
-    /// Keep the folder of the build, also of one that fails: 1.3 GB in the cache
+    /// Keep the folder of the build, even if it fails: 1.3 GB in the cache
     #[arg(long)]
     keep: bool,
 }
