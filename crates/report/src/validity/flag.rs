@@ -151,18 +151,17 @@ impl Flag {
                  fast as memory. Run as root, or in the lab (--on lab)."
             }
             Flag::NotDurable => {
-                "Nothing shows that the data had left the drive's own cache at the end, so there is no \
-                 durable time."
+                "Nothing shows that the data had left the drive's own cache at the end, so there is no durable time."
             }
             Flag::TooShort => {
-                "The phase took under 0.5 s (0.1 s of virtual time in the lab), so start-up cost and \
-                 timed background work (journal commits, write-back) distort it. Use more files or \
-                 more bytes (fsdyno show workload NAME)."
+                "The phase took under 0.5 s (0.1 s of virtual time in the lab), so start-up cost and timed \
+                 background work (journal commits, write-back) distort it. Use more files or more bytes (fsdyno show \
+                 workload NAME)."
             }
             Flag::InstrumentBound => {
                 "fsdyno itself (the modelled disk, its histograms) used more than 3 % of the time. Ignore \
-                 differences smaller than that; larger ones, CPU times and request counts are valid. \
-                 More files than memory caches (--set files=N) or a slower disk reduce its share."
+                 differences smaller than that; larger ones, CPU times and request counts are valid. More files than \
+                 memory caches (--set files=N) or a slower disk reduce its share."
             }
             Flag::CpuBound => {
                 "CPU time took more than 90 % of the elapsed time, so the result is as exact as the lab's CPU. With \
@@ -172,9 +171,9 @@ impl Flag {
                  own error. A slower disk or more files than memory caches make the disk count."
             }
             Flag::Noisy => {
-                "The standard deviation over the repeats, or half the 95 % interval, is more than 10 % \
-                 of their mean, and no ratio to another row is known better than that: trust the interval, \
-                 not the mean, and repeat with more seeds (--repeat N) to narrow it."
+                "The standard deviation over the repeats, or half the 95 % interval, is more than 10 % of their \
+                 mean, and no ratio to another row is known better than that: trust the interval, not the mean, and \
+                 repeat with more seeds (--repeat N) to narrow it."
             }
         }
     }
