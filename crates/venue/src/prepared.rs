@@ -48,6 +48,9 @@ fn is_prepared(plan: &Plan) -> bool {
 /// of one that is only formatted, so that trials that differ in it share an image.
 fn preparation(job: &Job) -> Job {
     let mut made = job.preparation();
+    if let Some(server) = job.plan.filesystem.as_ref().and_then(of_server) {
+        made.plan.filesystem = Some(server);
+    }
     let is_aged = made.plan.age().is_some();
     let Some(filesystem) = made.plan.filesystem.as_mut() else { return made };
     if is_aged || filesystem.settles {
@@ -58,6 +61,15 @@ fn preparation(job: &Job) -> Job {
         (filesystem.spec, filesystem.mount_options) = (spec, options);
     }
     made
+}
+
+/// The file system of a server, as the catalog has it; none if the plan is not one of clients, or is one of a period.
+fn of_server(shared: &FilesystemPlan) -> Option<FilesystemPlan> {
+    let spec = Spec::parse(&shared.spec).ok()?;
+    let below = spec.below.filter(|_| shared.is_shared() && shared.period.is_none())?;
+    let mut plan = catalog::get(&below.kind).ok()?.plan(&below, Context::Lab, None).ok()?;
+    plan.age.clone_from(&shared.age);
+    Some(plan)
 }
 
 /// The spec of a file system without its mount options, and the options that the catalog then has; none if they are

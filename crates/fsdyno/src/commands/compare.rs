@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use fsdyno_axes::Axis;
+use fsdyno_campaign::about::find;
 use fsdyno_campaign::explain;
 use fsdyno_record::Trial;
 use fsdyno_report::compare::{self, Bisect, CompareOptions, Compared};
@@ -55,7 +56,9 @@ fn compared(args: &Compare) -> Result<Compared, Failure> {
     }
     let compared = match (axis, &args.new) {
         (Some(axis), _) => return compared_by(args, axis, options),
-        (None, Some(new)) => compare::compare(&read(&args.base)?, &read(new)?, options),
+        (None, Some(new)) => {
+            compare::compare(&read(&find(&args.base)?)?, &read(&find(new)?)?, options)
+        }
         (None, None) => return Err(Failure::wrong("give a second result, or --by AXIS")),
     };
     compared.map_err(|error| Failure::wrong(error.to_string()))
@@ -67,7 +70,7 @@ fn compared_by(
     axis: &'static Axis,
     options: CompareOptions,
 ) -> Result<Compared, Failure> {
-    let trials = read_all(&args.base)?;
+    let trials = read_all(&find(&args.base)?)?;
     let mut compared = compare::compare_by(&trials, axis, options)
         .map_err(|error| Failure::wrong(error.to_string()))?;
     if let Some(most) = args.explain {

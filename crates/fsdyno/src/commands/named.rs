@@ -12,6 +12,7 @@ use crate::exit::Failure;
 /// # Errors
 /// A name that no result has, or several have.
 pub fn with_paths(mut command: Command) -> Result<Command, Failure> {
+    // compare finds its own, because a name that no result has leaves a bisection undecided.
     for path in results(&mut command) {
         *path = find(path)?;
     }
@@ -37,9 +38,6 @@ fn results(command: &mut Command) -> Vec<&mut PathBuf> {
     match command {
         Command::Report(report) => report.results.iter_mut().collect(),
         Command::Merge(merge) => merge.shares.iter_mut().collect(),
-        Command::Compare(compare) => {
-            std::iter::once(&mut compare.base).chain(&mut compare.new).collect()
-        }
         Command::Why(why) => std::iter::once(&mut why.result).chain(&mut why.against).collect(),
         Command::Note(note) => vec![&mut note.result],
         _ => Vec::new(),

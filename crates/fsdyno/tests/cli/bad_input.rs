@@ -240,7 +240,7 @@ fn quiet_prints_only_results_and_errors_and_verbose_adds_commands() {
     assert!(!stderr(&usual).contains(version), "{}", stderr(&usual));
     let wrong = run(folder.path(), "report nowhere --quiet");
     assert_eq!(code(&wrong), 2);
-    assert!(stderr(&wrong).contains("failed to read nowhere"), "{}", stderr(&wrong));
+    assert!(stderr(&wrong).contains("failed to find the result 'nowhere'"), "{}", stderr(&wrong));
     assert_eq!(code(&run(folder.path(), "report a -q --verbose")), 2);
     let above = run(folder.path(), "report .");
     assert!(stderr(&above).contains("those below it: ./a, ./b, ./c"), "{}", stderr(&above));

@@ -226,7 +226,7 @@ fn results_that_cannot_be_explained_are_refused_before_any_work() {
     for (words, says) in [
         ("why r", "did not run in the lab"),
         ("why r --fs exta", "has no configuration 'exta'"),
-        ("why nowhere", "failed to read"),
+        ("why nowhere", "failed to find the result"),
         ("why r --against-fs ext4", "--against"),
     ] {
         let output = common::run(folder.path(), words);
