@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(differences(&one.phases[0], &one.phases[0]), []);
         let text = sentences(&one, Some(&one));
         assert!(text[1].contains("busy about as long (1.00 ms against 1.00 ms)"), "{text:?}");
-        assert!(text[2].contains("makes just as many as the other result"), "{text:?}");
+        assert!(text[2].contains("the same in both"), "{text:?}");
         assert!(text[3].contains("+0.0 % instructions"), "{text:?}");
     }
 }
