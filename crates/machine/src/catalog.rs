@@ -1,24 +1,25 @@
 //! The machines shipped with fsdyno: one file each in catalog/machines, one row each here.
 
-use std::path::Path;
+use fsdyno_catalog::{Catalog, CatalogError};
 
-use fsdyno_record::bounded::{self, WRITTEN};
-use fsdyno_record::suggest;
+use crate::file::Machine;
 
-use crate::file::{FileError, Machine, is_path};
-
-/// Name and text of every machine, in listing order: machines of today first, then by year.
-const MACHINES: &[(&str, &str)] = &[
-    ("server-2026", include_str!("../../../catalog/machines/server-2026.toml")),
-    ("laptop-2026", include_str!("../../../catalog/machines/laptop-2026.toml")),
-    ("cloud-2026", include_str!("../../../catalog/machines/cloud-2026.toml")),
-    ("nas-2024", include_str!("../../../catalog/machines/nas-2024.toml")),
-    ("pi-2024", include_str!("../../../catalog/machines/pi-2024.toml")),
-    ("desktop-2008", include_str!("../../../catalog/machines/desktop-2008.toml")),
-    ("server-2004", include_str!("../../../catalog/machines/server-2004.toml")),
-    ("pc-2001", include_str!("../../../catalog/machines/pc-2001.toml")),
-    ("classic", include_str!("../../../catalog/machines/classic.toml")),
-];
+/// Every machine, in listing order: machines of today first, then by year.
+const CATALOG: Catalog = Catalog {
+    kind: "machine",
+    folder: "catalog/machines",
+    rows: &[
+        ("server-2026", include_str!("../../../catalog/machines/server-2026.toml")),
+        ("laptop-2026", include_str!("../../../catalog/machines/laptop-2026.toml")),
+        ("cloud-2026", include_str!("../../../catalog/machines/cloud-2026.toml")),
+        ("nas-2024", include_str!("../../../catalog/machines/nas-2024.toml")),
+        ("pi-2024", include_str!("../../../catalog/machines/pi-2024.toml")),
+        ("desktop-2008", include_str!("../../../catalog/machines/desktop-2008.toml")),
+        ("server-2004", include_str!("../../../catalog/machines/server-2004.toml")),
+        ("pc-2001", include_str!("../../../catalog/machines/pc-2001.toml")),
+        ("classic", include_str!("../../../catalog/machines/classic.toml")),
+    ],
+};
 
 /// The machine of commands that name none.
 pub const USUAL: &str = "server-2026";
@@ -27,32 +28,11 @@ pub const USUAL: &str = "server-2026";
 pub const CLASSIC: &str = "classic";
 
 /// An error of finding a machine.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MachineError {
-    /// The name is unknown.
-    #[error("{name}: there is no machine of this name; {hint}")]
-    Unknown {
-        /// The requested name.
-        name: String,
-        /// The nearest name, or all names.
-        hint: String,
-    },
-    /// The user's file cannot be read.
-    #[error("{file}: cannot be read: {error}")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// The kernel's error.
-        error: String,
-    },
-    /// Its content is invalid (a test prevents that for the catalog).
-    #[error(transparent)]
-    File(#[from] FileError),
-}
+pub type MachineError = CatalogError;
 
 /// The names of all machines, in order.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
-    MACHINES.iter().map(|(name, _)| *name)
+    CATALOG.names()
 }
 
 /// The text of a machine, with comments, by name or path.
@@ -60,16 +40,7 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
 /// # Errors
 /// [`MachineError`].
 pub fn text(name: &str) -> Result<String, MachineError> {
-    if is_path(name) {
-        return bounded::read_to_string(Path::new(name), &WRITTEN).map_err(|error| {
-            MachineError::Unreadable { file: name.into(), error: error.to_string() }
-        });
-    }
-    let found = MACHINES.iter().find(|(known, _)| *known == name);
-    found.map(|(_, text)| text.to_string()).ok_or_else(|| MachineError::Unknown {
-        name: name.into(),
-        hint: suggest::hint(name, names()),
-    })
+    CATALOG.text(name)
 }
 
 /// Finds a machine by name, or by the path of its file. Its disk and processor are checked, too.
@@ -77,12 +48,7 @@ pub fn text(name: &str) -> Result<String, MachineError> {
 /// # Errors
 /// [`MachineError`].
 pub fn find(name: &str) -> Result<Machine, MachineError> {
-    let text = text(name)?;
-    let machine = match is_path(name) {
-        true => Machine::from_toml(name, name, &text),
-        false => Machine::from_toml(name, &format!("catalog/machines/{name}.toml"), &text),
-    };
-    Ok(machine?)
+    Ok(Machine::from_toml(name, &CATALOG.file(name), &text(name)?)?)
 }
 
 #[cfg(test)]
@@ -94,19 +60,8 @@ mod tests {
 
     #[test]
     fn every_file_of_the_folder_has_its_row_and_is_valid() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/machines");
-        let mut files: Vec<String> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter_map(|file| file.strip_suffix(".toml").map(str::to_string))
-            .collect();
-        files.sort();
-        let mut rows: Vec<&str> = names().collect();
-        rows.sort_unstable();
-        assert_eq!(
-            files, rows,
-            "a file of catalog/machines has no row in catalog.rs, or the reverse"
-        );
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        CATALOG.check_rows(&root).unwrap();
         for name in names() {
             let machine = find(name).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(machine.name, name);

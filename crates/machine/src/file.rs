@@ -1,11 +1,11 @@
 //! A machine as a file: the values of --disk, --cpu and --ram, each with its source.
 
-use std::ops::Range;
 use std::path::{Component, Path};
 
+use fsdyno_catalog::{FileError, Source, Text, is_path};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::CpuPlan;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use toml::{Spanned, Value};
 
 /// Least RAM that holds the guest's initramfs next to its kernel.
@@ -28,16 +28,6 @@ pub struct Machine {
     pub source: Vec<Source>,
 }
 
-/// The origin of a value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Source {
-    /// The key of the value.
-    pub what: String,
-    /// The thing that it stands for, and its source.
-    pub from: String,
-}
-
 /// The file of a machine.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,45 +40,24 @@ struct File {
     source: Vec<Source>,
 }
 
-/// A file of a machine that is invalid: where, what, and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}{}: {problem}", .line.map(|line| format!(":{line}")).unwrap_or_default())]
-pub struct FileError {
-    /// The file.
-    pub file: String,
-    /// The line, from 1, if the problem has one.
-    pub line: Option<usize>,
-    /// The problem, and what would be right.
-    pub problem: String,
-}
-
 impl Machine {
     /// Parses the text of a file, and checks the values with the disk and the processor that they name.
     ///
     /// # Errors
     /// [`FileError`] for the first invalid value.
     pub fn from_toml(name: &str, file: &str, text: &str) -> Result<Machine, FileError> {
-        let line = |span: Range<usize>| {
-            text.get(..span.start).map(|before| before.matches('\n').count() + 1)
-        };
-        let read: File = toml::from_str(text).map_err(|error| FileError {
-            file: file.to_string(),
-            line: error.span().filter(|span| !span.is_empty()).and_then(line),
-            problem: format!("{}; a machine has {FORM}", error.message().replace('\n', ": ")),
-        })?;
+        let text = Text { file, text };
+        let read: File = text.parse(FORM)?;
         let value = |key: &str, given: &Spanned<Value>, right: &str| match given.get_ref() {
             Value::String(text) => Ok(text.clone()),
             Value::Integer(number) => Ok(number.to_string()),
-            other => Err(FileError {
-                file: file.to_string(),
-                line: line(given.span()),
-                problem: format!("{key} = {other} is not valid; write {right}"),
-            }),
+            other => {
+                let problem = format!("{key} = {other} is not valid; write {right}");
+                Err(text.wrong(given.span(), problem))
+            }
         };
-        let wrong = |given: &Spanned<Value>, key: &str, problem: String| FileError {
-            file: file.to_string(),
-            line: line(given.span()),
-            problem: format!("{key}: {problem}"),
+        let wrong = |given: &Spanned<Value>, key: &str, problem: String| {
+            text.wrong(given.span(), format!("{key}: {problem}"))
         };
         let disk = value("disk", &read.disk, "disk = \"ssd-sata\"")
             .and_then(|disk| relative(file, &disk).map_err(|it| wrong(&read.disk, "disk", it)))?;
@@ -111,7 +80,7 @@ impl Machine {
 }
 
 /// The keys of a file.
-const FORM: &str = "about, disk, cpu, ram and, for each, a [[source]] with what and from (see fsdyno show machine \
+const FORM: &str = "a machine has about, disk, cpu, ram and, for each, a [[source]] with what and from (see fsdyno show machine \
                     classic)";
 
 /// Resolves a value that is the path of a file: it is relative to the machine's file, and below its folder, so that a
@@ -132,11 +101,6 @@ fn relative(file: &str, value: &str) -> Result<String, String> {
     let folder = Path::new(file).parent().unwrap_or(Path::new(""));
     let plain = value.strip_prefix("./").unwrap_or(value);
     Ok(folder.join(plain).display().to_string())
-}
-
-/// Returns true for the path of a file: it has a slash or ends in `.toml`.
-pub(crate) fn is_path(name: &str) -> bool {
-    name.contains('/') || name.ends_with(".toml")
 }
 
 #[cfg(test)]

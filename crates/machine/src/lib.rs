@@ -4,4 +4,5 @@ mod catalog;
 mod file;
 
 pub use catalog::{CLASSIC, MachineError, USUAL, find, names, text};
-pub use file::{FileError, LEAST_RAM, Machine, Source};
+pub use file::{LEAST_RAM, Machine};
+pub use fsdyno_catalog::{FileError, Source};

@@ -1,56 +1,31 @@
 //! The networks shipped with fsdyno: one file each in catalog/networks, one row each here.
 
-use std::path::Path;
-
-use fsdyno_record::bounded::{self, WRITTEN};
+use fsdyno_catalog::{Catalog, CatalogError};
 use fsdyno_record::plan::NetworkPlan;
-use fsdyno_record::suggest;
 
-use crate::file::{FileError, Network};
+use crate::file::Network;
 
-/// Name and text of every network, in listing order.
-const NETWORKS: &[(&str, &str)] = &[
-    ("lan-1g", include_str!("../../../catalog/networks/lan-1g.toml")),
-    ("lan-10g", include_str!("../../../catalog/networks/lan-10g.toml")),
-    ("lan-25g", include_str!("../../../catalog/networks/lan-25g.toml")),
-    ("wan-20ms", include_str!("../../../catalog/networks/wan-20ms.toml")),
-];
+/// Every network, in listing order.
+const CATALOG: Catalog = Catalog {
+    kind: "network",
+    folder: "catalog/networks",
+    rows: &[
+        ("lan-1g", include_str!("../../../catalog/networks/lan-1g.toml")),
+        ("lan-10g", include_str!("../../../catalog/networks/lan-10g.toml")),
+        ("lan-25g", include_str!("../../../catalog/networks/lan-25g.toml")),
+        ("wan-20ms", include_str!("../../../catalog/networks/wan-20ms.toml")),
+    ],
+};
 
 /// The network of commands that name none.
 pub const USUAL: &str = "lan-10g";
 
 /// An error of finding a network.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NetworkError {
-    /// The name is unknown.
-    #[error("{name}: there is no network of this name; {hint}")]
-    Unknown {
-        /// The requested name.
-        name: String,
-        /// The nearest name, or all names.
-        hint: String,
-    },
-    /// The user's file cannot be read.
-    #[error("{file}: cannot be read: {error}")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// The kernel's error.
-        error: String,
-    },
-    /// Its content is invalid (a test prevents that for the catalog).
-    #[error(transparent)]
-    File(#[from] FileError),
-}
+pub type NetworkError = CatalogError;
 
 /// The names of all networks, in order.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
-    NETWORKS.iter().map(|(name, _)| *name)
-}
-
-/// Returns true for the path of a file: it has a slash or ends in `.toml`.
-fn is_path(name: &str) -> bool {
-    name.contains('/') || name.ends_with(".toml")
+    CATALOG.names()
 }
 
 /// The text of a network, with comments, by name or path.
@@ -58,16 +33,7 @@ fn is_path(name: &str) -> bool {
 /// # Errors
 /// [`NetworkError`].
 pub fn text(name: &str) -> Result<String, NetworkError> {
-    if is_path(name) {
-        return bounded::read_to_string(Path::new(name), &WRITTEN).map_err(|error| {
-            NetworkError::Unreadable { file: name.into(), error: error.to_string() }
-        });
-    }
-    let found = NETWORKS.iter().find(|(known, _)| *known == name);
-    found.map(|(_, text)| text.to_string()).ok_or_else(|| NetworkError::Unknown {
-        name: name.into(),
-        hint: suggest::hint(name, names()),
-    })
+    CATALOG.text(name)
 }
 
 /// Finds a network by name, or by the path of its file.
@@ -75,12 +41,7 @@ pub fn text(name: &str) -> Result<String, NetworkError> {
 /// # Errors
 /// [`NetworkError`].
 pub fn find(name: &str) -> Result<Network, NetworkError> {
-    let text = text(name)?;
-    let network = match is_path(name) {
-        true => Network::from_toml(name, name, &text),
-        false => Network::from_toml(name, &format!("catalog/networks/{name}.toml"), &text),
-    };
-    Ok(network?)
+    Ok(Network::from_toml(name, &CATALOG.file(name), &text(name)?)?)
 }
 
 /// The network of this name or file, as a plan has it.
@@ -100,19 +61,8 @@ mod tests {
 
     #[test]
     fn every_file_of_the_folder_has_its_row_and_is_valid() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/networks");
-        let mut files: Vec<String> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter_map(|file| file.strip_suffix(".toml").map(str::to_string))
-            .collect();
-        files.sort();
-        let mut rows: Vec<&str> = names().collect();
-        rows.sort_unstable();
-        assert_eq!(
-            files, rows,
-            "a file of catalog/networks has no row in catalog.rs, or the reverse"
-        );
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        CATALOG.check_rows(&root).unwrap();
         for name in names() {
             let network = find(name).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(network.name, name);

@@ -1,9 +1,8 @@
 //! A network as a file: rate, delay and queue of its links, each with its source.
 
-use std::ops::Range;
-
+use fsdyno_catalog::{FileError, Source, Text};
 use fsdyno_record::Nanos;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use toml::Spanned;
 
 /// A network: a switch with a link to the server and to each client.
@@ -23,16 +22,6 @@ pub struct Network {
     pub source: Vec<Source>,
 }
 
-/// The origin of a value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Source {
-    /// The key of the value.
-    pub what: String,
-    /// The thing that it stands for, and its source.
-    pub from: String,
-}
-
 /// The file of a network.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,20 +34,8 @@ struct File {
     source: Vec<Source>,
 }
 
-/// A file of a network that is invalid: where, what, and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}{}: {problem}", .line.map(|line| format!(":{line}")).unwrap_or_default())]
-pub struct FileError {
-    /// The file.
-    pub file: String,
-    /// The line, from 1, if the problem has one.
-    pub line: Option<usize>,
-    /// The problem, and what would be right.
-    pub problem: String,
-}
-
 /// The keys of a file.
-const FORM: &str = "about, rate, delay, limit and, for each, a [[source]] with what and from (see fsdyno show network \
+const FORM: &str = "a network has about, rate, delay, limit and, for each, a [[source]] with what and from (see fsdyno show network \
                     lan-10g)";
 
 /// Rates that the model can have: from a modem to more than the guest's processor can send.
@@ -76,33 +53,22 @@ impl Network {
     /// # Errors
     /// [`FileError`] for the first invalid value.
     pub fn from_toml(name: &str, file: &str, text: &str) -> Result<Network, FileError> {
-        let line = |span: Range<usize>| {
-            text.get(..span.start).map(|before| before.matches('\n').count() + 1)
-        };
-        let read: File = toml::from_str(text).map_err(|error| FileError {
-            file: file.to_string(),
-            line: error.span().filter(|span| !span.is_empty()).and_then(line),
-            problem: format!("{}; a network has {FORM}", error.message().replace('\n', ": ")),
-        })?;
-        let wrong = |span: Range<usize>, problem: String| FileError {
-            file: file.to_string(),
-            line: line(span),
-            problem,
-        };
+        let text = Text { file, text };
+        let read: File = text.parse(FORM)?;
         let bits_per_second = rate(read.rate.get_ref()).ok_or_else(|| {
             let given = read.rate.get_ref();
             let right = "write a whole number with a unit, such as \"10 Gbit/s\" or \"800 Mbit/s\", up to 1000 Gbit/s";
-            wrong(read.rate.span(), format!("rate = \"{given}\" is not valid; {right}"))
+            text.wrong(read.rate.span(), format!("rate = \"{given}\" is not valid; {right}"))
         })?;
         let delay_ns = delay(read.delay.get_ref()).ok_or_else(|| {
             let given = read.delay.get_ref();
             let right = "write a whole number with a unit, such as \"2500 ns\", \"8 us\" or \"5 ms\", up to 10 s";
-            wrong(read.delay.span(), format!("delay = \"{given}\" is not valid; {right}"))
+            text.wrong(read.delay.span(), format!("delay = \"{given}\" is not valid; {right}"))
         })?;
         let limit = *read.limit.get_ref();
         if !(1..=MOST_PACKETS).contains(&limit) {
             let problem = format!("limit = {limit} is not from 1 to {MOST_PACKETS} packets");
-            return Err(wrong(read.limit.span(), problem));
+            return Err(text.wrong(read.limit.span(), problem));
         }
         let (name, about, source) = (name.to_string(), read.about, read.source);
         Ok(Network { name, about, bits_per_second, delay_ns, limit, source })

@@ -4,4 +4,5 @@ mod catalog;
 mod file;
 
 pub use catalog::{NetworkError, USUAL, find, names, plan, text};
-pub use file::{FileError, Network, Source};
+pub use file::Network;
+pub use fsdyno_catalog::{FileError, Source};

@@ -2,17 +2,7 @@
 
 use serde_json::Value;
 
-use crate::common::{code, run, stderr, stdout};
-
-/// The plans of a dry run with these words, which may lack QEMU or a kernel here.
-fn plans(folder: &std::path::Path, words: &str) -> Vec<Value> {
-    let output = run(folder, &format!("{words} --dry-run --format json"));
-    assert!([0, 3].contains(&code(&output)), "{words}: {}", stderr(&output));
-    let value: Value = serde_json::from_str(&stdout(&output)).unwrap_or_default();
-    let cells = value["cells"].as_array().cloned().unwrap_or_default();
-    assert!(!cells.is_empty(), "{words}: {}", stdout(&output));
-    cells.iter().map(|cell| cell["plan"].clone()).collect()
-}
+use crate::common::{code, plans, run, stderr, stdout};
 
 #[test]
 fn every_network_is_listed_and_shown_with_its_file_which_can_be_copied() {

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 /// A study in the model, which needs neither kernel nor QEMU.
 pub const STUDY: &str = r#"
 title = "A study of a test"
@@ -150,4 +152,14 @@ pub fn ours(folder: &Path) -> Vec<PathBuf> {
 pub fn lines(results: &Path) -> usize {
     let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap_or_default();
     text.matches('\n').count()
+}
+
+/// The plans of a dry run with these words, which may lack QEMU or a kernel here.
+pub fn plans(folder: &Path, words: &str) -> Vec<Value> {
+    let output = run(folder, &format!("{words} --dry-run --format json"));
+    assert!([0, 3].contains(&code(&output)), "{words}: {}", stderr(&output));
+    let value: Value = serde_json::from_str(&stdout(&output)).unwrap_or_default();
+    let cells = value["cells"].as_array().cloned().unwrap_or_default();
+    assert!(!cells.is_empty(), "{words}: {}", stdout(&output));
+    cells.iter().map(|cell| cell["plan"].clone()).collect()
 }

@@ -1,0 +1,60 @@
+//! The text of a file, and errors with their lines.
+
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The origin of a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The key of the value.
+    pub what: String,
+    /// The thing that it stands for, and its source.
+    pub from: String,
+}
+
+/// A file that is invalid: where, what, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {problem}", .line.map(|line| format!(":{line}")).unwrap_or_default())]
+pub struct FileError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1, if the problem has one.
+    pub line: Option<usize>,
+    /// The problem, and what would be right.
+    pub problem: String,
+}
+
+/// The text of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a> {
+    /// The file, as messages name it.
+    pub file: &'a str,
+    /// Its text.
+    pub text: &'a str,
+}
+
+impl Text<'_> {
+    /// Reads the keys of the file; `form` says which there are.
+    ///
+    /// # Errors
+    /// [`FileError`] with the parser's message and the form.
+    pub fn parse<T: DeserializeOwned>(&self, form: &str) -> Result<T, FileError> {
+        toml::from_str(self.text).map_err(|error| FileError {
+            file: self.file.to_string(),
+            line: error.span().filter(|span| !span.is_empty()).and_then(|span| self.line(span)),
+            problem: format!("{}; {form}", error.message().replace('\n', ": ")),
+        })
+    }
+
+    /// The error of a value at a place.
+    pub fn wrong(&self, span: Range<usize>, problem: String) -> FileError {
+        FileError { file: self.file.to_string(), line: self.line(span), problem }
+    }
+
+    fn line(&self, span: Range<usize>) -> Option<usize> {
+        self.text.get(..span.start).map(|before| before.matches('\n').count() + 1)
+    }
+}
