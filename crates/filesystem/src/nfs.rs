@@ -83,9 +83,6 @@ mod tests {
         assert_eq!((below.kind.as_str(), below.mount_options.as_str()), ("xfs", "noatime"));
         assert!(made.mkfs.join(" ").contains("size=1024"), "{:?}", made.mkfs);
         assert_eq!(made.spec, "nfs:xfs -i size=1024 @ vers=3,async,nconnect=4,noatime");
-        let alone = made.of_server();
-        assert_eq!((alone.kind.as_str(), alone.mount_options.as_str()), ("xfs", "noatime"));
-        assert!(!alone.is_shared() && alone.mkfs == made.mkfs);
     }
 
     #[test]

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    BootPlan, FilesystemPlan, FlatPlan, IssuerPlan, KernelPlan, Plan, VenuePlan, VerifyMode,
-    WorkloadPlan,
+    BootPlan, FlatPlan, IssuerPlan, KernelPlan, Plan, VenuePlan, VerifyMode, WorkloadPlan,
 };
 use crate::units::Nanos;
 
@@ -80,7 +79,6 @@ impl Job {
             // The network begins where the server's disk ends.
             (lab.clients, lab.network) = (None, None);
         }
-        plan.filesystem = plan.filesystem.as_ref().map(FilesystemPlan::of_server);
         job
     }
 

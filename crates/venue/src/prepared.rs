@@ -63,10 +63,11 @@ fn preparation(job: &Job) -> Job {
     made
 }
 
-/// The file system of a server, as the catalog has it; none if the plan is not one of clients, or is one of a period.
+/// The file system of a server as the catalog has it, which is what its disk holds; none if the plan is not one of
+/// clients.
 fn of_server(shared: &FilesystemPlan) -> Option<FilesystemPlan> {
     let spec = Spec::parse(&shared.spec).ok()?;
-    let below = spec.below.filter(|_| shared.is_shared() && shared.period.is_none())?;
+    let below = spec.below.filter(|_| shared.is_shared())?;
     let mut plan = catalog::get(&below.kind).ok()?.plan(&below, Context::Lab, None).ok()?;
     plan.age.clone_from(&shared.age);
     Some(plan)
@@ -118,5 +119,22 @@ pub fn merge_report(made: &AgentReport, report: &mut AgentReport) {
     to.notes.extend(notes);
     if let (Some(from), Some(to)) = (&made.measured.setup, &mut report.measured.setup) {
         (to.mkfs_ns, to.age_ns) = (from.mkfs_ns, from.age_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_disk_of_a_server_is_prepared_as_one_of_its_own_file_system() {
+        let of = |text: &str| {
+            let spec = Spec::parse(text).unwrap();
+            catalog::get(&spec.kind).unwrap().plan(&spec, Context::Lab, None).unwrap()
+        };
+        let shared = of("nfs:xfs -i size=1024 @ vers=3,noatime");
+        assert!(shared.is_shared());
+        assert_eq!(of_server(&shared), Some(of("xfs -i size=1024 @ noatime")));
+        assert_eq!(of_server(&of("overlayfs:xfs")), None);
     }
 }

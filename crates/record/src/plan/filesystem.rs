@@ -85,20 +85,6 @@ impl FilesystemPlan {
         self.kind == NFS && self.below.is_some()
     }
 
-    /// The file system as its server alone knows it.
-    pub fn of_server(&self) -> FilesystemPlan {
-        let mut plan = self.clone();
-        if self.is_shared()
-            && let Some(below) = plan.below.take()
-        {
-            plan.spec.clone_from(&below.kind);
-            plan.kind = below.kind;
-            plan.mount_type = below.mount_type;
-            plan.mount_options = below.mount_options;
-        }
-        plan
-    }
-
     /// Returns true if there is no file system and the device itself is the workload's one file.
     pub fn is_raw(&self) -> bool {
         self.mount_type.is_empty() && self.kind == "raw"
