@@ -29,6 +29,8 @@ pub trait Observer: Sync {
     fn progress(&self, worker: usize, progress: &Progress);
     /// A trial has ended and is stored.
     fn ended(&self, worker: usize, trial: &Trial);
+    /// A signal stops the run; called about every 20 ms until the trials that were running have removed what they made.
+    fn stopping(&self) {}
     /// The run has ended.
     fn finished(&self) {}
 }
@@ -247,6 +249,9 @@ impl Pool<'_> {
             let started = clock::now();
             let ran = self.venue.run(job, &mut |progress| {
                 self.runner.observer.progress(worker, progress);
+                if self.runner.stop.load(Ordering::Relaxed) {
+                    self.runner.observer.stopping();
+                }
                 if self.stopped() { Watch::Stop } else { Watch::GoOn }
             });
             let mut phases = Vec::new();

@@ -9,9 +9,9 @@ use crate::config::Settings;
 /// A mail server: four deliverers that make Dovecot's calls with its fsyncs, while mail is retrieved.
 const MAIL: &[(&str, &str)] = &[("deliverers", "4"), ("protocol", "dovecot")];
 
-/// Parameters of the script of 2004: a command that sets one of them means the script.
+/// Parameters of the script of 2004: a command that sets one of them means the script, as `deliverers=0` does.
 const SCRIPT: &[&str] =
-    &["deliverers", "writes", "store", "read-store", "think", "list-source", "gap", "reads-after"];
+    &["writes", "store", "read-store", "think", "list-source", "gap", "reads-after"];
 
 /// The protocol of the script.
 const COPY: &str = "copy";
@@ -33,8 +33,10 @@ pub fn note(kind: &Kind) -> Option<String> {
 
 /// The settings with the defaults of the command line, unless they mean the old work.
 pub fn with_defaults(kind: &Kind, mut settings: Settings, author: Author) -> Settings {
+    let is = |key: &str, value: &str| settings.get(key).is_some_and(|it| it == value);
     let is_script = SCRIPT.iter().any(|key| settings.contains_key(*key))
-        || settings.get("protocol").is_some_and(|protocol| protocol == COPY);
+        || is("protocol", COPY)
+        || is("deliverers", "0");
     if author == Author::User && !is_script {
         for (key, value) in defaults(kind) {
             settings.entry((*key).to_string()).or_insert_with(|| (*value).to_string());
@@ -59,6 +61,7 @@ mod tests {
     fn a_command_means_a_mail_server_and_a_study_file_what_it_meant_before() {
         let user = |set: &[(&str, &str)]| given("maildir", set, Author::User);
         assert_eq!(user(&[("ops", "5")]), ["deliverers=4", "ops=5", "protocol=dovecot"]);
+        assert_eq!(user(&[("deliverers", "8")]), ["deliverers=8", "protocol=dovecot"]);
         assert_eq!(user(&[("protocol", "postfix")]), ["deliverers=4", "protocol=postfix"]);
         assert_eq!(user(&[("protocol", "copy")]), ["protocol=copy"]);
         assert_eq!(user(&[("store", "20")]), ["store=20"]);

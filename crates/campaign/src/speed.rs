@@ -160,13 +160,17 @@ fn path() -> Option<PathBuf> {
     Some(fsdyno_lab::Cache::of_user().ok()?.path().join(FILE))
 }
 
-/// The kinds of a trial, the narrowest first.
+/// The kinds of a trial, the narrowest first. A call over a modelled network takes the host many times as long as one
+/// without, so these are kinds of their own.
 fn keys(plan: &Plan) -> [String; 3] {
     let venue = match &plan.venue {
         VenuePlan::Host => "host".to_string(),
         VenuePlan::Ranks(shared) => format!("{} ranks", shared.ranks),
         VenuePlan::Lab(lab) if !lab.accel.is_exact() => "kvm".to_string(),
-        VenuePlan::Lab(lab) => format!("{LAB}{} {:?}", lab.cpu, lab.boot),
+        VenuePlan::Lab(lab) => {
+            let network = if lab.network.is_some() { " network" } else { "" };
+            format!("{LAB}{} {:?}{network}", lab.cpu, lab.boot)
+        }
         VenuePlan::Model { .. } => "model".to_string(),
     };
     let workload = format!("{venue}/{}", plan.workload.name);

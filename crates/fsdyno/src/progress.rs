@@ -4,7 +4,7 @@ mod left;
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsdyno_axes::naming::RowNames;
@@ -21,6 +21,7 @@ use left::{Left, TimeLeft};
 pub struct Display {
     trials: usize,
     ended: AtomicUsize,
+    stopping: Once,
     left: Mutex<TimeLeft>,
     /// Names of the cells, by number.
     names: Vec<String>,
@@ -60,6 +61,7 @@ impl Display {
         Display {
             trials,
             ended: AtomicUsize::new(0),
+            stopping: Once::new(),
             left: Mutex::new(TimeLeft::new(cells, jobs)),
             names: names(plans),
             begin: Instant::now(),
@@ -144,6 +146,14 @@ impl Observer for Display {
         }
     }
 
+    /// Says it once, because the removal of a large tree takes minutes.
+    fn stopping(&self) {
+        self.stopping.call_once(|| match &self.bars {
+            Some(bars) => drop(bars.all.println(STOPPING)),
+            None => say(STOPPING),
+        });
+    }
+
     /// Clears the bars.
     fn finished(&self) {
         if let Some(bars) = &self.bars {
@@ -183,6 +193,10 @@ fn names(plans: &[&Plan]) -> Vec<String> {
     let names = RowNames::of(plans.iter().copied());
     plans.iter().map(|plan| format!("{} {}", names.workload(*plan), names.row(*plan))).collect()
 }
+
+/// What a signal does.
+const STOPPING: &str = "fsdyno: stopping, and removing what the running trials made; a second signal ends at once and leaves \
+    the rest to fsdyno doctor --clean";
 
 /// The bar of the run. The message has the time left, because the operations done say little about boots and checks.
 const TOTAL: &str = "{msg:36!} {wide_bar} {percent:>3} %";

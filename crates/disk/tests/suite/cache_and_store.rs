@@ -126,8 +126,13 @@ fn requests(bench: &mut Bench, draws: &mut SplitMix64, write_through: bool) {
     assert!(bench.waiting.is_empty(), "requests without completion");
 }
 
+/// Fewer cases without `FSDYNO_TEST=full`: each takes seconds, because it reads the whole medium after each flush.
+fn cases() -> u32 {
+    if std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full") { 12 } else { 2 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(6) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
 
     #[test]
     fn writes_before_a_flush_are_on_the_medium_after_it(seed in any::<u64>()) {

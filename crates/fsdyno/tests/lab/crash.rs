@@ -16,7 +16,8 @@ use crate::common::{code, full, run, stderr, stdout};
 use serde_json::Value;
 
 /// Mail, each message synced before it gets its name, and a reader who renames it then.
-const MAIL: &str = "crash maildir --set deliverers=1 --set ops=60 --set maildirs=4";
+const MAIL: &str =
+    "crash maildir --set deliverers=1 --set protocol=copy --set ops=60 --set maildirs=4";
 
 /// Mail that is not renamed after delivery, with a store of messages that fits the FUSE file system of ours.
 const SCRIPT: &str =
