@@ -185,16 +185,16 @@ impl Trial<'_> {
                 CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
             self.device = Some((text, file));
         }
-        if self.acks.is_some() {
-            // That the tree's root is there is nothing that a power cut should take back.
-            self.target.sync().map_err(failed("syncfs"))?;
-            self.target.flush_device().map_err(failed("flush the device"))?;
-        }
         if self.calls() && device.is_none() {
             let room = FreeSpace::of(self.target.root()).map_err(failed("statfs"))?;
             room.holds(&workload.needs())?;
         }
         self.beforehand(workload.as_ref())?;
+        if self.acks.is_some() {
+            // Neither the tree's root nor what the first phase finds is anything that a power cut should take back.
+            self.target.sync().map_err(failed("syncfs"))?;
+            self.target.flush_device().map_err(failed("flush the device"))?;
+        }
         let engine_cost = calibrate();
         let empty = workload.fills().then(|| self.held()).transpose().map_err(failed("statfs"))?;
         self.wait_for_start();

@@ -9,9 +9,9 @@ use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_record::job::Task;
 use fsdyno_record::plan::KernelPlan;
 use fsdyno_record::trial::differing;
-use fsdyno_record::{Job, Trial};
+use fsdyno_record::{Job, Plan, Trial};
 use fsdyno_venue::commands::no_command;
-use fsdyno_venue::{Commands, Identity, LabVenue, SetupHooks};
+use fsdyno_venue::{Commands, Identity, Inputs, LabVenue, SetupHooks};
 
 use crate::failure::Failure;
 use crate::notes::say;
@@ -27,28 +27,38 @@ pub fn venue<'a>(
     stop: &Arc<AtomicBool>,
 ) -> Result<LabVenue, Failure> {
     let mut kernels = BTreeSet::new();
-    let mut question = Question::default();
+    let mut plans = Vec::new();
     for trial in trials {
         // The record may come from someone else: its commands are checked before anything in it is used.
         Commands::of(&trial.plan)?;
         no_command(&trial.plan)?;
         kernels.extend(trial.plan.lab().map(|lab| lab.kernel.clone()));
-        let workload = &trial.plan.workload;
-        if let Some(input) = &workload.input {
-            let value = workload.params.get(&input.parameter).cloned().unwrap_or_default();
-            question.workloads.push(workload.name.clone());
-            let set = format!("{}.{}={value}", workload.name, input.parameter);
-            question.sets.push(set);
-        }
+        plans.push(&trial.plan);
     }
-    question.workloads.dedup();
-    let inputs = crate::read_inputs(&question)?;
+    let inputs = inputs(&plans)?;
     let labs = labs(&kernels, given)?;
     let hooks =
         SetupHooks { log: |line| say(&format!("fsdyno: {line}")), cancel: Arc::clone(stop) };
     Ok(LabVenue::new(labs, crate::labs::agent()?, std::env::temp_dir(), Cache::of_user()?)
         .with_inputs(inputs)
         .with_setup_hooks(hooks))
+}
+
+/// Reads the input files that stored plans name.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn inputs(plans: &[&Plan]) -> Result<Inputs, Failure> {
+    let mut question = Question::default();
+    for workload in plans.iter().map(|plan| &plan.workload) {
+        if let Some(input) = &workload.input {
+            let value = workload.params.get(&input.parameter).cloned().unwrap_or_default();
+            question.workloads.push(workload.name.clone());
+            question.sets.push(format!("{}.{}={value}", workload.name, input.parameter));
+        }
+    }
+    question.workloads.dedup();
+    Ok(crate::read_inputs(&question)?)
 }
 
 /// The job of a stored trial.

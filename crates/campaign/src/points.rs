@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use fsdyno_record::trial::{Outcome, trial_id};
 use fsdyno_record::{Plan, Trial};
-use fsdyno_venue::{Venue, VenueError};
+use fsdyno_venue::{Inputs, Venue, VenueError};
 
 use crate::experiment::{Experiment, Session};
 use crate::failure::{Exit, Failure};
@@ -78,6 +78,11 @@ impl<'a> Points<'a> {
     /// Returns true if trials run in the lab, where sysctls and schedulers can be set and seeds are pairs.
     pub fn is_lab(&self) -> bool {
         matches!(self.request.place, Place::Lab(_))
+    }
+
+    /// The input files of workloads.
+    pub fn inputs(&self) -> &Inputs {
+        &self.request.question.inputs
     }
 
     /// The number of trials that run at the same time.

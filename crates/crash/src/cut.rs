@@ -343,7 +343,7 @@ mod tests {
             phase: 0,
             at: Nanos(*at),
         };
-        Acks { events: events.iter().map(event).collect(), returned: Vec::new() }
+        Acks { events: events.iter().map(event).collect(), ..Acks::default() }
     }
 
     #[test]

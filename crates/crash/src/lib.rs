@@ -12,6 +12,7 @@ pub mod cut;
 pub mod found;
 pub mod image;
 pub mod judge;
+mod recorded;
 mod refusal;
 mod replay;
 pub mod request;

@@ -8,6 +8,7 @@ use std::hash::{Hash, Hasher};
 
 use fsdyno_workload::{DirSlot, Effect, Expect, Op, OpenFlags, Share, Workload};
 
+use crate::recorded;
 use crate::tree::Path;
 
 /// Returns why the ops of a workload cannot be replayed, or `None` if they can.
@@ -20,6 +21,9 @@ pub fn refusal(work: &dyn Workload, threads: u32) -> Option<String> {
             "it is a program, whose calls are not known; record it, and take workload 'replay'"
                 .into(),
         );
+    }
+    if let Some(recording) = work.recording() {
+        return recorded::refusal(work, &recording, threads);
     }
     if work.prefill().is_some() {
         return Some("its first phase works on files that no logged op created".into());

@@ -2,7 +2,7 @@
 
 use fsdyno_record::Nanos;
 use fsdyno_record::acks::{Acks, PhaseEventKind};
-use fsdyno_workload::{Effect, Expect, Op, OpSource, Share, Synced, Workload};
+use fsdyno_workload::{After, Effect, Expect, Op, OpSource, Share, Synced, Workload};
 
 use crate::content::Timing;
 use crate::tree::Tree;
@@ -20,6 +20,8 @@ pub struct Replay<'a> {
     ranks: Vec<Rank<'a>>,
     /// Number of phase events replayed.
     events_read: usize,
+    /// True if all threads share one table of open files.
+    shared: bool,
 }
 
 struct Rank<'a> {
@@ -31,15 +33,19 @@ struct Rank<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// Creates a replay at the start of the trial.
+    /// Creates a replay at the start of the trial, with what the first phase finds.
     pub fn new(
         work: &'a dyn Workload,
         threads: u32,
         guarantee: &'a Guarantee,
         acks: &'a Acks,
     ) -> Replay<'a> {
-        let (tree, ranks) = (Tree::new(guarantee.names), Vec::new());
-        Replay { work, threads, guarantee, acks, tree, phase: 0, ranks, events_read: 0 }
+        let (mut tree, ranks) = (Tree::new(guarantee.names), Vec::new());
+        if let Some(mut prefill) = work.prefill() {
+            tree.make(prefill.ops.as_mut(), guarantee);
+        }
+        let shared = work.shared_slots().is_some();
+        Replay { work, threads, guarantee, acks, tree, phase: 0, ranks, events_read: 0, shared }
     }
 
     /// Returns the tree after everything that returned before `time`, with what the ops in flight may have done.
@@ -72,12 +78,22 @@ impl<'a> Replay<'a> {
         }
         let mut tree = self.tree.clone();
         for rank in &self.ranks {
-            if rank.next.is_some() {
+            if rank.next.is_some() && !self.waits(&rank.op) {
                 let when = Timing { start: rank.last, at: time, in_flight: true };
                 tree.apply(&rank.op, self.guarantee, when);
             }
         }
         tree
+    }
+
+    /// Returns whether an op waits for an op that has not returned. Known of ops that are one call each.
+    fn waits(&self, op: &Op) -> bool {
+        let is_ahead = |point: &After| {
+            let rank = self.ranks.get(point.thread as usize);
+            let done = rank.map_or(Some(0), |rank| rank.next);
+            done.is_some_and(|done| (done as u64) < point.ops)
+        };
+        self.shared && (is_ahead(&op.after) || op.also_after.iter().any(is_ahead))
     }
 
     fn begin(&mut self, phase: usize, at: Nanos) {
@@ -86,22 +102,23 @@ impl<'a> Replay<'a> {
         self.ranks = (0..ranks)
             .map(|rank| {
                 let source = self.work.ops(phase, Share { rank, ranks });
-                let mut rank = Rank {
-                    source,
-                    op: Op { thread: rank, ..Op::default() },
-                    next: Some(0),
-                    last: at,
-                };
+                let thread = if self.shared { 0 } else { rank };
+                let mut rank =
+                    Rank { source, op: Op { thread, ..Op::default() }, next: Some(0), last: at };
                 rank.peek(0);
                 rank
             })
             .collect();
     }
 
-    fn op(&mut self, rank: usize, at: Nanos) {
-        let Some(rank) = self.ranks.get_mut(rank) else { return };
+    fn op(&mut self, index: usize, at: Nanos) {
+        let Some(rank) = self.ranks.get_mut(index) else { return };
         let when = Timing { start: rank.last, at, in_flight: false };
-        self.tree.apply(&rank.op, self.guarantee, when);
+        let failed =
+            rank.next.is_some_and(|op| self.acks.failed.contains(&(self.phase, index, op)));
+        if !failed {
+            self.tree.apply(&rank.op, self.guarantee, when);
+        }
         rank.last = at;
         rank.peek(rank.next.map_or(0, |next| next + 1));
     }
@@ -120,7 +137,7 @@ pub fn acknowledged(
         let ranks = phase.threads.of(threads);
         for (rank, returned) in (0..ranks).zip(returned) {
             let (mut source, mut op) = (work.ops(index, Share { rank, ranks }), Op::default());
-            for at in returned {
+            for (number, at) in returned.iter().enumerate() {
                 if !source.next(&mut op) {
                     break;
                 }
@@ -129,7 +146,9 @@ pub fn acknowledged(
                     Synced::File(_) | Synced::Dir(_) => true,
                     Synced::All => guarantee.whole,
                 };
-                times.extend((acknowledges && op.expect == Expect::Success).then_some(*at));
+                let failed = acks.failed.contains(&(index, rank as usize, number));
+                let succeeds = op.expect == Expect::Success && !failed;
+                times.extend((acknowledges && succeeds).then_some(*at));
             }
         }
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use fsdyno_filesystem::{Guarantee, Names};
 use fsdyno_record::Nanos;
 use fsdyno_workload::memory_fs::{Change, Content, Entry, Inode, MemoryFs, Node as FsNode};
-use fsdyno_workload::{Expect, Op};
+use fsdyno_workload::{Call, Expect, Op, OpSource, RareCall};
 
 use crate::content::{File, Timing};
 
@@ -67,6 +67,8 @@ pub struct Held {
     pub durable: bool,
     /// The op that ended it, or may have; `None` while the node has the name.
     pub end: Option<End>,
+    /// True if a rename gave it to a directory.
+    pub moved: bool,
 }
 
 /// The end of a name of a node.
@@ -115,6 +117,16 @@ impl Tree {
         tree
     }
 
+    /// Applies the ops that make what the first phase finds, which is durable when that phase begins.
+    pub(crate) fn make(&mut self, ops: &mut dyn OpSource, guarantee: &Guarantee) {
+        let mut op = Op::default();
+        let when = Timing { start: Nanos(0), at: Nanos(0), in_flight: false };
+        while ops.next(&mut op) {
+            self.apply(&op, guarantee, when);
+        }
+        self.settle_all(Nanos(0));
+    }
+
     /// Returns the content of a file after all ops that returned; `None` if it is not a file, or was made by an op
     /// in flight.
     pub fn content(&self, id: Id) -> Option<&Content> {
@@ -148,7 +160,7 @@ impl Tree {
         if let Some((id, node)) = node.and_then(|id| Some((id, self.nodes.get_mut(id)?))) {
             held = node.held.len();
             end = End::Replaced(id, held);
-            node.held.push(Held { path: path.clone(), durable: false, end: None });
+            node.held.push(Held { path: path.clone(), durable: false, end: None, moved: false });
             node.names += u32::from(!when.in_flight);
         }
         if let Some((id, at)) = old {
@@ -199,6 +211,16 @@ impl Tree {
         }
     }
 
+    /// Returns whether a name keeps its path if it is durable: no directory above it was renamed, unless durably. A
+    /// file that did not change since need not take such a rename with it when it is synced.
+    fn is_certain(&self, path: &[u8]) -> bool {
+        let mut parents = (0..path.len()).filter(|at| path[*at] == b'/').map(|at| &path[..at]);
+        parents.all(|parent| {
+            let held = self.now_held(parent).map(|(id, at)| &self.nodes[id].held[at]);
+            held.is_none_or(|held| !held.moved || held.durable)
+        })
+    }
+
     /// Makes the parent directories of a name durable.
     fn settle_parents(&mut self, path: &[u8], until: Nanos) {
         let slashes: Vec<usize> = (0..path.len()).filter(|at| path[*at] == b'/').collect();
@@ -225,14 +247,17 @@ impl Tree {
         }
     }
 
-    fn fsync(&mut self, id: Id, start: Nanos) {
+    /// Makes a file durable. fdatasync(2), `data`, has the name that the file was created with, without which its
+    /// bytes could not be read, and none that a link or rename gave it.
+    fn fsync(&mut self, id: Id, start: Nanos, data: bool) {
         self.sync_bytes(id);
         if self.names_with == Names::WithDirectory {
             return;
         }
-        let paths: Vec<Path> = self.nodes[id].held.iter().map(|held| held.path.clone()).collect();
-        for path in paths {
-            if self.now(&path) == Some(id) {
+        let names = self.nodes[id].held.iter().enumerate().take(if data { 1 } else { usize::MAX });
+        let paths: Vec<(usize, Path)> = names.map(|(at, held)| (at, held.path.clone())).collect();
+        for (at, path) in paths {
+            if self.now_held(&path) == Some((id, at)) && self.is_certain(&path) {
                 self.settle(&path, start);
                 self.settle_parents(&path, start);
             }
@@ -241,6 +266,9 @@ impl Tree {
 
     /// Makes the names in a directory durable: fsync(2) of a directory.
     fn fsync_dir(&mut self, path: &[u8], start: Nanos) {
+        if !self.is_certain(path) {
+            return;
+        }
         if self.names_with == Names::WithFile {
             self.settle(path, start);
             self.settle_parents(path, start);
@@ -275,12 +303,18 @@ impl Tree {
 
     /// Applies an op. One that cannot be done has no effect.
     pub(crate) fn apply(&mut self, op: &Op, guarantee: &Guarantee, when: Timing) {
-        if op.expect != Expect::Success {
+        if matches!(op.expect, Expect::Missing | Expect::Exists | Expect::Errno) {
             return;
         }
         let Ok(outcome) = self.now.plan(op) else { return };
+        let data = matches!(op.call, Call::Rare(RareCall::Fdatasync { .. }));
         for change in outcome.changes {
-            self.record(&change, guarantee, when);
+            match change {
+                Change::Synced { .. } | Change::SyncedAll if when.in_flight => {}
+                Change::Synced { inode } => self.synced(inode, when.start, data),
+                Change::SyncedAll if guarantee.whole => self.settle_all(when.start),
+                _ => self.record(&change, when),
+            }
             if when.in_flight {
                 continue;
             }
@@ -292,25 +326,42 @@ impl Tree {
         }
     }
 
-    /// Adds a change to the history, before it is made.
-    fn record(&mut self, change: &Change, guarantee: &Guarantee, when: Timing) {
+    /// Makes a file, or the names in a directory, durable. That fdatasync(2) of a directory does so is nowhere said.
+    fn synced(&mut self, inode: Inode, start: Nanos, data: bool) {
+        if !self.nodes[inode].directory {
+            return self.fsync(inode, start, data);
+        }
+        if let Some(path) = self.now.path(inode).filter(|_| !data) {
+            self.fsync_dir(&path, start);
+        }
+    }
+
+    /// Adds a change of names or bytes to the history, before it is made.
+    fn record(&mut self, change: &Change, when: Timing) {
         match change {
             Change::Made { at, node } => {
                 let fresh = File { since: Some(when.at), ..File::default() };
                 let file = node.size().is_some().then_some(fresh);
                 let id = self.add(file, node.is_directory());
-                self.name(at, Some(id), when, None);
+                self.name(at, Some(id), when);
             }
             Change::Linked { at, inode } => {
-                self.name(at, Some(*inode), when, None);
+                self.name(at, Some(*inode), when);
             }
             Change::Removed { at, .. } => {
-                self.name(at, None, when, None);
+                self.name(at, None, when);
             }
             Change::Renamed { from, to, inode } => {
-                // The new name first, so that the file always has one.
-                let next = self.name(to, Some(*inode), when, None);
-                self.name(from, None, when, next);
+                let (Some(from), Some(to)) = (self.path(from), self.path(to)) else { return };
+                let below = self.below(&from, *inode);
+                self.rename(from.clone(), to.clone(), *inode, when);
+                let node = &mut self.nodes[*inode];
+                if let (true, Some(held)) = (node.directory, node.held.last_mut()) {
+                    held.moved = true;
+                }
+                for (name, id) in below {
+                    self.rename([&from, &name[..]].concat(), [&to, &name[..]].concat(), id, when);
+                }
             }
             Change::Written { inode, at, payload } => {
                 let range = (*at, at + u64::from(payload.length));
@@ -325,16 +376,9 @@ impl Tree {
                 let range = (old.min(*size), old.max(*size));
                 self.change(*inode, range, when, |content| content.resize(*size));
             }
-            Change::Synced { .. } | Change::SyncedAll if when.in_flight => {}
-            Change::Synced { inode } if self.nodes[*inode].directory => {
-                if let Some(path) = self.now.path(*inode) {
-                    self.fsync_dir(&path, when.start);
-                }
-            }
-            Change::Synced { inode } => self.fsync(*inode, when.start),
-            Change::SyncedAll if guarantee.whole => self.settle_all(when.start),
             // Modes, times and open slots are no part of what must survive.
-            Change::SyncedAll
+            Change::Synced { .. }
+            | Change::SyncedAll
             | Change::Mode { .. }
             | Change::Modified { .. }
             | Change::File { .. }
@@ -343,14 +387,28 @@ impl Tree {
     }
 
     /// Binds a name that has a path.
-    fn name(
-        &mut self,
-        at: &Entry,
-        node: Option<Id>,
-        when: Timing,
-        next: Option<usize>,
-    ) -> Option<usize> {
-        self.path(at).map(|path| self.bind(path, node, when, next))
+    fn name(&mut self, at: &Entry, node: Option<Id>, when: Timing) {
+        if let Some(path) = self.path(at) {
+            self.bind(path, node, when, None);
+        }
+    }
+
+    /// Gives a node another name: the new one first, so that it always has one.
+    fn rename(&mut self, from: Path, to: Path, node: Id, when: Timing) {
+        let next = self.bind(to, Some(node), when, None);
+        self.bind(from, None, when, Some(next));
+    }
+
+    /// Returns the names below a directory, without its path, each directory before what is in it, and their nodes.
+    /// A rename of the directory moves each of them as a rename of its own would.
+    fn below(&self, path: &[u8], node: Id) -> Vec<(Path, Id)> {
+        if !self.nodes[node].directory {
+            return Vec::new();
+        }
+        let prefix = [path, b"/"].concat();
+        let names = self.names.range(prefix.clone()..).map(|(name, _)| name);
+        let names = names.take_while(|name| name.starts_with(&prefix));
+        names.filter_map(|name| Some((name[path.len()..].to_vec(), self.now(name)?))).collect()
     }
 }
 

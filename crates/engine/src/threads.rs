@@ -151,6 +151,7 @@ enum AnyIssuer {
     Uring(Box<Uring>),
     Raw(Box<Raw>),
     Shared(Box<Shared>),
+    AckedShared(Box<Acked<Shared>>),
     Null(Null),
 }
 
@@ -188,6 +189,10 @@ impl AnyIssuer {
                 rank_acks.phase(phase);
                 AnyIssuer::Acked(Box::new(Acked::new(*calls, rank_acks)))
             }
+            (AnyIssuer::Shared(calls), Some(rank_acks)) => {
+                rank_acks.phase(phase);
+                AnyIssuer::AckedShared(Box::new(Acked::new(*calls, rank_acks)))
+            }
             (other, _) => other,
         }
     }
@@ -213,6 +218,9 @@ impl AnyIssuer {
                 run_rank(progress, first, source, issuer.as_mut(), recorder, tick)
             }
             (AnyIssuer::Shared(issuer), Some(source)) => {
+                run_rank(progress, first, source, issuer.as_mut(), recorder, tick)
+            }
+            (AnyIssuer::AckedShared(issuer), Some(source)) => {
                 run_rank(progress, first, source, issuer.as_mut(), recorder, tick)
             }
             (AnyIssuer::Null(issuer), Some(source)) => {

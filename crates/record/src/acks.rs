@@ -3,9 +3,10 @@
 //! It follows the log of bytes in the same region. Words of 64 bits, little-endian: a header of eight
 //! (magic, ranks, words of each rank's part, events), then [`MAX_EVENTS`] events of two words
 //! (kind and phase, time), then a part for each rank. A part begins with the number of words that follow;
-//! each is the return time of an op of the rank, in the order of its generator, or, with
-//! [`PHASE_FLAG`] set, the phase of the words after it.
+//! each is the return time of an op of the rank, in the order of its generator, with [`FAILED_FLAG`] set if it failed
+//! although it was to succeed, or, with [`PHASE_FLAG`] set, the phase of the words after it.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Nanos;
@@ -18,6 +19,8 @@ pub const OFFSET: u64 = 14 << 30;
 pub const MAX_EVENTS: usize = 2044;
 /// Flag of a word in a rank's part: the other bits are the phase of the words after it.
 pub const PHASE_FLAG: u64 = 1 << 63;
+/// Flag of a return time: the op failed, and was to succeed.
+pub const FAILED_FLAG: u64 = 1 << 62;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fsdynoak");
 const HEADER: usize = 8;
@@ -100,10 +103,10 @@ impl RankAcks {
         self.add(PHASE_FLAG | phase as u64);
     }
 
-    /// Adds the return time of an op.
+    /// Adds the return time of an op; `failed` if it was to succeed and did not.
     #[inline]
-    pub fn returned(&self, at: Nanos) {
-        self.add(at.0);
+    pub fn returned(&self, at: Nanos, failed: bool) {
+        self.add(at.0 | if failed { FAILED_FLAG } else { 0 });
     }
 
     #[inline]
@@ -124,6 +127,8 @@ pub struct Acks {
     pub events: Vec<PhaseEvent>,
     /// Return times by phase, rank and op of its generator.
     pub returned: Vec<Vec<Vec<Nanos>>>,
+    /// The ops that failed and were to succeed: phase, rank, and number of the op.
+    pub failed: BTreeSet<(usize, usize, usize)>,
 }
 
 /// Reads a log; `get` returns a number of words from an index on.
@@ -169,7 +174,11 @@ pub fn read(get: &mut dyn FnMut(usize, usize) -> Vec<u64>) -> Result<Acks, &'sta
                 continue;
             }
             let phase = phase.ok_or("the log of op returns is damaged")?;
-            acks.returned[phase][rank].push(Nanos(word));
+            let times = &mut acks.returned[phase][rank];
+            if word & FAILED_FLAG != 0 {
+                acks.failed.insert((phase, rank, times.len()));
+            }
+            times.push(Nanos(word & !FAILED_FLAG));
         }
     }
     Ok(acks)
@@ -198,23 +207,25 @@ mod tests {
         let lines = [log.rank(0).unwrap(), log.rank(1).unwrap()];
         log.add_event(PhaseEventKind::Begin, 0, Nanos(1));
         lines[0].phase(0);
-        [5, 6].iter().for_each(|at| lines[0].returned(Nanos(*at)));
+        lines[0].returned(Nanos(5), false);
+        lines[0].returned(Nanos(6), true);
         lines[1].phase(0);
-        lines[1].returned(Nanos(7));
+        lines[1].returned(Nanos(7), false);
         log.add_event(PhaseEventKind::Synced, 0, Nanos(9));
         lines[1].phase(1);
-        lines[1].returned(Nanos(11));
+        lines[1].returned(Nanos(11), false);
         let acks = read_back(memory).unwrap();
         let times = |times: &[u64]| times.iter().map(|time| Nanos(*time)).collect::<Vec<_>>();
         assert_eq!(
             acks.returned,
             [vec![times(&[5, 6]), times(&[7])], vec![times(&[]), times(&[11])]]
         );
+        assert_eq!(acks.failed, BTreeSet::from([(0, 0, 1)]));
         assert_eq!(
             acks.events[1],
             PhaseEvent { kind: PhaseEventKind::Synced, phase: 0, at: Nanos(9) }
         );
-        lines[1].returned(Nanos(12));
+        lines[1].returned(Nanos(12), false);
         assert_eq!(read_back(memory), Err("the log of op returns was full"));
     }
 

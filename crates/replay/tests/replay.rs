@@ -6,15 +6,18 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fsdyno_engine::issue::shared::Slots;
 use fsdyno_engine::issue::sync::Sync;
-use fsdyno_engine::{PhaseRun, Recorder, run_phase, run_threads, verify};
+use fsdyno_engine::{PhaseRun, Recorder, run_phase, run_with_acks, verify};
 use fsdyno_record::OpKind;
+use fsdyno_record::acks::{self, AckLog};
 use fsdyno_record::plan::{IssuerPlan, VerifyMode};
 use fsdyno_trace::{At, Builder, Call, FileId, Kind, Name, NodeId, StatKind, Target, ThreadId};
+use fsdyno_workload::workload::PhaseSpec;
 use fsdyno_workload::workloads::replay::KIND;
-use fsdyno_workload::{Contents, Differences, Input, Op, Setting, Tree, Workload};
+use fsdyno_workload::{Contents, Differences, Input, Op, Setting, Share, Tree, Workload};
 use proptest::prelude::*;
 
 const RDWR: u32 = 2;
@@ -41,7 +44,20 @@ fn workload(builder: &Builder, set: &[(&str, &str)]) -> Box<dyn Workload> {
     KIND.build(&KIND.resolve(&set).unwrap(), &Setting { seed: 1, input }).unwrap()
 }
 
-/// Replays in a new directory; returns the results that differ, and the differences of the tree.
+/// Returns the numbers of ops of each rank of each phase.
+fn ops(work: &dyn Workload) -> Vec<Vec<usize>> {
+    let of_phase = |(phase, spec): (usize, &PhaseSpec)| {
+        let ranks = spec.threads.of(1);
+        let count = |rank| {
+            let (mut source, mut op) = (work.ops(phase, Share { rank, ranks }), Op::default());
+            std::iter::from_fn(|| source.next(&mut op).then_some(())).count()
+        };
+        (0..ranks).map(count).collect()
+    };
+    work.phases().iter().enumerate().map(of_phase).collect()
+}
+
+/// Replays in a new directory, with each op in the log of ops; returns the results that differ, and the differences of the tree.
 fn replayed(work: &dyn Workload) -> (Differences, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     rustix_umask();
@@ -54,6 +70,12 @@ fn replayed(work: &dyn Workload) -> (Differences, Vec<String>) {
         assert_eq!(problems(&root, prefill.tree.as_ref(), &contents), [""; 0]);
     }
     let slots = Arc::new(Slots::new(work.shared_slots().unwrap()));
+    let ops = ops(work);
+    let each = ops.iter().map(|ranks| ranks.iter().max().unwrap() + 1).sum::<usize>();
+    let words = acks::words_needed(ops[0].len(), each);
+    let words: &'static [AtomicU64] =
+        (0..words).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+    let log = AckLog::new(words, ops[0].len(), each).unwrap();
     let mut differences = Differences::default();
     for (phase, spec) in work.phases().iter().enumerate() {
         let phase_run = PhaseRun {
@@ -69,11 +91,17 @@ fn replayed(work: &dyn Workload) -> (Differences, Vec<String>) {
             slots: Some(&slots),
             among: None,
         };
-        let mut result = run_threads(&phase_run, &mut || {}, &|_| {}).unwrap();
+        let mut result = run_with_acks(&phase_run, Some(&log), &mut || {}, &|_| {}).unwrap();
         differences.merge(std::mem::take(&mut result.differences));
         assert_eq!(result.into_recorder().counts(), work.counts(phase, 1));
     }
     slots.close_all();
+    let logged = acks::read(&mut |from, count| {
+        words[from..from + count].iter().map(|word| word.load(Ordering::Relaxed)).collect()
+    });
+    let logged = logged.unwrap().returned;
+    let count = |ranks: &Vec<Vec<_>>| ranks.iter().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(logged.iter().map(count).collect::<Vec<_>>(), ops);
     let last = work.phases().len() - 1;
     (differences, problems(&root, work.tree(last).as_ref(), &contents))
 }

@@ -16,6 +16,7 @@ use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::{KernelPlan, MediumPlan};
 use fsdyno_record::trial::{AgentReport, Conditions, Host, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
+use fsdyno_workload::Setting;
 
 use crate::agent_report::{nanos, read_report};
 use crate::commands::{Commands, text_of};
@@ -80,6 +81,14 @@ impl LabVenue {
     /// Sets the input files of workloads.
     pub fn with_inputs(self, inputs: Inputs) -> LabVenue {
         LabVenue { inputs, ..self }
+    }
+
+    /// Returns the inputs of a plan's workload other than its parameters.
+    ///
+    /// # Errors
+    /// A plan with an input that has not been read.
+    pub fn setting(&self, plan: &Plan, seed: u64) -> Result<Setting, VenueError> {
+        self.inputs.setting(plan, seed)
     }
 
     /// Sets the result folder of each trial's request log.

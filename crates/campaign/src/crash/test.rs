@@ -12,7 +12,7 @@ use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::trial_id;
 use fsdyno_record::units::counted;
 use fsdyno_record::{Build, Job, Nanos, Plan};
-use fsdyno_venue::{LabVenue, LoggedTrial, Venue, VenueError, Watch, logged};
+use fsdyno_venue::{Inputs, LabVenue, LoggedTrial, Venue, VenueError, Watch, logged};
 use fsdyno_workload::{Contents, Setting, Workload, workloads};
 
 use crate::failure::Failure;
@@ -40,17 +40,17 @@ pub struct CrashTest<'a> {
 ///
 /// # Errors
 /// The reason.
-pub fn check(plan: &Plan) -> Result<(), Failure> {
+pub fn check(plan: &Plan, inputs: &Inputs) -> Result<(), Failure> {
     let cannot =
         |why: String| Failure::wrong(format!("{} cannot be crash-tested: {why}", plan.label));
     guarantee_of(plan).map_err(|failure| cannot(failure.message))?;
     if let Some(why) = logged::refusal(plan) {
         return Err(cannot(why));
     }
-    if plan.workload.input.is_some() {
+    let work = workload(plan, &inputs.setting(plan, 1)?)?;
+    if plan.workload.input.is_some() && work.recording().is_none() {
         return Err(cannot("its workload reads an input file".into()));
     }
-    let work = workload(plan, 1)?;
     match fsdyno_crash::refusal(work.as_ref(), plan.ranks()) {
         Some(why) => Err(cannot(format!("workload {}: {why}", plan.workload.name))),
         None => Ok(()),
@@ -68,11 +68,17 @@ fn guarantee_of(plan: &Plan) -> Result<&'static Guarantee, Failure> {
     })
 }
 
-fn workload(plan: &Plan, seed: u64) -> Result<Box<dyn Workload>, Failure> {
+fn workload(plan: &Plan, setting: &Setting) -> Result<Box<dyn Workload>, Failure> {
     let kind =
         workloads::find(&plan.workload.name).map_err(|error| Failure::wrong(error.to_string()))?;
-    kind.build(&plan.workload.params, &Setting::seed(seed))
-        .map_err(|error| Failure::wrong(error.to_string()))
+    kind.build(&plan.workload.params, setting).map_err(|error| Failure::wrong(error.to_string()))
+}
+
+/// The bytes that a workload writes.
+fn contents(work: &dyn Workload, seed: u64) -> Contents {
+    let mut contents = Contents::new(seed);
+    contents.thin(work.zeros());
+    if work.recording().is_some() { contents.with_classes() } else { contents }
 }
 
 /// The job of a logged trial.
@@ -84,6 +90,11 @@ pub fn job(plan: &Plan, seed: u64, deadline: Nanos) -> Job {
 impl CrashTest<'_> {
     fn watch(&self) -> Watch {
         if self.stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn }
+    }
+
+    /// The workload of a job.
+    fn workload(&self, job: &Job) -> Result<Box<dyn Workload>, Failure> {
+        workload(&job.plan, &self.venue.setting(&job.plan, job.seed)?)
     }
 
     /// The atomic write unit: as requested, else the disk's physical sector.
@@ -104,7 +115,7 @@ impl CrashTest<'_> {
         ));
         let logged = self.logged(job)?;
         let (bytes, acks) = (logged.bytes()?, logged.acks()?);
-        let (work, guarantee) = (workload(&job.plan, job.seed)?, guarantee_of(&job.plan)?);
+        let (work, guarantee) = (self.workload(job)?, guarantee_of(&job.plan)?);
         let acknowledged = acknowledged(work.as_ref(), job.plan.ranks(), guarantee, &acks);
         let cuts = cut::choose(bytes.events(), &acks, &acknowledged, job.seed, self.cuts);
         say(&format!(
@@ -153,9 +164,8 @@ impl CrashTest<'_> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = self.jobs.map_or(processors, usize::from);
         let found = self.venue.recover(job, logged, order, jobs, &watch)?;
-        let work = workload(&job.plan, job.seed)?;
-        let (acks, mut contents) = (logged.acks()?, Contents::new(job.seed));
-        contents.thin(work.zeros());
+        let work = self.workload(job)?;
+        let (acks, contents) = (logged.acks()?, contents(work.as_ref(), job.seed));
         let guarantee = guarantee_of(&job.plan)?;
         let mut done = Replay::new(work.as_ref(), job.plan.ranks(), guarantee, &acks);
         let judged = found.into_iter().map(|(cut, found)| {

@@ -118,7 +118,7 @@ fn a_link_that_was_durable_is_not_excused_by_another_link_of_the_file() {
     }
 }
 
-/// Paths below a renamed directory are not tracked (`refusal.rs`), but its own name is.
+/// The names below a renamed directory are those of `recorded/tests.rs`.
 #[test]
 fn a_renamed_directory_is_lost_if_it_has_only_an_older_name() {
     for names in BOTH {

@@ -1,7 +1,7 @@
 //! An issuer that logs the return time of each op of another issuer.
 
 use fsdyno_record::acks::RankAcks;
-use fsdyno_workload::Op;
+use fsdyno_workload::{Expect, Op};
 
 use crate::clock;
 use crate::failure::Failure;
@@ -26,14 +26,15 @@ impl<I> Acked<I> {
 impl<I: Issuer> Issuer for Acked<I> {
     fn issue(&mut self, op: &Op) -> i64 {
         let result = self.calls.issue(op);
-        self.acks.returned(clock::now());
+        let fails = matches!(op.expect, Expect::Errno | Expect::Missing | Expect::Exists);
+        self.acks.returned(clock::now(), result < 0 && !fails);
         result
     }
 
     /// Logs one return per op of the generator, whatever it expands to.
     fn expand(&mut self, op: &Op, meter: &mut Meter<'_>) -> Result<(), Failure> {
         self.calls.expand(op, meter)?;
-        self.acks.returned(clock::now());
+        self.acks.returned(clock::now(), false);
         Ok(())
     }
 

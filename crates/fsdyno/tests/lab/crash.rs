@@ -246,6 +246,15 @@ fn plans_that_cannot_be_crash_tested_are_refused_before_any_work() {
         ("maildir --disk instant", "memory without a cache"),
         ("capacity", "until its file system is full"),
         ("source-tree --size 32G", "whose parts only the file system knows"),
+        ("replay", "replay needs a recording"),
+        (
+            concat!(
+                "replay --set order=none --set trace=",
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../examples/traces/rsync.trace"
+            ),
+            "with order=none the calls of its 4 threads have no order",
+        ),
         ("--replay no-such-file", "failed to read 'no-such-file' as a finding"),
         ("maildir --misbehave lies", "drops-flushes"),
         ("maildir --cuts 0", "expected a whole number from 1 to 100,000"),

@@ -3,8 +3,10 @@
 
 use std::path::Path;
 
-use crate::common::lab::{fsdyno, lab, measured, ours, run, trials};
-use crate::common::{code, stderr};
+use serde_json::Value;
+
+use crate::common::lab::{fsdyno, lab, measured, ours, run, skipped, trials};
+use crate::common::{code, full, stderr, stdout};
 
 /// The run of a recording; `every_workload_is_verified_in_the_lab_and_bit_identical` counts it.
 pub(crate) const WORDS: &str = "replay --set trace=it.trace --fs ext4";
@@ -18,12 +20,12 @@ const SCRIPT: &str = "mkdir a b; \
     (for n in 1 2 3 4 5 6 7 8; do cp old/$n b/$n; mv b/$n b/m$n; done) & \
     wait; ln b/m1 a/hard; ln -s m1 b/soft; chmod 600 b/m2; rm a/3; ls a b >list; sync";
 
-/// Records the script on a tree of eight files as it.trace.
-fn record(folder: &Path) {
+/// Records a script on a tree of eight files as it.trace.
+fn record(folder: &Path, script: &str) {
     let old = folder.join("work/old");
     std::fs::create_dir_all(&old).unwrap();
     (1..=8).for_each(|n| std::fs::write(old.join(n.to_string()), vec![b'x'; n * 1000]).unwrap());
-    let words = format!("record -o ../it.trace -- sh -c '{SCRIPT}'");
+    let words = format!("record -o ../it.trace -- sh -c '{script}'");
     let output = fsdyno(ours(), &folder.join("work"), &words).output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
 }
@@ -48,7 +50,7 @@ fn a_command_in_the_lab_is_recorded_once_on_this_host_and_replayed() {
 #[test]
 fn a_recording_of_several_processes_is_replayed_bit_identically() {
     let Some(folder) = lab() else { return };
-    record(folder.path());
+    record(folder.path(), SCRIPT);
     for out in ["one", "two"] {
         let output = run(folder.path(), &format!("{WORDS} --out {out}"));
         assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -57,4 +59,66 @@ fn a_recording_of_several_processes_is_replayed_bit_identically() {
     let trial = trials(&folder.path().join("one")).remove(0);
     let notes = trial["conditions"]["notes"].to_string();
     assert!(notes.contains("every replayed call had the recorded result"), "{notes}");
+}
+
+/// Work that is acknowledged: files synced and renamed, one after the other, next to another process that syncs nothing,
+/// and a directory that is renamed.
+const SYNCED: &str = "mkdir a b; \
+    (for n in 1 2 3 4 5 6 7 8; do dd if=old/$n of=a/t bs=64k conv=fsync 2>/dev/null; mv a/t a/$n; sync a; done) & \
+    (for n in 1 2 3 4 5 6 7 8; do cp old/$n b/$n; mv b/$n b/m$n; done; mv b c) & \
+    wait; rm old/1; sync old";
+
+/// The sum of violations over all cuts of a row.
+fn violations(row: &Value) -> u64 {
+    let of = |tried: &Value| {
+        let count = |key: &str| tried["findings"][key].as_u64().unwrap();
+        count("acknowledged_lost") + count("acknowledged_names")
+    };
+    row["tried"].as_array().unwrap().iter().map(of).sum()
+}
+
+#[test]
+fn power_cuts_of_a_recording_lose_what_it_synced_without_barriers_only() {
+    let Some(folder) = lab() else { return };
+    record(folder.path(), SYNCED);
+    let cuts = if full() { 100 } else { 8 };
+    let more = if full() { "--fs xfs --fs btrfs" } else { "" };
+    let words = format!(
+        "crash replay --set trace=it.trace --fs ext4 --fs 'off=ext4 @ barrier=0' {more} --cuts {cuts} --out out \
+         --format json"
+    );
+    let output = fsdyno(ours(), folder.path(), &words).output().unwrap();
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    for row in serde_json::from_str::<Vec<Value>>(&stdout(&output)).unwrap() {
+        assert_eq!(row["tried"].as_array().unwrap().len(), cuts);
+        assert_eq!(
+            violations(&row) > 0,
+            row["label"] == "off",
+            "{}: {}",
+            row["label"],
+            row["tried"]
+        );
+    }
+    // A finding's file has the path of the recording, and is repeated with it.
+    let findings = folder.path().join("out/findings").read_dir().unwrap().map(Result::unwrap);
+    let finding = findings.map(|it| it.path()).find(|it| it.display().to_string().contains("off"));
+    let words = format!("crash --replay {}", finding.unwrap().display());
+    let output = fsdyno(ours(), folder.path(), &words).output().unwrap();
+    assert!(stderr(&output).contains("the finding is reproduced"), "{}", stderr(&output));
+}
+
+#[test]
+fn power_cuts_of_sqlite_lose_no_transaction_of_its_log_with_barriers() {
+    if !full() {
+        return skipped("FSDYNO_TEST=full runs it");
+    }
+    let Some(folder) = lab() else { return };
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/traces/sqlite-wal.trace");
+    let words = format!(
+        "crash replay --set trace={trace} --fs ext4 --fs 'off=ext4 @ barrier=0' --cuts 24 --out out --format json"
+    );
+    let output = fsdyno(ours(), folder.path(), &words).output().unwrap();
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    let rows = serde_json::from_str::<Vec<Value>>(&stdout(&output)).unwrap();
+    assert!(violations(&rows[0]) == 0 && violations(&rows[1]) > 0, "{rows:?}");
 }

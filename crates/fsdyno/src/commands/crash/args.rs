@@ -24,6 +24,7 @@ Examples:
   fsdyno crash maildir --set deliverers=1 --set ops=500 --set protocol=qmail --fs ext4 --fs xfs
   fsdyno crash dirops --set files=2000 --fs ext4 --fs 'off=ext4 @ barrier=0' --cuts 1000
   fsdyno crash dirops --fs ext4 --tear 512
+  fsdyno crash replay --set trace=build.trace --fs ext4 --cuts 50
   fsdyno crash --replay fsdyno-results/RUN/findings/off-0017.json
   fsdyno crash --replay fsdyno-results/RUN/findings/xfs-0263.json --image broken.img
 

@@ -9,13 +9,13 @@ use std::sync::atomic::AtomicBool;
 
 use fsdyno_axes::Request;
 use fsdyno_campaign::crash::{CrashTest, check, folder as keep, job};
-use fsdyno_campaign::{Cell, RunSpec, labs, target};
+use fsdyno_campaign::{Cell, RunSpec, again, labs, read_inputs, target};
 use fsdyno_crash::{AtomicUnit, CutOutcome, FILE, RecoveryRequest, Row};
 use fsdyno_filesystem::Author;
 use fsdyno_record::Plan;
 use fsdyno_record::units::counted;
 use fsdyno_report::Format;
-use fsdyno_venue::{Commands, LabVenue, Venue, VenueError};
+use fsdyno_venue::{Commands, Inputs, LabVenue, Venue, VenueError};
 
 pub use args::{Crash, reason_absent};
 pub use show::{read, report, stored};
@@ -35,9 +35,14 @@ pub fn run(crash: &Crash) -> Result<Exit, Failure> {
 fn all(crash: &Crash) -> Result<Exit, Failure> {
     let run = crash.spec();
     let mut requests = target::parse_targets(&run)?;
+    let inputs = match requests.first() {
+        Some(request) => read_inputs(&request.question)?,
+        None => Inputs::default(),
+    };
+    requests.iter_mut().for_each(|request| request.question.inputs = inputs.clone());
     let cells = target::cells(&requests)?;
     for cell in &cells {
-        check(&cell.plan)?;
+        check(&cell.plan, &inputs)?;
     }
     let name = || format!("crash-{}", crash.workload.as_deref().unwrap_or_default());
     let folder = crash.out.clone().unwrap_or_else(|| target::default_folder(&name()));
@@ -47,6 +52,7 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
     }
     let stop = stop::flag()?;
     let (venue, known) = labs::lab_venue(&run, &folder, &stop)?;
+    let venue = venue.with_inputs(inputs);
     requests.iter_mut().for_each(|request| request.place = known.clone());
     let cells = target::cells(&requests)?;
     let names = keep::file_names(cells.iter().map(|cell| cell.plan.label.as_str()));
@@ -153,9 +159,10 @@ fn test<'a>(crash: &Crash, venue: &'a LabVenue, stop: &'a Arc<AtomicBool>) -> Cr
 /// Repeats a finding.
 fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     let finding = keep::finding(path)?;
-    check(&finding.plan)?;
     // The finding may come from someone else: its commands are checked, with --dry-run too.
     Commands::of(&finding.plan)?;
+    let inputs = again::inputs(&[&finding.plan])?;
+    check(&finding.plan, &inputs)?;
     crash.image.as_deref().map_or(Ok(()), keep::check_image)?;
     if crash.dry_run {
         let label = &finding.plan.label;
@@ -173,6 +180,7 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     let workloads = vec![finding.plan.workload.name.clone()];
     let run = RunSpec { author: Author::File, workloads, axes, ..RunSpec::default() };
     let (venue, _) = labs::lab_venue(&run, Path::new("."), &stop)?;
+    let venue = venue.with_inputs(inputs);
     let one = test(crash, &venue, &stop);
     let job = job(&finding.plan, finding.seed, finding.deadline);
     let lab_id = venue.identity(&job.plan)?.map(|identity| identity.lab_id);

@@ -121,7 +121,7 @@ impl Cuts<'_> {
             it.uncut = Some("power is cut in the lab only".into());
             return Ok((it, None));
         }
-        if let Err(failure) = check(&plan) {
+        if let Err(failure) = check(&plan, points.inputs()) {
             it.uncut = Some(failure.message);
             return Ok((it, None));
         }
@@ -129,6 +129,7 @@ impl Cuts<'_> {
         spec.axes.filesystems = vec![settings.spec];
         say(&format!("fsdyno: {} power cuts of {}", self.cuts, it.words));
         let (venue, _) = labs::lab_venue(&spec, std::path::Path::new("."), self.session.stop)?;
+        let venue = venue.with_inputs(points.inputs().clone());
         let test = CrashTest {
             venue: &venue,
             stop: self.session.stop,

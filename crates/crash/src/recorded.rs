@@ -1,0 +1,109 @@
+//! Refuses recordings whose calls cannot be followed in one tree.
+//!
+//! Makes the calls in memory in an order that the points allow for which they wait, before any work. Calls that share
+//! a file, a name or an open file wait for each other, so that every order which they allow leaves the same tree.
+
+use fsdyno_workload::{
+    After, Call, Expect, MemoryFs, Op, OpSource, RareCall, Recording, RenameHow, Share, Workload,
+};
+
+/// Returns why the calls of a recording cannot be followed, or `None` if they can.
+pub(crate) fn refusal(work: &dyn Workload, recording: &Recording, threads: u32) -> Option<String> {
+    let several = recording.report.threads;
+    if several > 1 && !recording.strict {
+        return Some(format!(
+            "with order=none the calls of its {several} threads have no order, so that what they leave is not \
+             known; use order=resource or order=total"
+        ));
+    }
+    let mut tree = MemoryFs::new();
+    if let Some(mut prefill) = work.prefill() {
+        let mut op = Op::default();
+        while prefill.ops.next(&mut op) {
+            if let Some(why) = make(&mut tree, &op) {
+                return Some(format!("the tree before the first call: {why}"));
+            }
+        }
+    }
+    for (index, phase) in work.phases().iter().enumerate() {
+        let ranks = phase.threads.of(threads);
+        let sources = (0..ranks).map(|rank| work.ops(index, Share { rank, ranks }));
+        let mut ranks: Vec<Rank<'_>> = sources.map(Rank::new).collect();
+        if let Some(why) = follow(&mut tree, &mut ranks) {
+            return Some(format!("phase {}: {why}", phase.name));
+        }
+    }
+    None
+}
+
+/// The calls of a rank.
+struct Rank<'a> {
+    source: Box<dyn OpSource + Send + 'a>,
+    op: Op,
+    /// False after the last call.
+    more: bool,
+    done: u64,
+}
+
+impl<'a> Rank<'a> {
+    fn new(mut source: Box<dyn OpSource + Send + 'a>) -> Rank<'a> {
+        let mut op = Op::default();
+        let more = source.next(&mut op);
+        Rank { source, op, more, done: 0 }
+    }
+}
+
+/// Makes the calls of all ranks.
+fn follow(tree: &mut MemoryFs, ranks: &mut [Rank<'_>]) -> Option<String> {
+    loop {
+        let mut moved = false;
+        for at in 0..ranks.len() {
+            while ranks[at].more && is_ready(&ranks[at].op, ranks) {
+                let rank = &mut ranks[at];
+                if let Some(why) = make(tree, &rank.op) {
+                    return Some(why);
+                }
+                rank.more = rank.source.next(&mut rank.op);
+                rank.done += 1;
+                moved = true;
+            }
+        }
+        if ranks.iter().all(|rank| !rank.more) {
+            return None;
+        }
+        if !moved {
+            return Some("its threads wait for each other, and none can go on".into());
+        }
+    }
+}
+
+/// Returns whether all points are reached that a call waits for.
+fn is_ready(op: &Op, ranks: &[Rank<'_>]) -> bool {
+    let is_reached = |point: &After| {
+        let rank = ranks.get(point.thread as usize);
+        rank.is_some_and(|rank| !rank.more || rank.done >= point.ops) || point.ops == 0
+    };
+    is_reached(&op.after) && op.also_after.iter().all(is_reached)
+}
+
+/// Makes a call; returns why it cannot be followed.
+fn make(tree: &mut MemoryFs, op: &Op) -> Option<String> {
+    if matches!(op.expect, Expect::Errno | Expect::Missing | Expect::Exists) {
+        return None;
+    }
+    let name = op.name.display();
+    if let Call::Rare(RareCall::Rename { how: RenameHow::Exchange, .. }) = op.call {
+        return Some(format!(
+            "it exchanges the name '{name}' with another one, which is not tracked"
+        ));
+    }
+    // Of a call whose result is not compared it is not known whether it succeeds.
+    let failed = tree.apply(op).is_err() && op.expect != Expect::Any;
+    let kind = op.call.kind().map_or("a call", |kind| kind.name());
+    failed.then(|| {
+        format!("{kind} of '{name}' cannot succeed in the tree that the calls before it leave")
+    })
+}
+
+#[cfg(test)]
+mod tests;
