@@ -4,7 +4,9 @@ use std::ffi::{CString, c_int};
 use std::os::fd::RawFd;
 
 use fsdyno_workload::contents::LONGEST_SLICE;
-use fsdyno_workload::{Advice, AllocateHow, DirSlot, Name, Op, Payload, RareCall, RenameHow};
+use fsdyno_workload::{
+    Advice, AllocateHow, DirSlot, FileSlot, Name, Op, Payload, RareCall, RenameHow,
+};
 
 use crate::issue::sync::{Sync, as_ptr, done, failed};
 
@@ -16,6 +18,12 @@ const SYNC_NOW: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
     | libc::SYNC_FILE_RANGE_WRITE
     | libc::SYNC_FILE_RANGE_WAIT_AFTER;
 
+/// The file of a call on extended attributes.
+enum XattrOf {
+    Path(CString),
+    File(RawFd),
+}
+
 impl Sync {
     #[cold]
     #[inline(never)]
@@ -26,12 +34,7 @@ impl Sync {
         let result = unsafe {
             match call {
                 RareCall::Readlink { dir } => return self.read_link(dir, &op.name),
-                RareCall::Status { dir, follow } => {
-                    let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
-                    let at = self.status.0.as_mut_ptr();
-                    let result = libc::fstatat(self.dir(dir), name, at, flags);
-                    return self.size(result);
-                }
+                RareCall::Status { dir, follow } => return self.status_of(dir, &op.name, follow),
                 RareCall::StatusFile { file } => {
                     let result = libc::fstat(self.file(file), self.status.0.as_mut_ptr());
                     return self.size(result);
@@ -40,9 +43,7 @@ impl Sync {
                 RareCall::Readdir { file, length, to_end } => {
                     return self.read_dir(self.file(file), length as usize, to_end);
                 }
-                RareCall::Seek { file, offset } => {
-                    return seek(self.file(file), offset);
-                }
+                RareCall::Seek { file, offset } => return seek(self.file(file), offset),
                 RareCall::CopyRange { from, from_offset, file, offset, length } => {
                     let files = (self.file(from), self.file(file));
                     return copy_range(files, from_offset, offset, length as usize);
@@ -67,72 +68,73 @@ impl Sync {
                 RareCall::Fadvise { file, offset, length, advice } => {
                     return fadvise(self.file(file), offset, length, advice);
                 }
-                RareCall::Getxattr { .. }
-                | RareCall::GetxattrFile { .. }
-                | RareCall::Listxattr { .. }
-                | RareCall::ListxattrFile { .. }
-                | RareCall::Setxattr { .. }
-                | RareCall::SetxattrFile { .. }
-                | RareCall::Removexattr { .. }
-                | RareCall::RemovexattrFile { .. } => self.issue_xattr(call, op),
+                RareCall::Getxattr { dir } => self.get_attribute(&self.named(dir, op), op),
+                RareCall::GetxattrFile { file } => self.get_attribute(&self.opened(file), op),
+                RareCall::Listxattr { dir } => self.list_attributes(&self.named(dir, op)),
+                RareCall::ListxattrFile { file } => self.list_attributes(&self.opened(file)),
+                RareCall::Setxattr { dir, length } => {
+                    self.set_attribute(&self.named(dir, op), length, op)
+                }
+                RareCall::SetxattrFile { file, length } => {
+                    self.set_attribute(&self.opened(file), length, op)
+                }
+                RareCall::Removexattr { dir } => remove_attribute(&self.named(dir, op), op),
+                RareCall::RemovexattrFile { file } => remove_attribute(&self.opened(file), op),
             }
         };
         done(result)
     }
 
-    /// The calls on extended attributes; those on a name go through /proc/self/fd, since no kernel before 6.13
-    /// has them relative to a directory.
-    fn issue_xattr(&mut self, call: RareCall, op: &Op) -> c_int {
-        let attribute = as_ptr(&op.other);
-        let value = |length| {
-            let bytes = self.contents.slice(Payload { id: 0, offset: 0, length });
-            (bytes.as_ptr().cast::<libc::c_void>(), bytes.len())
-        };
-        // SAFETY: names end in NUL; names, values and the buffer live as long as the calls and are valid for their
-        // lengths.
+    /// A file by its name; a call on attributes goes through /proc/self/fd, since no kernel before 6.13 has one relative
+    /// to a directory.
+    fn named(&self, dir: DirSlot, op: &Op) -> XattrOf {
+        XattrOf::Path(self.full_path(dir, &op.name))
+    }
+
+    fn opened(&self, file: FileSlot) -> XattrOf {
+        XattrOf::File(self.file(file))
+    }
+
+    fn get_attribute(&mut self, of: &XattrOf, op: &Op) -> c_int {
+        let (attribute, at) = (as_ptr(&op.other), self.buffer.first(LIST).as_mut_ptr().cast());
+        // SAFETY: paths and names end in NUL and live as long as the call; the buffer is valid for its length.
+        as_done(unsafe {
+            match of {
+                XattrOf::Path(path) => libc::lgetxattr(path.as_ptr(), attribute, at, LIST),
+                XattrOf::File(fd) => libc::fgetxattr(*fd, attribute, at, LIST),
+            }
+        })
+    }
+
+    fn list_attributes(&mut self, of: &XattrOf) -> c_int {
+        let at = self.buffer.first(LIST).as_mut_ptr().cast();
+        // SAFETY: a path ends in NUL and lives as long as the call; the buffer is valid for its length.
+        as_done(unsafe {
+            match of {
+                XattrOf::Path(path) => libc::llistxattr(path.as_ptr(), at, LIST),
+                XattrOf::File(fd) => libc::flistxattr(*fd, at, LIST),
+            }
+        })
+    }
+
+    fn set_attribute(&self, of: &XattrOf, length: u32, op: &Op) -> c_int {
+        let value = self.contents.slice(Payload { id: 0, offset: 0, length });
+        let (attribute, at, length) = (as_ptr(&op.other), value.as_ptr().cast(), value.len());
+        // SAFETY: paths and names end in NUL; they and the value live as long as the call, and its length is right.
         unsafe {
-            match call {
-                RareCall::Setxattr { dir, length } => {
-                    let (at, length) = value(length);
-                    let path = self.full_path(dir, &op.name);
-                    libc::lsetxattr(path.as_ptr(), attribute, at, length, 0)
-                }
-                RareCall::SetxattrFile { file, length } => {
-                    let (at, length) = value(length);
-                    libc::fsetxattr(self.file(file), attribute, at, length, 0)
-                }
-                RareCall::Removexattr { dir } => {
-                    libc::lremovexattr(self.full_path(dir, &op.name).as_ptr(), attribute)
-                }
-                RareCall::RemovexattrFile { file } => {
-                    libc::fremovexattr(self.file(file), attribute)
-                }
-                RareCall::Getxattr { dir } => {
-                    let path = self.full_path(dir, &op.name);
-                    let at = self.buffer.first(LIST).as_mut_ptr().cast();
-                    as_done(libc::lgetxattr(path.as_ptr(), attribute, at, LIST))
-                }
-                RareCall::GetxattrFile { file } => {
-                    let fd = self.file(file);
-                    let at = self.buffer.first(LIST).as_mut_ptr().cast();
-                    as_done(libc::fgetxattr(fd, attribute, at, LIST))
-                }
-                RareCall::Listxattr { dir } => {
-                    let path = self.full_path(dir, &op.name);
-                    let at = self.buffer.first(LIST).as_mut_ptr().cast();
-                    as_done(libc::llistxattr(path.as_ptr(), at, LIST))
-                }
-                RareCall::ListxattrFile { file } => {
-                    let fd = self.file(file);
-                    let at = self.buffer.first(LIST).as_mut_ptr().cast();
-                    as_done(libc::flistxattr(fd, at, LIST))
-                }
-                _ => {
-                    *libc::__errno_location() = libc::EOPNOTSUPP;
-                    -1
-                }
+            match of {
+                XattrOf::Path(path) => libc::lsetxattr(path.as_ptr(), attribute, at, length, 0),
+                XattrOf::File(fd) => libc::fsetxattr(*fd, attribute, at, length, 0),
             }
         }
+    }
+
+    fn status_of(&mut self, dir: DirSlot, name: &Name, follow: bool) -> i64 {
+        let (dir, at) = (self.dir(dir), self.status.0.as_mut_ptr());
+        let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+        // SAFETY: the name ends in NUL, the status is valid for writing.
+        let result = unsafe { libc::fstatat(dir, as_ptr(name), at, flags) };
+        self.size(result)
     }
 
     /// The size after a call that filled the status: of a regular file or symbolic link, else 0.
@@ -180,6 +182,17 @@ impl Sync {
         path.extend_from_slice(name.as_bytes());
         // A name has no NUL.
         CString::new(path).unwrap_or_default()
+    }
+}
+
+fn remove_attribute(of: &XattrOf, op: &Op) -> c_int {
+    let attribute = as_ptr(&op.other);
+    // SAFETY: paths and names end in NUL and live as long as the call.
+    unsafe {
+        match of {
+            XattrOf::Path(path) => libc::lremovexattr(path.as_ptr(), attribute),
+            XattrOf::File(fd) => libc::fremovexattr(*fd, attribute),
+        }
     }
 }
 
