@@ -1,15 +1,91 @@
-//! The calls on times, extended attributes, locks and flags, from their arguments to a call of a trace.
+//! The calls on attributes, access, times, extended attributes, locks and flags, from their arguments to a call of a trace.
 
-use fsdyno_trace::{Call, CallKind, LockOp, Object, Target, UtimeChange, XattrName};
+use fsdyno_trace::{Call, CallKind, LockOp, Object, StatKind, UtimeChange, XattrName};
 use libc::pid_t;
 
+use crate::decode::CWD;
+use crate::recorder::Recorder;
 use crate::resolve::Outside;
-use crate::run::Recorder;
 use crate::sys::{Begun, text};
+use crate::table::FCHMODAT2;
 
-const CWD: i32 = libc::AT_FDCWD;
+/// True if these flags follow a link.
+fn follows(flags: u64) -> bool {
+    flags as i32 & libc::AT_SYMLINK_NOFOLLOW == 0
+}
 
 impl Recorder {
+    /// stat(2) and its other forms.
+    pub fn stat(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+        let a = it.args;
+        let (target, stat) = match it.number {
+            libc::SYS_stat => (self.at_path(tid, a[0], true)?, StatKind::Stat),
+            libc::SYS_lstat => (self.at_path(tid, a[0], false)?, StatKind::Lstat),
+            libc::SYS_fstat => (self.target(tid, a[0])?, StatKind::Stat),
+            number => {
+                let flags = if number == libc::SYS_statx { a[2] } else { a[3] } as i32;
+                let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+                let stat = match (number == libc::SYS_statx, follow) {
+                    (false, true) => StatKind::Stat,
+                    (false, false) => StatKind::Lstat,
+                    (true, true) => StatKind::Statx,
+                    (true, false) => StatKind::Lstatx,
+                };
+                (self.at_or_file(tid, a[0] as i32, a[1], flags, follow)?, stat)
+            }
+        };
+        Ok(Call::Stat { target, stat })
+    }
+
+    /// access(2), faccessat(2), faccessat2(2).
+    pub fn access(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+        let a = it.args;
+        let (dir, path, mode) = if it.number == libc::SYS_access {
+            (CWD, a[0], a[1])
+        } else {
+            (a[0] as i32, a[1], a[2])
+        };
+        Ok(Call::Access { at: self.place(tid, dir, path, true)?.at, mode: mode as u32 })
+    }
+
+    /// readlink(2), readlinkat(2).
+    pub fn readlink(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+        let a = it.args;
+        let (dir, path, length) = if it.number == libc::SYS_readlink {
+            (CWD, a[0], a[2])
+        } else {
+            (a[0] as i32, a[1], a[3])
+        };
+        Ok(Call::Readlink { at: self.place(tid, dir, path, false)?.at, length })
+    }
+
+    /// chmod(2), fchmod(2), fchmodat(2), fchmodat2(2).
+    pub fn chmod(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+        let a = it.args;
+        let (target, mode) = match it.number {
+            libc::SYS_chmod => (self.at_path(tid, a[0], true)?, a[1]),
+            libc::SYS_fchmod => (self.target(tid, a[0])?, a[1]),
+            FCHMODAT2 => {
+                (self.at_or_file(tid, a[0] as i32, a[1], a[3] as i32, follows(a[3]))?, a[2])
+            }
+            _ => (self.at_or_file(tid, a[0] as i32, a[1], 0, true)?, a[2]),
+        };
+        Ok(Call::Chmod { target, mode: mode as u32 & 0o7777 })
+    }
+
+    /// chown(2), lchown(2), fchown(2), fchownat(2).
+    pub fn chown(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+        let a = it.args;
+        let target = match it.number {
+            libc::SYS_fchown => self.target(tid, a[0])?,
+            libc::SYS_fchownat => {
+                self.at_or_file(tid, a[0] as i32, a[1], a[4] as i32, follows(a[4]))?
+            }
+            number => self.at_path(tid, a[0], number == libc::SYS_chown)?,
+        };
+        Ok(Call::Chown { target })
+    }
+
     /// utimensat and its older forms.
     pub fn utimes(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
@@ -19,7 +95,7 @@ impl Recorder {
                 if a[1] == 0 {
                     (accessed, modified) = (UtimeChange::Now, UtimeChange::Now);
                 }
-                Target::At(self.place(tid, CWD, a[0], true)?.at)
+                self.at_path(tid, a[0], true)?
             }
             _ => {
                 let change = |nanoseconds: u64| match nanoseconds as i64 {
@@ -64,7 +140,7 @@ impl Recorder {
         let target = if open.contains(&it.number) {
             self.target(tid, a[0])?
         } else {
-            Target::At(self.place(tid, CWD, a[0], !link.contains(&it.number))?.at)
+            self.at_path(tid, a[0], !link.contains(&it.number))?
         };
         if of == CallKind::Listxattr {
             return Ok(Call::Listxattr { target, size: a[2] as u32 });

@@ -3,24 +3,17 @@
 use fsdyno_trace::{Call, Event, ThreadId};
 use libc::pid_t;
 
-use crate::decode::Pending;
 use crate::hash::Map;
-use crate::process::{Descriptor, Thread};
-use crate::run::Recorder;
-use crate::seen::{Info, Seen, SeenPlace};
+use crate::inode::Info;
+use crate::process::{Descriptor, Pending, Thread};
+use crate::recorder::Recorder;
+use crate::resolve::Place;
+use crate::seen::{Seen, SeenPlace, Step};
 use crate::shared::Ring;
 use crate::sys::{self, Begun};
 
 /// The most calls that are kept to be filled again.
 const SPARE: usize = 4096;
-
-/// The event of one sequence number.
-pub enum Step {
-    /// close(2) of a descriptor began: from then on, another call may get its number.
-    Closing(i32, Option<Info>),
-    /// A call ended.
-    Call(Box<Seen>),
-}
 
 impl Recorder {
     /// A new number in the order of begins and ends.
@@ -147,7 +140,7 @@ impl Recorder {
     }
 
     /// The place that the code inside found for the path at an address.
-    pub fn seen_place(&mut self, path: u64) -> Option<crate::resolve::Place> {
+    pub fn seen_place(&mut self, path: u64) -> Option<Place> {
         let seen = self.seen.take()?;
         let place = seen.places.iter().flatten().find(|it| it.path == path && path != 0);
         let found = place.and_then(|it| self.place_seen(seen.sequence.0, it));
@@ -155,7 +148,7 @@ impl Recorder {
         found
     }
 
-    fn place_seen(&mut self, at_begin: u64, it: &SeenPlace) -> Option<crate::resolve::Place> {
+    fn place_seen(&mut self, at_begin: u64, it: &SeenPlace) -> Option<Place> {
         let SeenPlace { dir, ref name, node, base, walked, beyond, links, .. } = *it;
         let Some(parent) = self.tree.known(dir, at_begin) else {
             self.note("calls inside a program in directories that were not known", 1);
@@ -173,7 +166,7 @@ impl Recorder {
             _ => fsdyno_trace::Base::Directory,
         };
         (at.walked, at.beyond, at.links) = (walked, beyond, links);
-        Some(crate::resolve::Place { at, stat: node.map(|it| it.stat()) })
+        Some(Place { at, stat: node.map(|it| it.stat()) })
     }
 
     /// Puts the code inside into the program of a thread that returns from exec.
@@ -254,56 +247,5 @@ impl Recorder {
             self.give_ring(tid);
             self.set_ring(tid);
         }
-    }
-}
-
-/// CLOCK_MONOTONIC in nanoseconds.
-pub fn monotonic() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    (time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_nsec as u64
-}
-
-/// A timer that interrupts the waiting recorder, so that it takes what programs recorded meanwhile.
-pub struct Ticker {
-    timer: libc::timer_t,
-}
-
-impl Ticker {
-    /// A timer for the calling thread; none if there is none, and then programs wait when their rings are full.
-    pub fn new() -> Option<Ticker> {
-        extern "C" fn nothing(_: libc::c_int) {}
-        let signal = libc::SIGRTMIN() + 3;
-        // SAFETY: the structures are plain data, the handler does nothing, and the timer is owned by the result.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
-            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
-            let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = signal;
-            event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
-            let mut timer = std::mem::zeroed();
-            let made =
-                libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) == 0;
-            made.then_some(Ticker { timer })
-        }
-    }
-
-    /// Interrupts once after a number of milliseconds.
-    pub fn after(&self, milliseconds: i64) {
-        // SAFETY: the structure consists of integers, and the timer exists.
-        unsafe {
-            let mut when: libc::itimerspec = std::mem::zeroed();
-            when.it_value.tv_sec = milliseconds / 1000;
-            when.it_value.tv_nsec = milliseconds % 1000 * 1_000_000;
-            libc::timer_settime(self.timer, 0, &raw const when, std::ptr::null_mut());
-        }
-    }
-}
-
-impl Drop for Ticker {
-    fn drop(&mut self) {
-        // SAFETY: the timer exists, and this was its owner.
-        unsafe { libc::timer_delete(self.timer) };
     }
 }

@@ -34,53 +34,71 @@ pub const MOUNTS: [i64; 5] = [
 /// AUDIT_ARCH_X86_64.
 const X86_64: u32 = 0xc000_003e;
 
-fn step(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
+const fn step(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
+
+const TRACE: sock_filter = step(RETURN, libc::SECCOMP_RET_TRACE, 0, 0);
+const ALLOW: sock_filter = step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0);
 
 /// The program of the filter. With `inside`, calls of the code inside pass, which it records itself, and those stop that
 /// make its numbers of threads or its tables of descriptors wrong.
 pub fn program(inside: bool) -> Vec<sock_filter> {
-    let trace = step(RETURN, libc::SECCOMP_RET_TRACE, 0, 0);
-    let allow = step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0);
     let mut all = vec![
         step(LOAD, ARCH, 0, 0),
         step(EQUAL, X86_64, 1, 0),
         // Calls of 32-bit programs stop, so that they can be counted.
-        trace,
+        TRACE,
     ];
     if inside {
-        // The instruction after the one that makes the call.
-        let gate = (CODE + GATE + 2) as u64;
-        all.extend([
-            step(LOAD, INSTRUCTION, 0, 0),
-            step(EQUAL, gate as u32, 0, 3),
-            step(LOAD, INSTRUCTION + 4, 0, 0),
-            step(EQUAL, (gate >> 32) as u32, 0, 1),
-            allow,
-        ]);
+        all.extend(gate());
     }
     all.push(step(LOAD, NUMBER, 0, 0));
-    // The low half of an argument, and the values with which the call is recorded; or those with which it is not.
-    let only = |number: i64, arg: u32, values: &[u32], all: &mut Vec<sock_filter>| {
-        all.push(step(EQUAL, number as u32, 0, values.len() as u8 + 3));
-        all.push(step(LOAD, ARGS + 8 * arg, 0, 0));
-        for (at, value) in values.iter().enumerate() {
-            all.push(step(EQUAL, *value, (values.len() - at) as u8, 0));
-        }
-        all.extend([allow, trace]);
-    };
     let fcntl: Vec<u32> = FCNTL.iter().map(|command| *command as u32).collect();
-    only(libc::SYS_fcntl, 1, &fcntl, &mut all);
-    only(libc::SYS_ioctl, 1, &[FICLONE, FICLONERANGE], &mut all);
-    // mmap without a file is not recorded, nor are those of the recorder.
-    all.extend([
+    all.extend(only(libc::SYS_fcntl, 1, &fcntl));
+    all.extend(only(libc::SYS_ioctl, 1, &[FICLONE, FICLONERANGE]));
+    all.extend(map(inside));
+    if inside {
+        all.extend([libc::SYS_openat, libc::SYS_close].into_iter().flat_map(own));
+    }
+    all.extend(stops(inside));
+    all.push(ALLOW);
+    all
+}
+
+/// Lets the calls of the code inside pass, by the instruction after the one that makes the call.
+fn gate() -> [sock_filter; 5] {
+    let gate = (CODE + GATE + 2) as u64;
+    [
+        step(LOAD, INSTRUCTION, 0, 0),
+        step(EQUAL, gate as u32, 0, 3),
+        step(LOAD, INSTRUCTION + 4, 0, 0),
+        step(EQUAL, (gate >> 32) as u32, 0, 1),
+        ALLOW,
+    ]
+}
+
+/// Stops a call if the low half of an argument is one of the values, else lets it pass.
+fn only(number: i64, arg: u32, values: &[u32]) -> Vec<sock_filter> {
+    let mut all = vec![
+        step(EQUAL, number as u32, 0, values.len() as u8 + 3),
+        step(LOAD, ARGS + 8 * arg, 0, 0),
+    ];
+    let among = |(at, value): (usize, &u32)| step(EQUAL, *value, (values.len() - at) as u8, 0);
+    all.extend(values.iter().enumerate().map(among));
+    all.extend([ALLOW, TRACE]);
+    all
+}
+
+/// Stops mmap(2) of a file. That without one is not recorded, nor are those of the recorder.
+fn map(inside: bool) -> Vec<sock_filter> {
+    let mut all = vec![
         step(EQUAL, libc::SYS_mmap as u32, 0, if inside { 11 } else { 5 }),
         step(LOAD, ARGS + 8 * 3, 0, 0),
         step(AND, libc::MAP_ANONYMOUS as u32, 0, 0),
         step(EQUAL, 0, 1, 0),
-        allow,
-    ]);
+        ALLOW,
+    ];
     if inside {
         const { assert!(CODE >> 32 == SHARED >> 32) };
         all.extend([
@@ -89,23 +107,30 @@ pub fn program(inside: bool) -> Vec<sock_filter> {
             step(LOAD, ARGS, 0, 0),
             step(EQUAL, CODE as u32, 2, 0),
             step(EQUAL, SHARED as u32, 1, 0),
+            TRACE,
+            ALLOW,
         ]);
+    } else {
+        all.push(TRACE);
     }
-    all.push(trace);
-    if inside {
-        all.push(allow);
-        for number in [libc::SYS_openat, libc::SYS_close] {
-            all.extend([
-                step(EQUAL, number as u32, 0, 6),
-                step(LOAD, ARGS + 8 * 5, 0, 0),
-                step(EQUAL, OWN as u32, 0, 3),
-                step(LOAD, ARGS + 8 * 5 + 4, 0, 0),
-                step(EQUAL, (OWN >> 32) as u32, 0, 1),
-                allow,
-                trace,
-            ]);
-        }
-    }
+    all
+}
+
+/// Lets a call of the recorder pass, by its last argument, and stops the program's.
+fn own(number: i64) -> [sock_filter; 7] {
+    [
+        step(EQUAL, number as u32, 0, 6),
+        step(LOAD, ARGS + 8 * 5, 0, 0),
+        step(EQUAL, OWN as u32, 0, 3),
+        step(LOAD, ARGS + 8 * 5 + 4, 0, 0),
+        step(EQUAL, (OWN >> 32) as u32, 0, 1),
+        ALLOW,
+        TRACE,
+    ]
+}
+
+/// Stops the calls of the table, by ranges of their numbers.
+fn stops(inside: bool) -> Vec<sock_filter> {
     let special = [libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_mmap];
     let mut numbers: Vec<u32> = CALLS.iter().map(|(number, _)| *number as u32).collect();
     numbers.push(libc::SYS_io_uring_setup as u32);
@@ -115,12 +140,11 @@ pub fn program(inside: bool) -> Vec<sock_filter> {
     }
     numbers.retain(|number| !special.contains(&i64::from(*number)));
     numbers.sort_unstable();
-    for run in numbers.chunk_by(|a, b| a + 1 == *b) {
+    let range = |run: &[u32]| {
         let (first, last) = (run[0], run[run.len() - 1]);
-        all.extend([step(AT_LEAST, first, 0, 2), step(AT_LEAST, last + 1, 1, 0), trace]);
-    }
-    all.push(allow);
-    all
+        [step(AT_LEAST, first, 0, 2), step(AT_LEAST, last + 1, 1, 0), TRACE]
+    };
+    numbers.chunk_by(|a, b| a + 1 == *b).flat_map(range).collect()
 }
 
 /// Puts the calling process under the filter; its children, too.

@@ -6,12 +6,11 @@ use std::rc::Rc;
 use fsdyno_trace::{At, Call, CallKind, Event, NodeId, Object, ThreadId};
 use libc::pid_t;
 
-use crate::decode::Pending;
-use crate::process::{Descriptor, Mapping, Open, unmap};
+use crate::inode::{attributes, key};
+use crate::process::{Descriptor, Mapping, Open, Pending, unmap};
+use crate::recorder::Recorder;
 use crate::resolve::Outside;
-use crate::run::Recorder;
 use crate::sys;
-use crate::tree::{attributes, key};
 
 /// Results with which the kernel makes a call again (ERESTARTSYS to ERESTART_RESTARTBLOCK): it has not returned.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;

@@ -1,9 +1,8 @@
-//! The start of the command under the filter, and facts of this host.
+//! The start of the command under the filter, and signals to the recorder.
 
 use std::ffi::CString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::JoinHandle;
@@ -112,16 +111,4 @@ pub fn start(words: &[String], inside: bool) -> Result<Started, RecordError> {
     }
     open.write_all(&[1]).map_err(wrong)?;
     Ok(Started { pid, spawner, told })
-}
-
-/// The name of the file system that a path is on; empty if that is unknown.
-pub fn file_system(path: &Path) -> String {
-    let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let mounts = text.lines().filter_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        Some((words.next()?, words.next()?))
-    });
-    let above = mounts.filter(|(at, _)| path.starts_with(at));
-    // Of two mounts on one directory, the later one is visible.
-    above.max_by_key(|(at, _)| at.len()).map(|(_, kind)| kind.to_string()).unwrap_or_default()
 }

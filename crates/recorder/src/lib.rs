@@ -10,8 +10,10 @@
 
 mod anonymize;
 mod calibrate;
+mod clock;
 mod decode;
 mod decode_attributes;
+mod decode_names;
 mod drain;
 mod error;
 mod filter;
@@ -19,8 +21,10 @@ mod finish;
 mod hash;
 pub mod import;
 mod inject;
+mod inode;
 mod launch;
 mod process;
+mod recorder;
 mod resolve;
 mod run;
 mod seen;
@@ -119,11 +123,11 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
         trees => trees.to_vec(),
     };
     let mut tree =
-        tree::Tree::new(&trees, writer, tree::key(&own), options.anonymize, shared.clone())?;
+        tree::Tree::new(&trees, writer, inode::key(&own), options.anonymize, shared.clone())?;
     options.trees.iter().for_each(|path| tree.list_all(path));
     let overhead = calibrate::overhead().unwrap_or(0);
     let started = launch::start(command, shared.is_some())?;
-    let recorder = run::Recorder::new(tree, overhead, shared);
+    let recorder = recorder::Recorder::new(tree, overhead, shared);
     let (status, tree, end, inside) = recorder.follow(started).map_err(|error| match error {
         RecordError::Command { error, .. } => RecordError::Command { command: name.clone(), error },
         other => other,

@@ -1,4 +1,4 @@
-//! The descriptors and mappings of the traced processes.
+//! The traced threads: their descriptors, their mappings, and the call that each is in.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -6,13 +6,14 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
-use fsdyno_trace::{FileId, NodeId, Object, ThreadId};
+use fsdyno_trace::{Call, FileId, NodeId, Object, ThreadId};
 use libc::pid_t;
 
-use crate::decode::Pending;
 use crate::inject::Room;
+use crate::inode::Key;
 use crate::shared::layout::{DESCRIPTOR_FILE, DESCRIPTOR_OUTSIDE};
 use crate::shared::{Ring, SharedTable};
+use crate::sys::Begun;
 
 /// An open file: the descriptors that refer to it share it.
 #[derive(Debug)]
@@ -112,6 +113,24 @@ pub struct Mapping {
 
 /// The mappings of files by address; threads share them.
 pub type Mappings = Rc<RefCell<BTreeMap<u64, Mapping>>>;
+
+/// A call between its begin and its return.
+pub struct Pending {
+    /// The call, with what is known at its begin.
+    pub call: Call,
+    /// The number and arguments.
+    pub begun: Begun,
+    /// Wall time of the begin, in nanoseconds since the start of the command.
+    pub start: u64,
+    /// CPU time of the thread since its event before.
+    pub think: u64,
+    /// The inode that is gone if it succeeds.
+    pub gone: Option<Key>,
+    /// The sequence number of the begin.
+    pub before: u64,
+    /// The descriptor that close removed from the table at its begin.
+    pub closed: Option<Descriptor>,
+}
 
 /// A traced thread.
 pub struct Thread {

@@ -12,9 +12,9 @@ use fsdyno_trace::{At, Base, Call, FileId, Kind, NodeId, Object, Target};
 use libc::pid_t;
 use rustix::fs::{Mode, OFlags, Stat};
 
+use crate::inode::{Key, attributes, directory, key, kind};
 use crate::process::{Descriptor, Open};
-use crate::run::Recorder;
-use crate::tree::{self, Key, attributes, key, kind};
+use crate::recorder::Recorder;
 
 /// The object of a call that is no file of a file system, with its number.
 #[derive(Clone, Copy, Debug)]
@@ -133,12 +133,12 @@ impl Recorder {
         };
         let join = |part: &[u8]| from.join(OsStr::from_bytes(part));
         if matches!(name, b"" | b"." | b"..") {
-            return match tree::directory(&join(text)) {
+            return match directory(&join(text)) {
                 Ok(dir) => self.itself(&dir, links),
                 Err(_) => self.missing(from, text, links),
             };
         }
-        let Ok(dir) = tree::directory(&join(above)) else {
+        let Ok(dir) = directory(&join(above)) else {
             return self.missing(from, text, links);
         };
         let node = self.inside(&dir)?;
@@ -180,10 +180,10 @@ impl Recorder {
         let mut path = if absolute { PathBuf::from("/") } else { from.to_path_buf() };
         let parts: Vec<&[u8]> =
             text.split(|byte| *byte == b'/').filter(|it| !it.is_empty()).collect();
-        let mut dir = tree::directory(&path).map_err(|_| Outside(Object::None, 0))?;
+        let mut dir = directory(&path).map_err(|_| Outside(Object::None, 0))?;
         for (at, part) in parts.iter().enumerate() {
             path.push(OsStr::from_bytes(part));
-            match tree::directory(&path) {
+            match directory(&path) {
                 Ok(next) => dir = next,
                 Err(_) => {
                     let node = self.inside(&dir)?;
@@ -278,11 +278,11 @@ impl Recorder {
     /// The node of an open file, by the path of its descriptor; and its key.
     pub fn node_of(&mut self, path: &Path, stat: &Stat) -> Option<(NodeId, Key)> {
         if kind(stat) == Kind::Directory {
-            let dir = tree::directory(path).ok()?;
+            let dir = directory(path).ok()?;
             return Some((self.tree.directory(&dir)?, key(stat)));
         }
         let real = std::fs::read_link(path).ok()?;
-        let dir = tree::directory(real.parent()?).ok()?;
+        let dir = directory(real.parent()?).ok()?;
         let parent = self.tree.directory(&dir)?;
         // A file without a name gets one that it had.
         let name = real.file_name()?.as_bytes();

@@ -1,45 +1,9 @@
-//! A call that the code inside a program recorded (struct event of inside/inside.c), and the parts of a call that the
-//! recorder reads from a stopped thread otherwise.
+//! A call that the code inside a program recorded (struct event of inside/inside.c).
 
-use libc::{c_long, pid_t};
-use rustix::fs::Stat;
+use libc::c_long;
 
-use crate::run::Recorder;
+use crate::inode::{Info, Key};
 use crate::shared::layout::{EMPTY_PATH, HAS_FOUND, HAS_MADE, HAS_PLACE_0, HAS_PLACE_1, IS_BEGIN};
-use crate::sys;
-use crate::tree::Key;
-
-/// An inode as the code inside saw it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Info {
-    /// Device and inode number.
-    pub key: Key,
-    /// The device that it stands for.
-    pub rdev: u64,
-    /// Its size in bytes.
-    pub size: u64,
-    /// Its blocks of 512 bytes.
-    pub blocks: u64,
-    /// Its type and permissions.
-    pub mode: u32,
-    /// Its links.
-    pub links: u32,
-}
-
-impl Info {
-    /// As stat(2) gives it, with the fields that are known.
-    pub fn stat(&self) -> Stat {
-        // SAFETY: it consists of integers.
-        let mut stat: Stat = unsafe { std::mem::zeroed() };
-        (stat.st_dev, stat.st_ino) = self.key;
-        stat.st_rdev = self.rdev;
-        stat.st_size = self.size as i64;
-        stat.st_blocks = self.blocks as i64;
-        stat.st_mode = self.mode;
-        stat.st_nlink = u64::from(self.links);
-        stat
-    }
-}
 
 /// A path as the code inside resolved it.
 #[derive(Clone, Debug, Default)]
@@ -89,6 +53,14 @@ pub struct Seen {
     pub found: Option<Info>,
     /// Its paths.
     pub places: [Option<SeenPlace>; 2],
+}
+
+/// The event of one sequence number.
+pub enum Step {
+    /// close(2) of a descriptor began: from then on, another call may get its number.
+    Closing(i32, Option<Info>),
+    /// A call ended.
+    Call(Box<Seen>),
 }
 
 /// Reads numbers one after another.
@@ -166,23 +138,5 @@ impl Seen {
             }
         }
         Some(())
-    }
-}
-
-impl Recorder {
-    /// Memory of the thread: of a call that was seen inside, nothing.
-    pub fn memory(&self, tid: pid_t, address: u64, length: usize) -> Vec<u8> {
-        match &self.seen {
-            Some(_) => Vec::new(),
-            None => sys::memory(tid, address, length),
-        }
-    }
-
-    /// Numbers in the memory of the thread.
-    pub fn words<const N: usize>(&self, tid: pid_t, address: u64) -> Option<[u64; N]> {
-        match &self.seen {
-            Some(seen) => seen.more.get(..N)?.try_into().ok(),
-            None => sys::words(tid, address),
-        }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::tree::Key;
+use crate::inode::Key;
 
 /// The constants of inside/layout.h.
 #[allow(dead_code, missing_docs, reason = "made of a header that others use too")]

@@ -4,25 +4,21 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use fsdyno_trace::{Compressibility, Entry, Kind, Name, NodeId, Root, RootKind, Writer, Xattr};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 
 use crate::anonymize;
 use crate::error::RecordError;
 use crate::hash::Map;
-use crate::launch::file_system;
-use crate::seen::Info;
+use crate::inode::{Info, Key, directory, key, kind};
 use crate::shared::Shared;
 use crate::shared::layout::{NODE_KNOWN, NODE_LISTED, NODE_PARENT};
-
-/// The identity of an inode while it exists: device and inode number.
-pub type Key = (u64, u64);
 
 /// Inodes that went, of which the former node is kept.
 const FORMER: usize = 4096;
@@ -63,27 +59,6 @@ pub struct Tree {
     /// The trace itself, which is no part of the tree.
     own: Key,
     classes: HashMap<Vec<u8>, (u32, Compressibility)>,
-}
-
-/// The key of an inode.
-pub fn key(stat: &Stat) -> Key {
-    (stat.st_dev, stat.st_ino)
-}
-
-/// The type of an inode.
-pub fn kind(stat: &Stat) -> Kind {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Symlink,
-        _ => Kind::Special,
-    }
-}
-
-/// Opens a directory for its entries' attributes alone.
-pub fn directory(path: &Path) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty())
 }
 
 /// The path through which this process reaches an open directory.
@@ -388,7 +363,14 @@ fn xattrs(path: &Path) -> Vec<Xattr> {
     names.take(128).filter_map(attribute).collect()
 }
 
-/// The attributes of an entry, of the link itself.
-pub fn attributes(dir: impl AsFd, name: &[u8]) -> rustix::io::Result<Stat> {
-    rustix::fs::statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
+/// The name of the file system that a path is on; empty if that is unknown.
+fn file_system(path: &Path) -> String {
+    let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts = text.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        Some((words.next()?, words.next()?))
+    });
+    let above = mounts.filter(|(at, _)| path.starts_with(at));
+    // Of two mounts on one directory, the later one is visible.
+    above.max_by_key(|(at, _)| at.len()).map(|(_, kind)| kind.to_string()).unwrap_or_default()
 }

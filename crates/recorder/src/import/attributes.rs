@@ -1,10 +1,10 @@
 //! Calls on an object by its path or its descriptor: attributes, access, links, extended attributes.
 
-use fsdyno_trace::{At, Call, CallKind, Kind, Object, StatKind, Target, UtimeChange, XattrName};
+use fsdyno_trace::{At, Call, Kind, Object, StatKind, Target, UtimeChange, XattrName};
 
 use super::said::{Said, Wrong, field};
 use super::symbols::number;
-use super::world::{Outside, Thread, World};
+use super::world::{Fault, Outside, Thread, World};
 
 /// The kind of a stat.
 fn stat_of(said: &Said<'_>) -> StatKind {
@@ -38,131 +38,131 @@ fn xattr_of(said: &Said<'_>) -> Result<XattrName, Wrong> {
     Ok(xattr.into())
 }
 
+/// True for a call whose path has a directory.
+fn is_at(said: &Said<'_>) -> bool {
+    let name = said.name;
+    (name.ends_with("at") && !["stat", "lstat", "fstat"].contains(&name))
+        || ["statx", "newfstatat", "fstatat64", "faccessat2", "fchmodat2"].contains(&name)
+}
+
+/// True for a call on a descriptor.
+fn is_by_descriptor(said: &Said<'_>) -> bool {
+    said.name.starts_with('f') && !is_at(said)
+}
+
+/// The first argument behind the object of a call.
+fn behind(said: &Said<'_>) -> usize {
+    usize::from(is_at(said)) + 1
+}
+
+/// The place of an object that a call can only name by a path.
+fn by_path(target: Target) -> Result<At, Outside> {
+    match target {
+        Target::At(place) => Ok(place),
+        Target::File(_) => Err(Outside(Object::None)),
+    }
+}
+
 impl World {
-    /// The object of a call: its descriptor, or its path.
-    fn target(
+    /// The object of a call: its descriptor, or its path, with the kind that a success shows.
+    pub fn target(
         &mut self,
         said: &Said<'_>,
         thread: &Thread,
-        by_descriptor: bool,
-        at_dir: bool,
         kind: Option<Kind>,
-    ) -> Result<Result<Target, Outside>, Wrong> {
+    ) -> Result<Target, Fault> {
+        let at_dir = is_at(said);
         let empty =
             at_dir && said.args.get(1).is_some_and(|it| ["\"\"", "NULL"].contains(&it.trim()));
-        if by_descriptor || (empty && !said.arg(0)?.starts_with("AT_FDCWD")) {
-            return Ok(self.file(said, thread, 0)?.map(|it| Target::File(it.file)));
+        if is_by_descriptor(said) || (empty && !said.arg(0)?.starts_with("AT_FDCWD")) {
+            return Ok(Target::File(self.file(said, thread, 0)?.file));
         }
         let places = if at_dir { (Some(0), 1) } else { (None, 0) };
         let kind = kind.filter(|_| !said.fails());
-        Ok(self.at(said, thread, places, (said.existed(), kind))?.map(Target::At))
+        Ok(Target::At(self.at(said, thread, places, (said.existed(), kind))?))
     }
 
-    /// A call on a path, or on a descriptor in the place of one.
-    pub fn on_target(
-        &mut self,
-        of: CallKind,
-        said: &Said<'_>,
-        thread: &Thread,
-    ) -> Result<Result<Call, Outside>, Wrong> {
-        let name = said.name;
-        let at_dir = (name.ends_with("at") && name != "stat" && name != "lstat" && name != "fstat")
-            || ["statx", "newfstatat", "fstatat64", "faccessat2", "fchmodat2"].contains(&name);
-        let by_descriptor = !at_dir && name.starts_with('f') && name != "fstatat64";
-        let kind = match of {
-            CallKind::Stat => self.shown_kind(said),
-            CallKind::Readlink => Some(Kind::Symlink),
-            CallKind::Chdir => Some(Kind::Directory),
-            _ => None,
-        };
-        macro_rules! target {
-            () => {
-                match self.target(said, thread, by_descriptor, at_dir, kind)? {
-                    Ok(target) => target,
-                    Err(it) => return Ok(Err(it)),
-                }
+    /// stat(2) and its other forms.
+    pub fn stat(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let target = self.target(said, thread, self.shown_kind(said))?;
+        self.show(said, thread, &target);
+        Ok(Call::Stat { target, stat: stat_of(said) })
+    }
+
+    /// truncate(2), ftruncate(2).
+    pub fn truncate(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let length = said.number(1)? as u64;
+        let target = self.target(said, thread, None)?;
+        if let Target::At(At { node: Some(node), .. }) = target {
+            self.changed(node);
+        }
+        Ok(Call::Truncate { target, length })
+    }
+
+    /// access(2) and its other forms.
+    pub fn access(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let at = by_path(self.target(said, thread, None)?)?;
+        Ok(Call::Access { at, mode: said.number(behind(said))? as u32 })
+    }
+
+    /// readlink(2), readlinkat(2).
+    pub fn readlink(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let at = by_path(self.target(said, thread, Some(Kind::Symlink))?)?;
+        if let (Some(node), 0..) = (at.node, said.result) {
+            self.shown(node, Some(Kind::Symlink), None, Some(said.result as u64));
+        }
+        Ok(Call::Readlink { at, length: said.number(behind(said) + 1)? as u64 })
+    }
+
+    /// chmod(2) and its other forms.
+    pub fn chmod(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let mode = said.number(behind(said))? as u32 & 0o7777;
+        Ok(Call::Chmod { target: self.target(said, thread, None)?, mode })
+    }
+
+    /// utimensat(2) and its other forms.
+    pub fn utimes(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let times = said.args.get(behind(said)).copied().unwrap_or("NULL");
+        let (accessed, modified) = changes_of(times);
+        Ok(Call::Utimes { target: self.target(said, thread, None)?, accessed, modified })
+    }
+
+    /// setxattr(2) and its other forms.
+    pub fn setxattr(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let (name, target) = (xattr_of(said)?, self.target(said, thread, None)?);
+        let (size, flags) = (said.number(3)? as u32, said.optional(4) as u32);
+        Ok(Call::Setxattr { target, name, size, flags })
+    }
+
+    /// getxattr(2) and its other forms.
+    pub fn getxattr(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let (name, target) = (xattr_of(said)?, self.target(said, thread, None)?);
+        Ok(Call::Getxattr { target, name, size: said.number(3)? as u32 })
+    }
+
+    /// removexattr(2) and its other forms.
+    pub fn removexattr(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let (name, target) = (xattr_of(said)?, self.target(said, thread, None)?);
+        Ok(Call::Removexattr { target, name })
+    }
+
+    /// listxattr(2) and its other forms.
+    pub fn listxattr(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let target = self.target(said, thread, None)?;
+        Ok(Call::Listxattr { target, size: said.number(2)? as u32 })
+    }
+
+    /// chdir(2), fchdir(2).
+    pub fn chdir(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let target = self.target(said, thread, Some(Kind::Directory))?;
+        if !said.fails() {
+            let path = match is_by_descriptor(said) {
+                true => self.file(said, thread, 0)?.path.clone(),
+                false => self.path(said, thread, None, 0)?,
             };
+            *thread.cwd.borrow_mut() = path;
         }
-        let at = usize::from(at_dir);
-        Ok(Ok(match of {
-            CallKind::Stat => {
-                let target = target!();
-                self.show(said, thread, &target);
-                Call::Stat { target, stat: stat_of(said) }
-            }
-            CallKind::Truncate => {
-                let length = said.number(1)? as u64;
-                let target = target!();
-                if let Target::At(At { node: Some(node), .. }) = target {
-                    self.changed(node);
-                }
-                Call::Truncate { target, length }
-            }
-            CallKind::Access => match target!() {
-                Target::At(place) => Call::Access { at: place, mode: said.number(at + 1)? as u32 },
-                Target::File(_) => return Ok(Err(Outside(Object::None))),
-            },
-            CallKind::Readlink => match target!() {
-                Target::At(place) => {
-                    if let (Some(node), 0..) = (place.node, said.result) {
-                        self.shown(node, Some(Kind::Symlink), None, Some(said.result as u64));
-                    }
-                    Call::Readlink { at: place, length: said.number(at + 2)? as u64 }
-                }
-                Target::File(_) => return Ok(Err(Outside(Object::None))),
-            },
-            CallKind::Chmod => {
-                let mode = said.number(at + 1)? as u32 & 0o7777;
-                Call::Chmod { target: target!(), mode }
-            }
-            CallKind::Chown => Call::Chown { target: target!() },
-            CallKind::Utimes => {
-                let times = said.args.get(at + 1).copied().unwrap_or("NULL");
-                let (accessed, modified) = changes_of(times);
-                Call::Utimes { target: target!(), accessed, modified }
-            }
-            CallKind::Setxattr | CallKind::Getxattr | CallKind::Removexattr => {
-                let name = xattr_of(said)?;
-                let target = target!();
-                match of {
-                    CallKind::Setxattr => {
-                        let (size, flags) = (said.number(3)? as u32, said.optional(4) as u32);
-                        Call::Setxattr { target, name, size, flags }
-                    }
-                    CallKind::Getxattr => {
-                        Call::Getxattr { target, name, size: said.number(3)? as u32 }
-                    }
-                    _ => Call::Removexattr { target, name },
-                }
-            }
-            CallKind::Listxattr => {
-                Call::Listxattr { target: target!(), size: said.number(2)? as u32 }
-            }
-            CallKind::Chdir => {
-                let target = target!();
-                if !said.fails() {
-                    match self.new_cwd(said, thread, by_descriptor)? {
-                        Ok(path) => *thread.cwd.borrow_mut() = path,
-                        Err(it) => return Ok(Err(it)),
-                    }
-                }
-                Call::Chdir { target }
-            }
-            _ => Call::Statfs { target: target!() },
-        }))
-    }
-
-    /// The directory that a chdir(2) or fchdir(2) leads to.
-    fn new_cwd(
-        &mut self,
-        said: &Said<'_>,
-        thread: &Thread,
-        by_descriptor: bool,
-    ) -> Result<Result<Vec<u8>, Outside>, Wrong> {
-        match by_descriptor {
-            true => Ok(self.file(said, thread, 0)?.map(|open| open.path.clone())),
-            false => Ok(Ok(self.path(said, thread, None, 0)?)),
-        }
+        Ok(Call::Chdir { target })
     }
 
     /// The type of an object in the result of a stat.

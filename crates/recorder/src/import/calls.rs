@@ -6,7 +6,7 @@ use fsdyno_trace::{At, Call, CallKind, Kind, LockOp, Object};
 
 use super::said::{Said, Wrong, descriptor, field};
 use super::symbols::number;
-use super::world::{Descriptor, Open, Outside, Thread, World, outside};
+use super::world::{Descriptor, Fault, Open, Outside, Thread, World, outside, readable};
 
 impl World {
     /// Records a call. True if it is one that a trace could have.
@@ -15,72 +15,97 @@ impl World {
     /// What is wrong with it; nothing was recorded then.
     pub fn call(&mut self, said: &Said<'_>) -> Result<bool, Wrong> {
         let thread = self.thread(said.thread);
-        let of = match said.name {
-            "clone" | "clone3" | "fork" | "vfork" => {
-                self.forked(said, thread);
-                return Ok(true);
-            }
-            "exit" | "exit_group" => return Ok(true),
-            "socket" | "accept" | "accept4" | "eventfd" | "eventfd2" | "epoll_create"
-            | "epoll_create1" | "inotify_init" | "inotify_init1" | "timerfd_create"
-            | "signalfd" | "signalfd4" | "memfd_create" | "pidfd_open" => {
-                if !said.fails() {
-                    self.put(said, &thread, Descriptor { open: None, cloexec: false });
-                }
-                return Ok(false);
-            }
-            "pipe" | "pipe2" | "socketpair" => {
-                self.piped(said, &thread);
-                return Ok(false);
-            }
-            "execve" | "execveat" => {
-                self.executed(said, &thread)?;
-                return Ok(true);
-            }
-            "close" => {
-                self.closed(said, &thread)?;
-                return Ok(true);
-            }
-            "dup" | "dup2" | "dup3" => {
-                self.duplicated(said, &thread)?;
-                return Ok(true);
-            }
-            "fcntl" | "fcntl64" => return self.controlled(said, &thread),
-            name => match super::said::kind(name) {
-                Some(kind) => kind,
-                None => return Ok(false),
-            },
-        };
+        if let Some(known) = self.of_process(said, &thread)? {
+            return Ok(known);
+        }
+        let Some(of) = super::said::kind(said.name) else { return Ok(false) };
         // Memory without a file.
         if of == CallKind::Map && said.number(3)? as i32 & libc::MAP_ANONYMOUS != 0 {
             return Ok(true);
         }
-        let call = match of {
-            CallKind::Open => self.opens(said, &thread)?,
-            CallKind::Mkdir
-            | CallKind::Rmdir
-            | CallKind::Unlink
-            | CallKind::Rename
-            | CallKind::Link
-            | CallKind::Symlink
-            | CallKind::Mknod => self.names(of, said, &thread)?,
-            CallKind::Read | CallKind::Write | CallKind::Seek | CallKind::Copy => {
-                self.moves(of, said, &thread)?
-            }
-            CallKind::Fallocate
-            | CallKind::Sync
-            | CallKind::SyncAll
-            | CallKind::Readdir
-            | CallKind::Lock
-            | CallKind::Map
-            | CallKind::Advise => self.on_descriptor(of, said, &thread)?,
-            _ => self.on_target(of, said, &thread)?,
-        };
+        let call = readable(self.of_files(of, said, &thread))?;
         let call = call.unwrap_or_else(|it| outside(of, &it));
         let plain = matches!(call, Call::Open { .. } | Call::Map { .. });
         let result = if plain && said.result >= 0 { 0 } else { said.result };
         self.event(thread.id, said.start, said.duration, result, call);
         Ok(true)
+    }
+
+    /// Records a call that changes processes or tables of descriptors: true if a trace could have it, none if it is none
+    /// of these.
+    fn of_process(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Option<bool>, Wrong> {
+        match said.name {
+            "clone" | "clone3" | "fork" | "vfork" => self.forked(said, thread.clone()),
+            "exit" | "exit_group" => {}
+            "socket" | "accept" | "accept4" | "eventfd" | "eventfd2" | "epoll_create"
+            | "epoll_create1" | "inotify_init" | "inotify_init1" | "timerfd_create"
+            | "signalfd" | "signalfd4" | "memfd_create" | "pidfd_open" => {
+                if !said.fails() {
+                    self.put(said, thread, Descriptor { open: None, cloexec: false });
+                }
+                return Ok(Some(false));
+            }
+            "pipe" | "pipe2" | "socketpair" => {
+                self.piped(said, thread);
+                return Ok(Some(false));
+            }
+            "execve" | "execveat" => self.executed(said, thread)?,
+            "close" => self.closed(said, thread)?,
+            "dup" | "dup2" | "dup3" => self.duplicated(said, thread)?,
+            "fcntl" | "fcntl64" => self.controlled(said, thread)?,
+            _ => return Ok(None),
+        }
+        Ok(Some(true))
+    }
+
+    fn of_files(&mut self, of: CallKind, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        use CallKind as K;
+        match of {
+            K::Open => self.opens(said, thread),
+            K::Mkdir => self.mkdir(said, thread),
+            K::Mknod => self.mknod(said, thread),
+            K::Symlink => self.symlink(said, thread),
+            K::Rmdir | K::Unlink => self.remove(said, thread),
+            K::Rename => self.rename_call(said, thread),
+            K::Link => self.link(said, thread),
+            K::Read => self.read(said, thread),
+            K::Write => self.write_call(said, thread),
+            K::Seek => self.seek(said, thread),
+            K::Copy => self.copied(said, thread),
+            K::Fallocate => self.fallocate(said, thread),
+            K::Sync => self.sync(said, thread),
+            K::SyncAll => Ok(Call::SyncAll {}),
+            K::Readdir => self.readdir(said, thread),
+            K::Lock => self.flock(said, thread),
+            K::Map => self.map(said, thread),
+            K::Advise => self.advise(said, thread),
+            K::Stat => self.stat(said, thread),
+            K::Truncate => self.truncate(said, thread),
+            K::Access => self.access(said, thread),
+            K::Readlink => self.readlink(said, thread),
+            K::Chmod => self.chmod(said, thread),
+            K::Chown => Ok(Call::Chown { target: self.target(said, thread, None)? }),
+            K::Utimes => self.utimes(said, thread),
+            K::Setxattr => self.setxattr(said, thread),
+            K::Getxattr => self.getxattr(said, thread),
+            K::Listxattr => self.listxattr(said, thread),
+            K::Removexattr => self.removexattr(said, thread),
+            K::Chdir => self.chdir(said, thread),
+            K::Statfs => Ok(Call::Statfs { target: self.target(said, thread, None)? }),
+            // No name has one of these kinds.
+            K::Close
+            | K::Dup
+            | K::Inherit
+            | K::SetFlags
+            | K::Unmap
+            | K::Msync
+            | K::Outside
+            | K::Spawn
+            | K::Exec
+            | K::Exit
+            | K::Wait
+            | K::Mark => Err(format!("a text has no call {}", said.name).into()),
+        }
     }
 
     /// A thread appears before the call that made it returns.
@@ -142,7 +167,7 @@ impl World {
     fn closed(&mut self, said: &Said<'_>, thread: &Thread) -> Result<(), Wrong> {
         let text = said.arg(0)?;
         let (number, _) = descriptor(text).ok_or_else(|| format!("'{text}' is no descriptor"))?;
-        let _ = self.file(said, thread, 0)?;
+        let _ = readable(self.file(said, thread, 0))?;
         let known = thread.descriptors.borrow_mut().remove(&number);
         let call = match known.and_then(|it| it.open) {
             Some(open) => {
@@ -156,7 +181,7 @@ impl World {
     }
 
     fn duplicated(&mut self, said: &Said<'_>, thread: &Thread) -> Result<(), Wrong> {
-        let from = self.file(said, thread, 0)?;
+        let from = readable(self.file(said, thread, 0))?;
         let cloexec = said.name == "dup3" && said.number(2)? & i64::from(libc::O_CLOEXEC) != 0;
         let call = match &from {
             Ok(open) => Call::Dup { file: open.file },
@@ -193,24 +218,19 @@ impl World {
         }
     }
 
-    fn controlled(&mut self, said: &Said<'_>, thread: &Thread) -> Result<bool, Wrong> {
+    fn controlled(&mut self, said: &Said<'_>, thread: &Thread) -> Result<(), Wrong> {
         let command = said.number(1)? as i32;
-        let file = match self.file(said, thread, 0)? {
-            Ok(open) => open.file,
-            Err(_) => return Ok(true),
-        };
+        let Ok(open) = readable(self.file(said, thread, 0))? else { return Ok(()) };
+        let file = open.file;
         let call = match command {
-            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
-                self.duplicated(said, thread)?;
-                return Ok(true);
-            }
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => return self.duplicated(said, thread),
             libc::F_SETFD => {
                 let cloexec = said.number(2)? & i64::from(libc::FD_CLOEXEC) != 0;
                 let number = descriptor(said.arg(0)?).map_or(-1, |it| it.0);
                 if let Some(it) = thread.descriptors.borrow_mut().get_mut(&number) {
                     it.cloexec = cloexec;
                 }
-                return Ok(true);
+                return Ok(());
             }
             libc::F_SETFL => Call::SetFlags { file, flags: said.number(2)? as u32 },
             libc::F_GETLK..=libc::F_SETLKW | libc::F_OFD_GETLK..=libc::F_OFD_SETLKW => {
@@ -232,43 +252,35 @@ impl World {
                     length: value("l_len") as u64,
                 }
             }
-            _ => return Ok(true),
+            _ => return Ok(()),
         };
         self.event(thread.id, said.start, said.duration, said.result, call);
-        Ok(true)
+        Ok(())
     }
 
     /// The open file of a descriptor. One that the text shows only with -y was there at the start.
-    pub fn file(
-        &mut self,
-        said: &Said<'_>,
-        thread: &Thread,
-        at: usize,
-    ) -> Result<Result<Rc<Open>, Outside>, Wrong> {
+    pub fn file(&mut self, said: &Said<'_>, thread: &Thread, at: usize) -> Result<Rc<Open>, Fault> {
         let text = said.arg(at)?;
         let (number, path) =
             descriptor(text).ok_or_else(|| format!("'{text}' is no descriptor"))?;
         let known = thread.descriptors.borrow().get(&number).cloned();
         if let Some(known) = known {
-            return Ok(known.open.ok_or(Outside(Object::None)));
+            return Ok(known.open.ok_or(Outside(Object::None))?);
         }
         let Some(path) = path.filter(|it| it.starts_with(b"/")) else {
             if number > 2 && said.result != i64::from(-libc::EBADF) {
                 self.note("calls on descriptors whose open is not in the text", 1);
             }
-            return Ok(Err(Outside(Object::None)));
+            return Err(Outside(Object::None).into());
         };
-        let place = match self.place(&path, true, Kind::File, false) {
-            Ok(at) => at,
-            Err(it) => return Ok(Err(it)),
-        };
-        let Some(node) = place.node else { return Ok(Err(Outside(Object::None))) };
+        let place = self.place(&path, true, Kind::File, false)?;
+        let node = place.node.ok_or(Outside(Object::None))?;
         let open = self.open(node, path);
         let call = Call::Inherit { file: open.file, node, flags: libc::O_RDWR as u32, offset: 0 };
         self.event(thread.id, said.start, 0, 0, call);
         let it = Descriptor { open: Some(open.clone()), cloexec: false };
         thread.descriptors.borrow_mut().insert(number, it);
-        Ok(Ok(open))
+        Ok(open)
     }
 
     /// The absolute path of the arguments `dir` (none for the working directory) and `path`.
@@ -303,8 +315,8 @@ impl World {
         thread: &Thread,
         (dir, path): (Option<usize>, usize),
         (exists, kind): (bool, Option<Kind>),
-    ) -> Result<Result<At, Outside>, Wrong> {
+    ) -> Result<At, Fault> {
         let path = self.path(said, thread, dir, path)?;
-        Ok(self.place(&path, exists, kind.unwrap_or(Kind::File), kind.is_some()))
+        Ok(self.place(&path, exists, kind.unwrap_or(Kind::File), kind.is_some())?)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use super::said::Said;
+use super::said::{Said, Wrong};
 use super::world::World;
 use super::{Imported, lines};
 use crate::error::RecordError;
@@ -16,94 +16,120 @@ pub fn read(
     imported: &mut Imported,
 ) -> Result<(), RecordError> {
     let mut first = true;
-    // Descriptors by name.
-    let mut open: HashMap<String, i64> = HashMap::new();
-    let mut ends: HashMap<String, u64> = HashMap::new();
-    let (mut next, mut now) = (3, 0u64);
     world.timed = true;
+    let mut log =
+        Log { world, version, open: HashMap::new(), ends: HashMap::new(), next: 3, now: 0 };
     lines(from, imported, |text| {
         if std::mem::take(&mut first) {
             let wanted = format!("fio version {version} iolog");
-            if text.trim() != wanted {
-                return Err(format!("it is '{text}', not '{wanted}'"));
-            }
-            return Ok(());
+            return match text.trim() == wanted {
+                true => Ok(()),
+                false => Err(format!("it is '{text}', not '{wanted}'")),
+            };
         }
+        log.line(text)
+    })?;
+    // fio lays its files out before.
+    let Log { world, ends, .. } = log;
+    ends.into_iter().for_each(|(name, end)| world.at_least(name.as_bytes(), end));
+    Ok(())
+}
+
+/// A log that is read.
+struct Log<'w> {
+    world: &'w mut World,
+    version: u32,
+    /// Descriptors by name.
+    open: HashMap<String, i64>,
+    /// The end of the bytes that are read or written, by name.
+    ends: HashMap<String, u64>,
+    /// The last descriptor.
+    next: i64,
+    /// Nanoseconds since the start.
+    now: u64,
+}
+
+/// A number of a line, as it stands there.
+fn number<'t>(words: &[&'t str], at: usize) -> Result<&'t str, Wrong> {
+    let word = words.get(at).ok_or_else(|| "offset and length are missing".to_string())?;
+    word.parse::<i64>().map_err(|_| format!("'{word}' is no number"))?;
+    Ok(word)
+}
+
+impl Log<'_> {
+    fn line(&mut self, text: &str) -> Result<(), Wrong> {
         let mut words: Vec<&str> = text.split_whitespace().collect();
         if words.is_empty() {
             return Ok(());
         }
-        if version == 3 {
+        if self.version == 3 {
             // Microseconds since the start.
             let time: u64 = words[0].parse().map_err(|_| format!("'{}' is no time", words[0]))?;
-            now = time.saturating_mul(1000);
+            self.now = time.saturating_mul(1000);
             words.remove(0);
         } else {
-            now += 1;
+            self.now += 1;
         }
-        let number = |at: usize| -> Result<&str, String> {
-            let word = words.get(at).ok_or_else(|| "offset and length are missing".to_string())?;
-            word.parse::<i64>().map_err(|_| format!("'{word}' is no number"))?;
-            Ok(word)
-        };
         let [name, action, ..] = words[..] else {
             return Err("it has no file and action".into());
         };
         if name.contains(['"', '\\']) {
             return Err(format!("the name {name} has characters that are not supported"));
         }
-        let path = format!("\"{name}\"");
-        let mut said = |name, args: Vec<&str>, result| {
-            world.call(&Said { name, args, result, thread: 0, start: now, duration: 0 }).map(|_| ())
-        };
-        if action == "wait" {
-            now = now.saturating_add(number(2)?.parse::<u64>().unwrap_or(0).saturating_mul(1000));
-            return Ok(());
+        match action {
+            "wait" => {
+                let microseconds = number(&words, 2)?.parse::<u64>().unwrap_or(0);
+                self.now = self.now.saturating_add(microseconds.saturating_mul(1000));
+                Ok(())
+            }
+            "add" => Ok(()),
+            "open" => {
+                self.next += 1;
+                self.open.insert(name.to_string(), self.next);
+                self.call("open", vec![&format!("\"{name}\""), "O_RDWR"], self.next)
+            }
+            _ => self.on_open(name, action, &words),
         }
-        if action == "add" {
-            return Ok(());
-        }
-        if action == "open" {
-            next += 1;
-            open.insert(name.to_string(), next);
-            said("open", vec![&path, "O_RDWR"], next)?;
-            return Ok(());
-        }
-        let descriptor = match open.get(name) {
-            Some(known) => known.to_string(),
-            None => return Err(format!("'{name}' is not open")),
-        };
+    }
+
+    /// A line on a file that is open.
+    fn on_open(&mut self, name: &str, action: &str, words: &[&str]) -> Result<(), Wrong> {
+        let known = self.open.get(name).ok_or_else(|| format!("'{name}' is not open"))?;
+        let descriptor = &known.to_string()[..];
         match action {
             "close" => {
-                open.remove(name);
-                said("close", vec![&descriptor], 0)
+                self.open.remove(name);
+                self.call("close", vec![descriptor], 0)
             }
-            "sync" => said("fsync", vec![&descriptor], 0),
-            "datasync" => said("fdatasync", vec![&descriptor], 0),
+            "sync" => self.call("fsync", vec![descriptor], 0),
+            "datasync" => self.call("fdatasync", vec![descriptor], 0),
             "sync_file_range" => {
-                said("sync_file_range", vec![&descriptor, number(2)?, number(3)?, "0"], 0)
+                let (offset, length) = (number(words, 2)?, number(words, 3)?);
+                self.call("sync_file_range", vec![descriptor, offset, length, "0"], 0)
             }
             "read" | "write" | "trim" => {
-                let (offset, length) = (number(2)?, number(3)?);
+                let (offset, length) = (number(words, 2)?, number(words, 3)?);
                 let moved = length.parse::<i64>().unwrap_or(0);
                 let Some(begin) = offset.parse::<u64>().ok().filter(|_| moved >= 0) else {
                     return Err("offset and length must not be negative".into());
                 };
-                let end = ends.entry(name.to_string()).or_default();
+                let end = self.ends.entry(name.to_string()).or_default();
                 *end = (*end).max(begin.saturating_add(moved as u64));
                 match action {
-                    "read" => said("pread64", vec![&descriptor, "0", length, offset], moved),
-                    "write" => said("pwrite64", vec![&descriptor, "0", length, offset], moved),
+                    "read" => self.call("pread64", vec![descriptor, "0", length, offset], moved),
+                    "write" => self.call("pwrite64", vec![descriptor, "0", length, offset], moved),
                     // FALLOC_FL_PUNCH_HOLE needs FALLOC_FL_KEEP_SIZE.
-                    _ => said("fallocate", vec![&descriptor, "3", offset, length], 0),
+                    _ => self.call("fallocate", vec![descriptor, "3", offset, length], 0),
                 }
             }
             other => Err(format!(
                 "the action '{other}' is none of add, open, close, read, write, sync, datasync, sync_file_range, trim, wait"
             )),
         }
-    })?;
-    // fio lays its files out before.
-    ends.into_iter().for_each(|(name, end)| world.at_least(name.as_bytes(), end));
-    Ok(())
+    }
+
+    fn call(&mut self, name: &str, args: Vec<&str>, result: i64) -> Result<(), Wrong> {
+        let said = Said { name, args, result, thread: 0, start: self.now, duration: 0 };
+        self.world.call(&said).map(|_| ())
+    }
 }

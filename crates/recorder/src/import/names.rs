@@ -1,10 +1,10 @@
 //! Calls that open, make, remove or move names.
 
-use fsdyno_trace::{At, Call, CallKind, Kind, NodeId, Object, Target};
+use fsdyno_trace::{At, Call, Kind, NodeId, Object, Target};
 
 use super::said::{Said, Wrong, field};
 use super::symbols::number;
-use super::world::{Descriptor, Outside, Thread, World};
+use super::world::{Descriptor, Fault, Outside, Thread, World};
 
 /// The flags and the mode of an open whose path is the argument `path`.
 fn flags_and_mode(said: &Said<'_>, path: usize) -> Result<(u32, u32), Wrong> {
@@ -20,13 +20,19 @@ fn flags_and_mode(said: &Said<'_>, path: usize) -> Result<(u32, u32), Wrong> {
     })
 }
 
+/// True for a call whose paths have directories.
+fn is_at(said: &Said<'_>) -> bool {
+    said.name.ends_with("at") || said.name == "renameat2"
+}
+
+/// The arguments of the first name of a call.
+fn first(said: &Said<'_>) -> (Option<usize>, usize) {
+    if is_at(said) { (Some(0), 1) } else { (None, 0) }
+}
+
 impl World {
     /// open(2) and its other forms.
-    pub fn opens(
-        &mut self,
-        said: &Said<'_>,
-        thread: &Thread,
-    ) -> Result<Result<Call, Outside>, Wrong> {
+    pub fn opens(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let at_dir = said.name.starts_with("openat");
         let (dir, path) = if at_dir { (Some(0), 1) } else { (None, 0) };
         let (flags, mode) = flags_and_mode(said, path)?;
@@ -37,24 +43,12 @@ impl World {
         let created_by = has(libc::O_CREAT) && !said.fails();
         // With O_CREAT, what was not seen before was not there, unless O_EXCL says so.
         let exists = said.existed() && !created_by;
-        let place = match self.place(
-            &whole,
-            exists || temporary,
-            kind,
-            !temporary && has(libc::O_DIRECTORY),
-        ) {
-            Ok(place) => place,
-            Err(it) => {
-                if !said.fails() {
-                    self.put(
-                        said,
-                        thread,
-                        Descriptor { open: None, cloexec: has(libc::O_CLOEXEC) },
-                    );
-                }
-                return Ok(Err(it));
-            }
-        };
+        let (cloexec, sure) = (has(libc::O_CLOEXEC), !temporary && has(libc::O_DIRECTORY));
+        let place = self.place(&whole, exists || temporary, kind, sure);
+        if place.is_err() && !said.fails() {
+            self.put(said, thread, Descriptor { open: None, cloexec });
+        }
+        let place = place?;
         let mut created = None;
         let node = if said.fails() {
             None
@@ -74,101 +68,107 @@ impl World {
             }
             let open = self.open(node, whole);
             file = Some(open.file);
-            let it = Descriptor { open: Some(open), cloexec: has(libc::O_CLOEXEC) };
-            self.put(said, thread, it);
+            self.put(said, thread, Descriptor { open: Some(open), cloexec });
         }
         if !said.fails() && file.is_none() {
-            return Ok(Err(Outside(Object::None)));
+            return Err(Outside(Object::None).into());
         }
         let mode = if has(libc::O_CREAT) || temporary { mode & 0o7777 } else { 0 };
-        Ok(Ok(Call::Open { at: place, flags, mode, created, file }))
+        Ok(Call::Open { at: place, flags, mode, created, file })
     }
 
-    /// A call on one or two names.
-    pub fn names(
+    /// The place of a name that a call makes: what it makes was not there.
+    fn makes(
         &mut self,
-        of: CallKind,
         said: &Said<'_>,
         thread: &Thread,
-    ) -> Result<Result<Call, Outside>, Wrong> {
-        let at_dir = said.name.ends_with("at") || said.name == "renameat2";
-        let first = if at_dir { (Some(0), 1) } else { (None, 0) };
-        let mode = |at: usize| said.number(at).map(|it| it as u32 & 0o7777);
-        let done = !said.fails();
-        // What these make was not there.
-        let makes =
-            |it: &mut World, places| it.at(said, thread, places, (said.existed() && !done, None));
-        Ok(Ok(match of {
-            CallKind::Mkdir | CallKind::Mknod => {
-                let mode_at = first.1 + 1;
-                let kind = match (of, said.number(mode_at)? as u32 & libc::S_IFMT) {
-                    (CallKind::Mkdir, _) => Kind::Directory,
-                    (_, 0 | libc::S_IFREG) => Kind::File,
-                    _ => Kind::Special,
-                };
-                let at = match makes(self, first)? {
-                    Ok(at) => at,
-                    Err(it) => return Ok(Err(it)),
-                };
-                let created = self.create(&at, done, kind, mode(mode_at)?);
-                match of {
-                    CallKind::Mkdir => Call::Mkdir { at, mode: mode(mode_at)?, created },
-                    _ => Call::Mknod { at, node: kind, mode: mode(mode_at)?, created },
-                }
-            }
-            CallKind::Symlink => {
-                let length = said.text(0)?.len().min(4095) as u32;
-                let at = match makes(self, if at_dir { (Some(1), 2) } else { (None, 1) })? {
-                    Ok(at) => at,
-                    Err(it) => return Ok(Err(it)),
-                };
-                let created = self.create(&at, done, Kind::Symlink, 0o777);
-                Call::Symlink { at, length, created }
-            }
-            CallKind::Rmdir | CallKind::Unlink => {
-                let flags = if at_dir { said.number(2)? as i32 } else { 0 };
-                let rmdir = of == CallKind::Rmdir || flags & libc::AT_REMOVEDIR != 0;
-                let kind = if rmdir { Kind::Directory } else { Kind::File };
-                let sure = (said.existed(), Some(kind).filter(|_| done && rmdir));
-                let at = match self.at(said, thread, first, sure)? {
-                    Ok(at) => at,
-                    Err(it) => return Ok(Err(it)),
-                };
-                if done {
-                    self.set_name(&at, None);
-                }
-                if rmdir { Call::Rmdir { at } } else { Call::Unlink { at } }
-            }
-            _ => {
-                let second = if at_dir { (Some(2), 3) } else { (None, 1) };
-                let flags = if said.name == "renameat2" { said.number(4)? as u32 } else { 0 };
-                let exchanges = flags & libc::RENAME_EXCHANGE != 0;
-                let from = match self.at(said, thread, first, (said.existed(), None))? {
-                    Ok(at) => at,
-                    Err(it) => return Ok(Err(it)),
-                };
-                let to = match self.at(said, thread, second, (exchanges && said.existed(), None))? {
-                    Ok(at) => at,
-                    Err(it) => return Ok(Err(it)),
-                };
-                if done {
-                    let (old, new) = (from.node, to.node);
-                    self.set_name(&to, old);
-                    if of == CallKind::Rename {
-                        self.set_name(&from, new.filter(|_| exchanges));
-                    }
-                }
-                match of {
-                    CallKind::Rename => Call::Rename { from, to, flags },
-                    _ => Call::Link { from: Target::At(from), to },
-                }
-            }
-        }))
+        places: (Option<usize>, usize),
+    ) -> Result<At, Fault> {
+        self.at(said, thread, places, (said.existed() && said.fails(), None))
     }
 
-    fn create(&mut self, at: &At, done: bool, kind: Kind, mode: u32) -> Option<NodeId> {
+    /// mkdir(2), mkdirat(2).
+    pub fn mkdir(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let places = first(said);
+        let mode = said.number(places.1 + 1)? as u32 & 0o7777;
+        let at = self.makes(said, thread, places)?;
+        let created = self.create(&at, said, Kind::Directory, mode);
+        Ok(Call::Mkdir { at, mode, created })
+    }
+
+    /// mknod(2), mknodat(2).
+    pub fn mknod(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let places = first(said);
+        let mode = said.number(places.1 + 1)? as u32;
+        let node = match mode & libc::S_IFMT {
+            0 | libc::S_IFREG => Kind::File,
+            _ => Kind::Special,
+        };
+        let mode = mode & 0o7777;
+        let at = self.makes(said, thread, places)?;
+        let created = self.create(&at, said, node, mode);
+        Ok(Call::Mknod { at, node, mode, created })
+    }
+
+    /// symlink(2), symlinkat(2).
+    pub fn symlink(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let length = said.text(0)?.len().min(4095) as u32;
+        let places = if is_at(said) { (Some(1), 2) } else { (None, 1) };
+        let at = self.makes(said, thread, places)?;
+        let created = self.create(&at, said, Kind::Symlink, 0o777);
+        Ok(Call::Symlink { at, length, created })
+    }
+
+    /// rmdir(2), unlink(2), unlinkat(2).
+    pub fn remove(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let flags = if is_at(said) { said.number(2)? as i32 } else { 0 };
+        let rmdir = said.name == "rmdir" || flags & libc::AT_REMOVEDIR != 0;
+        let kind = if rmdir && !said.fails() { Some(Kind::Directory) } else { None };
+        let at = self.at(said, thread, first(said), (said.existed(), kind))?;
+        if !said.fails() {
+            self.set_name(&at, None);
+        }
+        Ok(if rmdir { Call::Rmdir { at } } else { Call::Unlink { at } })
+    }
+
+    /// rename(2), renameat(2), renameat2(2).
+    pub fn rename_call(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let flags = if said.name == "renameat2" { said.number(4)? as u32 } else { 0 };
+        let exchanges = flags & libc::RENAME_EXCHANGE != 0;
+        let (from, to) = self.two_names(said, thread, exchanges)?;
+        if !said.fails() {
+            let (old, new) = (from.node, to.node);
+            self.set_name(&to, old);
+            self.set_name(&from, new.filter(|_| exchanges));
+        }
+        Ok(Call::Rename { from, to, flags })
+    }
+
+    /// link(2), linkat(2).
+    pub fn link(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let (from, to) = self.two_names(said, thread, false)?;
+        if !said.fails() {
+            self.set_name(&to, from.node);
+        }
+        Ok(Call::Link { from: Target::At(from), to })
+    }
+
+    /// The old and the new name of a call, the latter of something that was there or not.
+    fn two_names(
+        &mut self,
+        said: &Said<'_>,
+        thread: &Thread,
+        both: bool,
+    ) -> Result<(At, At), Fault> {
+        let second = if is_at(said) { (Some(2), 3) } else { (None, 1) };
+        let from = self.at(said, thread, first(said), (said.existed(), None))?;
+        let to = self.at(said, thread, second, (both && said.existed(), None))?;
+        Ok((from, to))
+    }
+
+    fn create(&mut self, at: &At, said: &Said<'_>, kind: Kind, mode: u32) -> Option<NodeId> {
         // A name that an earlier call found cannot be made: another program removed it.
-        if !done || at.node.is_some() || at.name.is_none() {
+        if said.fails() || at.node.is_some() || at.name.is_none() {
             return None;
         }
         let created = self.node(kind, mode);

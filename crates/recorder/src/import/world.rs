@@ -9,6 +9,7 @@ use fsdyno_trace::{
     Root, RootKind, ThreadId, TraceError, Writer,
 };
 
+use super::said::Wrong;
 use crate::anonymize;
 
 /// The tree, and everything else.
@@ -69,6 +70,35 @@ pub struct Thread {
 
 /// A call on nothing that a trace has.
 pub struct Outside(pub Object);
+
+/// The reason for which a call is no event of its kind.
+pub enum Fault {
+    /// It is on nothing that a trace has.
+    Outside(Outside),
+    /// It cannot be read.
+    Wrong(Wrong),
+}
+
+impl From<Outside> for Fault {
+    fn from(it: Outside) -> Fault {
+        Fault::Outside(it)
+    }
+}
+
+impl From<Wrong> for Fault {
+    fn from(it: Wrong) -> Fault {
+        Fault::Wrong(it)
+    }
+}
+
+/// A call that can be read, and may be on nothing that a trace has.
+pub fn readable<T>(it: Result<T, Fault>) -> Result<Result<T, Outside>, Wrong> {
+    match it {
+        Ok(it) => Ok(Ok(it)),
+        Err(Fault::Outside(it)) => Ok(Err(it)),
+        Err(Fault::Wrong(it)) => Err(it),
+    }
+}
 
 /// All of it.
 pub struct World {

@@ -1,0 +1,132 @@
+//! The calls that open, make, remove or move names, from their arguments to a call of a trace.
+
+use fsdyno_trace::{Call, Kind, Object};
+use libc::{c_long, pid_t};
+
+use crate::decode::{CWD, Decoded};
+use crate::inode::{Key, key, kind};
+use crate::recorder::Recorder;
+use crate::resolve::{Outside, Place};
+use crate::sys::{Begun, text, words};
+
+/// Directory, path and mode of a call whose older form, of this number, has no directory.
+fn made(it: &Begun, older: c_long) -> (i32, u64, u32) {
+    let a = it.args;
+    let (dir, path, mode) =
+        if it.number == older { (CWD, a[0], a[1]) } else { (a[0] as i32, a[1], a[2]) };
+    (dir, path, mode as u32)
+}
+
+/// Directory and path of the two names of a call.
+fn two_names(it: &Begun, older: c_long) -> ((i32, u64), (i32, u64)) {
+    let a = it.args;
+    match it.number == older {
+        true => ((CWD, a[0]), (CWD, a[1])),
+        false => ((a[0] as i32, a[1]), (a[2] as i32, a[3])),
+    }
+}
+
+/// The inode that is gone if this name goes.
+fn gone(place: &Place) -> Option<Key> {
+    let last = |stat: &rustix::fs::Stat| stat.st_nlink == 1 || kind(stat) == Kind::Directory;
+    place.stat.as_ref().filter(|stat| last(stat)).map(key)
+}
+
+impl Recorder {
+    /// open(2) and its other forms.
+    pub fn open(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+        let a = it.args;
+        let creat = (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as u64;
+        let (dir, path, flags, mode) = match it.number {
+            libc::SYS_open => (CWD, a[0], a[1], a[2]),
+            libc::SYS_creat => (CWD, a[0], creat, a[1]),
+            libc::SYS_openat => (a[0] as i32, a[1], a[2], a[3]),
+            _ => {
+                let [flags, mode] = words::<2>(tid, a[2]).ok_or(Outside(Object::None, 0))?;
+                (a[0] as i32, a[1], flags, mode)
+            }
+        };
+        let flags = flags as u32;
+        let makes =
+            flags & (libc::O_CREAT | libc::O_TMPFILE) as u32 & !(libc::O_DIRECTORY as u32) != 0;
+        let exclusive = (libc::O_CREAT | libc::O_EXCL) as u32;
+        let follow = flags & libc::O_NOFOLLOW as u32 == 0 && flags & exclusive != exclusive;
+        let at = self.place(tid, dir, path, follow)?.at;
+        let mode = if makes { mode as u32 & 0o7777 } else { 0 };
+        Ok(Call::Open { at, flags, mode, created: None, file: None })
+    }
+
+    /// execve(2), execveat(2).
+    pub fn exec(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+        let a = it.args;
+        let at = match it.number {
+            libc::SYS_execve => self.place(tid, CWD, a[0], true)?.at,
+            _ => self.place(tid, a[0] as i32, a[1], true)?.at,
+        };
+        let program = at.name.clone().ok_or(Outside(Object::None, 0))?;
+        Ok(Call::Exec { program, at: Some(at) })
+    }
+
+    /// mkdir(2), mkdirat(2).
+    pub fn mkdir(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+        let (dir, path, mode) = made(it, libc::SYS_mkdir);
+        let at = self.place(tid, dir, path, false)?.at;
+        Ok(Call::Mkdir { at, mode: mode & 0o7777, created: None })
+    }
+
+    /// mknod(2), mknodat(2).
+    pub fn mknod(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+        let (dir, path, mode) = made(it, libc::SYS_mknod);
+        let at = self.place(tid, dir, path, false)?.at;
+        let file = matches!(mode & libc::S_IFMT, 0 | libc::S_IFREG);
+        let node = if file { Kind::File } else { Kind::Special };
+        Ok(Call::Mknod { at, node, mode: mode & 0o7777, created: None })
+    }
+
+    /// rmdir(2), unlink(2), unlinkat(2).
+    pub fn unlink(&mut self, tid: pid_t, it: &Begun) -> Decoded {
+        let a = it.args;
+        let at_dir = it.number == libc::SYS_unlinkat;
+        let (dir, path) = if at_dir { (a[0] as i32, a[1]) } else { (CWD, a[0]) };
+        let place = self.place(tid, dir, path, false)?;
+        let gone = gone(&place);
+        let removes_dir =
+            it.number == libc::SYS_rmdir || at_dir && a[2] as i32 & libc::AT_REMOVEDIR != 0;
+        let at = place.at;
+        Ok((if removes_dir { Call::Rmdir { at } } else { Call::Unlink { at } }, gone))
+    }
+
+    /// rename(2), renameat(2), renameat2(2).
+    pub fn rename(&mut self, tid: pid_t, it: &Begun) -> Decoded {
+        let (from, to) = two_names(it, libc::SYS_rename);
+        let flags = if it.number == libc::SYS_renameat2 { it.args[4] as u32 } else { 0 };
+        let old = self.place(tid, from.0, from.1, false)?;
+        let new = self.place(tid, to.0, to.1, false)?;
+        // Exchanged or identical files stay.
+        let stays = flags & libc::RENAME_EXCHANGE != 0 || old.at.node == new.at.node;
+        let gone = gone(&new).filter(|_| !stays);
+        Ok((Call::Rename { from: old.at, to: new.at, flags }, gone))
+    }
+
+    /// link(2), linkat(2).
+    pub fn link(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+        let (from, to) = two_names(it, libc::SYS_link);
+        let flags = if it.number == libc::SYS_link { 0 } else { it.args[4] as i32 };
+        let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
+        let from = self.at_or_file(tid, from.0, from.1, flags, follow)?;
+        Ok(Call::Link { from, to: self.place(tid, to.0, to.1, false)?.at })
+    }
+
+    /// symlink(2), symlinkat(2).
+    pub fn symlink(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+        let a = it.args;
+        let (dir, path) =
+            if it.number == libc::SYS_symlink { (CWD, a[1]) } else { (a[1] as i32, a[2]) };
+        let length = match &self.seen {
+            Some(seen) => seen.more[0] as u32,
+            None => text(tid, a[0]).map_or(0, |it| it.len() as u32),
+        };
+        let at = self.place(tid, dir, path, false)?.at;
+        Ok(Call::Symlink { at, length, created: None })
+    }
+}
