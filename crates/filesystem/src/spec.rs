@@ -7,6 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fsdyno_record::suggest;
+
 use crate::catalog::{self, Backing};
 use crate::words::{self, Word};
 use crate::{SpecError, mount, nfs};
@@ -204,11 +206,16 @@ fn parse_kind(word: &Word) -> Result<String, SpecError> {
     let kind = word.text.as_str();
     if !is_name(kind) || kind.starts_with('-') {
         let problem = format!("'{kind}' is not a file system name");
-        let hint = match kind.contains(',') {
-            true => {
-                "give --fs once for each file system; mount options go after @, as in 'ext4 @ noatime'"
+        let unknown = kind.split(',').find(|part| catalog::get(part).is_err());
+        let hint = match (kind.contains(','), unknown) {
+            (true, Some(part)) if is_name(part) => {
+                let hint = suggest::hint(part, catalog::names());
+                format!("there is no file system '{part}': {hint}; mount options go after @, as in 'ext4 @ noatime'")
             }
-            false => "a spec is [NAME=]KIND [mkfs options...] [@ mount,options]",
+            (true, _) => {
+                "give --fs once for each file system; mount options go after @, as in 'ext4 @ noatime'".to_string()
+            }
+            (false, _) => "a spec is [NAME=]KIND [mkfs options...] [@ mount,options]".to_string(),
         };
         return Err(SpecError::at(word.column, problem, hint));
     }

@@ -35,6 +35,7 @@ const SMALL: &[(&str, Needs, &[&str])] = &[
     ("run command", Nothing, &["run command --set command=true --on ."]),
     ("tune maildir", Lab, &["tune dirops --set files=200 --fs ext4 --dry-run"]),
     ("crash maildir", Lab, &["crash dirops --set files=20 --fs ext4 --size 64M --cuts 2"]),
+    ("crash replay", Lab, &["crash replay --set trace=build.trace --fs ext4 --cuts 2 --dry-run"]),
     ("import make.strace", Nothing, &["import make.strace --from strace -o make.trace"]),
     ("record -o build.trace", Nothing, &["record -o build.trace -- true"]),
     (
@@ -54,7 +55,6 @@ const SMALL: &[(&str, Needs, &[&str])] = &[
         Lab,
         &["run tarball --fs ext3 --period 2008 --dry-run"],
     ),
-    ("run dirops --fs ext4 --fs 'linear=", Lab, &["run dirops --fs ext4 --disk instant --dry-run"]),
     (
         "run dirops --fs ext4,xfs --repeat 3 --name base",
         Nothing,

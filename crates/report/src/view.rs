@@ -64,8 +64,12 @@ pub fn unadjusted_sections<'a>(
     measure: Option<Measure>,
 ) -> Vec<Section<'a>> {
     let names = RowNames::of(trials.iter().copied());
-    let workloads: Vec<String> =
-        trials.iter().map(|trial| clean(&names.workload(*trial))).collect();
+    let machines = Machines::of(trials);
+    let workload = |trial: &&Trial| match machines.name(trial) {
+        Some(machine) => clean(&format!("{} on {machine}", names.workload(*trial))),
+        None => clean(&names.workload(*trial)),
+    };
+    let workloads: Vec<String> = trials.iter().map(workload).collect();
     let mut groups: Vec<(String, &str, Runs<'_>)> = Vec::new();
     for (trial, workload) in trials.iter().copied().zip(&workloads) {
         for phase in &trial.measured.phases {
@@ -86,11 +90,50 @@ pub fn unadjusted_sections<'a>(
     }
     let place = |run: &Run<'_>| places.get(run.0.plan.label.as_str()).copied();
     groups.iter_mut().for_each(|group| group.2.sort_by_key(place));
-    let section = |(workload, phase, of)| {
+    let section = |(workload, phase, of): (String, &str, Runs<'a>)| {
         let options = RatioOptions { basis, measure };
+        let rows = machines.rows(&of).unwrap_or(rows);
         section(workload, phase, by_name(of, rows), &options)
     };
     groups.into_iter().filter_map(section).collect()
+}
+
+/// The machines of trials with several file systems on each of several machines: sections of their own, because a file
+/// system on one machine is not compared with another one on another machine.
+#[derive(Default)]
+struct Machines {
+    /// The names of rows by machine.
+    rows: BTreeMap<String, RowNames>,
+}
+
+impl Machines {
+    fn of(trials: &[&Trial]) -> Machines {
+        let mut by_machine: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
+        for trial in trials {
+            by_machine.entry(machine(trial).unwrap_or_default()).or_default().push(trial);
+        }
+        let has_several = |of: &Vec<&Trial>| of.iter().any(|it| it.plan.label != of[0].plan.label);
+        let all_named = !by_machine.contains_key("");
+        if by_machine.len() < 2 || !all_named || !by_machine.values().any(has_several) {
+            return Machines::default();
+        }
+        let named = |(name, of): (&str, Vec<&Trial>)| (name.to_string(), RowNames::of(of));
+        Machines { rows: by_machine.into_iter().map(named).collect() }
+    }
+
+    /// The name of the machine of a trial, if machines have sections of their own.
+    fn name<'t>(&self, trial: &'t Trial) -> Option<&'t str> {
+        machine(trial).filter(|name| self.rows.contains_key(*name))
+    }
+
+    /// The names of the rows of a section, if machines have sections of their own.
+    fn rows(&self, runs: &[Run<'_>]) -> Option<&RowNames> {
+        self.rows.get(machine(runs.first()?.0)?)
+    }
+}
+
+fn machine(trial: &Trial) -> Option<&str> {
+    trial.plan.lab()?.machine.as_deref()
 }
 
 /// The base of a section's ratios, and the measure if it is not the usual one.

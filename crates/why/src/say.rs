@@ -254,7 +254,7 @@ fn processor_time(phase: &Phase) -> Option<String> {
     let part = 100.0 * longest.instructions as f64 / all.max(1) as f64;
     Some(format!(
         "{}: the threads that issue ops run for {} of the phase's {} ({}): {each:.0} instructions an op, \
-         in the kernel the most of them in {} ({part:.0} %).",
+         {} is the kernel function with most of them ({part:.0} %).",
         phase.name,
         phase.cpu_ns,
         phase.took_ns,
@@ -345,7 +345,7 @@ mod tests {
         let alone = "unlink: 71 % of disk time is seeking to inode tables (600 seeks";
         let part = "the disk is busy for 1.00 ms of the phase's 2.00 ms (50 %).";
         let ran = "unlink: the threads that issue ops run for 900 us of the phase's 2.00 ms (45 %): 1280 \
-                   instructions an op, in the kernel the most of them in vfs_unlink (78 %).";
+                   instructions an op, vfs_unlink is the kernel function with most of them (78 %).";
         assert_eq!(sentences(&ext3, None), [format!("{alone}); {part}"), ran.to_string()]);
         assert_eq!(
             sentences(&ext3, Some(&ext4)),

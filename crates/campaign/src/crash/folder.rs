@@ -42,7 +42,7 @@ pub fn check_folder(folder: &Path) -> Result<(), Failure> {
     taken.map_or(Ok(()), |taken| {
         let folder = folder.display();
         Err(Failure::wrong(format!(
-            "'{folder}' has a {taken} of another run; give a new folder with --out"
+            "'{folder}' has a {taken} of another run; power cuts are not resumed, so give a new folder with --out"
         )))
     })
 }

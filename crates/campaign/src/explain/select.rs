@@ -19,15 +19,20 @@ pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
         say(&format!("fsdyno: {torn}"));
     }
     let trials = crate::without_superseded(&loaded.trials);
+    let names = naming::RowNames::of(trials.iter());
+    let of_table: BTreeSet<String> = trials.iter().map(|trial| names.row(trial)).collect();
     let labels: BTreeSet<&str> = trials.iter().map(|trial| trial.plan.label.as_str()).collect();
-    if let Some(name) = rows.iter().find(|name| !labels.contains(name.as_str())) {
-        let hint = fsdyno_record::suggest::hint(name, labels);
+    let known = || labels.iter().copied().chain(of_table.iter().map(String::as_str));
+    if let Some(name) = rows.iter().find(|name| !known().any(|it| it == name.as_str())) {
+        let hint = fsdyno_record::suggest::hint(name, known().collect::<BTreeSet<_>>());
         let folder = folder.display();
         return Err(Failure::wrong(format!("'{folder}' has no configuration '{name}': {hint}")));
     }
+    let is_row = |trial: &Trial| {
+        rows.iter().any(|name| *name == trial.plan.label || *name == names.row(trial))
+    };
     let wanted = |trial: &&Trial| {
-        (rows.is_empty() || rows.contains(&trial.plan.label))
-            && seed.is_none_or(|seed| trial.seed == seed)
+        (rows.is_empty() || is_row(trial)) && seed.is_none_or(|seed| trial.seed == seed)
     };
     let mut selected: Vec<Trial> = Vec::new();
     let mut refusal = None;

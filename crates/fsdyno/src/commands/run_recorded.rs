@@ -61,7 +61,7 @@ pub fn replayed(mut spec: RunSpec, folder: &Path, dry: bool) -> Result<Option<Ru
     if dry {
         say(&format!(
             "fsdyno: the lab has no programs of yours: '{}' would be recorded once on this host, and the recording \
-             replayed; a recording is needed to say what",
+             replayed; its calls are known only then",
             short(&lines.command)
         ));
         return Ok(None);

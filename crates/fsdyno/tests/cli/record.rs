@@ -82,7 +82,11 @@ fn texts_of_other_tools_are_imported_and_mistakes_have_their_line() {
     let output = run(folder.path(), "import it.strace --from strace -o it.trace");
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(stderr(&output).contains("2 events of 3 lines in 'it.trace'"), "{}", stderr(&output));
-    assert!(stderr(&output).contains("'it.strace' line 2: it is no call"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("'it.strace' line 2: it is not a call"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(code(&run(folder.path(), "show trace it.trace")), 0);
     for (line, message) in [
         (

@@ -16,8 +16,7 @@ use crate::common::{code, full, run, stderr, stdout};
 use serde_json::Value;
 
 /// Mail, each message synced before it gets its name, and a reader who renames it then.
-const MAIL: &str =
-    "crash maildir --set deliverers=1 --set protocol=copy --set ops=60 --set maildirs=4";
+const MAIL: &str = "crash maildir --set deliverers=1 --set ops=60 --set maildirs=4";
 
 /// Mail that is not renamed after delivery, with a store of messages that fits the FUSE file system of ours.
 const SCRIPT: &str =
@@ -231,7 +230,7 @@ fn disks_that_reorder_or_tear_and_a_file_system_without_a_journal_are_detected()
     let words = "--set protocol=fsbench --fs 'over=overlayfs:ext4' --cuts 20 --out over";
     assert_eq!(sum(&rows(&crash(folder.path(), words), 0)[0], VIOLATIONS), 0);
     // Renamed without a sync of the directory: ext2 has files under neither name, or under both.
-    let words = "--set protocol=dovecot --fs ext2 --cuts 40 --out ext2";
+    let words = "--set protocol=dovecot --set mail-fsync=file --fs ext2 --cuts 40 --out ext2";
     let output = crash(folder.path(), words);
     let row = serde_json::from_str::<Vec<Value>>(&stdout(&output)).unwrap().remove(0);
     assert!(sum(&row, &["names_lost", "names_doubled"]) > 0, "{}", stdout(&output));

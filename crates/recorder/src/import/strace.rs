@@ -243,11 +243,11 @@ impl Threads {
 }
 
 fn call(text: &str, thread: i64, start: u64, world: &mut World) -> Result<(), String> {
-    let (name, rest) = text.split_once('(').ok_or_else(|| "it is no call".to_string())?;
+    let (name, rest) = text.split_once('(').ok_or_else(|| "it is not a call".to_string())?;
     let is_name =
         |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');
     if !is_name(name) {
-        return Err(format!("'{name}' is no name of a call"));
+        return Err(format!("'{name}' is not the name of a call"));
     }
     let (args, rest) =
         arguments(rest).ok_or_else(|| "it has no end of the arguments".to_string())?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_crash::{CutOutcome, Row};
 use fsdyno_filesystem::Guarantee;
+use fsdyno_record::plan::DiskPlan;
 use fsdyno_stats::proportion;
 
 use super::{named, ran, risks};
@@ -76,8 +77,8 @@ fn without_loss(rows: &[Row]) -> Vec<String> {
     let say = |(cuts, names): (usize, Vec<String>)| {
         let (_, most) = proportion::interval(0, cuts as u64, LEVEL);
         let (each, of) = match names.len() {
-            1 => ("", "such cuts"),
-            _ => (" each", "such cuts of any one of them"),
+            1 => ("", ""),
+            _ => (" each", "for each of them "),
         };
         let s = if cuts == 1 { "" } else { "s" };
         let more = SHARES.into_iter().find(|share| *share < most / 2.0);
@@ -86,8 +87,8 @@ fn without_loss(rows: &[Row]) -> Vec<String> {
             format!("; {more} cuts without a loss would show fewer than {}", plain(share))
         });
         format!(
-            "No acknowledged byte or name was lost in {} cut{s}{each} of {}: with {} confidence fewer than {} of {of} \
-             lose one{more}.",
+            "No acknowledged byte or name was lost in {} cut{s}{each} of {}: with {} confidence {of}fewer than {} of such \
+             cuts lose one{more}.",
             number::count(cuts as u64),
             names.join(", "),
             plain(LEVEL),
@@ -104,11 +105,23 @@ fn lost_nothing(row: &Row) -> bool {
 /// A sentence on a row whose options give up durability, whatever the cuts found.
 fn risk_sentence(row: &Row) -> Option<String> {
     let risks = risks(row);
-    let found = match lost_nothing(row) {
-        true => "; that these cuts lost nothing acknowledged does not make it safe",
-        false => "",
+    let protected = row.plan.medium.disk().filter(|disk| keeps_cache(disk)).map(|disk| &disk.name);
+    let found = match (lost_nothing(row), protected) {
+        (true, Some(disk)) => format!(
+            "; {} has power-loss protection, so that a cut takes nothing from its cache; a drive without it would lose it",
+            number::clean(disk)
+        ),
+        (true, None) => {
+            "; that these cuts lost nothing acknowledged does not make it safe".to_string()
+        }
+        (false, _) => String::new(),
     };
     (!risks.is_empty()).then(|| format!("{} ({}){found}.", named(row), risks.join("; ")))
+}
+
+/// Returns true if a power cut loses nothing of what the modelled drive has acknowledged.
+fn keeps_cache(disk: &DiskPlan) -> bool {
+    disk.spec.pointer("/model/power_loss_protection").is_some_and(|it| it.as_bool() == Some(true))
 }
 
 fn loss_sentence(row: &Row) -> Option<String> {
@@ -235,8 +248,8 @@ mod tests {
         let text = sentences(&[cut("ext4", 0, 10), cut("off", 0, 10), cut("xfs", 0, 400)]);
         assert_eq!(
             text[0],
-            "No acknowledged byte or name was lost in 10 cuts each of ext4, off: with 95 % confidence fewer than 26 % \
-             of such cuts of any one of them lose one; 59 cuts without a loss would show fewer than 5 %."
+            "No acknowledged byte or name was lost in 10 cuts each of ext4, off: with 95 % confidence for each \
+             of them fewer than 26 % of such cuts lose one; 59 cuts without a loss would show fewer than 5 %."
         );
         assert_eq!(
             text[1],

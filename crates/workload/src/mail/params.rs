@@ -108,9 +108,10 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "mail-fsync",
         default: "optimized",
-        domain: Domain::Choice(&["never", "optimized", "always"]),
-        about: "Fsyncs of protocol=dovecot: none, the file, the file and its directory.",
-        source: "[MEM] Dovecot's setting mail_fsync",
+        domain: Domain::Choice(&["never", "optimized", "always", "file"]),
+        about: "Fsyncs of protocol=dovecot: none; optimized and always, which are the same here, the file and its \
+                directory; or the file alone, which is not Dovecot's.",
+        source: "[SRC] Dovecot's setting mail_fsync, maildir-save.c",
     },
     Param {
         name: "flush",

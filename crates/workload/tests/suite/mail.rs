@@ -137,7 +137,11 @@ fn every_protocol_makes_the_calls_of_its_program() {
             ],
         ),
         (&[("protocol", "dovecot"), ("mail-fsync", "never")], dovecot(&[], &[])),
-        (&[("protocol", "dovecot")], dovecot(&["fsync"], &[])),
+        (&[("protocol", "dovecot"), ("mail-fsync", "file")], dovecot(&["fsync"], &[])),
+        (
+            &[("protocol", "dovecot")],
+            dovecot(&["fsync"], &["opendir maildir0/new", "fsyncdir", "closedir"]),
+        ),
         (
             &[("protocol", "dovecot"), ("mail-fsync", "always")],
             dovecot(&["fsync"], &["opendir maildir0/new", "fsyncdir", "closedir"]),
@@ -330,7 +334,7 @@ fn a_message_is_retrieved_right_after_its_delivery_and_by_these_calls() {
         ("qmail", "closedir"),
         ("postfix", "unlink"),
         ("fsbench", "closedir"),
-        ("dovecot", "rename"),
+        ("dovecot", "closedir"),
     ];
     for (protocol, last) in table {
         let set = [("deliverers", "sweep"), ("protocol", protocol), ("ops", "50"), ("store", "7")];
@@ -397,7 +401,7 @@ proptest! {
         (ops, writes, maildirs) in (1u64..80, 0u64..=100, 1u64..15),
         (store, read_store, fill) in (1u64..40, 1u64..12, 0u64..4),
         protocol in protocol(),
-        fsync in choice(&["never", "optimized", "always"]),
+        fsync in choice(&["never", "optimized", "always", "file"]),
         flush in choice(&["auto", "line", "none"]),
         list in choice(&["auto", "each", "once", "none"]),
         (think, size) in (choice(&["off", "original"]), choice(&["mix", "0", "1", "1024", "4096", "30000"])),
