@@ -28,6 +28,7 @@ mod fixture;
 mod instrument;
 mod labs;
 mod load;
+mod machines;
 mod markup;
 mod matrix;
 mod measure;

@@ -11,6 +11,7 @@ use fsdyno_record::{Histogram, OpKind, Repeats, Trial};
 use fsdyno_stats::Summary;
 
 use crate::against::{self, Basis};
+use crate::machines::Machines;
 use crate::measure::Measure;
 use crate::model::{Row, Section};
 use crate::number::clean;
@@ -96,44 +97,6 @@ pub fn unadjusted_sections<'a>(
         section(workload, phase, by_name(of, rows), &options)
     };
     groups.into_iter().filter_map(section).collect()
-}
-
-/// The machines of trials with several file systems on each of several machines: sections of their own, because a file
-/// system on one machine is not compared with another one on another machine.
-#[derive(Default)]
-struct Machines {
-    /// The names of rows by machine.
-    rows: BTreeMap<String, RowNames>,
-}
-
-impl Machines {
-    fn of(trials: &[&Trial]) -> Machines {
-        let mut by_machine: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
-        for trial in trials {
-            by_machine.entry(machine(trial).unwrap_or_default()).or_default().push(trial);
-        }
-        let has_several = |of: &Vec<&Trial>| of.iter().any(|it| it.plan.label != of[0].plan.label);
-        let all_named = !by_machine.contains_key("");
-        if by_machine.len() < 2 || !all_named || !by_machine.values().any(has_several) {
-            return Machines::default();
-        }
-        let named = |(name, of): (&str, Vec<&Trial>)| (name.to_string(), RowNames::of(of));
-        Machines { rows: by_machine.into_iter().map(named).collect() }
-    }
-
-    /// The name of the machine of a trial, if machines have sections of their own.
-    fn name<'t>(&self, trial: &'t Trial) -> Option<&'t str> {
-        machine(trial).filter(|name| self.rows.contains_key(*name))
-    }
-
-    /// The names of the rows of a section, if machines have sections of their own.
-    fn rows(&self, runs: &[Run<'_>]) -> Option<&RowNames> {
-        self.rows.get(machine(runs.first()?.0)?)
-    }
-}
-
-fn machine(trial: &Trial) -> Option<&str> {
-    trial.plan.lab()?.machine.as_deref()
 }
 
 /// The base of a section's ratios, and the measure if it is not the usual one.
