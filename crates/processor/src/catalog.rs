@@ -1,24 +1,26 @@
 //! The processors shipped with fsdyno: one file each in catalog/processors, one row each here.
 
-use std::path::Path;
-
-use fsdyno_record::bounded::{self, WRITTEN};
+use fsdyno_catalog::{Catalog, CatalogError, FileError};
 use fsdyno_record::plan::CpuPlan;
 use fsdyno_record::processor::{Processor, Speed};
 use fsdyno_record::suggest;
 
 use crate::profile::{Profile, ProfileError};
 
-/// Name and text of every processor, in listing order.
-const PROCESSORS: &[(&str, &str)] = &[
-    ("desktop-2008", include_str!("../../../catalog/processors/desktop-2008.toml")),
-    ("epyc-2024", include_str!("../../../catalog/processors/epyc-2024.toml")),
-    ("laptop-2024", include_str!("../../../catalog/processors/laptop-2024.toml")),
-    ("nas-2024", include_str!("../../../catalog/processors/nas-2024.toml")),
-    ("pc-2001", include_str!("../../../catalog/processors/pc-2001.toml")),
-    ("pi-2024", include_str!("../../../catalog/processors/pi-2024.toml")),
-    ("server-2004", include_str!("../../../catalog/processors/server-2004.toml")),
-];
+/// Every processor, in listing order.
+const CATALOG: Catalog = Catalog {
+    kind: "processor",
+    folder: "catalog/processors",
+    rows: &[
+        ("desktop-2008", include_str!("../../../catalog/processors/desktop-2008.toml")),
+        ("epyc-2024", include_str!("../../../catalog/processors/epyc-2024.toml")),
+        ("laptop-2024", include_str!("../../../catalog/processors/laptop-2024.toml")),
+        ("nas-2024", include_str!("../../../catalog/processors/nas-2024.toml")),
+        ("pc-2001", include_str!("../../../catalog/processors/pc-2001.toml")),
+        ("pi-2024", include_str!("../../../catalog/processors/pi-2024.toml")),
+        ("server-2004", include_str!("../../../catalog/processors/server-2004.toml")),
+    ],
+};
 
 /// The plain speed of one instruction per nanosecond, by name.
 const INSTRUCTIONS: &str = "instructions";
@@ -52,12 +54,19 @@ pub enum ProcessorError {
 
 /// The names of all processors, in order.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
-    PROCESSORS.iter().map(|(name, _)| *name)
+    CATALOG.names()
 }
 
-/// Returns true for the path of a file: it has a slash or ends in `.toml`.
-fn is_path(name: &str) -> bool {
-    name.contains('/') || name.ends_with(".toml")
+impl From<CatalogError> for ProcessorError {
+    fn from(error: CatalogError) -> ProcessorError {
+        match error {
+            CatalogError::Unknown { name, hint, .. } => ProcessorError::Unknown { name, hint },
+            CatalogError::Unreadable { file, error } => ProcessorError::Unreadable { file, error },
+            CatalogError::File(FileError { file, problem, .. }) => {
+                ProcessorError::Unreadable { file, error: problem }
+            }
+        }
+    }
 }
 
 /// The text of a processor profile, with comments, by name or path.
@@ -65,17 +74,7 @@ fn is_path(name: &str) -> bool {
 /// # Errors
 /// [`ProcessorError`].
 pub fn text(name: &str) -> Result<String, ProcessorError> {
-    if is_path(name) {
-        return bounded::read_to_string(Path::new(name), &WRITTEN).map_err(|error| {
-            ProcessorError::Unreadable { file: name.into(), error: error.to_string() }
-        });
-    }
-    match PROCESSORS.iter().find(|row| row.0 == name) {
-        Some((_, text)) => Ok(text.to_string()),
-        None => {
-            Err(ProcessorError::Unknown { name: name.into(), hint: suggest::hint(name, names()) })
-        }
-    }
+    Ok(CATALOG.text(name)?)
 }
 
 /// The profile of a processor, by name or by the path of its file.
@@ -83,9 +82,7 @@ pub fn text(name: &str) -> Result<String, ProcessorError> {
 /// # Errors
 /// [`ProcessorError`].
 pub fn profile(name: &str) -> Result<Profile, ProcessorError> {
-    let file =
-        if is_path(name) { name.to_string() } else { format!("catalog/processors/{name}.toml") };
-    Ok(Profile::from_toml(&file, &text(name)?)?)
+    Ok(Profile::from_toml(&CATALOG.file(name), &text(name)?)?)
 }
 
 /// Finds a processor by name, or by the path of its profile.
@@ -120,19 +117,8 @@ mod tests {
 
     #[test]
     fn every_file_of_the_folder_has_its_row_and_is_valid() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/processors");
-        let mut files: Vec<String> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter_map(|file| file.strip_suffix(".toml").map(str::to_string))
-            .collect();
-        files.sort();
-        let mut rows: Vec<&str> = names().collect();
-        rows.sort();
-        assert_eq!(
-            files, rows,
-            "a file of catalog/processors has no row in catalog.rs, or the reverse"
-        );
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        CATALOG.check_rows(&root).unwrap();
         for name in names() {
             assert_eq!(find(name).unwrap().name, name);
         }

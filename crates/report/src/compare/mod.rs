@@ -28,7 +28,7 @@ pub use differences::Difference;
 pub use rows::{ExplainedStep, Mark, Metric, Row};
 pub(crate) use words::{change, effect, interval, n, value, verdict};
 
-use cells::{Cell, Matched};
+use cells::{Cell, Matched, Pair};
 
 use crate::error::ReportError;
 use crate::number::clean;
@@ -149,16 +149,7 @@ pub fn compare(
     let news = pairs.iter().map(|pair| &pair.new).chain(&new_alone);
     bases.for_each(|cell| unfinished.extend(unfinished_of(Side::Base, cell)));
     news.for_each(|cell| unfinished.extend(unfinished_of(Side::New, cell)));
-    let compared = Compared {
-        by: None,
-        metric: options.metric,
-        threshold: options.threshold,
-        rows,
-        differences: differences::differences(&pairs),
-        alone,
-        unfinished,
-    };
-    compared.or_nothing()
+    compared(None, options, (rows, &pairs), alone, unfinished)
 }
 
 /// Compares the cells of one result that differ in an axis only, each with that of the next value.
@@ -188,16 +179,7 @@ pub fn compare_by(
             unfinished.extend(unfinished_of(side, cell));
         }
     }
-    let compared = Compared {
-        by: Some(axis.key),
-        metric: options.metric,
-        threshold: options.threshold,
-        rows,
-        differences: differences::differences(&pairs),
-        alone,
-        unfinished,
-    };
-    compared.or_nothing()
+    compared(Some(axis.key), options, (rows, &pairs), alone, unfinished)
 }
 
 /// A trial of each side of every step along an axis, of the lowest seed that succeeded on both, with the step's name
@@ -231,18 +213,23 @@ fn no_step(trials: &[Trial], axis: &Axis) -> String {
     }
 }
 
-impl Compared {
-    /// The comparison, or the reason that it has no row.
-    fn or_nothing(self) -> Result<Compared, NothingInCommon> {
-        let compared = self;
-        if !compared.rows.is_empty() || compared.new_failed() {
-            return Ok(compared);
-        }
-        let why = compared.unfinished.first().map_or(String::new(), |first| {
-            format!("; {}, seed {}: {}", first.side.name(), first.seed, clean(&first.reason))
-        });
-        Err(NothingInCommon(format!("no phase of equal conditions succeeded on both sides{why}")))
+/// The comparison, or the reason that it has no row.
+fn compared(
+    by: Option<&'static str>,
+    CompareOptions { metric, threshold }: CompareOptions,
+    (rows, pairs): (Vec<Row>, &[Pair<'_>]),
+    alone: Vec<Unmatched>,
+    unfinished: Vec<Unfinished>,
+) -> Result<Compared, NothingInCommon> {
+    let differences = differences::differences(pairs);
+    let it = Compared { by, metric, threshold, rows, differences, alone, unfinished };
+    if !it.rows.is_empty() || it.new_failed() {
+        return Ok(it);
     }
+    let why = it.unfinished.first().map_or(String::new(), |first| {
+        format!("; {}, seed {}: {}", first.side.name(), first.seed, clean(&first.reason))
+    });
+    Err(NothingInCommon(format!("no phase of equal conditions succeeded on both sides{why}")))
 }
 
 /// The number of cells listed if none has a match.

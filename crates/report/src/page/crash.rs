@@ -1,7 +1,7 @@
 //! The page of power cuts: the speed of each file system and what a power cut costs it.
 
 use fsdyno_crash::{CutOutcome, Row};
-use minijinja::{AutoEscape, Environment, Value, context};
+use minijinja::{Value, context};
 
 use super::bars::{self, Bar, Bars, Tone};
 use super::budget::{self, Budget};
@@ -39,11 +39,7 @@ const OUTCOMES: [Outcome; 4] = [
 /// # Errors
 /// Only [`ReportError::Template`], for a fault in the page's own template.
 pub fn html(rows: &[Row]) -> Result<String, ReportError> {
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
-    environment.add_template("page", include_str!("page.html"))?;
+    let environment = super::environment()?;
     let mut budget = Budget::of(1);
     let all = with_unique_names(rows);
     let part = page_part(&all, &mut budget);

@@ -1,6 +1,6 @@
 //! The page of `fsdyno tune`: the worth of each option, and time against losses.
 
-use minijinja::{AutoEscape, Environment, Value, context};
+use minijinja::{Value, context};
 
 use super::bars::{self, Bar, Bars, Tone};
 use super::budget::{self, Budget};
@@ -21,11 +21,7 @@ use crate::tune::{front_columns, lines, truth_sentences, worth_columns};
 /// # Errors
 /// Only [`ReportError::Template`], for a fault in the page's own template.
 pub fn html(tuned: &Tuned) -> Result<String, ReportError> {
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
-    environment.add_template("page", include_str!("page.html"))?;
+    let environment = super::environment()?;
     let mut budget = Budget::of(tuned.filesystems.len());
     let looks = Looks::of_kinds(tuned.filesystems.iter().map(|it| it.filesystem.as_str()));
     let mut parts: Vec<Part> = Vec::new();

@@ -326,5 +326,4 @@ fn ages(pages: u64, superblocks: usize, size: u32) -> impl Iterator<Item = u32> 
 }
 
 #[cfg(test)]
-#[path = "ftl_tests.rs"]
 mod tests;
