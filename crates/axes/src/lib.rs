@@ -10,16 +10,17 @@ mod request;
 pub mod subject;
 mod table;
 mod values;
+pub mod venue;
 
 use std::cmp::Ordering;
 
 use fsdyno_record::Plan;
-use fsdyno_record::plan::{MediumPlan, VenuePlan};
 use subject::Subject;
 
 pub use request::{Request, Size, USUAL_RAM, bytes};
 pub use table::{AXES, MOST_CLIENTS, MOST_THREADS, TODAY};
 pub use values::whole;
+pub use venue::TargetKind;
 
 /// An axis of a matrix: a choice of the user that is part of a plan.
 #[derive(Clone, Copy)]
@@ -83,34 +84,6 @@ impl Value {
     /// A value that a plan has or has not.
     pub fn or_absent(value: Option<impl ToString>) -> Value {
         value.map_or(Value::Absent, |value| Value::Is(value.to_string()))
-    }
-}
-
-/// A kind of target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetKind {
-    /// The lab.
-    Lab,
-    /// A model of a file system.
-    Model,
-    /// A directory of this host.
-    Directory,
-    /// A device that is made for each trial.
-    Ephemeral,
-    /// A drive of this host.
-    Drive,
-}
-
-impl TargetKind {
-    /// The kind of a plan's target.
-    pub fn of(plan: &Plan) -> TargetKind {
-        match (&plan.venue, &plan.medium) {
-            (VenuePlan::Lab(_), _) => TargetKind::Lab,
-            (VenuePlan::Model { .. }, _) => TargetKind::Model,
-            (VenuePlan::Host, MediumPlan::Drive { .. }) => TargetKind::Drive,
-            (VenuePlan::Host, MediumPlan::Loop(_) | MediumPlan::Ram(_)) => TargetKind::Ephemeral,
-            (VenuePlan::Host | VenuePlan::Ranks(_), _) => TargetKind::Directory,
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use fsdyno_report::results_below;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::files::write_file;
+use crate::files::{pretty, write_file};
 use crate::store::ABOUT as FILE;
 use crate::target::RESULTS;
 
@@ -108,8 +108,7 @@ impl About {
     /// # Errors
     /// A file that cannot be written.
     pub fn store(&self, folder: &Path) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Failure::wrong(format!("failed to write JSON: {error}")))?;
+        let text = pretty(self)?;
         write_file(&folder.join(FILE), text + "\n")
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Cell, Slot};
-use fsdyno_axes::AXES;
 use fsdyno_axes::naming::RowNames;
+use fsdyno_axes::{AXES, venue};
 use fsdyno_media::block::InspectedDrive;
-use fsdyno_record::plan::{FilesystemPlan, MediumPlan, VenuePlan};
+use fsdyno_record::plan::{FilesystemPlan, MediumPlan};
 use fsdyno_record::{OpKind, Plan};
 use fsdyno_report::counted;
 use serde_json::json;
@@ -196,15 +196,7 @@ fn place(plan: &Plan) -> String {
         (None, size) => size.map(|size| format!("{{journal}} on {size} more")),
         (Some(_), None) => None,
     };
-    let mut parts = vec![match plan.venue {
-        VenuePlan::Host => on,
-        VenuePlan::Ranks(ref shared) => format!("{on}, shared by {} ranks", shared.ranks),
-        VenuePlan::Lab(ref lab) if !lab.accel.is_exact() => {
-            format!("in the lab (KVM: host time, not repeatable) {on}")
-        }
-        VenuePlan::Lab(_) => format!("in the lab {on}"),
-        VenuePlan::Model { .. } => format!("in the model, without a kernel, {on}"),
-    }];
+    let mut parts = vec![venue::stated(&plan.venue, &on)];
     parts.extend(journal);
     if let Some(lab) = plan.lab() {
         parts.push(format!("kernel {}", lab.kernel));

@@ -19,7 +19,8 @@ use crate::speed::Speeds;
 use crate::target::{self, TargetRequest};
 use crate::venues::Venues;
 use crate::{
-    Cell, Observer, Place, RunSpec, Runner, Share, Slot, Store, Summary, leftovers, repeats,
+    Cell, Observer, Place, RunError, RunSpec, Runner, Share, Slot, Store, Summary, leftovers,
+    repeats,
 };
 
 /// The program that runs an experiment.
@@ -202,23 +203,14 @@ impl Experiment {
             say(&format!("fsdyno: {stored} of {all} {are} stored already and {are} not run again"));
             self.say_unlogged(store, schedule);
         }
-        let todo = crate::todo(schedule, cells, store);
         let jobs = usize::from(self.spec.jobs);
-        let ops = |cell: usize| cells.get(cell).map_or(0, Cell::ops);
-        let of_cells: Vec<(usize, u64)> =
-            todo.iter().map(|(_, slot)| (slot.cell, ops(slot.cell))).collect();
-        let estimate =
-            Speeds::load().estimate(todo.iter().filter_map(|(_, slot)| cells.get(slot.cell)), jobs);
-        if let Some(estimate) = estimate {
+        let todo = crate::todo(schedule, cells, store);
+        let each = todo.iter().filter_map(|(_, slot)| cells.get(slot.cell));
+        if let Some(estimate) = Speeds::load().estimate(each, jobs) {
             say(&format!("fsdyno: {}, {estimate}", counted(todo.len(), "trial")));
         }
-        let plans: Vec<_> = cells.iter().map(|cell| &cell.plan).collect();
-        let display = session.progress.begin(&plans, &of_cells, jobs);
-        let (build, stop, observer) = (session.build, session.stop, display.as_ref());
-        let runner = Runner { jobs, build, stop, observer };
         let before = store.trials().len();
-        let summary = crate::run(schedule, cells, venue, store, &runner);
-        display.finished();
+        let summary = run_shown((schedule, cells), venue, store, session, jobs);
         Speeds::learn(store.trials().iter().skip(before));
         Ok(summary?)
     }
@@ -239,6 +231,26 @@ impl Experiment {
             ));
         }
     }
+}
+
+/// Runs the slots of a schedule that are not stored yet, with the display of the session.
+pub(crate) fn run_shown(
+    (schedule, cells): (&[Slot], &[Cell]),
+    venue: &dyn Venue,
+    store: &mut Store,
+    session: &Session<'_>,
+    jobs: usize,
+) -> Result<Summary, RunError> {
+    let ops = |slot: &Slot| (slot.cell, cells.get(slot.cell).map_or(0, Cell::ops));
+    let todo: Vec<(usize, u64)> =
+        crate::todo(schedule, cells, store).iter().map(|(_, slot)| ops(slot)).collect();
+    let plans: Vec<&Plan> = cells.iter().map(|cell| &cell.plan).collect();
+    let display = session.progress.begin(&plans, &todo, jobs);
+    let (build, stop, observer) = (session.build, session.stop, display.as_ref());
+    let summary =
+        crate::run(schedule, cells, venue, store, &Runner { jobs, build, stop, observer });
+    display.finished();
+    summary
 }
 
 /// Refuses a shell command given as a workload, and names similar workloads.

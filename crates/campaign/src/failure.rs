@@ -6,10 +6,17 @@ use std::process::ExitCode;
 
 use crate::{MatrixError, MergeError, RunError, ShareError, StoreError};
 use fsdyno_disk::fit::FitError;
+use fsdyno_filesystem::period::Unknown as UnknownPeriod;
 use fsdyno_lab::LabError;
+use fsdyno_machine::MachineError;
 use fsdyno_media::{BlockError, MediaError, ProbeError};
+use fsdyno_processor::ProcessorError;
+use fsdyno_report::compare::NothingInCommon;
 use fsdyno_report::{LoadError, ReportError};
+use fsdyno_tune::SpaceError;
 use fsdyno_venue::VenueError;
+use fsdyno_workload::ParamError;
+use fsdyno_workload::workloads::UnknownWorkload;
 
 /// The exit code of a command. [`HELP`] describes them to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,80 +90,86 @@ fn of_io(error: &io::Error) -> Exit {
     }
 }
 
-impl From<MatrixError> for Failure {
-    fn from(error: MatrixError) -> Failure {
-        Failure::wrong(error.to_string())
+/// The failures of errors: each with its own message, and the exit code of an expression.
+macro_rules! failures {
+    ($($error:ty: |$it:pat_param| $exit:expr;)*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                let $it = &error;
+                Failure { exit: $exit, message: error.to_string() }
+            }
+        }
+    )*};
+}
+
+failures! {
+    MatrixError: |_| Exit::WrongUse;
+    FitError: |_| Exit::WrongUse;
+    MachineError: |_| Exit::WrongUse;
+    ProcessorError: |_| Exit::WrongUse;
+    SpaceError: |_| Exit::WrongUse;
+    ParamError: |_| Exit::WrongUse;
+    UnknownWorkload: |_| Exit::WrongUse;
+    UnknownPeriod: |_| Exit::WrongUse;
+    NothingInCommon: |_| Exit::WrongUse;
+    StoreError: |it| of_store(it);
+    ShareError: |it| of_share(it);
+    MergeError: |it| match it {
+        MergeError::Differs { .. } => Exit::TrialFailed,
+        MergeError::Share(error) => of_share(error),
+        MergeError::Store(error) => of_store(error),
+        MergeError::Log { source, .. } => of_io(source),
+        _ => Exit::WrongUse,
+    };
+    MediaError: |it| of_media(it);
+    BlockError: |it| of_block(it);
+    ProbeError: |it| match it {
+        ProbeError::NotAllowed(_) => Exit::Missing,
+        _ => Exit::WrongUse,
+    };
+    RunError: |it| match it {
+        RunError::Missing(_) => Exit::Missing,
+        RunError::Store(error) => of_store(error),
+        RunError::OtherLab { .. } | RunError::OtherGround { .. } | RunError::OtherClock { .. } => {
+            Exit::WrongUse
+        }
+    };
+    VenueError: |it| match it {
+        VenueError::Missing(_) => Exit::Missing,
+        VenueError::Refused(_) => Exit::WrongUse,
+        VenueError::Stopped => Exit::Stopped,
+        VenueError::Medium(error) => of_media(error),
+        VenueError::Died(_) | VenueError::Io { .. } => Exit::TrialFailed,
+    };
+}
+
+fn of_store(error: &StoreError) -> Exit {
+    match error {
+        StoreError::Io { source, .. } => of_io(source),
+        _ => Exit::WrongUse,
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Failure {
-        let exit = match &error {
-            StoreError::Io { source, .. } => of_io(source),
-            _ => Exit::WrongUse,
-        };
-        Failure { exit, message: error.to_string() }
+fn of_share(error: &ShareError) -> Exit {
+    match error {
+        ShareError::Io(error) => of_store(error),
+        _ => Exit::WrongUse,
     }
 }
 
-impl From<ShareError> for Failure {
-    fn from(error: ShareError) -> Failure {
-        let exit = match &error {
-            ShareError::Io { source, .. } => of_io(source),
-            _ => Exit::WrongUse,
-        };
-        Failure { exit, message: error.to_string() }
+fn of_media(error: &MediaError) -> Exit {
+    match error {
+        MediaError::NeedsRoot(_) | MediaError::NoLoops(_) => Exit::Missing,
+        MediaError::Io { source, .. } => of_io(source),
+        MediaError::Block(error) => of_block(error),
+        _ => Exit::WrongUse,
     }
 }
 
-impl From<MergeError> for Failure {
-    fn from(error: MergeError) -> Failure {
-        let exit = match error {
-            MergeError::Differs { .. } => Exit::TrialFailed,
-            MergeError::Share(error) => return error.into(),
-            MergeError::Store(error) => return error.into(),
-            MergeError::Log { ref source, .. } => of_io(source),
-            _ => Exit::WrongUse,
-        };
-        Failure { exit, message: error.to_string() }
-    }
-}
-
-impl From<MediaError> for Failure {
-    fn from(error: MediaError) -> Failure {
-        let exit = match error {
-            MediaError::NeedsRoot(_) | MediaError::NoLoops(_) => Exit::Missing,
-            MediaError::Io { ref source, .. } => of_io(source),
-            MediaError::Block(error) => return error.into(),
-            _ => Exit::WrongUse,
-        };
-        Failure { exit, message: error.to_string() }
-    }
-}
-
-impl From<BlockError> for Failure {
-    fn from(error: BlockError) -> Failure {
-        let exit = match error {
-            BlockError::NotAllowed(_) | BlockError::NoTool(_) => Exit::Missing,
-            _ => Exit::WrongUse,
-        };
-        Failure { exit, message: error.to_string() }
-    }
-}
-
-impl From<ProbeError> for Failure {
-    fn from(error: ProbeError) -> Failure {
-        let exit = match error {
-            ProbeError::NotAllowed(_) => Exit::Missing,
-            _ => Exit::WrongUse,
-        };
-        Failure { exit, message: error.to_string() }
-    }
-}
-
-impl From<FitError> for Failure {
-    fn from(error: FitError) -> Failure {
-        Failure::wrong(error.to_string())
+fn of_block(error: &BlockError) -> Exit {
+    match error {
+        BlockError::NotAllowed(_) | BlockError::NoTool(_) => Exit::Missing,
+        _ => Exit::WrongUse,
     }
 }
 
@@ -169,32 +182,6 @@ impl From<LoadError> for Failure {
 impl From<ReportError> for Failure {
     fn from(error: ReportError) -> Failure {
         Failure::wrong(format!("failed to {error}"))
-    }
-}
-
-impl From<RunError> for Failure {
-    fn from(error: RunError) -> Failure {
-        let exit = match error {
-            RunError::Missing(_) => Exit::Missing,
-            RunError::Store(error) => return error.into(),
-            RunError::OtherLab { .. }
-            | RunError::OtherGround { .. }
-            | RunError::OtherClock { .. } => Exit::WrongUse,
-        };
-        Failure { exit, message: error.to_string() }
-    }
-}
-
-impl From<VenueError> for Failure {
-    fn from(error: VenueError) -> Failure {
-        let exit = match error {
-            VenueError::Missing(_) => Exit::Missing,
-            VenueError::Refused(_) => Exit::WrongUse,
-            VenueError::Stopped => Exit::Stopped,
-            VenueError::Medium(error) => return error.into(),
-            VenueError::Died(_) | VenueError::Io { .. } => Exit::TrialFailed,
-        };
-        Failure { exit, message: error.to_string() }
     }
 }
 

@@ -13,6 +13,15 @@ pub fn make_folder(folder: &Path) -> Result<(), Failure> {
     made.map_err(|error| Failure::io("create", folder, &error))
 }
 
+/// A value as indented JSON.
+///
+/// # Errors
+/// A value that has no such form.
+pub fn pretty(value: &impl serde::Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::wrong(format!("failed to write JSON: {error}")))
+}
+
 /// Writes an output file atomically: completely or not at all.
 ///
 /// # Errors

@@ -7,11 +7,11 @@ use fsdyno_record::trial::{Outcome, trial_id};
 use fsdyno_record::{Plan, Trial};
 use fsdyno_venue::{Inputs, Venue, VenueError};
 
-use crate::experiment::{Experiment, Session};
+use crate::experiment::{Experiment, Session, run_shown};
 use crate::failure::{Exit, Failure};
 use crate::labs::Mode;
 use crate::target::{self, TargetRequest};
-use crate::{Cell, Place, RunSpec, Runner, Slot, Store, Venues, is_there};
+use crate::{Cell, Place, RunSpec, Slot, Store, Venues, is_there};
 
 /// The settings of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -157,17 +157,8 @@ impl<'a> Points<'a> {
         if schedule.iter().all(|slot| is_there(self.store, cells, slot)) {
             return Ok(());
         }
-        let todo = crate::todo(schedule, cells, self.store);
         let jobs = usize::from(self.spec.jobs);
-        let of_cells: Vec<(usize, u64)> =
-            todo.iter().map(|(_, slot)| (slot.cell, cells[slot.cell].ops())).collect();
-        let plans: Vec<&Plan> = cells.iter().map(|cell| &cell.plan).collect();
-        let display = self.session.progress.begin(&plans, &of_cells, jobs);
-        let (build, stop) = (self.session.build, self.session.stop);
-        let runner = Runner { jobs, build, stop, observer: display.as_ref() };
-        let summary = crate::run(schedule, cells, &self.venues, self.store, &runner);
-        display.finished();
-        let summary = summary?;
+        let summary = run_shown((schedule, cells), &self.venues, self.store, self.session, jobs)?;
         match self.session.stop.load(Ordering::Relaxed) && summary.left > 0 {
             true => Err(Failure { exit: Exit::Stopped, message: "stopped".into() }),
             false => Ok(()),

@@ -5,12 +5,27 @@ use std::path::Path;
 
 use fsdyno_record::Trial;
 use fsdyno_record::series::Series;
-use fsdyno_report::{Basis, load_series, load_why};
+use fsdyno_report::{Basis, Format, Own, load_series, load_why};
 use fsdyno_why::StoredExplanation;
 
 use crate::failure::Failure;
 use crate::files::write_file;
 use crate::notes::say;
+
+/// Loads the trials of results that count, in the order of the tables; a torn line is noted.
+///
+/// # Errors
+/// A file that is unreadable.
+pub fn load<P: AsRef<Path>>(results: &[P]) -> Result<Vec<Trial>, Failure> {
+    let loaded = fsdyno_report::load(results)?;
+    if let Some(torn) = &loaded.torn {
+        say(&format!("fsdyno: {torn}"));
+    }
+    let mut trials = loaded.trials;
+    crate::drop_superseded(&mut trials, &loaded.ends);
+    in_order(&mut trials);
+    Ok(trials)
+}
 
 /// Refuses a baseline that is not among the labels, and names the nearest label.
 ///
@@ -48,6 +63,13 @@ pub fn in_order(trials: &mut [Trial]) {
         let age = plan.age().map(|age| (age.fill, age.churn));
         (row.0, labels.get(&plan.label).cloned(), age, row.1, trial.seed)
     });
+}
+
+/// Says the flags of trials if they are printed in the format of another program, which does not include them.
+pub fn say_verdicts(trials: &[Trial], format: Format) {
+    if format == Format::Own(Own::Original) {
+        fsdyno_report::verdicts(trials).iter().for_each(|line| say(&format!("fsdyno: {line}")));
+    }
 }
 
 /// The series that the charts of these trials need.

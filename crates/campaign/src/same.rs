@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use fsdyno_axes::naming::RowNames;
+use fsdyno_axes::venue::clock;
 use fsdyno_record::Plan;
-use fsdyno_record::plan::{BootPlan, VenuePlan};
+use fsdyno_record::plan::BootPlan;
 use fsdyno_record::trial::Trial;
 use fsdyno_venue::{Venue, fingerprint};
 
@@ -33,21 +34,11 @@ pub fn may_join(
 
 /// Times of a lab, of a model and of a host share a table only if one command requests all of them.
 fn same_clock(cells: &[Cell], stored: &[Trial]) -> Result<(), RunError> {
-    let clocks: Vec<&str> = cells.iter().map(|cell| clock(&cell.plan)).collect();
-    let other = stored.iter().map(|trial| clock(&trial.plan)).find(|it| !clocks.contains(it));
+    let clocks: Vec<&str> = cells.iter().map(|cell| clock(&cell.plan.venue)).collect();
+    let other = stored.iter().map(|trial| clock(&trial.plan.venue)).find(|it| !clocks.contains(it));
     match (other, clocks.first()) {
         (Some(stored), Some(current)) => Err(RunError::OtherClock { stored, current }),
         _ => Ok(()),
-    }
-}
-
-/// Returns the kind of clock that measures a plan's times.
-fn clock(plan: &Plan) -> &'static str {
-    match &plan.venue {
-        VenuePlan::Lab(lab) if lab.accel.is_exact() => "in the lab",
-        VenuePlan::Lab(_) => "in the lab under KVM",
-        VenuePlan::Model { .. } => "in the model",
-        VenuePlan::Host | VenuePlan::Ranks(_) => "on a host",
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::question::Cell;
 use crate::schedule::{Shard, Slot};
-use crate::store::{self, Store};
+use crate::store::{self, Store, StoreError};
 
 /// Name of the file in a result folder.
 pub const FILE: &str = store::SCHEDULE;
@@ -72,15 +72,8 @@ pub enum ShareError {
         error: String,
     },
     /// A system call failed.
-    #[error("{what} '{}': {source}", .path.display())]
-    Io {
-        /// The action.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] StoreError),
 }
 
 impl Share {
@@ -110,7 +103,7 @@ impl Share {
         let text = match bounded::read(&path, &RESULTS) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(ShareError::Io { what: "read", path, source }),
+            Err(source) => return Err(StoreError::Io { what: "read", path, source }.into()),
         };
         let broken = |error: String| ShareError::Broken { path: path.clone(), error };
         let share: Share =
@@ -134,7 +127,7 @@ impl Share {
         text.push(b'\n');
         let path = folder.join(FILE);
         let written = fsdyno_media::file::write(&path, |file| file.write_all(&text));
-        written.map_err(|source| ShareError::Io { what: "write", path, source })
+        written.map_err(|source| StoreError::Io { what: "write", path, source }.into())
     }
 
     /// Marks the store's folder as this share; a folder that is marked already is continued.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fsdyno_axes::venue::{PACE_OF_LAB as LAB, pace};
 use fsdyno_record::bounded::{self, WRITTEN};
-use fsdyno_record::plan::{Plan, VenuePlan};
+use fsdyno_record::plan::Plan;
 use fsdyno_record::trial::{Outcome, Trial};
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +15,6 @@ use crate::question::Cell;
 
 /// The file in the cache of the user.
 const FILE: &str = "speed.json";
-
-/// The start of the names of kinds in the lab.
-const LAB: &str = "lab ";
 
 /// Of this many trials at most is a mean made, so that a machine that changes is learnt again.
 const MEMORY: u32 = 8;
@@ -163,16 +161,7 @@ fn path() -> Option<PathBuf> {
 /// The kinds of a trial, the narrowest first. A call over a modelled network takes the host many times as long as one
 /// without, so these are kinds of their own.
 fn keys(plan: &Plan) -> [String; 3] {
-    let venue = match &plan.venue {
-        VenuePlan::Host => "host".to_string(),
-        VenuePlan::Ranks(shared) => format!("{} ranks", shared.ranks),
-        VenuePlan::Lab(lab) if !lab.accel.is_exact() => "kvm".to_string(),
-        VenuePlan::Lab(lab) => {
-            let network = if lab.network.is_some() { " network" } else { "" };
-            format!("{LAB}{} {:?}{network}", lab.cpu, lab.boot)
-        }
-        VenuePlan::Model { .. } => "model".to_string(),
-    };
+    let venue = pace(&plan.venue);
     let workload = format!("{venue}/{}", plan.workload.name);
     let kind = plan.filesystem.as_ref().map_or("directory", |it| it.mount_type.as_str());
     [format!("{workload}/{kind}"), workload, venue]
@@ -181,6 +170,7 @@ fn keys(plan: &Plan) -> [String; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_record::plan::VenuePlan;
 
     #[test]
     fn a_pace_is_a_mean_that_forgets() {

@@ -6,7 +6,6 @@ mod exit;
 mod output;
 mod progress;
 mod session;
-mod stop;
 mod version;
 
 use std::process::ExitCode;

@@ -3,8 +3,7 @@
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicI8, Ordering};
 
-use fsdyno_report::table::{self, Format, Output, Style};
-use unicode_width::UnicodeWidthStr;
+use fsdyno_report::table::{Format, Output, Prose, Style};
 
 use crate::exit::{Exit, Failure};
 
@@ -46,9 +45,7 @@ fn unwritten(error: &std::io::Error) -> Failure {
 
 /// Writes a value as indented JSON to stdout.
 pub fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::wrong(format!("failed to write JSON: {error}")))?;
-    data(&text)
+    data(&fsdyno_campaign::files::pretty(value)?)
 }
 
 /// Prints a command's output in a format.
@@ -151,40 +148,7 @@ pub fn limit() -> Option<usize> {
     std::io::stdout().is_terminal().then(width)
 }
 
-/// Formats a text table with two spaces between columns. A row that is wider than the terminal is stacked, one cell
-/// per line; in a pipe each row stays one line.
-pub fn columns(rows: &[Vec<String>]) -> String {
-    rows_of(rows).concat()
-}
-
-/// Formats the rows of such a table, each with its newlines.
-pub fn rows_of(rows: &[Vec<String>]) -> Vec<String> {
-    table::stacked(rows, limit())
-}
-
-/// Wraps prose to the terminal's width, but at most to a readable one.
-pub fn wrapped(text: &str) -> String {
-    text.lines().map(|line| indented(line, 0)).collect()
-}
-
-/// Wraps one paragraph, indented by `by` columns, its further lines by two more.
-pub fn indented(text: &str, by: usize) -> String {
-    const READABLE: usize = 100;
-    paragraph(text, by, width().min(READABLE))
-}
-
-fn paragraph(text: &str, by: usize, limit: usize) -> String {
-    let mut out = String::new();
-    let mut line = " ".repeat(by);
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
-        if !line.trim().is_empty() && line.width() + 1 + word.width() > limit {
-            out.push_str(&line);
-            out.push('\n');
-            line = " ".repeat(by + if by > 0 { 2 } else { 0 });
-        } else if !line.trim().is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    out + &line + "\n"
+/// The place that plain text is written for.
+pub fn prose() -> Prose {
+    Prose { width: width(), limit: limit() }
 }

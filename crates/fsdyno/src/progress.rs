@@ -1,13 +1,12 @@
 //! Progress display: bars with the time left on a terminal, one plain line per trial elsewhere.
 
-mod left;
-
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsdyno_axes::naming::RowNames;
+use fsdyno_campaign::time_left::{Left, TimeLeft};
 use fsdyno_campaign::{Observer, Slot};
 use fsdyno_record::Plan;
 use fsdyno_record::mailbox::{Progress, Stage};
@@ -15,7 +14,6 @@ use fsdyno_record::trial::{Outcome, Trial};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::output::{Verbosity, complain, detail, say, wants};
-use left::{Left, TimeLeft};
 
 /// Displays the progress of a run.
 pub struct Display {

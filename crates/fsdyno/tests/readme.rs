@@ -75,7 +75,7 @@ const SMALL: &[(&str, Needs, &[&str])] = &[
         Mounts,
         &["run dirops --on loop:16M --fs ext4 --fs ext2 --set files=20"],
     ),
-    // Needs a drive of 1 GiB or more: the tests of commands/fit.rs fit a simulated one.
+    // Needs a drive of 1 GiB or more: the tests of crates/fit fit a simulated one.
     ("fit /dev/sdb --out mine.toml", Nothing, &[]),
 ];
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_axes::AXES;
+use fsdyno_axes::venue::of_medium;
 use fsdyno_record::Trial;
 use fsdyno_record::age::Aged;
 use fsdyno_record::plan::{MediumPlan, VenuePlan};
@@ -261,28 +262,7 @@ pub fn media(trials: &[Trial]) -> Vec<String> {
             medium @ MediumPlan::Modelled(_) => format!("the modelled disk {}", disks_of(medium)),
             MediumPlan::Memory { .. } => "the memory".to_string(),
         };
-        let medium = match &plan.venue {
-            VenuePlan::Host => format!("{medium} of this host"),
-            VenuePlan::Ranks(plan) => {
-                let each = if plan.own { ", a directory each" } else { "" };
-                let shift = match plan.shift {
-                    0 => String::new(),
-                    shift => format!(", shifted by {shift} in each phase"),
-                };
-                let wall = plan.stonewall.map(|limit| format!(", stonewall {limit}"));
-                let wall = wall.unwrap_or_default();
-                format!("{medium}, shared by {} ranks{each}{shift}{wall}", plan.ranks)
-            }
-            VenuePlan::Model { .. } => format!("{medium} below a model of ext2 directories"),
-            VenuePlan::Lab(lab) => {
-                let time = if lab.accel.is_exact() { "virtual time" } else { "KVM: host time" };
-                match plan.medium {
-                    MediumPlan::Memory { .. } => format!("{medium} of the lab's guest ({time})"),
-                    _ => format!("{medium} in the lab ({time})"),
-                }
-            }
-        };
-        put(&mut media, clean(&medium));
+        put(&mut media, clean(&of_medium(plan, &medium)));
     }
     media.sort();
     media

@@ -84,6 +84,31 @@ pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
     Ok(())
 }
 
+/// Returns the study's folder if the results are one.
+///
+/// # Errors
+/// A study's folder among other results, or one without its study file.
+pub fn folder_of(results: &[PathBuf]) -> Result<Option<&Path>, Failure> {
+    let found = results.iter().find(|path| path.join(FILE).is_file());
+    match (found, results.len()) {
+        (Some(folder), 1) => Ok(Some(folder)),
+        (Some(folder), _) => Err(Failure::wrong(format!(
+            "'{0}' is the folder of a study; report it alone: fsdyno report '{0}'",
+            folder.display()
+        ))),
+        (None, _) => match results.iter().find_map(|path| Some((path, orphan(path)?))) {
+            Some((folder, run)) => Err(Failure::wrong(format!(
+                "'{}' looks like the folder of a study, and its {} is missing; restore it, or report one run: fsdyno \
+                 report '{}'",
+                folder.display(),
+                FILE,
+                run.display()
+            ))),
+            None => Ok(None),
+        },
+    }
+}
+
 /// Reads the study of a folder, at the scale of its runs, and the file's text.
 ///
 /// # Errors
@@ -92,9 +117,7 @@ pub fn read(folder: &Path) -> Result<(String, StudyFile), Failure> {
     let path = folder.join(FILE);
     let text = bounded::read_to_string(&path, &WRITTEN)
         .map_err(|error| Failure::wrong(format!("failed to read '{}': {error}", path.display())))?;
-    let study = StudyFile::parse(&path.display().to_string(), &text)
-        .map(|study| study.as_run())
-        .map_err(|error| Failure::wrong(error.to_string()))?;
+    let study = StudyFile::parse(&path.display().to_string(), &text)?.as_run();
     Ok((text, study))
 }
 

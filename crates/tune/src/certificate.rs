@@ -1,6 +1,7 @@
 //! The certificate: which part of a space is excluded by which evidence, and what is not.
 
 use fsdyno_record::seed::SplitMix64;
+use serde::{Deserialize, Serialize};
 
 use crate::design::Candidates;
 use crate::evaluations::Evaluations;
@@ -14,8 +15,8 @@ pub const DEVIATIONS: f64 = 4.0;
 const SAMPLED: usize = 4_000;
 
 /// The evidence on a space.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Certificate {
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evidence<V> {
     /// The number of combinations of values, conflicts and refused ones included.
     pub combinations: u64,
     /// The points that were looked at: all allowed ones, or a random sample.
@@ -36,11 +37,35 @@ pub struct Certificate {
     /// bounds are wider.
     pub calibration: f64,
     /// Values of options whose points are all excluded.
-    pub values: Vec<Excluded>,
+    pub values: Vec<V>,
+}
+
+/// The evidence of a search.
+pub type Certificate = Evidence<Excluded>;
+
+impl Certificate {
+    /// The same evidence with its values in another form.
+    pub fn map<V>(&self, form: impl Fn(&Excluded) -> V) -> Evidence<V> {
+        let Evidence { combinations, points, is_whole, measured, excluded, rest, .. } = *self;
+        let Evidence { largest_gain, expected_gain, calibration, .. } = *self;
+        let values = self.values.iter().map(form).collect();
+        Evidence {
+            combinations,
+            points,
+            is_whole,
+            measured,
+            excluded,
+            rest,
+            largest_gain,
+            expected_gain,
+            calibration,
+            values,
+        }
+    }
 }
 
 /// A value of an option, all points of which are excluded.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Excluded {
     /// The option.
     pub option: usize,
@@ -83,13 +108,8 @@ pub fn certificate(
         combinations: candidates.space.combinations(),
         points: sample.len() as u64,
         is_whole: candidates.is_whole(),
-        measured: 0,
-        excluded: 0,
-        rest: 0,
-        largest_gain: 0.0,
-        expected_gain: 0.0,
         calibration: model.calibration(),
-        values: Vec::new(),
+        ..Certificate::default()
     };
     // The lowest bound, and the number of points, of each value.
     let levels = candidates.space.levels();

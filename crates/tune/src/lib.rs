@@ -20,7 +20,7 @@ mod reference;
 #[cfg(test)]
 mod synthetic;
 
-pub use certificate::{Certificate, Excluded};
+pub use certificate::{Certificate, Evidence, Excluded};
 pub use effects::{Effect, Interaction};
 pub use evaluations::{Evaluator, Sample};
 pub use kin::{Kin, kin};

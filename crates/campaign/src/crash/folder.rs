@@ -13,7 +13,7 @@ use fsdyno_record::{Bytes, Nanos};
 use fsdyno_report::{compressed, counted};
 
 use crate::failure::Failure;
-use crate::files::{make_folder, write_file};
+use crate::files::{make_folder, pretty, write_file};
 use crate::notes::say;
 
 /// The name of the report.
@@ -177,11 +177,6 @@ pub fn file_names<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<String> {
         names.extend(known.find(|name| !names.contains(name)));
     }
     names
-}
-
-fn pretty(value: &impl serde::Serialize) -> Result<String, Failure> {
-    let text = serde_json::to_string_pretty(value);
-    text.map_err(|error| Failure::wrong(format!("failed to write JSON: {error}")))
 }
 
 /// Writes a file atomically, and creates its folder.

@@ -69,9 +69,8 @@ fn guarantee_of(plan: &Plan) -> Result<&'static Guarantee, Failure> {
 }
 
 fn workload(plan: &Plan, setting: &Setting) -> Result<Box<dyn Workload>, Failure> {
-    let kind =
-        workloads::find(&plan.workload.name).map_err(|error| Failure::wrong(error.to_string()))?;
-    kind.build(&plan.workload.params, setting).map_err(|error| Failure::wrong(error.to_string()))
+    let kind = workloads::find(&plan.workload.name)?;
+    Ok(kind.build(&plan.workload.params, setting)?)
 }
 
 /// The bytes that a workload writes.

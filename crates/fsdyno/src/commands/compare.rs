@@ -5,16 +5,15 @@ use std::path::Path;
 
 use fsdyno_axes::Axis;
 use fsdyno_campaign::about::find;
-use fsdyno_campaign::explain;
+use fsdyno_campaign::results::load;
+use fsdyno_campaign::{explain, stop};
 use fsdyno_record::Trial;
 use fsdyno_report::compare::{self, Bisect, CompareOptions, Compared};
-use fsdyno_report::load;
 use fsdyno_study::stored;
 
 use crate::cli::Compare;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, say};
-use crate::stop;
+use crate::output;
 
 /// Compares two stored results, or the values of an axis in one.
 pub fn run(args: &Compare) -> Result<Exit, Failure> {
@@ -57,11 +56,11 @@ fn compared(args: &Compare) -> Result<Compared, Failure> {
     let compared = match (axis, &args.new) {
         (Some(axis), _) => return compared_by(args, axis, options),
         (None, Some(new)) => {
-            compare::compare(&read(&find(&args.base)?)?, &read(&find(new)?)?, options)
+            compare::compare(&load(&[find(&args.base)?])?, &load(&[find(new)?])?, options)
         }
         (None, None) => return Err(Failure::wrong("give a second result, or --by AXIS")),
     };
-    compared.map_err(|error| Failure::wrong(error.to_string()))
+    Ok(compared?)
 }
 
 /// Compares the values of an axis, and names the functions of the largest steps if that is requested.
@@ -71,8 +70,7 @@ fn compared_by(
     options: CompareOptions,
 ) -> Result<Compared, Failure> {
     let trials = read_all(&find(&args.base)?)?;
-    let mut compared = compare::compare_by(&trials, axis, options)
-        .map_err(|error| Failure::wrong(error.to_string()))?;
+    let mut compared = compare::compare_by(&trials, axis, options)?;
     if let Some(most) = args.explain {
         explain::steps(&mut compared, &trials, axis, most as usize, &stop::flag()?)?;
     }
@@ -82,21 +80,9 @@ fn compared_by(
 /// Loads the trials of a result, or of all runs of a study.
 fn read_all(path: &Path) -> Result<Vec<Trial>, Failure> {
     if !path.join(stored::FILE).is_file() {
-        return read(path);
+        return load(&[path]);
     }
     let (_, file) = stored::read(path)?;
     let results = stored::results(path, &file)?;
     Ok(results.into_iter().flat_map(|result| result.trials).collect())
-}
-
-/// Loads the trials of one side that are not superseded, in the order of the tables.
-fn read(path: &Path) -> Result<Vec<Trial>, Failure> {
-    let loaded = load([path])?;
-    if let Some(torn) = &loaded.torn {
-        say(&format!("fsdyno: {torn}"));
-    }
-    let mut trials = loaded.trials;
-    fsdyno_campaign::drop_superseded(&mut trials, &loaded.ends);
-    fsdyno_campaign::results::in_order(&mut trials);
-    Ok(trials)
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 use clap::Parser;
 use fsdyno_campaign::store;
 use fsdyno_campaign::target::RESULTS;
+use fsdyno_describe::doctor;
 use fsdyno_record::series;
 use fsdyno_venue::here::Here;
 
-use super::doctor;
 use crate::cli::{Cli, Command, Demo};
 use crate::exit::{Exit, Failure};
 use crate::output::say;

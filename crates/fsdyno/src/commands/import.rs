@@ -5,10 +5,10 @@ use std::io::BufReader;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use fsdyno_campaign::recording::create;
 use fsdyno_recorder::RecordError;
 use fsdyno_recorder::import::{Format, ImportOptions};
 
-use crate::commands::record::create;
 use crate::exit::{Exit, Failure};
 use crate::output::say;
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use fsdyno_campaign::about::{About, check_free};
+use fsdyno_describe::Listing;
 use fsdyno_report::is_result;
 use serde_json::json;
 
-use super::listing::Listing;
 use crate::cli::Note;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
@@ -63,6 +63,7 @@ fn listing(folder: &Path, about: &About) -> Listing {
     Listing {
         heads: &["result", "name", "note"],
         rows: vec![vec![result.clone(), cell(&about.name), cell(&about.note)]],
+        limit: output::limit(),
         value: Some(json!({"result": result, "name": about.name, "note": about.note})),
         ..Listing::default()
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fsdyno_campaign::RanksRequest;
+use fsdyno_campaign::{RanksRequest, stop};
 use fsdyno_ranks::launcher::Kind;
 use fsdyno_ranks::parent::Attended;
 use fsdyno_ranks::ssh::{self, RemoteWorkers};
@@ -19,7 +19,7 @@ use crate::cli::Run;
 use crate::cli::ranks::{Hosts, RanksArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::detail;
-use crate::{stop, version};
+use crate::version;
 
 /// The position of this process, if the command is one of several.
 ///

@@ -1,16 +1,13 @@
 //! `fsdyno record` and `fsdyno mark`.
 
-use std::fs::File;
-use std::io::{Read, Seek};
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use fsdyno_campaign::recording::{calibrate, check_program, create};
 use fsdyno_recorder::{MARK, Options, RecordError};
 use fsdyno_trace::Name;
 
-use crate::commands::record_calibrate;
 use crate::exit::{Exit, Failure};
 use crate::output::say;
 
@@ -116,52 +113,11 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     }
     if record.calibrate {
         let directory = record.trees.first().map_or(Path::new("."), PathBuf::as_path);
-        record_calibrate::run(&record.out, directory)?;
+        calibrate(&record.out, directory)?;
     }
     let status = recorded.status;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     std::process::exit(code)
-}
-
-/// Refuses a program that does not exist, before a file is written.
-fn check_program(program: &str) -> Result<(), Failure> {
-    let exists = |file: &Path| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
-    let found = if program.contains('/') {
-        exists(Path::new(program))
-    } else {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| exists(&folder.join(program)))
-    };
-    if found {
-        return Ok(());
-    }
-    Err(Failure::wrong(format!("there is no program '{program}' to record")))
-}
-
-/// Creates the file of the trace; an older trace is replaced, and nothing else. What is opened is checked before it
-/// is changed.
-pub fn create(path: &Path) -> Result<File, Failure> {
-    let failed = |error: std::io::Error| Failure::io("write the trace", path, &error);
-    let refused =
-        |why| Err(Failure::wrong(format!("'{}' {why}; it is not replaced", path.display())));
-    let mut options = File::options();
-    let file = options.read(true).write(true).create(true).truncate(false).open(path);
-    let mut file = file.map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if metadata.file_type().is_block_device() {
-        return refused("is a drive");
-    }
-    if metadata.is_file() {
-        let mut begin = Vec::new();
-        let most = fsdyno_trace::MAGIC.len() as u64;
-        (&file).take(most).read_to_end(&mut begin).map_err(failed)?;
-        if !begin.is_empty() && begin != fsdyno_trace::MAGIC {
-            return refused("exists and is no trace");
-        }
-        file.rewind().map_err(failed)?;
-        file.set_len(0).map_err(failed)?;
-    }
-    Ok(file)
 }
 
 /// `fsdyno mark`

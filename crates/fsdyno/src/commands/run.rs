@@ -8,14 +8,14 @@ use fsdyno_campaign::experiment::open;
 use fsdyno_campaign::labs::{self, Mode};
 use fsdyno_campaign::speed::Speeds;
 use fsdyno_campaign::target;
-use fsdyno_campaign::{Experiment, Session, Store, crash, dry_run, results};
+use fsdyno_campaign::{Experiment, Session, Store, crash, dry_run, recording, results, stop};
 use fsdyno_report::{Format, counted};
 
 use crate::cli::Run;
-use crate::commands::{note, ranks, report, run_recorded};
+use crate::commands::{note, ranks, report};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, detail, say};
-use crate::{session, stop, version};
+use crate::{session, version};
 
 /// Runs the command.
 pub fn run(run: &Run) -> Result<Exit, Failure> {
@@ -28,8 +28,8 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let about = note::requested(&folder, run.name.as_deref(), run.note.as_deref())?;
     let mut spec = run.spec();
     spec.ranks = position.as_ref().map(|position| ranks::request(run, position));
-    if run_recorded::is_wanted(&spec) {
-        match run_recorded::replayed(spec, &folder, run.dry_run)? {
+    if recording::is_wanted(&spec) {
+        match recording::replayed(spec, &folder, run.dry_run)? {
             Some(replayed) => spec = replayed,
             None => return Ok(Exit::Good),
         }

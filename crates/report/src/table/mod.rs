@@ -10,6 +10,7 @@ mod document;
 pub mod html;
 mod layout;
 mod markdown;
+mod prose;
 mod style;
 mod text;
 
@@ -17,8 +18,8 @@ pub use csv::{Rows, csv};
 pub use data::{Column, Fit, Head, Kind, Row, Table, Tone};
 pub use document::{Block, Document, Failure, Lab, Legend, Term, legend};
 pub use layout::truncate;
+pub use prose::Prose;
 pub use style::{MAIL_WIDTH, Style};
-pub use text::stacked;
 
 use crate::error::ReportError;
 

@@ -121,13 +121,13 @@ fn columns_of_one_meaning_are_explained_once() {
 #[test]
 fn columns_are_aligned_without_trailing_spaces() {
     let rows = [vec!["a".into(), "x".into()], vec!["long".into(), "y".into()]];
-    assert_eq!(stacked(&rows, None).concat(), "a     x\nlong  y\n");
+    assert_eq!(text::stacked(&rows, None).concat(), "a     x\nlong  y\n");
 }
 
 #[test]
 fn wide_letters_take_two_columns() {
     let rows = [vec!["日本".into(), "x".into()], vec!["ab".into(), "y".into()]];
-    assert_eq!(stacked(&rows, None).concat(), "日本  x\nab    y\n");
+    assert_eq!(text::stacked(&rows, None).concat(), "日本  x\nab    y\n");
 }
 
 #[test]
@@ -138,6 +138,6 @@ fn a_row_that_is_too_wide_is_stacked_and_the_others_are_not() {
     ];
     let expected =
         "hdd-7200\n    a disk of 7200\n      revolutions a\n      minute\ninstant   no time\n";
-    assert_eq!(stacked(&rows, Some(20)).concat(), expected);
-    assert_eq!(stacked(&rows, Some(80)).concat().lines().count(), 2);
+    assert_eq!(text::stacked(&rows, Some(20)).concat(), expected);
+    assert_eq!(text::stacked(&rows, Some(80)).concat().lines().count(), 2);
 }

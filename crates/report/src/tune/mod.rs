@@ -180,30 +180,8 @@ pub struct Reason {
     pub why: String,
 }
 
-/// The evidence on a space.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
-    /// The number of combinations of values.
-    pub combinations: u64,
-    /// The points that were looked at.
-    pub points: u64,
-    /// True if those are all that are possible.
-    pub is_whole: bool,
-    /// Of these, measured ones.
-    pub measured: u64,
-    /// Of the others, those that the model excludes.
-    pub excluded: u64,
-    /// The rest.
-    pub rest: u64,
-    /// The largest gain that the model's bound leaves to a point of the rest.
-    pub largest_gain: f64,
-    /// The same gain that the model expects.
-    pub expected_gain: f64,
-    /// The factor by which the model's bounds are wider than it states itself.
-    pub calibration: f64,
-    /// Values all of whose points are excluded, with the part of the time that they cost at least.
-    pub values: Vec<ExcludedValue>,
-}
+/// The evidence on a space, its values by name.
+pub type Evidence = fsdyno_tune::Evidence<ExcludedValue>;
 
 /// A value all of whose points are excluded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

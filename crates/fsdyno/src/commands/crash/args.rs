@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use fsdyno_axes::{Axis, Crash as AxisOfCrash, whole};
 use fsdyno_campaign::RunSpec;
+use fsdyno_campaign::crash::Cuts;
 use fsdyno_campaign::spec::SEEDS;
 use fsdyno_crash::{AtomicUnit, DiskFault};
 use fsdyno_report::Format;
@@ -133,6 +134,12 @@ pub fn reason_absent(option: &str) -> Option<&'static str> {
 }
 
 impl Crash {
+    /// The settings of the power cuts.
+    pub fn cuts(&self) -> Cuts {
+        let (disk, tear, jobs) = (self.misbehave, self.tear, self.jobs);
+        Cuts { count: self.cuts, seed: self.seed, disk, tear, jobs }
+    }
+
     /// The request of the trial.
     pub fn spec(&self) -> RunSpec {
         RunSpec {

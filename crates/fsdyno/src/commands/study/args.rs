@@ -7,6 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use fsdyno_axes::whole;
 use fsdyno_campaign::spec::{JOBS, REPEATS, SEEDS};
 use fsdyno_report::{Format, Own};
+use fsdyno_study::StudyRequest;
 use fsdyno_study::file::{Scale, Variant};
 
 use crate::cli::{OwnFormat, folder, format, named};
@@ -115,6 +116,26 @@ pub struct Study {
     /// Format of the output
     #[arg(long, default_value = "text", value_parser = format(END))]
     pub format: Format,
+}
+
+impl Study {
+    /// The request of the user.
+    pub fn request(&self) -> StudyRequest {
+        StudyRequest {
+            study: self.study.clone(),
+            variant: self.variant,
+            only: self.only.clone(),
+            fs: self.fs.clone(),
+            kernels: self.kernels.clone(),
+            cpu: self.cpu.clone(),
+            scale: self.scale,
+            repeat: self.repeat,
+            no_more_seeds: self.no_more_seeds,
+            seed: self.seed,
+            jobs: self.jobs,
+            out: self.out.clone(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! The arguments of `fsdyno tune`.
 
 use std::path::PathBuf;
-use std::str::FromStr;
-use std::time::Duration;
 
 use clap::Args;
 use fsdyno_axes::whole;
 use fsdyno_campaign::RunSpec;
 use fsdyno_campaign::spec::{JOBS, SEEDS};
+use fsdyno_campaign::tune::{Budget, TuneRequest};
 use fsdyno_filesystem::Author;
 use fsdyno_report::Format;
 
@@ -106,99 +105,33 @@ pub struct Tune {
     pub format: Format,
 }
 
-/// The budget of a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Budget {
-    /// A time.
-    Time(Duration),
-    /// A number of trials.
-    Trials(usize),
-}
-
-/// The most trials of a search with a time.
-const MOST_TRIALS: usize = 5_000;
-
-impl FromStr for Budget {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Budget, String> {
-        let wrong = || {
-            "expected a time such as 30m, 2h or 90s, or a number of trials such as 200trials"
-                .to_string()
-        };
-        let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-        let number: u64 = text[..end].parse().map_err(|_| wrong())?;
-        let seconds = match text[end..].trim() {
-            "s" => 1,
-            "m" | "min" => 60,
-            "h" => 3600,
-            "trials" | "trial" | "" if number <= 1_000_000 => {
-                return Ok(Budget::Trials(number as usize));
-            }
-            _ => return Err(wrong()),
-        };
-        let time = number.checked_mul(seconds).filter(|time| (1..=31_536_000).contains(time));
-        time.map(|time| Budget::Time(Duration::from_secs(time))).ok_or_else(wrong)
-    }
-}
-
-impl Budget {
-    /// An equal part of it.
-    pub fn part(self, parts: usize) -> Budget {
-        match self {
-            Budget::Time(time) => Budget::Time(time / parts.max(1) as u32),
-            Budget::Trials(trials) => Budget::Trials(trials / parts.max(1)),
-        }
-    }
-
-    /// The largest number of trials.
-    pub fn trials(self) -> usize {
-        match self {
-            Budget::Time(_) => MOST_TRIALS,
-            Budget::Trials(trials) => trials,
-        }
-    }
-}
-
 impl Tune {
-    /// The request of the trials, without a file system.
-    pub fn spec(&self) -> RunSpec {
-        RunSpec {
-            author: Author::User,
-            workloads: vec![self.workload.clone()],
-            axes: self.axes.0.clone(),
-            sets: self.sets.clone(),
-            sysctls: self.sysctls.clone(),
-            jobs: self.jobs,
-            ..RunSpec::default()
+    /// The request of the user.
+    pub fn request(&self) -> TuneRequest {
+        let mut axes = self.axes.0.clone();
+        TuneRequest {
+            filesystems: std::mem::take(&mut axes.filesystems),
+            spec: RunSpec {
+                author: Author::User,
+                workloads: vec![self.workload.clone()],
+                axes,
+                sets: self.sets.clone(),
+                sysctls: self.sysctls.clone(),
+                jobs: self.jobs,
+                ..RunSpec::default()
+            },
+            budget: self.budget,
+            safe: self.safe || !self.admit_unsafe,
+            objective: self.objective.clone(),
+            space: self.space.clone(),
+            fix: self.fix.clone(),
+            only: self.only.clone(),
+            exclude: self.exclude.clone(),
+            least: self.least_difference.0,
+            seed: self.seed,
+            confirm: self.confirm,
+            also: self.also.clone(),
+            cuts: self.cuts,
         }
-    }
-
-    /// True if no value is tried that gives up durability or security.
-    pub fn is_safe(&self) -> bool {
-        self.safe || !self.admit_unsafe
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_budget_is_a_time_or_a_number_of_trials() {
-        let minutes = |n: u64| Budget::Time(Duration::from_secs(60 * n));
-        for (text, expected) in [
-            ("30m", minutes(30)),
-            ("2h", minutes(120)),
-            ("60s", minutes(1)),
-            ("200trials", Budget::Trials(200)),
-            ("200", Budget::Trials(200)),
-        ] {
-            assert_eq!(text.parse(), Ok(expected), "{text}");
-        }
-        for text in ["", "m", "30x", "0s", "-5m", "1.5h", "99999999999999999999m", "9999999999h"] {
-            assert!(text.parse::<Budget>().is_err(), "{text}");
-        }
-        assert_eq!(minutes(30).part(2), minutes(15));
     }
 }

@@ -1,0 +1,183 @@
+//! The answers: what for, on what, how safe, within which time, which file systems.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use fsdyno_campaign::tune::Budget;
+use fsdyno_record::plan::Target;
+use fsdyno_record::suggest;
+use fsdyno_venue::here::Here;
+
+use crate::purpose::Purpose;
+
+/// All answers.
+#[derive(Debug)]
+pub struct Answers {
+    /// What the file system is for.
+    pub purpose: &'static Purpose,
+    /// The program of the user's, for the purpose that records one.
+    pub command: Vec<String>,
+    /// On what trials run.
+    pub on: On,
+    /// Which options may be tried.
+    pub safety: Safety,
+    /// How long all of it may take.
+    pub limit: Duration,
+    /// The names of file systems; empty on a directory.
+    pub filesystems: Vec<String>,
+}
+
+/// On what trials run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum On {
+    /// A machine of the catalog, in the lab.
+    Machine(String),
+    /// A directory of this host, with the file system that it is on.
+    Directory(String),
+    /// A loop device or RAM of this host.
+    Made(String),
+}
+
+impl On {
+    /// The axes of a run, with their values.
+    pub fn axes(&self) -> Vec<(&'static str, &str)> {
+        match self {
+            On::Machine(name) => vec![("machine", name), ("boot", "snapshot")],
+            On::Directory(on) | On::Made(on) => vec![("on", on)],
+        }
+    }
+
+    /// Tests whether file systems are made on it.
+    pub fn takes_filesystems(&self) -> bool {
+        !matches!(self, On::Directory(_))
+    }
+}
+
+impl fmt::Display for On {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (On::Machine(name) | On::Directory(name) | On::Made(name)) = self;
+        f.write_str(name)
+    }
+}
+
+/// Parses what trials run on.
+///
+/// # Errors
+/// Neither a machine nor a directory nor the size of a device.
+pub fn on(text: &str) -> Result<On, String> {
+    if fsdyno_machine::names().any(|name| name == text) {
+        return Ok(On::Machine(text.into()));
+    }
+    let wrong = || {
+        let hint = suggest::hint(text, fsdyno_machine::names());
+        format!(
+            "'{text}' is no machine, and no directory here: {hint} (or a directory, or loop:8G)"
+        )
+    };
+    match Target::parse(text)? {
+        Target::Ephemeral(_) => Ok(On::Made(text.into())),
+        Target::Path(path) if !path.is_empty() && Path::new(&path).is_dir() => {
+            Ok(On::Directory(path))
+        }
+        Target::Path(path) if path.starts_with("/dev/") => Err(format!(
+            "'{path}' is a device, and no advice erases one: fsdyno run --on {path} --erase SERIAL; here a machine, a \
+             directory or loop:8G"
+        )),
+        _ => Err(wrong()),
+    }
+}
+
+/// How safe acknowledged data must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Safety {
+    /// No option is tried that gives up durability or security.
+    Safe,
+    /// All options of the space are tried.
+    Unsafe,
+}
+
+/// The values of `--safety`.
+pub const SAFETY: &[(&str, &str, Safety)] = &[
+    ("safe", "No option that gives up durability or security, as the spaces say", Safety::Safe),
+    ("unsafe", "All options, for data that can be made again", Safety::Unsafe),
+];
+
+/// Parses a safety.
+///
+/// # Errors
+/// An unknown word.
+pub fn safety(text: &str) -> Result<Safety, String> {
+    let found = SAFETY.iter().find(|(name, ..)| *name == text);
+    found.map(|(.., safety)| *safety).ok_or_else(|| {
+        let hint = suggest::hint(text, SAFETY.iter().map(|(name, ..)| *name));
+        format!("unknown safety '{text}': {hint}")
+    })
+}
+
+/// Parses a time.
+///
+/// # Errors
+/// No time.
+pub fn limit(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(Budget::Time(time)) => Ok(time),
+        _ => Err(format!("'{text}' is no time: give one such as 90s, 30m or 2h")),
+    }
+}
+
+/// Parses the names of file systems, separated by commas or blanks.
+///
+/// # Errors
+/// An unknown name, or none.
+pub fn filesystems(text: &str) -> Result<Vec<String>, String> {
+    let all = fsdyno_filesystem::catalog::all();
+    let names = || all.iter().map(|kind| kind.name.as_str());
+    let mut given: Vec<String> = Vec::new();
+    for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
+        if !names().any(|known| known == name) {
+            return Err(format!("unknown file system '{name}': {}", suggest::hint(name, names())));
+        }
+        if !given.iter().any(|known| known == name) {
+            given.push(name.into());
+        }
+    }
+    match given.is_empty() {
+        true => Err("no file system: give names such as ext4,xfs".into()),
+        false => Ok(given),
+    }
+}
+
+/// The file systems whose options can be searched and that can run in the lab here.
+pub fn usual_filesystems() -> String {
+    let (here, all) = (Here::look(), fsdyno_filesystem::catalog::all());
+    let names = fsdyno_tune::space::names();
+    let can = |name: &&str| all.iter().any(|kind| kind.name == **name && here.in_lab(kind).can);
+    let able: Vec<&str> = names.clone().filter(can).collect();
+    if able.is_empty() { names.collect::<Vec<_>>().join(",") } else { able.join(",") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_wrong_answer_is_met_by_what_would_be_right() {
+        for (error, says) in [
+            (on("laptop-2025").unwrap_err(), "did you mean 'laptop-2026'?"),
+            (on("").unwrap_err(), "there are: server-2026"),
+            (on("loop:x").unwrap_err(), "loop:4G"),
+            (on("/dev/null").unwrap_err(), "--erase SERIAL"),
+            (safety("save").unwrap_err(), "did you mean 'safe'?"),
+            (limit("200trials").unwrap_err(), "such as 90s, 30m or 2h"),
+            (limit("soon").unwrap_err(), "such as 90s, 30m or 2h"),
+            (filesystems("ext4,xsf").unwrap_err(), "did you mean 'xfs'?"),
+            (filesystems(" ").unwrap_err(), "such as ext4,xfs"),
+        ] {
+            assert!(error.contains(says) && !error.contains('\n'), "{error}");
+        }
+        assert_eq!(filesystems("ext4, xfs ext4").unwrap(), ["ext4", "xfs"]);
+        assert_eq!(on("pi-2024"), Ok(On::Machine("pi-2024".into())));
+        assert_eq!(on("."), Ok(On::Directory(".".into())));
+    }
+}

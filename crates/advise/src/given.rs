@@ -1,0 +1,152 @@
+//! The answers of options, and of questions for what no option says.
+
+use std::io::{BufRead, Write};
+use std::time::Duration;
+
+use fsdyno_campaign::Failure;
+use fsdyno_report::table::Prose;
+
+use crate::answers::{self, Answers, On, SAFETY, Safety};
+use crate::ask::Asker;
+use crate::purpose::{self, OWN, Purpose};
+
+/// The time of all commands, if none is given.
+const TIME: &str = "30m";
+
+/// The answers that options give.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// What the file system is for.
+    pub purpose: Option<&'static Purpose>,
+    /// On what.
+    pub on: Option<On>,
+    /// Which options may be tried.
+    pub safety: Option<Safety>,
+    /// How long all of it may take.
+    pub time: Option<Duration>,
+    /// The file systems, as text.
+    pub fs: Option<String>,
+    /// The program to record, with its arguments.
+    pub command: Vec<String>,
+}
+
+/// Refuses options that contradict each other.
+///
+/// # Errors
+/// The contradiction.
+pub fn check(given: &Given) -> Result<(), Failure> {
+    if let Some(text) = &given.fs {
+        answers::filesystems(text).map_err(|error| Failure::wrong(format!("--fs: {error}")))?;
+    }
+    let is_own = given.purpose.is_none_or(|purpose| purpose.name == OWN);
+    if !given.command.is_empty() && !is_own {
+        return Err(Failure::wrong(format!("a command is recorded with --for {OWN} alone")));
+    }
+    if let (Some(On::Directory(path)), Some(_)) = (&given.on, &given.fs) {
+        return Err(Failure::wrong(format!(
+            "--fs: '{path}' is on one file system already; give a machine or loop:8G to compare others"
+        )));
+    }
+    Ok(())
+}
+
+/// The answers of options alone, without a terminal.
+///
+/// # Errors
+/// An option that is missing or invalid.
+pub fn from_options(given: &Given) -> Result<Answers, Failure> {
+    let is_own = given.purpose.is_some_and(|purpose| purpose.name == OWN);
+    let lacking: Vec<&str> = [
+        ("--for", given.purpose.is_none()),
+        ("--on", given.on.is_none()),
+        ("-- COMMAND", is_own && given.command.is_empty()),
+    ]
+    .into_iter()
+    .filter_map(|(name, lacks)| lacks.then_some(name))
+    .collect();
+    let (Some(purpose), Some(on), true) = (given.purpose, &given.on, lacking.is_empty()) else {
+        return Err(Failure::wrong(format!(
+            "no terminal to ask on; missing: {} (--safety, --time and --fs have defaults)",
+            lacking.join(", ")
+        )));
+    };
+    let filesystems = match (&given.fs, on.takes_filesystems()) {
+        (_, false) => Ok(Vec::new()),
+        (Some(text), _) => answers::filesystems(text),
+        (None, _) => answers::filesystems(&answers::usual_filesystems()),
+    };
+    Ok(Answers {
+        purpose,
+        command: given.command.clone(),
+        on: on.clone(),
+        safety: given.safety.unwrap_or(Safety::Safe),
+        limit: given.time.map_or_else(|| answers::limit(TIME), Ok).map_err(Failure::wrong)?,
+        filesystems: filesystems.map_err(Failure::wrong)?,
+    })
+}
+
+/// The answers of options, and of questions for options that are not given.
+///
+/// # Errors
+/// The end of the answers.
+pub fn from_questions<R: BufRead, W: Write>(
+    given: &Given,
+    asker: &mut Asker<R, W>,
+    prose: Prose,
+) -> Result<Answers, Failure> {
+    let purpose = match given.purpose {
+        Some(purpose) => purpose,
+        None if !given.command.is_empty() => purpose::parse(OWN).map_err(Failure::wrong)?,
+        None => {
+            let lines = purpose::ALL.iter().map(|it| vec![it.name.to_string(), it.about().into()]);
+            let list = prose.columns(&lines.collect::<Vec<_>>());
+            asker.ask(&format!("What is it for?\n{}", list.trim_end()), None, purpose::parse)?
+        }
+    };
+    let is_own = purpose.name == OWN;
+    let command = match given.command.is_empty() && is_own {
+        true => asker.ask("Which program, with its arguments?", None, words)?,
+        false => given.command.clone(),
+    };
+    let on = match &given.on {
+        Some(on) => on.clone(),
+        None => {
+            let machines = fsdyno_machine::names().collect::<Vec<_>>().join(", ");
+            let question =
+                format!("On what? A machine ({machines}), a directory of this host, or loop:SIZE");
+            asker.ask(&question, None, answers::on)?
+        }
+    };
+    let safety = match given.safety {
+        Some(safety) => safety,
+        None if is_own || !on.takes_filesystems() => Safety::Safe,
+        None => {
+            let all = SAFETY.iter().map(|(name, about, _)| format!("{name}: {about}"));
+            let question =
+                format!("Which options may be tried?\n{}", all.collect::<Vec<_>>().join("\n"));
+            asker.ask(&question, Some("safe"), answers::safety)?
+        }
+    };
+    let limit = match given.time {
+        Some(limit) => limit,
+        None => asker.ask("How long may it take?", Some(TIME), answers::limit)?,
+    };
+    let filesystems = match &given.fs {
+        _ if !on.takes_filesystems() => Vec::new(),
+        Some(text) => answers::filesystems(text).map_err(Failure::wrong)?,
+        None => {
+            let usual = answers::usual_filesystems();
+            asker.ask("Which file systems?", Some(&usual), answers::filesystems)?
+        }
+    };
+    Ok(Answers { purpose, command, on, safety, limit, filesystems })
+}
+
+/// The words of a command line without quoting.
+fn words(text: &str) -> Result<Vec<String>, String> {
+    let words: Vec<String> = text.split_whitespace().map(String::from).collect();
+    match words.is_empty() {
+        true => Err("no program: give one with its arguments, such as make -j4".into()),
+        false => Ok(words),
+    }
+}

@@ -1,0 +1,78 @@
+//! What a file system can be for, and the workload of each purpose.
+
+use fsdyno_record::suggest;
+use fsdyno_workload::workloads::{self, Kind};
+
+/// A purpose of a file system.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Purpose {
+    /// The name.
+    pub name: &'static str,
+    /// The name of its workload; none for a command of the user's, which is recorded.
+    pub workload: Option<&'static str>,
+    /// The parameters of the workload, where its defaults take hours.
+    pub sets: &'static [&'static str],
+}
+
+/// All purposes. To add one, add a row.
+pub const ALL: &[Purpose] = &[
+    Purpose { name: "mail", workload: Some("maildir"), sets: &[] },
+    Purpose { name: "directory", workload: Some("dirops"), sets: &[] },
+    Purpose { name: "unpack", workload: Some("tarball"), sets: &["files=20000"] },
+    Purpose { name: "sources", workload: Some("source-tree"), sets: &[] },
+    Purpose { name: "documents", workload: Some("everyday"), sets: &[] },
+    Purpose { name: "large-file", workload: Some("bigfile"), sets: &[] },
+    Purpose { name: OWN, workload: None, sets: &[] },
+];
+
+/// The name of the purpose that has no workload.
+pub const OWN: &str = "own";
+
+impl Purpose {
+    /// The description: that of its workload.
+    pub fn about(&self) -> &'static str {
+        self.kind()
+            .map_or("A program of yours: its calls are recorded, then replayed.", |it| it.about)
+    }
+
+    fn kind(&self) -> Option<&'static Kind> {
+        let name = self.workload?;
+        workloads::ALL.iter().find(|kind| kind.name == name)
+    }
+
+    /// The words after `fsdyno run` or `fsdyno tune`: the workload and its parameters.
+    pub fn words(&self) -> Vec<String> {
+        let sets = self.sets.iter().flat_map(|set| ["--set", set]);
+        self.workload.into_iter().chain(sets).map(String::from).collect()
+    }
+}
+
+/// The names of all purposes.
+pub fn names(between: &str) -> String {
+    ALL.iter().map(|purpose| purpose.name).collect::<Vec<_>>().join(between)
+}
+
+/// The purpose with this name.
+///
+/// # Errors
+/// An unknown name, with the nearest one.
+pub fn parse(text: &str) -> Result<&'static Purpose, String> {
+    let found = ALL.iter().find(|purpose| purpose.name == text);
+    found.ok_or_else(|| {
+        format!("unknown purpose '{text}': {}", suggest::hint(text, ALL.iter().map(|it| it.name)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_purpose_has_a_workload_of_the_catalog_or_is_a_program_of_the_user() {
+        for purpose in ALL {
+            assert_eq!(purpose.kind().is_some(), purpose.name != OWN, "{}", purpose.name);
+        }
+        assert_eq!(parse("unpack").unwrap().words(), ["tarball", "--set", "files=20000"]);
+        assert_eq!(parse("mial").unwrap_err(), "unknown purpose 'mial': did you mean 'mail'?");
+    }
+}

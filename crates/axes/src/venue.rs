@@ -1,0 +1,97 @@
+//! The venues of plans in words, and the kinds of targets: what is said of a venue is said here.
+
+use fsdyno_record::Plan;
+use fsdyno_record::plan::{MediumPlan, VenuePlan};
+
+/// A kind of target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// The lab.
+    Lab,
+    /// A model of a file system.
+    Model,
+    /// A directory of this host.
+    Directory,
+    /// A device that is made for each trial.
+    Ephemeral,
+    /// A drive of this host.
+    Drive,
+}
+
+impl TargetKind {
+    /// The kind of a plan's target.
+    pub fn of(plan: &Plan) -> TargetKind {
+        match (&plan.venue, &plan.medium) {
+            (VenuePlan::Lab(_), _) => TargetKind::Lab,
+            (VenuePlan::Model { .. }, _) => TargetKind::Model,
+            (VenuePlan::Host, MediumPlan::Drive { .. }) => TargetKind::Drive,
+            (VenuePlan::Host, MediumPlan::Loop(_) | MediumPlan::Ram(_)) => TargetKind::Ephemeral,
+            (VenuePlan::Host | VenuePlan::Ranks(_), _) => TargetKind::Directory,
+        }
+    }
+}
+
+/// The clock that measures a plan's times: those of two clocks share a table only on request.
+pub fn clock(venue: &VenuePlan) -> &'static str {
+    match venue {
+        VenuePlan::Lab(lab) if lab.accel.is_exact() => "in the lab",
+        VenuePlan::Lab(_) => "in the lab under KVM",
+        VenuePlan::Model { .. } => "in the model",
+        VenuePlan::Host | VenuePlan::Ranks(_) => "on a host",
+    }
+}
+
+/// The begin of [`pace`] in the lab, before its CPU.
+pub const PACE_OF_LAB: &str = "lab ";
+
+/// The name of venues whose trials take alike times of this machine.
+pub fn pace(venue: &VenuePlan) -> String {
+    match venue {
+        VenuePlan::Host => "host".to_string(),
+        VenuePlan::Ranks(shared) => format!("{} ranks", shared.ranks),
+        VenuePlan::Lab(lab) if !lab.accel.is_exact() => "kvm".to_string(),
+        VenuePlan::Lab(lab) => {
+            let network = if lab.network.is_some() { " network" } else { "" };
+            format!("{PACE_OF_LAB}{} {:?}{network}", lab.cpu, lab.boot)
+        }
+        VenuePlan::Model { .. } => "model".to_string(),
+    }
+}
+
+/// Where a plan runs, for a list of plans; `on` is its medium.
+pub fn stated(venue: &VenuePlan, on: &str) -> String {
+    match venue {
+        VenuePlan::Host => on.to_string(),
+        VenuePlan::Ranks(shared) => format!("{on}, shared by {} ranks", shared.ranks),
+        VenuePlan::Lab(lab) if !lab.accel.is_exact() => {
+            format!("in the lab (KVM: host time, not repeatable) {on}")
+        }
+        VenuePlan::Lab(_) => format!("in the lab {on}"),
+        VenuePlan::Model { .. } => format!("in the model, without a kernel, {on}"),
+    }
+}
+
+/// A medium with its venue, for a sentence: `the modelled disk hdd-7200 in the lab (virtual time)`.
+pub fn of_medium(plan: &Plan, medium: &str) -> String {
+    match &plan.venue {
+        VenuePlan::Host => format!("{medium} of this host"),
+        VenuePlan::Ranks(plan) => {
+            let each = if plan.own { ", a directory each" } else { "" };
+            let shift = match plan.shift {
+                0 => String::new(),
+                shift => format!(", shifted by {shift} in each phase"),
+            };
+            let wall = plan.stonewall.map(|limit| format!(", stonewall {limit}"));
+            let wall = wall.unwrap_or_default();
+            format!("{medium}, shared by {} ranks{each}{shift}{wall}", plan.ranks)
+        }
+        VenuePlan::Model { .. } => format!("{medium} below a model of ext2 directories"),
+        VenuePlan::Lab(lab) => {
+            let time = if lab.accel.is_exact() { "virtual time" } else { "KVM: host time" };
+            match plan.medium {
+                MediumPlan::Memory { .. } => format!("{medium} of the lab's guest ({time})"),
+                _ => format!("{medium} in the lab ({time})"),
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A finding, repeated: one crash point of a trial.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fsdyno_axes::Request;
+use fsdyno_crash::{CutOutcome, Finding, RecoveryRequest};
+use fsdyno_filesystem::Author;
+use fsdyno_record::Build;
+use fsdyno_venue::{Commands, Venue};
+
+use super::{Cuts, check, folder as keep, job};
+use crate::notes::say;
+use crate::{Failure, RunSpec, again, labs};
+
+/// Reads a finding, and checks that it can be repeated.
+///
+/// # Errors
+/// A file that is no finding; a trial that cannot be crash-tested; commands that are not those of the catalog.
+pub fn read(path: &Path) -> Result<Finding, Failure> {
+    let finding = keep::finding(path)?;
+    // The finding may come from someone else: its commands are checked, with --dry-run too.
+    Commands::of(&finding.plan)?;
+    check(&finding.plan, &again::inputs(&[&finding.plan])?)?;
+    Ok(finding)
+}
+
+/// Repeats a finding, on this kernel if it is given; also writes the image at the crash point.
+///
+/// # Errors
+/// The reason that it ended early.
+pub fn replay(
+    finding: &Finding,
+    (cuts, kernel, image): (Cuts, Option<String>, Option<&Path>),
+    stop: &Arc<AtomicBool>,
+    build: Option<&Build>,
+) -> Result<CutOutcome, Failure> {
+    // The plan has everything but the path of the kernel.
+    let own = finding.plan.lab().map(|lab| lab.kernel.release.clone());
+    let axes = Request { kernels: kernel.or(own).into_iter().collect(), ..Request::default() };
+    let workloads = vec![finding.plan.workload.name.clone()];
+    let run = RunSpec { author: Author::File, workloads, axes, ..RunSpec::default() };
+    let (venue, _) = labs::lab_venue(&run, Path::new("."), stop)?;
+    let venue = venue.with_inputs(again::inputs(&[&finding.plan])?);
+    let one = cuts.test(&venue, stop, build);
+    let job = job(&finding.plan, finding.seed, finding.deadline);
+    let lab_id = venue.identity(&job.plan)?.map(|identity| identity.lab_id);
+    if lab_id != finding.lab_id {
+        say(
+            "fsdyno: this lab is not that of the finding; its crash point may lie at another operation",
+        );
+    }
+    let logged = one.logged(&job)?;
+    let (cuts, disk, tear) = (vec![finding.tried.cut], finding.disk, finding.tear);
+    let order = RecoveryRequest { cuts, disk, tear, ..RecoveryRequest::default() };
+    if let Some(path) = image {
+        keep::image(path, venue.image_of_cut(&job, &logged, &order)?)?;
+    }
+    let tried = one.recover(&job, &logged, order)?.into_iter().next();
+    tried.ok_or_else(|| Failure::wrong("the crash point was not tested"))
+}
+
+/// Describes the result of a crash point.
+pub fn describe(tried: &CutOutcome) -> String {
+    let CutOutcome { cut, recovery, findings } = tried;
+    let mut lines = vec![format!(
+        "crash point {} at {} ({:?}, {:?}): {} violations",
+        cut.number,
+        cut.at,
+        cut.moment,
+        cut.choice,
+        findings.violations()
+    )];
+    lines.push(format!("mounted in {}", recovery.mount_ns));
+    let words = [
+        ("mount refused", &recovery.refused),
+        ("check", &recovery.unclean),
+        ("repair", &recovery.repair),
+        ("last resort", &recovery.last_resort),
+        ("lost", &recovery.lost),
+    ];
+    lines.extend(
+        words.iter().filter_map(|(what, text)| Some(format!("{what}: {}", text.as_ref()?))),
+    );
+    lines.extend(recovery.kernel.iter().map(|line| format!("kernel: {line}")));
+    lines.extend(findings.examples.iter().cloned());
+    lines.join("\n")
+}

@@ -1,0 +1,119 @@
+//! Stored results of crash tests: their rows, and findings without them.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use fsdyno_crash::{FILE, Row};
+use fsdyno_record::bounded::{self, RESULTS};
+use fsdyno_record::lines::FILE as TRIALS;
+use fsdyno_report::compressed;
+
+use super::folder::findings_in;
+use crate::Failure;
+
+/// Reads the rows of stored results of `fsdyno crash`; returns none if no result is of that command.
+///
+/// # Errors
+/// Results of several commands, or a file that is unreadable.
+pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
+    let files: Vec<Option<PathBuf>> = results.iter().map(|path| file_of(path)).collect();
+    if files.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let mut rows = Vec::new();
+    for (file, result) in files.iter().zip(results) {
+        let Some(file) = file else {
+            return Err(Failure::wrong(format!(
+                "'{}' has no {FILE}, and others have one; report results of fsdyno crash and of fsdyno run \
+                 separately",
+                result.display()
+            )));
+        };
+        rows.extend(read(file)?);
+    }
+    Ok(Some(rows))
+}
+
+/// Reads the rows of a file of `fsdyno crash` or of its compressed form.
+///
+/// # Errors
+/// A file that is unreadable or in another format.
+pub fn read(file: &Path) -> Result<Vec<Row>, Failure> {
+    let mut text = String::new();
+    let opened =
+        compressed::open(file, &RESULTS).and_then(|mut source| source.read_to_string(&mut text));
+    let read = opened.map_err(|error| error.to_string()).and_then(|_| fsdyno_crash::rows(&text));
+    read.map_err(|error| {
+        let file = file.display();
+        Failure::wrong(format!("failed to read '{file}' as a result of fsdyno crash: {error}"))
+    })
+}
+
+/// The file with the rows: the path itself, or in a folder without trials.
+fn file_of(result: &Path) -> Option<PathBuf> {
+    if result.is_dir() {
+        let file = result.join(FILE);
+        let trials = result.join(TRIALS);
+        return compressed::find(&file).filter(|_| compressed::find(&trials).is_none());
+    }
+    let ours = [Path::new(FILE), &compressed::name(Path::new(FILE))];
+    ours.contains(&Path::new(result.file_name()?)).then(|| result.to_path_buf())
+}
+
+/// The first finding of `fsdyno crash` in a folder without records and without the table of crash.json; or the path
+/// itself if it is a finding.
+pub fn lone_finding(path: &Path) -> Option<PathBuf> {
+    let is_finding = |path: &PathBuf| {
+        let is_json = path.extension().is_some_and(|ending| ending == "json") && path.is_file();
+        let text = || bounded::read_to_string(path, &RESULTS).ok();
+        is_json && text().is_some_and(|text| fsdyno_crash::Finding::read(&text).is_ok())
+    };
+    if path.is_file() {
+        return Some(path.to_path_buf()).filter(is_finding);
+    }
+    let has = |name: &str| compressed::find(&path.join(name)).is_some();
+    if has(TRIALS) || has(FILE) {
+        return None;
+    }
+    let entries = path.read_dir().into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.extend(findings_in(path).unwrap_or_default());
+    files.sort();
+    files.into_iter().find(is_finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_with_trials_even_compressed_ones_is_not_one_of_crash() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, trials) = (folder.path().join(FILE), folder.path().join(TRIALS));
+        std::fs::write(compressed::name(&file), "").unwrap();
+        assert_eq!(file_of(folder.path()), Some(compressed::name(&file)));
+        for trials in [compressed::name(&trials), trials] {
+            std::fs::write(&trials, "").unwrap();
+            assert_eq!(file_of(folder.path()), None, "{}", trials.display());
+            std::fs::remove_file(&trials).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_finding_without_the_table_of_its_run_is_recognized() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-22-crash");
+        let text = std::fs::read_to_string(Path::new(kept).join("ext4-0079.json")).unwrap();
+        std::fs::write(at("a.json"), "{}").unwrap();
+        assert_eq!(lone_finding(folder.path()), None);
+        std::fs::create_dir(at("findings")).unwrap();
+        std::fs::write(at("findings/ext4-0079.json"), text).unwrap();
+        assert_eq!(lone_finding(folder.path()), Some(at("findings/ext4-0079.json")));
+        let itself = lone_finding(&at("findings/ext4-0079.json"));
+        assert_eq!(itself, Some(at("findings/ext4-0079.json")));
+        assert_eq!(lone_finding(&at("a.json")), None);
+        std::fs::write(at("crash.json"), "[]").unwrap();
+        assert_eq!(lone_finding(folder.path()), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Trials of a result, explained one after the other, and compared with those of another one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use fsdyno_axes::naming;
+use fsdyno_record::{SCHEMA, Trial};
+use fsdyno_report::Basis;
+use fsdyno_why::{Explained, StoredExplanation};
+
+use super::figures;
+use super::sidecar::Sidecar;
+use super::{Explainer, check_phase, pairs, select};
+use crate::{Failure, results, stop};
+
+/// The request of an explanation.
+#[derive(Clone, Debug, Default)]
+pub struct WhyRequest {
+    /// The result.
+    pub result: PathBuf,
+    /// Another result to compare with.
+    pub against: Option<PathBuf>,
+    /// The labels of the configurations; none for all.
+    pub fs: Vec<String>,
+    /// The configuration of the other result, if not that with the same label.
+    pub against_fs: Option<String>,
+    /// The seed of the trials, if not the lowest.
+    pub seed: Option<u64>,
+    /// The only phase that is shown.
+    pub phase: Option<String>,
+    /// Kernels that are not found by their release.
+    pub kernels: Vec<String>,
+    /// The folder of the files.
+    pub out: Option<PathBuf>,
+}
+
+/// The output of an explanation, and of the one that it is compared with.
+pub type Show<'s> = dyn FnMut(&Explained, Option<&Explained>) -> Result<(), Failure> + 's;
+
+/// Explains a result, or compares it with another one. Each explanation is stored and given to `show`; last, the page of
+/// the result is written with this basis.
+///
+/// # Errors
+/// A request that does not fit the result; a trial that is not bit-identical; what `show` returns.
+pub fn why(why: &WhyRequest, basis: Basis<'_>, show: &mut Show<'_>) -> Result<(), Failure> {
+    let trials = select(&why.result, &why.fs, why.seed)?;
+    let rows: Vec<String> = why.against_fs.iter().cloned().collect();
+    let others =
+        why.against.as_deref().map(|folder| select(folder, &rows, why.seed)).transpose()?;
+    let pairs = pairs(&trials, others.as_deref())?;
+    others.iter().try_for_each(|others| refuse_itself(&trials, others, &pairs))?;
+    check_phase(why.phase.as_deref(), &trials)?;
+    let all = fsdyno_report::load([&why.result])?.trials;
+    results::check_baseline(basis.baseline, all.iter().map(|it| it.plan.label.as_str()))?;
+    if let Some(folder) = &why.out {
+        let usable = fsdyno_media::file::look_at_folder(folder);
+        usable.map_err(|error| Failure::io("write to", folder, &error))?;
+    }
+    let mut sidecar = Sidecar::of(&why.result)?;
+    let stop = stop::flag()?;
+    let all = trials.iter().chain(others.iter().flatten());
+    let explainer = Explainer::new(all, &why.kernels, &stop)?;
+    // Names distinguish the trials of both results: by kernel, disk or parameter.
+    let names = naming::RowNames::of(trials.iter().chain(others.iter().flatten()));
+    let mut explained: BTreeMap<(bool, usize), Explained> = BTreeMap::new();
+    let mut written = BTreeSet::new();
+    let mut one = |(at, other): (usize, Option<usize>)| -> Result<(), Failure> {
+        let mut of = |is_other: bool, at: usize, trial: &Trial| -> Result<Explained, Failure> {
+            if let Some(known) = explained.get(&(is_other, at)) {
+                return Ok(known.clone());
+            }
+            let mut new = explainer.explain(trial)?;
+            (new.workload, new.label) = (names.workload(trial), names.row(trial));
+            explained.insert((is_other, at), new.clone());
+            Ok(new)
+        };
+        let mut here = of(false, at, &trials[at])?;
+        let other = other.zip(others.as_ref());
+        let mut there = other.map(|(at, others)| of(true, at, &others[at])).transpose()?;
+        if let Some(sidecar) = &mut sidecar {
+            let (it, against) = (here.clone(), there.clone());
+            sidecar.add(StoredExplanation { schema: SCHEMA, it, against })?;
+        }
+        if let Some(phase) = &why.phase {
+            here = here.only(phase);
+            there = there.map(|there| there.only(phase));
+        }
+        show(&here, there.as_ref())?;
+        match &why.out {
+            Some(folder) => figures::files(folder, &here, there.as_ref(), &mut written),
+            None => Ok(()),
+        }
+    };
+    let done = pairs.into_iter().try_for_each(&mut one);
+    // The report includes the explanations before a failure, which is returned first.
+    let page = sidecar.map_or(Ok(()), |sidecar| sidecar.page(&why.result, basis));
+    done.and(page)
+}
+
+/// Refuses to compare a trial with itself.
+fn refuse_itself(
+    trials: &[Trial],
+    others: &[Trial],
+    pairs: &[(usize, Option<usize>)],
+) -> Result<(), Failure> {
+    let itself = pairs.iter().find_map(|(at, other)| {
+        let trial = &trials[*at];
+        (trial.identity() == others[(*other)?].identity()).then_some(trial)
+    });
+    itself.map_or(Ok(()), |trial| {
+        Err(Failure::wrong(format!(
+            "--against has the same trial of {0} on {1} as RESULT; select another configuration with --against-fs \
+             LABEL, or give another result",
+            trial.plan.workload.name, trial.plan.label
+        )))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Exit;
+
+    /// A record of the lab from an archive.
+    fn stored() -> Trial {
+        let results = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../results/2026-11-23-wishes/as-it-stands/commits"
+        );
+        let trials = fsdyno_report::load([results]).unwrap().trials;
+        let on_ext4 = |trial: &Trial| {
+            let plan = trial.plan.filesystem.as_ref();
+            plan.is_some_and(|plan| plan.kind == "ext4" && trial.plan.lab().is_some())
+        };
+        trials.into_iter().find(on_ext4).unwrap()
+    }
+
+    fn refused(folder: &std::path::Path, trial: &Trial, against: Option<PathBuf>) -> Failure {
+        let line = serde_json::to_string(trial).unwrap() + "\n";
+        std::fs::write(folder.join(fsdyno_record::lines::FILE), line).unwrap();
+        let request = WhyRequest { result: folder.to_path_buf(), against, ..WhyRequest::default() };
+        why(&request, None.into(), &mut |_, _| Ok(())).unwrap_err()
+    }
+
+    #[test]
+    fn a_result_against_itself_is_refused_before_anything_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (trial, itself) = (stored(), folder.path().to_path_buf());
+        let failure = refused(folder.path(), &trial, Some(itself));
+        assert_eq!(failure.exit, Exit::WrongUse, "{}", failure.message);
+        assert!(failure.message.contains("with --against-fs LABEL"), "{}", failure.message);
+        let other = Trial { seed: trial.seed + 1, trial_id: "other".into(), ..trial.clone() };
+        assert!(refuse_itself(&[trial], &[other], &[(0, Some(0))]).is_ok());
+    }
+
+    #[test]
+    fn a_record_with_commands_that_are_not_the_catalogs_is_refused_before_any_of_them_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join("left");
+        type Forge = fn(&mut fsdyno_record::plan::FilesystemPlan, String);
+        let forged: [(&str, Forge); 2] = [
+            ("check", |plan, left| {
+                plan.check = ["sh", "-c", &format!("id > {left}")].map(String::from).into()
+            }),
+            ("env", |plan, left| drop(plan.env.insert("LD_PRELOAD".into(), left))),
+        ];
+        for (field, forge) in forged {
+            let mut trial = stored();
+            let plan = trial.plan.filesystem.as_mut().unwrap();
+            forge(plan, left.to_str().unwrap().to_string());
+            let failure = refused(folder.path(), &trial, None);
+            assert_eq!(failure.exit, Exit::WrongUse, "{}", failure.message);
+            assert!(failure.message.contains(&format!("its '{field}' has")), "{}", failure.message);
+            assert!(failure.message.contains("never from a file"), "{}", failure.message);
+            assert!(!left.exists());
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The workload `command` in the lab: the command is recorded once on this host, and trials replay the recording.
+//!
+//! The guest has no programs of the user's. The trace lies in the result folder, so that a stopped run goes on with the
+//! same one; the lines that made it are stored next to it as text, and are only compared.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use fsdyno_media::file;
+use fsdyno_record::lines::FILE;
+use fsdyno_record::plan::Target;
+use fsdyno_record::quote::short;
+use fsdyno_record::suggest;
+use fsdyno_workload::workloads::{command, dirops, replay};
+
+use crate::notes::say;
+use crate::{Exit, Experiment, Failure, RunSpec, target};
+
+/// The trace in the result folder.
+const TRACE: &str = "command.trace";
+
+/// The lines that were recorded, in the result folder.
+const LINES: &str = "command.txt";
+
+/// The settings of a command that are not those of a replay.
+struct Lines {
+    setup: Option<String>,
+    command: String,
+}
+
+/// Returns true if a request is for a command in the lab.
+pub fn is_wanted(spec: &RunSpec) -> bool {
+    let on_lab = |on: &String| matches!(target::parse_target(on), Ok(Target::Lab));
+    spec.workloads.iter().any(|name| name == command::KIND.name)
+        && (spec.axes.on.is_empty() || spec.axes.on.iter().any(on_lab))
+}
+
+/// Records the command of a request into the result folder, unless the folder has the recording of an earlier run, and returns the
+/// request of its replay. A dry run only checks the request.
+///
+/// # Errors
+/// A request of more than the command, or a command that fails.
+pub fn replayed(mut spec: RunSpec, folder: &Path, dry: bool) -> Result<Option<RunSpec>, Failure> {
+    if spec.workloads.len() > 1 || spec.axes.on.len() > 1 {
+        return Err(Failure::wrong(
+            "workload 'command' in the lab is a recording that is replayed: run it alone, without other workloads and \
+             without another --on",
+        ));
+    }
+    let lines = lines(&mut spec)?;
+    // What is wrong elsewhere in the request is found before anything is recorded: with another workload.
+    let other = RunSpec {
+        workloads: vec![dirops::KIND.name.to_string()],
+        sets: Vec::new(),
+        ..spec.clone()
+    };
+    Experiment::resolve(other)?;
+    if dry {
+        say(&format!(
+            "fsdyno: the lab has no programs of yours: '{}' would be recorded once on this host, and the recording \
+             replayed; its calls are known only then",
+            short(&lines.command)
+        ));
+        return Ok(None);
+    }
+    let trace = folder.join(TRACE);
+    record(&lines, folder, &trace)?;
+    spec.workloads = vec![replay::KIND.name.to_string()];
+    spec.sets.push(format!("trace={}", trace.display()));
+    Ok(Some(spec))
+}
+
+/// Takes the lines out of the settings; those that remain are of the replay.
+fn lines(spec: &mut RunSpec) -> Result<Lines, Failure> {
+    let (mut command, mut setup, mut rest) = (None, None, Vec::new());
+    for set in std::mem::take(&mut spec.sets) {
+        let bare = set.strip_prefix("command.").unwrap_or(&set);
+        match bare.split_once('=') {
+            Some(("command", line)) => command = Some(line.to_string()),
+            Some(("setup", line)) => setup = Some(line.to_string()),
+            Some((key, _)) if replay::KIND.params.iter().any(|it| it.name == key) => {
+                rest.push(bare.to_string());
+            }
+            _ => {
+                let names = command::KIND.params.iter().map(|param| param.name);
+                let key = bare.split('=').next().unwrap_or_default();
+                let hint = suggest::hint(key, names);
+                return Err(Failure::wrong(format!(
+                    "workload 'command' has no parameter '{}'; {hint}",
+                    short(key)
+                )));
+            }
+        }
+    }
+    spec.sets = rest;
+    let given = [("command", &command), ("setup", &setup)];
+    let set: Vec<(&str, &str)> =
+        given.iter().filter_map(|(key, line)| Some((*key, line.as_deref()?))).collect();
+    let params = command::KIND.resolve(&set)?;
+    let setting = fsdyno_workload::Setting::default();
+    let built = command::KIND.build(&params, &setting)?;
+    let shell = built.command().cloned();
+    let shell = shell.ok_or_else(|| Failure::wrong("workload 'command' needs a command"))?;
+    Ok(Lines { setup: shell.setup, command: shell.command })
+}
+
+fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
+    let io = |what: &'static str, path: &Path| {
+        let path = path.to_path_buf();
+        move |error: std::io::Error| Failure::io(what, &path, &error)
+    };
+    let text = format!("{}\n{}\n", lines.setup.as_deref().unwrap_or_default(), lines.command);
+    let said = folder.join(LINES);
+    if trace.exists() {
+        if fs::read_to_string(&said).is_ok_and(|known| known == text) {
+            say(&format!("fsdyno: the command was recorded before, in '{}'", trace.display()));
+            return for_trials(folder);
+        }
+        return Err(Failure::wrong(format!(
+            "'{}' has the recording of another command; give a new folder with --out",
+            folder.display()
+        )));
+    }
+    fs::create_dir_all(folder).map_err(io("create the result folder", folder))?;
+    let work =
+        tempfile::tempdir().map_err(io("create a folder to record in", &std::env::temp_dir()))?;
+    if let Some(setup) = &lines.setup {
+        run("setup", Command::new("/bin/sh").args(["-c", setup]).current_dir(work.path()))?;
+    }
+    say(&format!(
+        "fsdyno: the lab has no programs of yours: '{}' is recorded once on this host, in a folder below '{}', and the \
+         recording is replayed",
+        short(&lines.command),
+        std::env::temp_dir().display()
+    ));
+    let part = folder.join("command.trace.part");
+    let absolute = std::path::absolute(&part).map_err(io("name the trace", &part))?;
+    let own = std::env::current_exe().map_err(io("find", Path::new("fsdyno")))?;
+    let mut recorder = Command::new(own);
+    recorder.args(["--quiet", "record", "-o"]).arg(absolute).args(["--", "/bin/sh", "-c"]);
+    let ran = run("command", recorder.arg(&lines.command).current_dir(work.path()));
+    if let Err(failure) = ran {
+        let _ = fs::remove_file(&part);
+        // Nothing but what this made.
+        let _ = fs::remove_dir(folder);
+        return Err(failure);
+    }
+    file::write(&said, |file| file.write_all(text.as_bytes())).map_err(io("write", &said))?;
+    fs::rename(&part, trace).map_err(io("write the trace", trace))?;
+    for_trials(folder)
+}
+
+/// Makes the folder one of results, to which trials can be added, although it has other files.
+fn for_trials(folder: &Path) -> Result<(), Failure> {
+    let trials = folder.join(FILE);
+    match trials.exists() {
+        true => Ok(()),
+        false => {
+            file::write(&trials, |_| Ok(())).map_err(|error| Failure::io("write", &trials, &error))
+        }
+    }
+}
+
+/// Runs a line to its end; its output is shown as this program's notes.
+fn run(what: &str, command: &mut Command) -> Result<(), Failure> {
+    let ran = command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr())).status();
+    let ran =
+        ran.map_err(|error| Failure::wrong(format!("the {what} cannot be started: {error}")))?;
+    if ran.success() {
+        return Ok(());
+    }
+    Err(Failure { exit: Exit::TrialFailed, message: format!("the {what} failed: {ran}") })
+}

@@ -1,0 +1,61 @@
+//! Recordings of commands: their files, their replays in the lab, and their calibration.
+
+mod calibrate;
+mod command;
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use crate::Failure;
+
+pub use calibrate::calibrate;
+pub use command::{is_wanted, replayed};
+
+/// Refuses a program that does not exist, before a file is written.
+///
+/// # Errors
+/// There is none.
+pub fn check_program(program: &str) -> Result<(), Failure> {
+    let exists = |file: &Path| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
+    let found = if program.contains('/') {
+        exists(Path::new(program))
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| exists(&folder.join(program)))
+    };
+    if found {
+        return Ok(());
+    }
+    Err(Failure::wrong(format!("there is no program '{program}' to record")))
+}
+
+/// Creates the file of the trace; an older trace is replaced, and nothing else. What is opened is checked before it
+/// is changed.
+///
+/// # Errors
+/// A file that is no trace, or cannot be written.
+pub fn create(path: &Path) -> Result<File, Failure> {
+    let failed = |error: std::io::Error| Failure::io("write the trace", path, &error);
+    let refused =
+        |why| Err(Failure::wrong(format!("'{}' {why}; it is not replaced", path.display())));
+    let mut options = File::options();
+    let file = options.read(true).write(true).create(true).truncate(false).open(path);
+    let mut file = file.map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.file_type().is_block_device() {
+        return refused("is a drive");
+    }
+    if metadata.is_file() {
+        let mut begin = Vec::new();
+        let most = fsdyno_trace::MAGIC.len() as u64;
+        (&file).take(most).read_to_end(&mut begin).map_err(failed)?;
+        if !begin.is_empty() && begin != fsdyno_trace::MAGIC {
+            return refused("exists and is no trace");
+        }
+        file.rewind().map_err(failed)?;
+        file.set_len(0).map_err(failed)?;
+    }
+    Ok(file)
+}

@@ -1,0 +1,182 @@
+//! From points of a space to stored trials.
+
+use std::time::{Duration, Instant};
+
+use fsdyno_record::trial::{Outcome, Trial};
+use fsdyno_report::seconds;
+use fsdyno_tune::{Evaluator, Point, Sample, Space};
+
+use super::objective::Objective;
+use super::request::Budget;
+use crate::notes::say;
+use crate::{Failure, PointSettings, Points};
+
+/// The evaluator of a search: each result is a trial.
+pub struct Bench<'b, 'p> {
+    /// The venue and the folder.
+    pub points: &'b mut Points<'p>,
+    /// The space.
+    pub space: &'b Space,
+    /// The minimised quantity.
+    pub objective: &'b Objective,
+    /// The budget of this file system.
+    pub budget: Budget,
+    /// The least number of trials of a search.
+    pub least: usize,
+    /// The start of the search.
+    pub started: Instant,
+    /// The number of trials, stored ones included.
+    pub done: usize,
+    /// The number of trials that ran.
+    pub ran: usize,
+    /// The time of the default.
+    pub base: Option<f64>,
+}
+
+/// The settings of a point.
+pub fn settings(space: &Space, point: &Point) -> PointSettings {
+    let it = space.configuration(point);
+    PointSettings { spec: it.spec, sysctls: it.sysctls, scheduler: it.scheduler, work: None }
+}
+
+impl Bench<'_, '_> {
+    /// Host time of one trial; none before the first one.
+    fn each(&self) -> Option<Duration> {
+        (self.ran > 0).then(|| self.started.elapsed() / self.ran as u32)
+    }
+
+    /// Says how long the search takes, once the first trial has shown it, and refuses a time that is too short.
+    fn estimate(&self) -> Result<(), Failure> {
+        let (Some(each), 1) = (self.each(), self.ran) else { return Ok(()) };
+        let least = each * self.least as u32;
+        let words = |time: Duration| match time.as_secs() {
+            0..120 => format!("{} s", time.as_secs().max(1)),
+            seconds => format!("{} min", seconds.div_ceil(60)),
+        };
+        match self.budget {
+            Budget::Time(time) if least > time => Err(Failure::wrong(format!(
+                "the budget of {} is too small for one decision: a trial takes about {}, and each value alone with the \
+                 confirmation takes {} trials, about {}; give at least that with --budget, fewer options with --only, \
+                 or less work with --set",
+                words(time),
+                words(each),
+                self.least,
+                words(least)
+            ))),
+            Budget::Time(time) => {
+                let trials = (time.as_secs_f64() / each.as_secs_f64()) as u64;
+                let (each, time, least) = (words(each), words(time), words(least));
+                say(&format!(
+                    "fsdyno: a trial takes about {each}: about {trials} trials in {time}; the least search takes {least}"
+                ));
+                Ok(())
+            }
+            Budget::Trials(trials) => {
+                let (each, all) = (words(each), words(each * trials as u32));
+                say(&format!(
+                    "fsdyno: a trial takes about {each}: at most {all} for {trials} trials"
+                ));
+                Ok(())
+            }
+        }
+    }
+
+    fn sample(&self, trial: &Trial) -> Sample {
+        let value = self.objective.value(trial);
+        match trial.outcome {
+            Outcome::Ok if value > 0.0 => Sample::Time(value),
+            Outcome::Ok => Sample::Refused("the phases of the objective took no time".into()),
+            _ => Sample::Refused(trial.reason.clone().unwrap_or_default()),
+        }
+    }
+
+    fn say(&mut self, point: &Point, sample: &Sample) {
+        let words = self.space.words(point);
+        match sample {
+            Sample::Time(time) => {
+                let base = *self.base.get_or_insert(*time);
+                let change = 100.0 * (time / base - 1.0);
+                let time = fsdyno_record::Nanos((time * 1e9) as u64);
+                say(&format!("fsdyno: {:4} {change:+7.1} %  {time}  {words}", self.done));
+            }
+            Sample::Refused(why) => {
+                say(&format!(
+                    "fsdyno: {:4} refused    {words}: {}",
+                    self.done,
+                    why.lines().next().unwrap_or_default()
+                ));
+            }
+        }
+    }
+}
+
+impl Evaluator for Bench<'_, '_> {
+    type Error = Failure;
+
+    fn measure(&mut self, wanted: &[(Point, u64)]) -> Result<Vec<Sample>, Failure> {
+        let mut samples = Vec::new();
+        // As many at a time as run at the same time, so that the first one gives an estimate.
+        let mut at = 0;
+        while at < wanted.len() {
+            let count = if self.done == 0 { 1 } else { usize::from(self.points.jobs()).max(1) };
+            let batch = &wanted[at..wanted.len().min(at + count)];
+            at += batch.len();
+            let before = self.points.stored().len();
+            let mut runnable = Vec::new();
+            let mut refused: Vec<Option<String>> = Vec::new();
+            for (point, seed) in batch {
+                let settings = settings(self.space, point);
+                match self.points.cell(&settings) {
+                    Ok(_) => {
+                        runnable.push((settings, *seed));
+                        refused.push(None);
+                    }
+                    Err(failure) => refused.push(Some(failure.message)),
+                }
+            }
+            let mut trials = self.points.run(&runnable)?.into_iter();
+            self.ran += self.points.stored().len() - before;
+            for ((point, _), refused) in batch.iter().zip(refused) {
+                let sample = match refused {
+                    Some(why) => Sample::Refused(why),
+                    None => trials
+                        .next()
+                        .map_or(Sample::Refused(String::new()), |trial| self.sample(&trial)),
+                };
+                self.done += 1;
+                self.say(point, &sample);
+                samples.push(sample);
+            }
+            self.estimate()?;
+        }
+        Ok(samples)
+    }
+
+    fn budget(&self, trials: usize) -> usize {
+        let (Budget::Time(time), Some(each)) = (self.budget, self.each()) else { return trials };
+        let left = time.saturating_sub(self.started.elapsed()).as_secs_f64() / each.as_secs_f64();
+        trials.min(self.done + left as usize)
+    }
+}
+
+/// The facts on which a trial's time depends, for a sentence: CPU time and requests.
+pub fn account(trial: &Trial) -> (f64, u64, u64, u64) {
+    let phases = &trial.measured.phases;
+    let cpu: f64 = phases
+        .iter()
+        .map(|it| {
+            it.cpu_ns.seconds() + it.kernel_cpu_ns.values().map(|ns| ns.seconds()).sum::<f64>()
+        })
+        .sum();
+    let sum = |of: fn(&fsdyno_record::trial::Device) -> u64| {
+        phases.iter().filter_map(|phase| phase.device.as_ref()).map(of).sum()
+    };
+    (cpu, sum(|it| it.writes), sum(|it| it.flushes), sum(|it| it.bytes_written.0))
+}
+
+/// The time of a trial by all its phases, without weights.
+pub fn whole(trial: &Trial) -> f64 {
+    let phases = &trial.measured.phases;
+    let by_durable = phases.iter().all(|phase| phase.durable_ns.is_some());
+    phases.iter().map(|phase| seconds::seconds(phase, by_durable)).sum()
+}

@@ -1,0 +1,139 @@
+//! The request of a search of options.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::RunSpec;
+
+/// The request of a search.
+#[derive(Clone, Debug)]
+pub struct TuneRequest {
+    /// The request of the trials, without a file system: one workload, one target.
+    pub spec: RunSpec,
+    /// The file systems, by name; `all` for all that have a space.
+    pub filesystems: Vec<String>,
+    /// The time or the number of trials, over all file systems.
+    pub budget: Budget,
+    /// True if no value is tried that gives up durability or security.
+    pub safe: bool,
+    /// The phases that count, with their weights.
+    pub objective: Option<String>,
+    /// A file with a space, in place of the built-in one.
+    pub space: Option<PathBuf>,
+    /// Values that all trials have.
+    pub fix: Vec<String>,
+    /// The options that are tried; none for all.
+    pub only: Vec<String>,
+    /// Options or values that are not tried.
+    pub exclude: Vec<String>,
+    /// The least difference that matters, as a part of the time.
+    pub least: f64,
+    /// The seed of the search.
+    pub seed: u64,
+    /// The trials of the winner on seeds that took no part in the search.
+    pub confirm: u32,
+    /// Workloads to confirm the winner with.
+    pub also: Vec<String>,
+    /// The number of power cuts of each candidate.
+    pub cuts: u32,
+}
+
+impl TuneRequest {
+    /// A request with the usual settings.
+    pub fn new(spec: RunSpec, filesystems: Vec<String>, budget: Budget) -> TuneRequest {
+        TuneRequest {
+            spec,
+            filesystems,
+            budget,
+            safe: true,
+            objective: None,
+            space: None,
+            fix: Vec::new(),
+            only: Vec::new(),
+            exclude: Vec::new(),
+            least: 0.005,
+            seed: 1,
+            confirm: 5,
+            also: Vec::new(),
+            cuts: 40,
+        }
+    }
+}
+
+/// The budget of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// A time.
+    Time(Duration),
+    /// A number of trials.
+    Trials(usize),
+}
+
+/// The most trials of a search with a time.
+const MOST_TRIALS: usize = 5_000;
+
+impl FromStr for Budget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Budget, String> {
+        let wrong = || {
+            "expected a time such as 30m, 2h or 90s, or a number of trials such as 200trials"
+                .to_string()
+        };
+        let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+        let number: u64 = text[..end].parse().map_err(|_| wrong())?;
+        let seconds = match text[end..].trim() {
+            "s" => 1,
+            "m" | "min" => 60,
+            "h" => 3600,
+            "trials" | "trial" | "" if number <= 1_000_000 => {
+                return Ok(Budget::Trials(number as usize));
+            }
+            _ => return Err(wrong()),
+        };
+        let time = number.checked_mul(seconds).filter(|time| (1..=31_536_000).contains(time));
+        time.map(|time| Budget::Time(Duration::from_secs(time))).ok_or_else(wrong)
+    }
+}
+
+impl Budget {
+    /// An equal part of it.
+    pub fn part(self, parts: usize) -> Budget {
+        match self {
+            Budget::Time(time) => Budget::Time(time / parts.max(1) as u32),
+            Budget::Trials(trials) => Budget::Trials(trials / parts.max(1)),
+        }
+    }
+
+    /// The largest number of trials.
+    pub fn trials(self) -> usize {
+        match self {
+            Budget::Time(_) => MOST_TRIALS,
+            Budget::Trials(trials) => trials,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_a_time_or_a_number_of_trials() {
+        let minutes = |n: u64| Budget::Time(Duration::from_secs(60 * n));
+        for (text, expected) in [
+            ("30m", minutes(30)),
+            ("2h", minutes(120)),
+            ("60s", minutes(1)),
+            ("200trials", Budget::Trials(200)),
+            ("200", Budget::Trials(200)),
+        ] {
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+        for text in ["", "m", "30x", "0s", "-5m", "1.5h", "99999999999999999999m", "9999999999h"] {
+            assert!(text.parse::<Budget>().is_err(), "{text}");
+        }
+        assert_eq!(minutes(30).part(2), minutes(15));
+    }
+}

@@ -1,0 +1,138 @@
+//! The confirmation of a winner under conditions that took no part in the search.
+
+use fsdyno_record::trial::{Outcome, Trial};
+use fsdyno_report::tune::{Ratio, Truth};
+use fsdyno_stats::compare::{Comparison, paired, welch};
+use fsdyno_tune::{Kin, kin};
+
+use super::bench::whole;
+use super::request::TuneRequest;
+use crate::notes::say;
+use crate::{Failure, PointSettings, Points};
+
+/// The first seed of confirmations: after those of the search and of its own fresh seeds.
+const FIRST: u64 = 5_001;
+
+/// The trials of each side.
+const TRIALS: u64 = 3;
+
+/// The level of a confirmation.
+const LEVEL: f64 = 0.05;
+
+/// A work to confirm with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// The workload.
+    pub workload: String,
+    /// Its parameters.
+    pub sets: Vec<String>,
+}
+
+impl Work {
+    /// Parses `WORKLOAD [KEY=VALUE ...]`.
+    ///
+    /// # Errors
+    /// An unknown workload; a word that is no parameter.
+    pub fn parse(text: &str) -> Result<Work, Failure> {
+        let mut words = text.split_whitespace();
+        let workload = words.next().unwrap_or_default().to_string();
+        let wrong = |what: String| Failure::wrong(format!("--also '{text}': {what}"));
+        fsdyno_workload::workloads::find(&workload).map_err(|error| wrong(error.to_string()))?;
+        let sets: Vec<String> = words.map(String::from).collect();
+        match sets.iter().find(|set| !set.contains('=')) {
+            Some(set) => Err(wrong(format!("'{set}' is no KEY=VALUE"))),
+            None => Ok(Work { workload, sets }),
+        }
+    }
+
+    fn words(&self) -> String {
+        std::iter::once(&self.workload).chain(&self.sets).cloned().collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The works to confirm with: those of --also, else twice the work and a second workload of the same kind.
+///
+/// # Errors
+/// A wrong --also.
+pub fn works(tune: &TuneRequest, trial: &Trial) -> Result<Vec<Work>, Failure> {
+    if !tune.also.is_empty() {
+        return tune.also.iter().map(|text| Work::parse(text)).collect();
+    }
+    let Some(workload) = tune.spec.workloads.first() else { return Ok(Vec::new()) };
+    let Some(Kin { size, second }) = kin(workload) else { return Ok(Vec::new()) };
+    let mut works = Vec::new();
+    let value = trial.plan.workload.params.get(size).and_then(|value| value.parse::<u64>().ok());
+    if let Some(value) = value {
+        let is_other = |set: &&String| {
+            let key = set.split('=').next().unwrap_or_default();
+            key.rsplit('.').next() != Some(size)
+        };
+        let mut sets: Vec<String> = tune.spec.sets.iter().filter(is_other).cloned().collect();
+        sets.push(format!("{size}={}", value * 2));
+        works.push(Work { workload: workload.clone(), sets });
+    }
+    if let Some((workload, sets)) = second.split_first() {
+        let sets = sets.iter().map(ToString::to_string).collect();
+        works.push(Work { workload: workload.to_string(), sets });
+    }
+    Ok(works)
+}
+
+/// Compares the winner with the default under each work.
+///
+/// # Errors
+/// The reason that a run ended early.
+pub fn confirm(
+    points: &mut Points<'_>,
+    works: &[Work],
+    default: &PointSettings,
+    winner: &PointSettings,
+    least: f64,
+) -> Result<Vec<Truth>, Failure> {
+    let mut all = Vec::new();
+    for work in works {
+        let what = format!("{} (seeds of its own)", work.words());
+        say(&format!("fsdyno: confirmed with {}", work.words()));
+        let with = |of: &PointSettings| PointSettings {
+            work: Some((work.workload.clone(), work.sets.clone())),
+            ..of.clone()
+        };
+        let sides = [with(default), with(winner)];
+        if let Err(failure) = points.cell(&sides[0]) {
+            all.push(Truth { what, ratio: None, failed: Some(failure.message) });
+            continue;
+        }
+        let seeds = FIRST..FIRST + TRIALS;
+        let wanted: Vec<(PointSettings, u64)> =
+            seeds.flat_map(|seed| sides.clone().map(|side| (side, seed))).collect();
+        let trials = points.run(&wanted)?;
+        let failed = trials.iter().find(|trial| trial.outcome != Outcome::Ok);
+        let failed = failed.map(|trial| trial.reason.clone().unwrap_or_default());
+        let ratio = match failed {
+            None => compared(&trials, points.is_lab()).map(|it| ratio(&it, least, LEVEL)),
+            Some(_) => None,
+        };
+        all.push(Truth { what, ratio, failed });
+    }
+    Ok(all)
+}
+
+/// Compares trials of the default and of the winner, which follow each other by turns.
+fn compared(trials: &[Trial], are_pairs: bool) -> Option<Comparison> {
+    let pairs: Vec<(f64, f64)> =
+        trials.chunks_exact(2).map(|pair| (whole(&pair[0]), whole(&pair[1]))).collect();
+    match are_pairs {
+        true => paired(&pairs),
+        false => {
+            let (base, new): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+            welch(&base, &new)
+        }
+    }
+}
+
+/// A comparison as a result has it.
+pub fn ratio(it: &Comparison, least: f64, level: f64) -> Ratio {
+    let is_faster = it.ratio < 1.0 / (1.0 + least);
+    let holds = is_faster && (it.exact || it.p.is_some_and(|p| p < level));
+    Ratio { ratio: it.ratio, interval: it.interval, n: it.n, holds }
+}

@@ -1,0 +1,253 @@
+//! What works on this host, and the commands that install what is missing.
+
+use fsdyno_campaign::leftovers;
+use fsdyno_filesystem::array;
+use fsdyno_lab::{Cache, Lab, LabOptions};
+use fsdyno_record::Bytes;
+use fsdyno_report::table::{Block, Column, Document, Fit, Rows, Table};
+use fsdyno_report::{Output, ReportError};
+use fsdyno_venue::agent::location;
+use fsdyno_venue::{Agent, tools};
+use serde::Serialize;
+use std::path::Path;
+
+/// The result of one check.
+#[derive(Debug, Serialize)]
+struct Finding {
+    what: String,
+    state: State,
+    /// The version, path or error found.
+    detail: String,
+    /// The command that installs it, if it is missing.
+    cure: Option<String>,
+    /// True if the lab needs it.
+    needed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Ok,
+    Missing,
+    Note,
+}
+
+/// The parts that the lab lacks here, each with its cure.
+pub fn lacking() -> Vec<String> {
+    let all = [agent(), qemu(), kernel()].into_iter();
+    let missing = all.filter(|finding| finding.state == State::Missing);
+    let line = |finding: Finding| {
+        let cure = finding.cure.map(|cure| format!("  ->  {cure}")).unwrap_or_default();
+        format!("{}: {}{cure}", finding.what, finding.detail)
+    };
+    missing.map(line).collect()
+}
+
+/// Makes all checks. Rows that are wider than `limit` are stacked.
+pub fn check_all(limit: Option<usize>) -> Findings {
+    let mut findings = vec![agent(), qemu(), kernel()];
+    findings.extend(
+        fsdyno_filesystem::catalog::all().iter().filter(|kind| !kind.tools.is_empty()).map(tools),
+    );
+    findings.extend([arrays(), kvm(), apt(), space(), left_here()]);
+    findings.extend(caches());
+    Findings { all: findings, limit }
+}
+
+/// The caches that runs share.
+fn caches() -> Vec<Finding> {
+    let note = |what: &str, detail: String| finding(what, State::Note, detail);
+    // If the folder is unusable, the finding of the kernel has the reason.
+    let Ok(cache) = Cache::of_user() else { return Vec::new() };
+    match fsdyno_lab::caches(&cache) {
+        Ok(caches) => caches
+            .iter()
+            .map(|used| {
+                let limit = used.limit.map(|limit| format!(" of at most {limit}"));
+                let (folder, limit) = (used.folder.display(), limit.unwrap_or_default());
+                note(used.what, format!("{} in {folder}, {}{limit}", used.files, used.bytes))
+            })
+            .collect(),
+        Err(error) => vec![note("caches", format!("cannot be read: {error}"))],
+    }
+}
+
+fn finding(what: &str, state: State, detail: impl Into<String>) -> Finding {
+    Finding { what: what.into(), state, detail: detail.into(), cure: None, needed: false }
+}
+
+fn agent() -> Finding {
+    let found = match Agent::find() {
+        Ok(_) => finding("agent", State::Ok, location().display().to_string()),
+        Err(error) => finding("agent", State::Missing, error.to_string()),
+    };
+    Finding { needed: true, ..found }
+}
+
+fn qemu() -> Finding {
+    let found = match fsdyno_lab::probe_qemu(None) {
+        Ok(qemu) => finding("qemu", State::Ok, format!("{} {}", qemu.path.display(), qemu.version)),
+        Err(error) => Finding {
+            cure: error.hint(),
+            ..finding("qemu", State::Missing, format!("failed to {error}"))
+        },
+    };
+    Finding { needed: true, ..found }
+}
+
+/// The lab's kernel. A missing one is only a note if apt can download it.
+fn kernel() -> Finding {
+    let cache = match Cache::of_user() {
+        Ok(cache) => cache,
+        Err(error) => {
+            let found = finding("kernel", State::Missing, format!("failed to {error}"));
+            return Finding { cure: error.hint(), needed: true, ..found };
+        }
+    };
+    let options = LabOptions { kernel: None, qemu: None, cache, offline: true };
+    let here = fsdyno_lab::kernels_here(&options.cache);
+    let found = match Lab::find(&options, &|_| ()) {
+        Ok(lab) => finding("kernel", State::Ok, lab.kernel_release()),
+        Err(_) if here.is_empty() && fsdyno_lab::find_program("apt-get").is_ok() => finding(
+            "kernel",
+            State::Note,
+            "none yet; the first run downloads the distribution's (apt-get download)",
+        ),
+        Err(error) => match here.first() {
+            // Lab::find fails without QEMU; the kernel is installed.
+            Some(kernel) => finding("kernel", State::Ok, &kernel.release),
+            None => Finding {
+                cure: error.hint(),
+                ..finding("kernel", State::Missing, format!("failed to {error}"))
+            },
+        },
+    };
+    Finding { needed: true, ..found }
+}
+
+fn tools(kind: &fsdyno_filesystem::Filesystem) -> Finding {
+    let missing = tools::missing(kind);
+    if missing.is_empty() {
+        let version = tools::version(kind).unwrap_or_else(|| "installed".into());
+        return finding(&kind.name, State::Ok, version);
+    }
+    if fsdyno_lab::can_bring_tools(kind) {
+        let detail = "no tools yet; the first run in the lab downloads them into the cache";
+        return finding(&kind.name, State::Note, detail);
+    }
+    Finding {
+        cure: Some(format!("apt-get install {}", kind.package)),
+        ..finding(&kind.name, State::Missing, format!("no {}", missing.join(", ")))
+    }
+}
+
+fn arrays() -> Finding {
+    match tools::version_by(&array::version()) {
+        Some(version) => finding("md RAID", State::Ok, version),
+        None => Finding {
+            cure: Some(format!("apt-get install {}", array::PACKAGE)),
+            ..finding("md RAID", State::Missing, format!("no {} (for --raid)", array::TOOL))
+        },
+    }
+}
+
+fn kvm() -> Finding {
+    let detail = match Path::new("/dev/kvm").exists() {
+        true => "present",
+        false => "missing",
+    };
+    let use_of_it = "used only by --accel kvm, since virtual time needs emulation";
+    finding("/dev/kvm", State::Note, format!("{detail}; {use_of_it}"))
+}
+
+fn apt() -> Finding {
+    match fsdyno_lab::find_program("apt-get") {
+        Ok(path) => finding("apt", State::Ok, path.display().to_string()),
+        Err(_) => finding("apt", State::Note, "missing; give kernels as --kernel IMAGE:MODULES"),
+    }
+}
+
+/// Space in the temporary directory: unnamed files there hold the disks' data while a trial runs.
+fn space() -> Finding {
+    let folder = std::env::temp_dir();
+    let what = format!("space in {}", folder.display());
+    // A few gibibytes hold the largest default workload on any file system of the catalog.
+    let wanted = fsdyno_media::Room { bytes: Bytes(8 << 30), ..Default::default() };
+    match fsdyno_media::check(&folder, &wanted) {
+        Ok(()) => finding(&what, State::Ok, "at least 8 GiB"),
+        Err(error) => Finding {
+            cure: Some("set TMPDIR to a larger file system".into()),
+            ..finding(&what, State::Note, error.to_string())
+        },
+    }
+}
+
+fn left_here() -> Finding {
+    let folder = std::env::current_dir().unwrap_or_else(|_| ".".into());
+    match leftovers::find(Some(&folder)) {
+        Ok(found) if found.is_empty() => {
+            finding("leftovers", State::Ok, "none on this machine or in this directory")
+        }
+        Ok(found) => {
+            let words: Vec<String> = found.iter().map(leftovers::Left::describe).collect();
+            Finding {
+                cure: Some("fsdyno doctor --clean".to_string()),
+                ..finding("leftovers", State::Note, format!("of killed runs: {}", words.join("; ")))
+            }
+        }
+        Err(error) => finding("leftovers", State::Note, error.to_string()),
+    }
+}
+
+/// The result of every check.
+pub struct Findings {
+    all: Vec<Finding>,
+    limit: Option<usize>,
+}
+
+impl Findings {
+    /// True if nothing is missing that the lab needs.
+    pub fn lab_can_run(&self) -> bool {
+        self.all.iter().all(|finding| !finding.needed || finding.state != State::Missing)
+    }
+
+    fn columns() -> Vec<Column<'static, Finding>> {
+        let state = |finding: &Finding| match finding.state {
+            State::Ok => "ok".to_string(),
+            State::Missing => "missing".into(),
+            State::Note => "note".into(),
+        };
+        vec![
+            Column::words("state", state),
+            Column::words("what", |finding: &Finding| finding.what.clone()),
+            Column::words("detail", |finding: &Finding| {
+                let cure = finding.cure.as_ref().map(|cure| format!("  ->  {cure}"));
+                format!("{}{}", finding.detail, cure.unwrap_or_default())
+            }),
+        ]
+    }
+}
+
+impl Output for Findings {
+    fn document(&self) -> Document {
+        let fit = Fit::Stack { within: self.limit, heads: false };
+        let table = Table { fit, ..Table::of(Findings::columns(), &self.all) };
+        Document(vec![Block::Table(table)])
+    }
+
+    fn rows(&self, out: &mut dyn Rows) {
+        let mut columns = Findings::columns();
+        columns.pop();
+        columns.push(Column::words("detail", |it: &Finding| it.detail.clone()));
+        columns.push(Column::words("cure", |it: &Finding| it.cure.clone().unwrap_or_default()));
+        let heads: Vec<String> = columns.iter().map(|column| column.head.text.clone()).collect();
+        out.row(&heads);
+        for it in &self.all {
+            out.row(&columns.iter().map(|column| (column.cell)(it)).collect::<Vec<_>>());
+        }
+    }
+
+    fn json(&self) -> Result<String, ReportError> {
+        Ok(serde_json::to_string_pretty(&self.all)? + "\n")
+    }
+}

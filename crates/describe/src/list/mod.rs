@@ -1,0 +1,273 @@
+//! Lists of the available items, and whether they can run here.
+
+use fsdyno_campaign::Failure;
+use fsdyno_campaign::notes::say;
+use fsdyno_filesystem::Filesystem;
+use fsdyno_report::table::Block;
+use fsdyno_study::file::catalog;
+use fsdyno_venue::here::{self, CanRun, Here};
+use serde_json::{Value, json};
+
+use crate::listing::Listing;
+use crate::show;
+
+mod results;
+
+pub use results::listing as results;
+
+/// The workloads.
+pub fn workloads() -> Listing {
+    let rows = fsdyno_workload::workloads::ALL
+        .iter()
+        .map(|kind| vec![kind.name.to_string(), threads(kind).into(), kind.about.to_string()])
+        .collect();
+    let notes = vec![Block::Paragraph(THREADS.into())];
+    Listing { heads: &["name", "threads", "about"], rows, notes, ..Listing::default() }
+}
+
+const THREADS: &str = "threads: 'any' supports --threads N; 'fixed' has a number set by its own parameters (fsdyno show workload NAME lists it for each phase)";
+
+/// Returns `any` if the workload supports --threads N with its default parameters, `fixed` if its own parameters set the
+/// number.
+fn threads(kind: &fsdyno_workload::workloads::Kind) -> &'static str {
+    if kind.takes_threads() { "any" } else { "fixed" }
+}
+
+/// One file system, and the venues that can run it.
+struct Listed {
+    name: &'static str,
+    about: &'static str,
+    /// Its backing: a block device, memory, a directory.
+    ground: &'static str,
+    lab: CanRun,
+    host: CanRun,
+    /// Its entry in the catalog; none for a model.
+    kind: Option<&'static Filesystem>,
+}
+
+/// The file systems of the catalog, then the models.
+fn listed(here: &Here) -> Vec<Listed> {
+    let kinds = fsdyno_filesystem::catalog::all().iter().map(|kind| Listed {
+        name: &kind.name,
+        about: &kind.about,
+        ground: here::backing(kind),
+        lab: here.in_lab(kind),
+        host: here.on_host(kind),
+        kind: Some(kind),
+    });
+    let models = fsdyno_ext2dir::find::ALL.iter().map(|variant| Listed {
+        name: variant.name,
+        about: variant.about,
+        ground: "a model in this program",
+        lab: here::of_a_model(),
+        host: here::of_a_model(),
+        kind: None,
+    });
+    kinds.chain(models).collect()
+}
+
+/// The file systems with the venues that can run them, and below the reasons for the others.
+pub fn filesystems() -> Listing {
+    let here = Here::look();
+    let listed = listed(&here);
+    let word = |place: &CanRun| if place.can { "yes" } else { "no" };
+    let rows = listed.iter().map(|row| {
+        let linux = row.kind.map_or("-".to_string(), releases);
+        [row.name, word(&row.lab), word(&row.host), row.ground, &linux, row.about]
+            .map(String::from)
+            .to_vec()
+    });
+    let kernel = here.lab_kernel().unwrap_or("the one that the first run downloads");
+    let notes = vec![
+        Block::Items(vec![
+            format!("lab: with the default kernel, {kernel}; for others see --kernel"),
+            "host: made and mounted by this host; --on DIR runs on the file system mounted there"
+                .into(),
+        ]),
+        Block::List("", listed.iter().flat_map(Listed::reasons).collect()),
+    ];
+    Listing {
+        heads: &["name", "lab", "host", "backing", "linux", "about"],
+        rows: rows.collect(),
+        notes,
+        value: Some(listed.iter().map(Listed::json).collect()),
+        ..Listing::default()
+    }
+}
+
+impl Listed {
+    fn json(&self) -> Value {
+        let value =
+            |place: &CanRun| json!({"can": place.can, "why": place.why, "cure": place.cure});
+        json!({
+            "name": self.name, "about": self.about, "lies_on": self.ground,
+            "model": self.kind.is_none(),
+            "userspace": self.kind.is_some_and(Filesystem::in_user_space),
+            "since": self.kind.map(|kind| &kind.since),
+            "until": self.kind.and_then(|kind| kind.until.as_ref()),
+            "lab": value(&self.lab), "host": value(&self.host),
+        })
+    }
+
+    /// The reasons that it cannot run, one for each venue, or one for both.
+    fn reasons(&self) -> Vec<String> {
+        let places = match self.lab == self.host {
+            true => vec![("", &self.lab)],
+            false => vec![(" in the lab", &self.lab), (" on this host", &self.host)],
+        };
+        let lines = places.into_iter().filter_map(|(place, can)| {
+            let cure = can.cure.as_ref().map(|cure| format!("  ->  {cure}")).unwrap_or_default();
+            Some(format!("{}{place}: {}{cure}", self.name, can.why.as_ref()?))
+        });
+        lines.collect()
+    }
+}
+
+/// The releases of Linux that include it: `2.4.1 to 6.12`.
+fn releases(kind: &Filesystem) -> String {
+    match &kind.until {
+        Some(until) => format!("{} to {until}", kind.since),
+        None => format!("{} on", kind.since),
+    }
+}
+
+/// The machines.
+///
+/// # Errors
+/// A file of the catalog that is invalid.
+pub fn machines() -> Result<Listing, Failure> {
+    let mut rows = Vec::new();
+    for name in fsdyno_machine::names() {
+        let machine = fsdyno_machine::find(name)?;
+        let (cpu, ram) = (machine.cpu.to_string(), machine.ram.to_string());
+        rows.push(vec![name.to_string(), machine.disk, cpu, ram, machine.about]);
+    }
+    let notes = vec![Block::Paragraph(MACHINES.into())];
+    let heads = &["name", "disk", "cpu", "ram", "about"];
+    Ok(Listing { heads, rows, notes, ..Listing::default() })
+}
+
+const MACHINES: &str =
+    "sources: fsdyno show machine NAME; cpu: a processor profile, or instructions per nanosecond";
+
+/// The modelled disks.
+///
+/// # Errors
+/// A file of the catalog that is invalid.
+pub fn disks() -> Result<Listing, Failure> {
+    let mut rows = Vec::new();
+    for name in fsdyno_disk::catalog::names() {
+        let spec = fsdyno_disk::catalog::get(name)
+            .map_err(|error| Failure::wrong(format!("failed to {error}")))?;
+        rows.push(vec![name.to_string(), spec.capacity.to_string(), spec.about]);
+    }
+    Ok(Listing { heads: &["name", "capacity", "about"], rows, ..Listing::default() })
+}
+
+/// The processor profiles.
+///
+/// # Errors
+/// A file of the catalog that is invalid.
+pub fn processors() -> Result<Listing, Failure> {
+    let mut rows = Vec::new();
+    for name in fsdyno_processor::names() {
+        let profile = fsdyno_processor::profile(name)
+            .map_err(|error| Failure::wrong(format!("failed to {error}")))?;
+        let estimate = if profile.estimate { ", estimate" } else { "" };
+        let error = profile.error_percent.map(|error| format!("{} %{estimate}", error.median));
+        rows.push(vec![name.to_string(), error.unwrap_or_else(|| "-".into()), profile.about]);
+    }
+    Ok(Listing { heads: &["name", "error", "about"], rows, ..Listing::default() })
+}
+
+/// The modelled networks.
+///
+/// # Errors
+/// A file of the catalog that is invalid.
+pub fn networks() -> Result<Listing, Failure> {
+    let mut rows = Vec::new();
+    for name in fsdyno_network::names() {
+        rows.push(vec![name.to_string(), fsdyno_network::find(name)?.about]);
+    }
+    Ok(Listing { heads: &["name", "about"], rows, ..Listing::default() })
+}
+
+/// The periods.
+pub fn periods() -> Listing {
+    let rows = fsdyno_filesystem::period::all().iter().map(|period| {
+        let kinds: Vec<&str> = period.filesystem.keys().map(String::as_str).collect();
+        vec![period.name.clone(), period.disk.clone(), kinds.join(" "), period.about.clone()]
+    });
+    let heads = &["name", "disk", "file systems", "about"];
+    Listing { heads, rows: rows.collect(), ..Listing::default() }
+}
+
+/// The studies that come with fsdyno.
+///
+/// # Errors
+/// A file of the catalog that is invalid.
+pub fn studies() -> Result<Listing, Failure> {
+    let mut rows = Vec::new();
+    for name in catalog::names() {
+        let study = fsdyno_study::built_in(name)?;
+        let year = study.year.map_or("-".to_string(), |year| year.to_string());
+        let (runs, claims) = (study.runs.len().to_string(), study.claims.len().to_string());
+        let time = fsdyno_study::time_of(name).map_or("-".into(), |time| time.words());
+        rows.push(vec![name.to_string(), year, runs, claims, time, study.title]);
+    }
+    let known = rows.iter().any(|row| row.get(4).is_some_and(|time| time != "-"));
+    let notes = known.then(|| Block::Paragraph(TIME.into()));
+    Ok(Listing {
+        heads: &["name", "year", "runs", "claims", "time", "about"],
+        rows,
+        notes: notes.into_iter().collect(),
+        empty: "this fsdyno includes no study; fsdyno study accepts the path of a study file",
+        ..Listing::default()
+    })
+}
+
+const TIME: &str = "time: of one trial after the other, estimated from earlier trials on this machine; '-' where none of a kind ran here; less with --scale and --jobs (fsdyno study NAME --dry-run)";
+
+/// The kernels here and in Debian's suites, newest first.
+///
+/// # Errors
+/// A folder of caches that cannot be used.
+pub fn available_kernels() -> Result<Listing, Failure> {
+    let cache = fsdyno_lab::Cache::of_user()?;
+    let progress = |line: &str| say(&format!("fsdyno: {line}"));
+    let rows = fsdyno_lab::kernels_available(&cache, &progress)?.into_iter().map(|kernel| {
+        let series = fsdyno_lab::Series::of(&kernel.release);
+        let download = kernel.download.map_or("-".into(), |size| size.to_string());
+        vec![series.map_or("-".into(), |series| series.to_string()), kernel.release, download]
+    });
+    let notes = vec![Block::Paragraph(DOWNLOAD.into())];
+    let heads = &["series", "release", "download"];
+    Ok(Listing { heads, rows: rows.collect(), notes, ..Listing::default() })
+}
+
+const DOWNLOAD: &str = "download: the size of the packages that --kernel downloads once; '-' for a kernel that is here. --kernel accepts a series, a release, and a range of series (5.10..7.3, all)";
+
+/// The JSON Schemas.
+pub fn schemas() -> Listing {
+    let rows = show::schemas().map(|it| vec![it.name.to_string(), it.about.to_string()]);
+    Listing { heads: &["name", "about"], rows: rows.collect(), ..Listing::default() }
+}
+
+/// The kernels that are here.
+///
+/// # Errors
+/// A folder of caches that cannot be used.
+pub fn kernels() -> Result<Listing, Failure> {
+    let rows = fsdyno_lab::kernels_here(&fsdyno_lab::Cache::of_user()?)
+        .into_iter()
+        .map(|kernel| {
+            vec![
+                kernel.release,
+                kernel.image.display().to_string(),
+                kernel.modules.display().to_string(),
+            ]
+        })
+        .collect();
+    let empty = "no kernel yet; fsdyno run downloads the distribution's (apt-get download)";
+    Ok(Listing { heads: &["release", "image", "modules"], rows, empty, ..Listing::default() })
+}

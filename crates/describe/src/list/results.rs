@@ -1,0 +1,133 @@
+//! The results below a folder, with what they measured.
+
+use fsdyno_campaign::Failure;
+use fsdyno_campaign::about::About;
+use fsdyno_campaign::target::RESULTS;
+use fsdyno_record::trial::Outcome;
+use fsdyno_record::{Plan, Trial};
+use fsdyno_report::{compressed, counted};
+use serde_json::{Value, json};
+use std::path::Path;
+
+use crate::listing::Listing;
+
+const HEADS: &[&str] = &["result", "began", "workloads", "file systems", "trials"];
+
+/// The columns if a result has a name or a note.
+const NAMED: &[&str] = &["result", "name", "began", "workloads", "file systems", "trials", "note"];
+
+/// Lists the results below a folder, by name.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn listing(folder: Option<&Path>) -> Result<Listing, Failure> {
+    let usual = Path::new(RESULTS);
+    let place = folder.unwrap_or(usual);
+    if let (Some(_), Err(error)) = (folder, place.read_dir()) {
+        return Err(Failure::wrong(format!("failed to read '{}': {error}", place.display())));
+    }
+    let rows: Vec<Vec<String>> =
+        fsdyno_report::results_below(place).iter().map(|result| row(result)).collect();
+    let empty = "no results here; fsdyno run writes them below fsdyno-results";
+    let value = rows.iter().map(|row| object(row)).collect();
+    let of_people = |row: &Vec<String>| [NAME, NOTE].iter().any(|at| row[*at] != NONE);
+    let (heads, rows) = match rows.iter().any(of_people) {
+        true => (NAMED, rows),
+        false => (HEADS, rows.into_iter().map(without_people).collect()),
+    };
+    Ok(Listing { heads, rows, empty, value: Some(value), ..Listing::default() })
+}
+
+/// The columns of the name and the note.
+const NAME: usize = 1;
+const NOTE: usize = 6;
+
+/// A cell without a value.
+const NONE: &str = "-";
+
+fn object(row: &[String]) -> Value {
+    NAMED.iter().zip(row).map(|(head, cell)| (head.to_string(), json!(cell))).collect()
+}
+
+fn without_people(row: Vec<String>) -> Vec<String> {
+    let cells = row.into_iter().enumerate();
+    cells.filter(|(at, _)| ![NAME, NOTE].contains(at)).map(|(_, cell)| cell).collect()
+}
+
+/// The cells of a result, as in [`NAMED`].
+fn row(result: &Path) -> Vec<String> {
+    let (name, note) = match About::read(result) {
+        Ok(about) => (about.name, about.note),
+        Err(failure) => (None, Some(format!("unreadable: {}", failure.message))),
+    };
+    let cell = |text: Option<String>| text.unwrap_or_else(|| NONE.into());
+    let measured = measured(result);
+    let path = result.display().to_string();
+    [path, cell(name)].into_iter().chain(measured).chain([cell(note)]).collect()
+}
+
+fn measured(result: &Path) -> [String; 4] {
+    match (study_of(result), compressed::find(&result.join(fsdyno_crash::FILE))) {
+        (Some(title), _) => ["-".into(), format!("study: {title}"), "-".into(), "-".into()],
+        (None, Some(_)) => of_crash(result),
+        (None, None) => of_run(result),
+    }
+}
+
+/// The title of the study whose folder this is.
+fn study_of(result: &Path) -> Option<String> {
+    let file = result.join("study.toml");
+    let text =
+        fsdyno_record::bounded::read_to_string(&file, &fsdyno_record::bounded::WRITTEN).ok()?;
+    let table: toml::Table = text.parse().ok()?;
+    Some(table.get("title")?.as_str()?.to_string())
+}
+
+fn of_run(result: &Path) -> [String; 4] {
+    match fsdyno_report::load([result]) {
+        Ok(loaded) => of_trials(loaded.trials),
+        Err(error) => unreadable(&error.to_string()),
+    }
+}
+
+fn of_trials(mut trials: Vec<Trial>) -> [String; 4] {
+    fsdyno_campaign::results::in_order(&mut trials);
+    let began = trials.iter().map(|trial| trial.host.started.as_str()).min().unwrap_or("-");
+    let failed = trials.iter().filter(|trial| trial.outcome != Outcome::Ok).count();
+    let failed = if failed > 0 { format!(" ({failed} failed)") } else { String::new() };
+    let [workloads, labels] = names(trials.iter().map(|trial| &trial.plan));
+    [began.into(), workloads, labels, format!("{}{failed}", trials.len())]
+}
+
+fn of_crash(result: &Path) -> [String; 4] {
+    match fsdyno_campaign::crash::stored::read(&result.join(fsdyno_crash::FILE)) {
+        Ok(rows) => {
+            let cuts: usize = rows.iter().map(|row| row.tried.len()).sum();
+            let [workloads, labels] = names(rows.iter().map(|row| &row.plan));
+            ["-".into(), format!("{workloads} (crash)"), labels, counted(cuts, "cut")]
+        }
+        Err(failure) => unreadable(&failure.message),
+    }
+}
+
+fn unreadable(why: &str) -> [String; 4] {
+    ["-".into(), format!("unreadable: {why}"), "-".into(), "-".into()]
+}
+
+/// The distinct workloads and labels of plans.
+fn names<'a>(plans: impl Iterator<Item = &'a Plan> + Clone) -> [String; 2] {
+    let workloads = distinct(plans.clone().map(|plan| plan.workload.name.as_str()));
+    let labels = distinct(plans.map(|plan| plan.label.as_str()));
+    [workloads.join(" "), labels.join(", ")]
+}
+
+/// The names in their order, each once.
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut known = Vec::new();
+    for name in names {
+        if !known.contains(&name) {
+            known.push(name);
+        }
+    }
+    known
+}

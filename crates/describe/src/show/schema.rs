@@ -1,0 +1,25 @@
+//! prints a JSON Schema of what the program stores or prints for other programs.
+
+use fsdyno_campaign::Failure;
+use fsdyno_record::suggest;
+use fsdyno_report::schemas::{self, Published};
+
+use super::Shown;
+
+/// All published schemas.
+pub fn all() -> impl Iterator<Item = &'static Published> + Clone {
+    schemas::ALL.iter()
+}
+
+/// The schema of this name, as text and as JSON.
+///
+/// # Errors
+/// An unknown name.
+pub fn schema(name: &str) -> Shown {
+    let schema = all().find(|it| it.name == name).ok_or_else(|| {
+        let hint = suggest::hint(name, all().map(|it| it.name));
+        Failure::wrong(format!("'{name}' is not a schema; {hint}"))
+    })?;
+    let schema = schema.schema();
+    Ok((format!("{schema:#}\n"), schema))
+}

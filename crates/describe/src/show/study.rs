@@ -1,0 +1,218 @@
+//! prints a study's question, conditions, published values and claims.
+
+use fsdyno_record::shell::quote;
+use fsdyno_report::table::Prose;
+use fsdyno_study::file::{
+    Cell, Check, Claim, Conditions, Factors, Published, Run, StudyFile, Test,
+};
+use serde_json::{Value, json};
+
+use super::Shown;
+
+/// The study of this name or in this file, as text and as JSON.
+///
+/// # Errors
+/// An unknown name, or an invalid file.
+pub fn study(name: &str, prose: Prose) -> Shown {
+    let (_, file) = fsdyno_study::named(name)?;
+    Ok((clean(&text(&file, prose)), value(&file)))
+}
+
+/// Replaces control characters of a study file in the text, except newlines.
+fn clean(text: &str) -> String {
+    text.split('\n').map(fsdyno_report::clean).collect::<Vec<_>>().join("\n")
+}
+
+fn text(file: &StudyFile, prose: Prose) -> String {
+    let mut text = prose.wrapped(&file.title);
+    text.push_str(&prose.wrapped(&file.question));
+    if !file.source.is_empty() {
+        text.push_str(&prose.wrapped(&format!("source: {}", file.source)));
+    }
+    for paragraph in file.about.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
+        text.push('\n');
+        text.push_str(&prose.wrapped(&paragraph.replace('\n', " ")));
+    }
+    text.push_str("\nruns:\n");
+    for run in &file.runs {
+        text.push_str(&format!("  {} ({})\n", run.name, run.workload));
+        for variant in run.variants() {
+            let conditions = run.conditions(variant).unwrap_or_default();
+            let line = format!("{}: {}", variant.words(), command(run, &conditions));
+            text.push_str(&prose.indented(&line, 6));
+        }
+        if !run.scales.is_empty() {
+            let line = format!("--scale divides: {}", run.scales.join(", "));
+            text.push_str(&prose.indented(&line, 6));
+        }
+    }
+    for table in &file.published {
+        text.push_str(&published(table, prose));
+    }
+    if !file.factors.is_empty() {
+        text.push_str("\nfactors to the best:\n");
+    }
+    for table in &file.factors {
+        text.push_str(&prose.indented(&format!("{}: {}", table.name, table.caption), 2));
+        let runs = table.columns.iter().map(|column| column.run()).collect::<Vec<_>>().join(", ");
+        let what = table.columns.first().map(|column| column.of_row("each row"));
+        let what = what.map(|cell| format!("{}, {}", cell.phases.join(" + "), cell.figure.name()));
+        text.push_str(&prose.indented(&format!("{} of {runs}", what.unwrap_or_default()), 6));
+    }
+    if !file.claims.is_empty() {
+        text.push_str("\nclaims:\n");
+    }
+    for claim in &file.claims {
+        text.push_str(&prose.indented(&format!("{}: {}", claim.id, claim.text), 2));
+        text.push_str(&prose.indented(&test(claim), 6));
+    }
+    text
+}
+
+/// The command of a study run.
+fn command(run: &Run, conditions: &Conditions) -> String {
+    let words = conditions.words().into_iter().map(|word| quote(&word.text));
+    let mut command = format!("fsdyno run {}", run.workload);
+    for word in words {
+        command.push(' ');
+        command.push_str(&word);
+    }
+    command
+}
+
+fn published(table: &Published, prose: Prose) -> String {
+    let source =
+        if table.source.is_empty() { String::new() } else { format!(" ({})", table.source) };
+    let mut text = format!("\npublished, {}:\n", table.name);
+    text.push_str(&prose.indented(&format!("{}{source}", table.caption), 2));
+    let head = table.columns.iter().map(|column| format!("{} {}", column.name, column.unit.name));
+    let mut rows = vec![std::iter::once("  ".to_string()).chain(head).collect::<Vec<_>>()];
+    for row in &table.rows {
+        let cell = |cell: &Option<fsdyno_study::file::Value>| match cell {
+            None => "-".to_string(),
+            Some(value) => match &value.deviation_text {
+                Some(deviation) => format!("{} ± {deviation}", value.text),
+                None => value.text.clone(),
+            },
+        };
+        let cells = row.cells.iter().map(cell);
+        rows.push(std::iter::once(format!("  {}", row.label)).chain(cells).collect());
+    }
+    text.push_str(&prose.columns(&rows));
+    for doubt in &table.doubts {
+        let line = format!("{}, {}: doubtful: {}", doubt.row, doubt.column, doubt.why);
+        text.push_str(&prose.indented(&line, 2));
+    }
+    text
+}
+
+/// The check of a claim, in words.
+fn test(claim: &Claim) -> String {
+    let published = claim.published.map(|it| format!(" (published: {it})")).unwrap_or_default();
+    let check = match &claim.test {
+        Test::Untestable(why) => return format!("not testable here: {why}"),
+        Test::Check(check) => check,
+    };
+    let all = |cells: &[Cell]| cells.iter().map(name).collect::<Vec<_>>().join(", ");
+    let check = match check {
+        Check::Ratio { of, over, bound } => {
+            format!("{} over {} is {bound}", name(of), name(over))
+        }
+        Check::Order(cells) => format!("in ascending order: {}", all(cells)),
+        Check::Within { cells, at_most } => {
+            format!("the largest over the smallest is at most {at_most}: {}", all(cells))
+        }
+        Check::Value { cell, bound } => format!("{} is {bound} {}", name(cell), cell.unit.name),
+        Check::Exponent { cell, bound } => format!("the exponent of {} is {bound}", name(cell)),
+    };
+    check + &published
+}
+
+/// The description of a cell.
+fn name(cell: &Cell) -> String {
+    let at: Vec<String> = cell.at.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(" ")) };
+    let op = cell.op.map(|op| format!(" of {op}")).unwrap_or_default();
+    let (phases, figure) = (cell.phases.join(" + "), cell.figure.name());
+    format!("{} ({}, {phases}, {figure}{op}{at})", cell.row, cell.run)
+}
+
+fn value(file: &StudyFile) -> Value {
+    let run = |run: &Run| {
+        let variants: serde_json::Map<String, Value> = run
+            .variants()
+            .into_iter()
+            .map(|variant| {
+                let conditions = run.conditions(variant).unwrap_or_default();
+                let words: Vec<String> =
+                    conditions.words().into_iter().map(|word| word.text).collect();
+                (variant.name().to_string(), json!(words))
+            })
+            .collect();
+        json!({"name": run.name, "workload": run.workload, "scales": run.scales, "options": variants})
+    };
+    let table = |table: &Published| {
+        let columns: Vec<Value> = table
+            .columns
+            .iter()
+            .map(|column| json!({"name": column.name, "unit": column.unit.name}))
+            .collect();
+        let rows: serde_json::Map<String, Value> = table
+            .rows
+            .iter()
+            .map(|row| {
+                let cell = |cell: &Option<fsdyno_study::file::Value>| {
+                    cell.as_ref().map(|it| json!({"value": it.value, "deviation": it.deviation}))
+                };
+                (row.label.clone(), row.cells.iter().map(cell).collect())
+            })
+            .collect();
+        let doubts: Vec<Value> = table
+            .doubts
+            .iter()
+            .map(|it| json!({"row": it.row, "column": it.column, "why": it.why}))
+            .collect();
+        json!({
+            "name": table.name, "caption": table.caption, "source": table.source,
+            "columns": columns, "rows": rows, "doubts": doubts,
+        })
+    };
+    let claim = |claim: &Claim| {
+        json!({
+            "id": claim.id, "text": claim.text, "published": claim.published,
+            "least": claim.least, "check": test(claim),
+        })
+    };
+    let factors = |table: &Factors| {
+        let columns: serde_json::Map<String, Value> =
+            table.columns.iter().map(|it| (it.head.clone(), json!(it.run()))).collect();
+        json!({"name": table.name, "caption": table.caption, "runs": columns})
+    };
+    json!({
+        "title": file.title, "question": file.question, "source": file.source, "about": file.about,
+        "year": file.year,
+        "factors": file.factors.iter().map(factors).collect::<Vec<_>>(),
+        "runs": file.runs.iter().map(run).collect::<Vec<_>>(),
+        "published": file.published.iter().map(table).collect::<Vec<_>>(),
+        "claims": file.claims.iter().map(claim).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_of_a_study_do_not_reach_the_terminal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.toml");
+        let own = "title = \"t\\u001b[2J\"\nquestion = \"q\\u0007\"\nsource = \"s\\r\"\n\
+                   about = \"a\\u009b\"\n[[run]]\nname = \"a\"\nworkload = \"dirops\"\n";
+        std::fs::write(&path, own).unwrap();
+        let (text, value) =
+            study(&path.display().to_string(), Prose { width: 100, limit: None }).unwrap();
+        assert!(text.starts_with("t\u{fffd}[2J\n"), "{text}");
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+        assert_eq!(value["title"], "t\u{1b}[2J");
+    }
+}

@@ -1,0 +1,57 @@
+//! The file that `fsdyno fit` writes.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+use fsdyno_campaign::Failure;
+
+/// The first bytes of a file that `fsdyno fit` writes.
+const HEAD: &[u8] = b"# Fitted by `fsdyno fit`";
+
+/// Tests whether the path is a file that an earlier fit wrote.
+pub fn is_ours(path: &Path) -> bool {
+    // Opening a pipe would block.
+    if !std::fs::metadata(path).is_ok_and(|status| status.is_file()) {
+        return false;
+    }
+    let mut head = [0; HEAD.len()];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == *HEAD
+}
+
+/// Checks that a fit may write this file.
+///
+/// # Errors
+/// A name without the ending of a profile, a folder that does not exist, or a file that is no fit's.
+pub fn check_out(out: &Path) -> Result<(), Failure> {
+    if out.extension().is_none_or(|end| end != "toml") {
+        return Err(Failure::wrong(format!(
+            "--out '{}' does not end in .toml, as a disk profile does",
+            out.display()
+        )));
+    }
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(Failure::wrong(format!("--out: there is no folder '{}'", folder.display())));
+    }
+    match out.symlink_metadata().is_err() || is_ours(out) {
+        true => Ok(()),
+        false => Err(Failure::wrong(format!(
+            "--out '{}' exists and was not written by fsdyno fit; give a new file",
+            out.display()
+        ))),
+    }
+}
+
+/// Writes a new file or replaces one of an earlier fit, atomically.
+///
+/// # Errors
+/// What the kernel reports.
+pub fn write(out: &Path, text: &str) -> Result<(), Failure> {
+    let fill = |file: &mut std::fs::File| file.write_all(text.as_bytes());
+    let written = match is_ours(out) {
+        true => fsdyno_media::file::write(out, fill),
+        false => fsdyno_media::file::write_new(out, fill),
+    };
+    written.map_err(|error| Failure::io("write", out, &error))
+}

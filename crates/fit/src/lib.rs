@@ -1,0 +1,8 @@
+//! Profiles of disks and processors, fitted to those of this machine.
+
+pub mod cpu;
+mod disk;
+mod file;
+
+pub use disk::disk;
+pub use file::{check_out, write};

@@ -1,0 +1,117 @@
+//! `fsdyno advise`: at most five questions, and from the answers the commands to run, with their times.
+
+use std::io::IsTerminal;
+use std::process;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::Args;
+use fsdyno_advise::answers::{self, On, SAFETY, Safety};
+use fsdyno_advise::purpose::{self, Purpose};
+use fsdyno_advise::{Asker, Given, Steps, check, from_options, from_questions};
+use fsdyno_campaign::stop;
+
+use crate::cli::named;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, prose, say};
+
+/// `fsdyno advise`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno advise
+  fsdyno advise --for mail --on server-2026 --time 1h
+  fsdyno advise --for directory --on /srv/scratch --time 5m --yes
+  fsdyno advise --for unpack --on laptop-2026 --fs ext4,xfs --safety unsafe
+  fsdyno advise --for own --on laptop-2026 -- make -j4
+
+On a terminal it asks for what no option says, at most five questions. It prints the commands of fsdyno
+that answer, with the time of each from earlier trials on this machine, and runs them only after a yes or
+with --yes. If a command fails, those after it are not run, and its exit code is returned.")]
+pub struct Advise {
+    /// What the file system is for; the workload of each purpose is in the command that is printed
+    #[arg(long = "for", value_name = "PURPOSE", value_parser = purpose::parse,
+          help = format!("What the file system is for: {}", purpose::names(", ")))]
+    purpose: Option<&'static Purpose>,
+    /// On what: a machine of `fsdyno list machines`, a directory of this host, or loop:SIZE
+    #[arg(long, value_name = "WHAT", value_parser = answers::on)]
+    on: Option<On>,
+    /// Which options may be tried [default: safe]
+    #[arg(long, value_name = "safe|unsafe", value_parser = named(SAFETY))]
+    safety: Option<Safety>,
+    /// How long all of it may take, such as 30m or 2h [default: 30m]
+    #[arg(long, value_name = "TIME", value_parser = answers::limit)]
+    time: Option<Duration>,
+    /// The file systems, separated by commas [default: those whose options can be searched]
+    #[arg(long, value_name = "NAMES")]
+    fs: Option<String>,
+    /// Run the commands without a question
+    #[arg(long)]
+    yes: bool,
+    /// For --for own: the program to record, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(advise: &Advise) -> Result<Exit, Failure> {
+    let mut terminal = std::io::stdin().is_terminal().then(|| Asker {
+        answers: std::io::stdin().lock(),
+        questions: std::io::stderr(),
+        number: 0,
+    });
+    let given = advise.given();
+    check(&given)?;
+    let answers = match &mut terminal {
+        Some(asker) => from_questions(&given, asker, prose())?,
+        None => from_options(&given)?,
+    };
+    let steps = fsdyno_advise::of(&answers)?;
+    output::data(&steps.text(&answers, prose()))?;
+    if matches!(answers.on, On::Machine(_)) && fsdyno_lab::probe_qemu(None).is_err() {
+        return Err(Failure {
+            exit: Exit::Missing,
+            message: "the lab cannot run here: fsdyno doctor; a directory can be measured".into(),
+        });
+    }
+    let is_agreed = advise.yes
+        || terminal.as_mut().is_some_and(|asker| asker.confirm("Run these commands now?"));
+    if is_agreed { execute(&steps) } else { Ok(Exit::Good) }
+}
+
+/// Runs the commands one after the other, each as a process of its own, so that its output, its stored command and
+/// its exit code are those of the command by itself.
+fn execute(steps: &Steps) -> Result<Exit, Failure> {
+    // A signal goes to the command, too; this process only waits for its end.
+    let stop = stop::flag()?;
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::wrong(format!("failed to find this program: {error}")))?;
+    for step in &steps.steps {
+        say(&format!("\n$ {}", step.line()));
+        let status = process::Command::new(&program).args(&step.words).status();
+        let status = status
+            .map_err(|error| Failure::wrong(format!("failed to start {}: {error}", step.line())))?;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(Exit::Stopped);
+        }
+        if !status.success() {
+            say(&format!("fsdyno: the commands after '{}' were not run", step.line()));
+            process::exit(status.code().unwrap_or(Exit::TrialFailed as i32));
+        }
+    }
+    Ok(Exit::Good)
+}
+
+impl Advise {
+    /// The answers that the options give.
+    fn given(&self) -> Given {
+        Given {
+            purpose: self.purpose,
+            on: self.on.clone(),
+            safety: self.safety,
+            time: self.time,
+            fs: self.fs.clone(),
+            command: self.command.clone(),
+        }
+    }
+}

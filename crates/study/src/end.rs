@@ -1,0 +1,198 @@
+//! The output of a study: published tables next to measured ones, and a verdict on each claim.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use fsdyno_campaign::notes::say;
+use fsdyno_campaign::{Failure, charts, crash, files, results, store};
+use fsdyno_crash::Row;
+use fsdyno_record::Trial;
+use fsdyno_report::study::{Extras, Judged, NotRun, Results};
+use fsdyno_report::{Basis, Format, Part, Style, Trials};
+use fsdyno_why::StoredExplanation;
+
+use crate::file::{StudyFile, Variant};
+use crate::judge::{RunResult, judge};
+use crate::{archive, full_scale, stored};
+
+/// Reports and omits a sidecar file that is unreadable: no claim depends on it.
+fn or_omit<T>(read: Result<Vec<T>, Failure>) -> Vec<T> {
+    read.unwrap_or_else(|failure| {
+        say(&format!("fsdyno: omitted: {failure}"));
+        Vec::new()
+    })
+}
+
+/// One run in one variant (and on one kernel of a timeline), with the range of its trials.
+struct Ran {
+    run: String,
+    variant: Variant,
+    kernel: Option<String>,
+    trials: Range<usize>,
+}
+
+/// The conditions of the study without trials.
+fn not_run(file: &StudyFile, judged: &Judged) -> Vec<NotRun> {
+    let words = |variant: &Variant| variant.words().to_string();
+    let has_run = |words: &String| judged.variants.iter().any(|it| it.conditions == *words);
+    let missing = file.variants().into_iter().filter(|variant| !has_run(&words(variant)));
+    let not_run = missing.map(|variant| {
+        let own = file.runs.iter().filter(|run| run.has(variant));
+        let places: Vec<String> =
+            own.map(|run| format!("{}/{}", variant.name(), run.name)).collect();
+        let why = format!("{} has no trials: not run yet, or removed.", places.join(" or "));
+        NotRun { conditions: words(&variant), why }
+    });
+    not_run.collect()
+}
+
+/// The stored trials of a study, judged, with their sidecars.
+pub struct End {
+    judged: Judged,
+    trials: Vec<Trial>,
+    ran: Vec<Ran>,
+    folders: Vec<PathBuf>,
+    /// The stored explanations of `fsdyno why`.
+    explanations: Vec<StoredExplanation>,
+    /// The run and variant of each explanation.
+    places: Vec<String>,
+    /// The conditions without trials.
+    not_run: Vec<NotRun>,
+    /// The rows of `fsdyno crash`, if its folder is in that of the study.
+    crashed: Vec<Row>,
+}
+
+impl End {
+    /// Reads and judges the stored trials of a folder.
+    ///
+    /// # Errors
+    /// A file that is unreadable.
+    pub fn of(folder: &Path, file: &StudyFile) -> Result<End, Failure> {
+        let results: Vec<RunResult> = stored::results(folder, file)?;
+        let mut judged = judge(file, &results);
+        full_scale::put_next_to(&mut judged);
+        let not_run = not_run(file, &judged);
+        let (mut trials, mut ran): (Vec<Trial>, Vec<Ran>) = Default::default();
+        for RunResult { run, variant, kernel, trials: own, .. } in results {
+            let from = trials.len();
+            trials.extend(own);
+            ran.push(Ran { run, variant, kernel, trials: from..trials.len() });
+        }
+        let (mut explanations, mut places, mut folders) = (Vec::new(), Vec::new(), Vec::new());
+        for (run, variant, path) in stored::folders(folder, file) {
+            explanations.extend(or_omit(results::explanations(&[&path], &trials)));
+            places.resize(explanations.len(), format!("{} {}", run.name, variant.words()));
+            folders.push(path);
+        }
+        let crashes = stored::crashes(folder).into_iter();
+        let crashed = crashes
+            .flat_map(|path| or_omit(crash::stored::read(&path.join(fsdyno_crash::FILE))))
+            .collect();
+        Ok(End { judged, trials, ran, folders, explanations, places, not_run, crashed })
+    }
+
+    /// True if no trial is stored.
+    pub fn is_empty(&self) -> bool {
+        self.trials.is_empty()
+    }
+
+    /// Checks that a baseline is among the labels.
+    ///
+    /// # Errors
+    /// An unknown label.
+    pub fn check_baseline(&self, baseline: Option<&str>) -> Result<(), Failure> {
+        results::check_baseline(baseline, self.trials.iter().map(|it| it.plan.label.as_str()))
+    }
+
+    /// Says the flags of the trials if the format does not have them.
+    pub fn say_verdicts(&self, format: Format) {
+        results::say_verdicts(&self.trials, format);
+    }
+
+    /// Writes each chart as a file; with `png` also as a picture.
+    ///
+    /// # Errors
+    /// A file that is unreadable or unwritable.
+    pub fn charts(&self, into: &Path, png: bool, basis: Basis<'_>) -> Result<(), Failure> {
+        let series = results::drawn(&self.folders, &self.trials)?;
+        let mut drawn = fsdyno_report::factor_charts(&self.judged);
+        drawn.extend(fsdyno_report::published_charts(&self.judged));
+        drawn.extend(fsdyno_report::charts(&self.trials, &series, basis));
+        charts::write(into, &drawn, png)?;
+        say(&format!("charts: {} in {}", drawn.len(), into.display()));
+        Ok(())
+    }
+
+    /// Archives the study of a folder into another one.
+    ///
+    /// # Errors
+    /// A file that is unreadable or unwritable.
+    pub fn archive(
+        &self,
+        (folder, into): (&Path, &Path),
+        file: &StudyFile,
+        basis: Basis<'_>,
+    ) -> Result<(), Failure> {
+        let text = self.written(Format::Markdown, Style::default(), basis)?;
+        let output = archive::Output { title: &self.judged.title, text, page: self.html(basis)? };
+        archive::write((folder, into), file, &output)
+    }
+
+    /// Writes the report into the folder of the study.
+    ///
+    /// # Errors
+    /// A file that is unreadable or unwritable.
+    pub fn write_page(&self, folder: &Path) -> Result<(), Failure> {
+        let path = folder.join(store::PAGE);
+        files::write_file(&path, self.html(None.into())?)?;
+        say(&format!("report: {}", path.display()));
+        Ok(())
+    }
+
+    /// The output in a format.
+    ///
+    /// # Errors
+    /// A format that it does not have.
+    pub fn written(
+        &self,
+        format: Format,
+        style: Style,
+        basis: Basis<'_>,
+    ) -> Result<String, Failure> {
+        let parts = self.parts();
+        let records = Trials { trials: &self.trials, parts: &parts, basis };
+        let results = Results { judged: &self.judged, extras: self.extras(), records };
+        Ok(format.write(&results, style)?)
+    }
+
+    fn parts(&self) -> Vec<Part<'_>> {
+        let parts = self.ran.iter().map(|ran| Part {
+            run: &ran.run,
+            variant: ran.variant.name(),
+            kernel: ran.kernel.as_deref(),
+            trials: self.trials.get(ran.trials.clone()).unwrap_or_default(),
+        });
+        parts.collect()
+    }
+
+    /// The sidecars of the trials, except series.
+    fn extras(&self) -> Extras<'_> {
+        Extras {
+            explanations: &self.explanations,
+            places: &self.places,
+            crashed: &self.crashed,
+            not_run: &self.not_run,
+            ..Extras::default()
+        }
+    }
+
+    /// The report. Only the series that it draws are read into memory.
+    ///
+    /// # Errors
+    /// A file that is unreadable.
+    pub fn html(&self, basis: Basis<'_>) -> Result<String, Failure> {
+        let series = results::drawn(&self.folders, &self.trials)?;
+        let extras = Extras { series: &series, ..self.extras() };
+        Ok(fsdyno_report::study_page(&self.judged, &self.trials, extras, basis)?)
+    }
+}

@@ -1,0 +1,54 @@
+//! A study by its name or the path of its file.
+
+use std::path::Path;
+
+use fsdyno_campaign::Failure;
+
+use crate::file::{FileError, StudyFile, TextError, catalog, read_text};
+use crate::stored;
+
+/// Reads and parses a study: one that comes with fsdyno, or a study file.
+///
+/// # Errors
+/// An unknown name, or an invalid study file.
+pub fn named(name: &str) -> Result<(String, StudyFile), Failure> {
+    let folder = Path::new(name);
+    if catalog::text(name).is_err() && folder.join(stored::FILE).is_file() {
+        return Err(Failure::wrong(format!(
+            "'{0}' is the folder of a study; to report it: fsdyno report {0}; to repeat some trials: --check N; to \
+             repeat all of it: fsdyno study {0}/{1}",
+            folder.display(),
+            stored::FILE
+        )));
+    }
+    let own = name.contains('/') || name.ends_with(".toml");
+    if !own {
+        let text = catalog::text(name)?;
+        return Ok((text.to_string(), built_in(name)?));
+    }
+    let text = read_text(name)?;
+    let file = StudyFile::parse(name, &text)?;
+    Ok((text, file))
+}
+
+/// Parses a study that comes with fsdyno.
+///
+/// # Errors
+/// An unknown name.
+pub fn built_in(name: &str) -> Result<StudyFile, Failure> {
+    let text = catalog::text(name)?;
+    Ok(StudyFile::parse(catalog::file_name(name), text)?)
+}
+
+/// The failures of errors that are an invalid request.
+macro_rules! invalid_requests {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                Failure::wrong(error.to_string())
+            }
+        }
+    )*};
+}
+
+invalid_requests!(FileError, TextError, catalog::Unknown);

@@ -1,0 +1,260 @@
+//! The study runs of a request: resolved, checked, and run one after the other.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fsdyno_campaign::experiment::{open, skipped};
+use fsdyno_campaign::labs::Mode;
+use fsdyno_campaign::notes::say;
+use fsdyno_campaign::speed::{Estimate, Speeds};
+use fsdyno_campaign::{Exit, Failure, Session, Store, Summary, Venues, dry_run, leftovers, target};
+use fsdyno_record::suggest;
+use fsdyno_report::counted;
+use serde_json::{Value, json};
+
+use crate::file::{self, StudyFile};
+use crate::named::{built_in, named};
+use crate::request::StudyRequest;
+use crate::study_run::{self, StudyRun, selects};
+use crate::{seeds, stored};
+
+/// The study runs of a request.
+pub struct Runs {
+    request: StudyRequest,
+    text: String,
+    /// The study, at the requested scale.
+    pub file: StudyFile,
+    /// The result folder.
+    pub folder: PathBuf,
+    runs: Vec<StudyRun>,
+}
+
+/// What a request would run.
+pub struct Planned {
+    /// For people.
+    pub text: String,
+    /// For programs: a value for each run.
+    pub values: Vec<Value>,
+    /// The first requirement that this host lacks.
+    pub missing: Option<Failure>,
+}
+
+impl Runs {
+    /// Resolves a request, and checks all of it and its folder.
+    ///
+    /// # Errors
+    /// The first value that is invalid, with its position in the study file; a folder with other results.
+    pub fn resolve(request: StudyRequest) -> Result<Runs, Failure> {
+        let (text, file) = named(&request.study)?;
+        check_names(&request, &file)?;
+        if let Some(cpu) = &request.cpu {
+            fsdyno_processor::parse(cpu)
+                .map_err(|error| Failure::wrong(format!("--cpu: {error}")))?;
+        }
+        let file = file.scaled(request.scale.unwrap_or(file.scale))?;
+        let folder = request.out.clone().unwrap_or_else(|| {
+            let name = Path::new(&request.study).file_stem().unwrap_or_default();
+            target::default_folder(&format!("study-{}", name.to_string_lossy()))
+        });
+        let runs = study_run::resolve(&request, &file, &folder)?;
+        stored::check(&folder, &text, &file)?;
+        say_outside_lab(&request, &runs);
+        Ok(Runs { request, text, file, folder, runs })
+    }
+
+    /// Checks that this process may create the requested devices.
+    ///
+    /// # Errors
+    /// A missing permission or tool.
+    pub fn check_permission(&self) -> Result<(), Failure> {
+        self.runs.iter().try_for_each(|run| {
+            target::check_permission(&run.experiment.requests)
+                .map_err(|failure| run.locate(failure))
+        })
+    }
+
+    /// Runs all, until one fails or the user stops them; the failure of a run is returned next to the trials before it.
+    ///
+    /// # Errors
+    /// A requirement that is missing, before anything runs.
+    pub fn measure(
+        &mut self,
+        session: &Session<'_>,
+    ) -> Result<(Summary, Option<Failure>), Failure> {
+        leftovers::offer();
+        // The requirements of all runs are checked before the first one begins.
+        let mut venues = Vec::new();
+        for run in &mut self.runs {
+            venues.push(ready(run, session, Mode::Run)?.0);
+        }
+        say_skipped(&self.runs);
+        stored::claim(&self.folder, &self.text, &self.file)?;
+        let (sum, failed) = measure_all(&self.runs, &venues, session, session.stop);
+        if failed.is_some() {
+            return Ok((sum, failed));
+        }
+        let of = (self.folder.as_path(), &self.file);
+        Ok(match seeds::run(&self.request, of, &self.runs, &venues, session) {
+            Ok(more) => (sum.and(more), None),
+            Err(failure) => (sum, Some(failure)),
+        })
+    }
+
+    /// Describes what would run.
+    ///
+    /// # Errors
+    /// The first error that a run would report before its first trial, but for missing requirements.
+    pub fn plan(&mut self, session: &Session<'_>) -> Result<Planned, Failure> {
+        let mut missing = None;
+        let (mut text, mut values) = (String::new(), Vec::new());
+        for run in &mut self.runs {
+            target::check_permission(&run.experiment.requests)
+                .map_err(|failure| run.locate(failure))?;
+            match ready(run, session, Mode::Dry) {
+                Ok((_, none)) => {
+                    let lacks = none.filter(|failure| failure.exit == Exit::Missing);
+                    missing = missing.or(lacks);
+                }
+                Err(failure) if failure.exit == Exit::Missing => {
+                    missing = missing.or(Some(failure));
+                }
+                Err(failure) => return Err(failure),
+            }
+            let schedule = run.experiment.schedule();
+            let drives = dry_run::Drives::new();
+            let mut value = dry_run::value(&run.experiment.cells, &schedule, &drives);
+            value["run"] = json!(run.name);
+            value["as"] = json!(run.variant.name());
+            values.push(value);
+            text.push_str(&format!("{}:\n", run.title()));
+            text.push_str(&dry_run::text(&run.experiment.cells, &schedule, &drives));
+            text.push('\n');
+        }
+        say_skipped(&self.runs);
+        let trials: usize = self.runs.iter().map(StudyRun::trials).sum();
+        let (trials, count) = (counted(trials, "trial"), counted(self.runs.len(), "run"));
+        let more = seeds::dry(&self.request, &self.runs).unwrap_or_default();
+        let time = match estimate(&self.runs) {
+            Some(estimate) => format!("time: {estimate}"),
+            None => "time: not known before the first such trial on this machine".into(),
+        };
+        let text = format!("{text}{trials} in {count}\n{time}\n{more}");
+        Ok(Planned { text, values, missing })
+    }
+}
+
+/// Notes the options that do not apply to runs outside of the lab.
+fn say_outside_lab(study: &StudyRequest, runs: &[StudyRun]) {
+    let outside = study_run::outside_lab(runs);
+    for (option, given) in [("--kernel", !study.kernels.is_empty()), ("--cpu", study.cpu.is_some())]
+    {
+        if given && !outside.is_empty() {
+            say(&format!("fsdyno: {option} does not apply to {}", outside.join(", ")));
+        }
+    }
+}
+
+/// Runs the study runs, one after the other, until all have run, one fails, or the user stops them.
+fn measure_all(
+    runs: &[StudyRun],
+    venues: &[Venues],
+    session: &Session<'_>,
+    stop: &AtomicBool,
+) -> (Summary, Option<Failure>) {
+    let mut sum = Summary::default();
+    let count = runs.len();
+    for (at, (run, venues)) in runs.iter().zip(venues).enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            sum.left += run.trials();
+            continue;
+        }
+        say(&format!("fsdyno: study run {} of {count}: {}", at + 1, run.title()));
+        match measure(run, venues, session) {
+            Ok(summary) => sum = sum.and(summary),
+            Err(failure) => return (sum, Some(run.locate(failure))),
+        }
+    }
+    (sum, None)
+}
+
+/// Finds the requirements of a study run. If none of its trials can run, they are stored as skipped, and other runs
+/// continue.
+fn ready(
+    run: &mut StudyRun,
+    session: &Session<'_>,
+    mode: Mode,
+) -> Result<(Venues, Option<Failure>), Failure> {
+    let (folder, rows) = (run.folder.clone(), run.rows.clone());
+    let found = Store::look(&folder).map_err(Failure::from).and_then(|stored| {
+        let selected = |label: &str| selects(&rows, label);
+        run.experiment.ready_selected(&folder, &stored, session, mode, &selected)
+    });
+    found.map_err(|failure| run.locate(failure))
+}
+
+/// Reports the skipped file systems of all runs, each once, with the reason.
+fn say_skipped(runs: &[StudyRun]) {
+    let mut reported: Vec<String> = Vec::new();
+    for line in runs.iter().flat_map(|run| skipped(&run.experiment.cells)) {
+        if !reported.contains(&line) {
+            say(&line);
+            reported.push(line);
+        }
+    }
+}
+
+fn measure(run: &StudyRun, venues: &Venues, session: &Session<'_>) -> Result<Summary, Failure> {
+    let mut store = open(&run.folder)?;
+    run.experiment.go(venues, &run.experiment.schedule(), &mut store, session)
+}
+
+/// The time of all trials on this machine, if trials of each kind ran here.
+fn estimate(runs: &[StudyRun]) -> Option<Estimate> {
+    let speeds = Speeds::load();
+    let of_run = |run: &StudyRun| {
+        let schedule = run.experiment.schedule();
+        let cells = schedule.iter().filter_map(|slot| run.experiment.cells.get(slot.cell));
+        speeds.estimate(cells, usize::from(run.experiment.spec.jobs))
+    };
+    let all: Option<Vec<Estimate>> = runs.iter().map(of_run).collect();
+    let sum = |a: Estimate, b: Estimate| Estimate {
+        time: a.time + b.time,
+        trials: a.trials.min(b.trials),
+    };
+    all?.into_iter().reduce(sum)
+}
+
+/// The time of a study that comes with fsdyno, if it is known.
+pub fn time_of(name: &str) -> Option<Estimate> {
+    let runs =
+        study_run::resolve(&StudyRequest::of(name), &built_in(name).ok()?, Path::new("unused"))
+            .ok()?;
+    estimate(&runs)
+}
+
+/// Checks that the study has the runs and conditions given with --only and --as.
+pub(crate) fn check_names(study: &StudyRequest, file: &StudyFile) -> Result<(), Failure> {
+    let names: Vec<&str> = file.runs.iter().map(|run| run.name.as_str()).collect();
+    for (at, only) in study.only.iter().enumerate() {
+        if !names.contains(&only.as_str()) {
+            let hint = suggest::hint(only, names);
+            return Err(Failure::wrong(format!(
+                "--only {only}: the study has no such run; {hint}"
+            )));
+        }
+        if study.only[..at].contains(only) {
+            return Err(Failure::wrong(format!("--only {only} is given twice")));
+        }
+    }
+    let has = |run: &&file::Run| {
+        let wanted = study.only.is_empty() || study.only.contains(&run.name);
+        wanted && study.variant.is_none_or(|variant| run.serves(variant).is_some())
+    };
+    match file.runs.iter().any(|run| has(&run)) {
+        true => Ok(()),
+        false => {
+            let variant = study.variant.map(|it| it.name()).unwrap_or_default();
+            Err(Failure::wrong(format!("--as {variant}: no selected run has these conditions")))
+        }
+    }
+}
