@@ -59,7 +59,7 @@ pub fn steps(
             Ok(known.get(&id).cloned().unwrap_or_default())
         };
         let [base, new] = [of(sides[0])?, of(sides[1])?];
-        row.explained = explained(&row.phase, &base, &new);
+        row.explained = explained(&row.phase, &base, &new).map(|step| toward(step, row));
     }
     Ok(())
 }
@@ -72,6 +72,13 @@ fn explained(name: &str, base: &Explained, new: &Explained) -> Option<ExplainedS
     let more = after - before;
     let source = source(now, old, more).filter(|_| more.abs() >= LEAST);
     Some(ExplainedStep { seed: base.seed, base: before, new: after, source })
+}
+
+/// The step without its source, if the instructions changed in the other direction than the time: it has another cause.
+fn toward(step: ExplainedStep, row: &Row) -> ExplainedStep {
+    let slower = row.comparison.is_some_and(|comparison| comparison.ratio > 1.0);
+    let source = step.source.filter(|_| slower == (step.new > step.base));
+    ExplainedStep { source, ..step }
 }
 
 #[cfg(test)]

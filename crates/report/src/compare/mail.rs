@@ -62,7 +62,9 @@ fn is_hash(value: &str) -> bool {
 
 fn table(rows: &[&Row]) -> Table {
     let columns = vec![
-        Column::words("phase", |row: &&Row| truncate(&row.title(), 36, "..")),
+        Column::words("phase", |row: &&Row| {
+            truncate(&format!("{}: {}", row.phase, row.group()), 36, "..")
+        }),
         Column::number("effect %", |row: &&Row| words::effect(row).replace(" %", "")),
         Column::number("95 % interval", |row: &&Row| words::interval(row).replace(" %", "")),
         Column::new(Kind::Verdict, "verdict", |row: &&Row| words::verdict(row.verdict()).into()),

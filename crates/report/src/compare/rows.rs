@@ -297,7 +297,9 @@ fn mark(row: &mut Row) {
         Some(comparison) if comparison.interval.is_none() => marks.push(Mark::Single),
         Some(comparison) if comparison.exact => marks.push(Mark::Exact),
         Some(comparison) if comparison.verdict == Verdict::Unknown => {
-            marks.extend(comparison.n_that_would_decide().map(Mark::Decides));
+            // The test is corrected for the number of rows, the estimate is not.
+            let more = comparison.n_that_would_decide().filter(|n| *n as usize > comparison.n);
+            marks.extend(more.map(Mark::Decides));
         }
         Some(_) => {}
     }

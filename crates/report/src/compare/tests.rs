@@ -376,3 +376,14 @@ fn a_failed_trial_in_the_middle_is_listed_once_and_one_of_the_first_value_is_of_
     let compared = compare_by(&trials, kernel, options()).unwrap();
     assert_eq!((compared.unfinished.len(), compared.new_failed()), (2, true));
 }
+
+#[test]
+fn explained_steps_are_a_table_next_to_one_with_more_columns() {
+    let mut compared = mixed();
+    let row = compared.rows.iter_mut().find(|row| row.is_step()).unwrap();
+    row.explained = Some(ExplainedStep { seed: 1, base: 100.0, new: 130.0, source: None });
+    for format in [Format::Text, Format::Markdown] {
+        let text = print(&compared, format, Style::default());
+        assert!(text.contains("no function has it"), "{text}");
+    }
+}

@@ -268,10 +268,10 @@ pub fn steps(by: &str, compared: &Compared) -> String {
 pub const COUNTED: &str =
     "instructions per op of the threads that make the calls, counted in one trial of each side";
 
-/// `+280 of them in btrfs_foo`, or `no single function`.
+/// `+280 of them in btrfs_foo`, or `no function has it`.
 pub fn source(step: &ExplainedStep) -> String {
     let source = step.source.as_ref();
-    source.map_or("no single function".into(), |source| clean(&source.to_string()))
+    source.map_or("no function has it".into(), |source| clean(&source.to_string()))
 }
 
 /// The sentence if no other differences are listed.

@@ -66,7 +66,8 @@ impl Layout {
     pub fn line(&self, table: &Table, cell: impl Fn(usize) -> String, mark: &str) -> String {
         let mut line = String::new();
         for (at, width) in self.widths.iter().enumerate().filter(|(_, width)| **width > 0) {
-            let head = &table.heads[at];
+            // An alike table may have more columns.
+            let Some(head) = table.heads.get(at) else { continue };
             let text = if head.empty { String::new() } else { truncate(&cell(at), *width, mark) };
             if !line.is_empty() {
                 line.push_str(&" ".repeat(self.gap));
