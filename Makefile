@@ -85,8 +85,9 @@ test: build ## run all tests except the long ones, including the lab's; under 25
 # on the kernels 5.10 and 6.12, which are downloaded; a tarball of 100,000 files on ext4 (the original's 725,000
 # files take most of an hour and are not tested here). Every spec of
 # tests/common/specs.rs, small, under three workloads; newer file systems twice. 200 SIGKILLs take
-# six minutes, eight kills of a resumed run in the lab about three more, and a cluster of Slurm with one node (as root,
-# with slurm-wlm and munge) three.
+# six minutes, eight kills of a resumed run in the lab about three more, a cluster of Slurm with one node (as root,
+# with slurm-wlm and munge) three, and shared file systems (as root, with mpich, glusterfs-server and -client, moosefs-master,
+# -chunkserver and -client, sshfs, openssh-server) ten.
 test-full: build ## run the long tests, too; half an hour more
 	@FSDYNO_TEST=full $(TEST); code=$$?; $(PUT_AGENT); exit $$code
 

@@ -1,15 +1,16 @@
 #!/bin/sh
-# The rates of ranks, those of mdtest, and those of bare loops, in interleaved rounds on a tmpfs: docs/mdtest.md has the
-# ratios. mdtest is built from hpc/ior with MPICH; it is no part of fsdyno.
+# The rates of ranks, those of mdtest, and those of bare loops, in interleaved rounds on a tmpfs; in a directory of the
+# user's those of ranks and of mdtest: docs/mdtest.md has the ratios. mdtest is built from hpc/ior with MPICH; it is no part of fsdyno.
 #
-# ranks.sh FSDYNO MDTEST [RANKS [ROUNDS]]
+# ranks.sh FSDYNO MDTEST [RANKS [ROUNDS [FILES [DIRECTORY]]]]
+# examples/shared/mounts.sh gluster 1 bench/ranks.sh FSDYNO MDTEST 8 5 1600 /run/shared/mnt.0
 set -eu
 export LC_ALL=C
-fsdyno=$1 mdtest=$2 ranks=${3:-16} rounds=${4:-9}
-files=48000
+fsdyno=$1 mdtest=$2 ranks=${3:-16} rounds=${4:-9} files=${5:-48000}
 here=$(dirname "$0")
 work=$(mktemp -d /dev/shm/fsdyno-ranks.XXXXXX)
-trap 'rm -rf "$work"' EXIT
+on=$(mktemp -d "${6:-/dev/shm}/fsdyno-on.XXXXXX")
+trap 'rm -rf "$work" "$on"' EXIT
 cc -O2 -pthread -o "$work/bare" "$here/bare.c"
 
 # The three rates of mdtest's table, from standard input.
@@ -18,30 +19,28 @@ of_table() {
 }
 
 run_fsdyno() {
-    mpiexec.mpich -n "$ranks" "$fsdyno" run dirops --set files=$files --set stat=yes --set stat-order=forward \
-        --set remount=no --verify names --on "$work/on" --out "$work/result" --ranks >"$work/log" 2>&1
+    mpiexec.mpich -n "$ranks" "$fsdyno" run dirops --set files="$files" --set stat=yes --set stat-order=forward \
+        --set remount=no --verify names --on "$on" --out "$work/result" --ranks >"$work/log" 2>&1
     "$fsdyno" report "$work/result" --format original 2>"$work/log" | of_table
 }
 
 run_mdtest() {
-    mpiexec.mpich -n "$ranks" "$mdtest" -F -C -T -r -n $((files / ranks)) -d "$work/on/d" | of_table
+    mpiexec.mpich -n "$ranks" "$mdtest" -F -C -T -r -n $((files / ranks)) -d "$on/d" >"$work/log"
+    of_table <"$work/log"
 }
 
 run_bare() {
-    "$work/bare" $files "$work/on" "$ranks" |
-        awk -v n=$files '/^(create|stat|unlink) / { printf "%.1f ", n * 1e9 / $2 }'
+    "$work/bare" "$files" "$on" "$ranks" |
+        awk -v n="$files" '/^(create|stat|unlink) / { printf "%.1f ", n * 1e9 / $2 }'
 }
 
-for round in $(seq "$rounds"); do
+order='fsdyno mdtest bare'
+[ $# -lt 6 ] || order='fsdyno mdtest'
+for _ in $(seq "$rounds"); do
     # Each round begins with another one.
-    case $((round % 3)) in
-    0) order='fsdyno mdtest bare' ;;
-    1) order='mdtest bare fsdyno' ;;
-    *) order='bare fsdyno mdtest' ;;
-    esac
+    order="${order#* } ${order%% *}"
     for which in $order; do
-        rm -rf "$work/on" "$work/result"
-        mkdir "$work/on"
+        rm -rf "$work/result" "$on/d"
         echo "$which $("run_$which")"
     done
 done | awk -v ranks="$ranks" '
@@ -58,5 +57,8 @@ done | awk -v ranks="$ranks" '
     }
     END {
         split("- create stat unlink", names, " ")
-        for (i = 2; i <= 4; i++) { ratios("mdtest", i, names[i]); ratios("bare", i, names[i]) }
+        for (i = 2; i <= 4; i++) {
+            ratios("mdtest", i, names[i])
+            if (seen["bare", i]) ratios("bare", i, names[i])
+        }
     }'

@@ -66,8 +66,9 @@ pub(crate) fn fits(
     }
     if plan.stonewall.is_some() && work.stonewalled().is_none() {
         return Err(format!(
-            "workload '{name}' with these parameters has no phase that a stonewall can end; dirops with \
-             create-order=forward has one; remove --stonewall"
+            "workload '{name}' with these parameters has no phase that a stonewall can end; these have: dirops with \
+             create-order=forward, many-files, fdtree, tarball, postmark, maildir with deliverers=0, churn without \
+             seconds and rate; remove --stonewall"
         ));
     }
     let shared = work.phases().iter().all(|phase| phase.threads == Threads::Any);

@@ -133,14 +133,39 @@ impl Process {
     /// Reports whether all its threads sleep: none runs or waits for a processor. A child that has
     /// ended sleeps.
     pub fn sleeps(&self) -> bool {
+        self.states().all(|state| state != 'R')
+    }
+
+    /// Reports whether one of its threads is stopped by a signal, or waits in the kernel where no signal reaches it.
+    pub fn is_halted(&self) -> bool {
+        self.states().any(|state| matches!(state, 'T' | 't' | 'D'))
+    }
+
+    /// Kills its process group and waits this long for its end. One that hangs in the kernel is left to end when its call
+    /// does. Returns true if it has ended.
+    pub fn kill_within(mut self, patience: Duration) -> bool {
+        let begin = std::time::Instant::now();
+        // If it has ended meanwhile, the wait below says so.
+        let _ = kill_process_group(self.pid, Signal::KILL);
+        while !matches!(self.poll(), Ok(Some(_)) | Err(_)) {
+            if begin.elapsed() > patience {
+                // Dropping it would wait.
+                std::mem::forget(self);
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        true
+    }
+
+    /// The states of its threads, by their letters.
+    fn states(&self) -> impl Iterator<Item = char> {
         let folder = format!("/proc/{}/task", self.pid.as_raw_nonzero());
         let threads = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let stats =
             threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
         // proc(5): the state follows the name, which is in parentheses.
-        stats
-            .into_iter()
-            .all(|stat| !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('R')))
+        stats.filter_map(|stat| stat.rsplit(") ").next()?.chars().next())
     }
 
     /// Returns the last lines that it wrote to stdout or stderr.

@@ -125,6 +125,36 @@ fn after_a_stonewall_all_ranks_have_made_as_many_files_and_every_count_agrees() 
 }
 
 #[test]
+fn a_stonewall_ends_a_phase_of_other_workloads_and_the_rest_works_on_what_was_done() {
+    for (words, unit, phase) in [
+        ("many-files --set widths=60/30/30 --threads 2 --shift 1", "files", 0),
+        ("fdtree --own --set levels=3 --set files=100 --set size=1", "files", 1),
+        ("tarball --own --shift 1 --set files=300000 --set order=random", "files", 0),
+        ("postmark --own --set number=100 --set transactions=300000", "transactions", 1),
+        ("maildir --own --set ops=300000 --set store=50 --set read-store=50", "operations", 2),
+        ("churn --set files=500 --set parts=5 --set ops=3000000", "operations", 1),
+    ] {
+        let place = Place::new();
+        let words = format!("{words} --stonewall 0.1");
+        let outputs = wait(start(place.out.path(), 3, &place.words(&words)));
+        assert_eq!(code(&outputs[0]), 0, "{words}: {}", stderr(&outputs[0]));
+        assert!(is_empty(place.on.path()));
+        let trial = common::records(&place.out.path().join("r")).remove(0);
+        let wall = &trial["measured"]["ranks"]["phases"][phase]["stonewall"];
+        let [items, all, fewest, most] =
+            ["items", "all", "fewest", "most"].map(|key| wall[key].as_u64().unwrap());
+        let shares = if words.contains("--threads 2") { 6 } else { 3 };
+        assert_eq!(wall["unit"], unit, "{words}");
+        assert!(0 < fewest && fewest <= most && items <= all, "{words}: {wall}");
+        // No share had less to do.
+        assert_eq!(all, shares * most, "{words}: {wall}");
+        let limited = trial["measured"]["phases"].as_array().unwrap();
+        let limited = limited.iter().map(|phase| !phase["limit_ns"].is_null());
+        assert!(limited.enumerate().all(|(at, limited)| limited == (at >= phase)), "{words}");
+    }
+}
+
+#[test]
 fn a_phase_is_durable_where_that_is_known_and_else_a_note_says_why_not() {
     let memory = Path::new("/dev/shm");
     let mut on = vec![tempfile::tempdir().unwrap()];
@@ -159,7 +189,9 @@ fn what_ranks_cannot_share_is_refused_before_anything_is_done() {
     assert!(refused("tarball").contains("--own"));
     assert!(refused("dirops --shift 2").contains("below the number of ranks"));
     assert!(refused("dirops --jobs 2").contains("--jobs"));
-    assert!(refused("many-files --stonewall 5").contains("stonewall"));
+    assert!(refused("bonnie --own --stonewall 5").contains("stonewall"));
+    assert!(refused("churn --set seconds=5 --stonewall 5").contains("without seconds"));
+    assert!(refused("maildir --own --set deliverers=2 --stonewall 5").contains("deliverers=0"));
     assert!(refused("dirops --set create-order=random --stonewall 5").contains("create-order"));
     assert!(refused("dirops --stonewall never").contains("seconds"));
     let alone = run(place.out.path(), &place.words("dirops"));

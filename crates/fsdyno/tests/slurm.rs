@@ -6,22 +6,16 @@
 mod common;
 
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PROGRAM, can_run_the_lab, code, full, records, stderr, stdout};
+use common::{
+    PROGRAM, can_run_the_lab, code, full, is_installed, records, skipped, stderr, stdout,
+};
 
 /// The example of the documents.
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/slurm");
-
-/// Says past the harness why the test does not run.
-fn skipped(why: &str) -> bool {
-    let test = std::thread::current().name().unwrap_or_default().to_string();
-    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
-    false
-}
 
 fn can_run() -> bool {
     if !full() {
@@ -30,13 +24,8 @@ fn can_run() -> bool {
     if !rustix::process::geteuid().is_root() {
         return skipped("a cluster is started as root");
     }
-    let is_installed = |program: &&str| {
-        let folders = std::env::var_os("PATH").unwrap_or_default();
-        let admin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-        std::env::split_paths(&folders).chain(admin).any(|folder| folder.join(program).exists())
-    };
     let needed = ["munged", "slurmctld", "slurmd", "srun", "sbatch"];
-    match needed.iter().find(|program| !is_installed(program)) {
+    match needed.into_iter().find(|program| !is_installed(program)) {
         Some(missing) => skipped(&format!("{missing} is not installed (slurm-wlm, munge)")),
         None => true,
     }

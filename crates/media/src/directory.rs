@@ -160,6 +160,12 @@ impl Directory {
         self.remove_marked()
     }
 
+    /// Leaves the subdirectory where it is; it is found later by its marker.
+    pub fn leave(self) {
+        // Its files are closed only when this process ends: on a file system that does not answer, close(2) waits.
+        std::mem::forget(self);
+    }
+
     fn remove_marked(&mut self) -> Result<(), MediaError> {
         remove_marked(self.parent.as_fd(), &self.name, self.own.as_fd(), self.marker.take())
             .map_err(|error| MediaError::io("remove", &self.path, error))

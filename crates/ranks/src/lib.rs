@@ -17,7 +17,6 @@ mod clocks;
 mod frame;
 mod group;
 mod pmi;
-mod until;
 mod wire;
 mod worker;
 

@@ -20,6 +20,18 @@ pub const WORKER: &str = "rank-worker";
 /// Time between a signal and the end of this process, if rank 0 does not end the run.
 const GRACE: Duration = Duration::from_secs(8);
 
+/// Interval at which is seen whether the worker is halted.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Number of looks in a row after which a halted worker is one that cannot end as ordered: rank 0 has given it up by then.
+const HALTED: u32 = 16;
+
+/// Number of calls in a row that rank 0 does not take, after which it is gone.
+const UNHEARD: u32 = 3;
+
+/// Time for a killed worker to end.
+const DEATH: Duration = Duration::from_secs(2);
+
 /// Starts a worker as a child that dies with the calling thread.
 ///
 /// # Errors
@@ -79,6 +91,7 @@ fn wait(
     (stop, grace): (&AtomicBool, Duration),
 ) -> Result<Attended, String> {
     let mut signalled: Option<Instant> = None;
+    let mut halt = Halt { looked: Instant::now(), looks: 0, unheard: 0 };
     let ended = loop {
         let ended = worker.poll().map_err(|error| format!("wait for the worker: {error}"))?;
         if let Some(ended) = ended {
@@ -88,8 +101,10 @@ fn wait(
             && *signalled.get_or_insert_with(Instant::now) + grace <= Instant::now()
         {
             report(meeting, hello, "its process received a signal to end");
-            // The worker is killed when it is dropped.
-            return Ok(Attended::Done);
+            return end(worker, hello);
+        }
+        if halt.is_for_good(&worker, &|| is_gone(meeting, hello)) {
+            return end(worker, hello);
         }
         std::thread::sleep(Duration::from_millis(5));
     };
@@ -105,6 +120,48 @@ fn wait(
             report(meeting, hello, &format!("its worker {}", how(ended, &lines)));
             Ok(Attended::Done)
         }
+    }
+}
+
+/// A worker that is halted, by a signal or in a call.
+struct Halt {
+    looked: Instant,
+    /// Looks in a row at which it was.
+    looks: u32,
+    /// Calls in a row that rank 0 did not take.
+    unheard: u32,
+}
+
+impl Halt {
+    /// Reports whether the worker is halted and rank 0 gone, so that no order ends it.
+    fn is_for_good(&mut self, worker: &Process, is_gone: &dyn Fn() -> bool) -> bool {
+        if self.looked.elapsed() < LOOK {
+            return false;
+        }
+        self.looked = Instant::now();
+        self.looks = if worker.is_halted() { self.looks + 1 } else { 0 };
+        let asks = self.looks > 0 && self.looks % HALTED < UNHEARD && self.looks >= HALTED;
+        match asks && is_gone() {
+            true => self.unheard += 1,
+            false => self.unheard = 0,
+        }
+        self.unheard == UNHEARD
+    }
+}
+
+fn is_gone(meeting: &Meeting, hello: &Hello) -> bool {
+    let hello = Hello { role: Role::Asking, ..hello.clone() };
+    connect(meeting, &hello, Duration::ZERO).is_err()
+}
+
+/// Ends a worker that does not end by order.
+fn end(worker: Process, hello: &Hello) -> Result<Attended, String> {
+    match worker.kill_within(DEATH) {
+        true => Ok(Attended::Done),
+        false => Err(format!(
+            "rank {} on {}: its worker hangs in a call that no signal ends, and may still write when that returns",
+            hello.rank, hello.host
+        )),
     }
 }
 

@@ -71,6 +71,8 @@ pub enum Role {
     Worker,
     /// Its parent, which says how the worker ended.
     Parent,
+    /// Its parent, which asks whether rank 0 still runs.
+    Asking,
 }
 
 /// The end of the greeting.
@@ -167,8 +169,8 @@ pub struct Stopped {
 pub struct Goal {
     /// Items that each share does.
     pub most: u64,
-    /// Items that then have been done in the common directory, or in each rank's own.
-    pub items: u64,
+    /// Number of shares of the common directory, or of each rank's own.
+    pub shares: u32,
 }
 
 /// A trial, as a worker receives it.

@@ -64,9 +64,9 @@ pub fn of_file(file: BorrowedFd<'_>) -> io::Result<Option<MountLine>> {
     Ok(id.and_then(|id| mounts(&table).find(|line| line.id == id)))
 }
 
-/// Decodes a path of /proc, in which blank, tab, line break and backslash are octal numbers.
+/// Decodes a path of /proc, in which blank, tab, line break, hash and backslash are octal numbers.
 pub fn unescape(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\043", "#"), ("\\134", "\\")]
         .iter()
         .fold(text.to_string(), |text, (from, to)| text.replace(from, to))
 }
@@ -101,5 +101,6 @@ not a line of a table
     #[test]
     fn an_escaped_backslash_is_decoded_once() {
         assert_eq!(unescape("a\\134040b\\011c"), "a\\040b\tc");
+        assert_eq!(unescape("mfs\\04310.0.0.1:9421"), "mfs#10.0.0.1:9421");
     }
 }

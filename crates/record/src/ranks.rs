@@ -71,6 +71,17 @@ pub struct Stonewall {
     pub fewest: u64,
     /// Most items of a share; all went on to this number.
     pub most: u64,
+    /// Items of all shares at the end of the phase.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub all: u64,
+    /// The name of items, such as `files`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A phase of one rank. Times start at the first op of all ranks.

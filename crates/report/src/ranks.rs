@@ -1,6 +1,6 @@
 //! Trials that several processes shared: a table of their phases, and one of their ranks.
 
-use fsdyno_record::ranks::{Member, RankPhase, RanksMeasured, RanksPhase, View};
+use fsdyno_record::ranks::{Member, RankPhase, RanksMeasured, RanksPhase, Stonewall, View};
 use fsdyno_record::{Nanos, Trial};
 
 use crate::error::ReportError;
@@ -68,6 +68,12 @@ fn rate(items: u64, time: Nanos) -> f64 {
     if time.is_zero() { 0.0 } else { items as f64 * 1e9 / time.0 as f64 }
 }
 
+/// A rate and what it is of, if that is known.
+fn per_second(rate: f64, unit: &str) -> String {
+    let rate = short(rate);
+    if unit.is_empty() { rate } else { format!("{rate} {}/s", clean(unit)) }
+}
+
 fn of(trial: &Trial) -> String {
     clean(&format!("{} {}, seed {}", trial.plan.workload.name, trial.plan.label, trial.seed))
 }
@@ -79,7 +85,16 @@ impl OfPhase<'_> {
 
     fn at_stonewall(&self) -> String {
         let wall = self.phase.stonewall.as_ref();
-        wall.map(|wall| short(rate(wall.items, wall.reached_ns))).unwrap_or_default()
+        let rate = |wall: &Stonewall| per_second(rate(wall.items, wall.reached_ns), &wall.unit);
+        wall.map(rate).unwrap_or_default()
+    }
+
+    /// The rate of the whole phase in the unit of the stonewall's items.
+    fn to_the_end(&self) -> String {
+        let wall = self.phase.stonewall.as_ref().filter(|wall| wall.all > 0);
+        let rate =
+            |wall: &Stonewall| per_second(rate(wall.all, self.phase.last_done_ns), &wall.unit);
+        wall.map(rate).unwrap_or_default()
     }
 
     fn skew(&self) -> String {
@@ -152,8 +167,10 @@ pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
     if rows.iter().any(|it| it.phase.stonewall.is_some()) {
         let column = Column::number("at stonewall", OfPhase::at_stonewall);
         let meaning =
-            "items/s until all ranks had reached the stonewall, before they went on to one number";
+            "rate until all ranks had reached the stonewall, before they went on to one number";
         columns.insert(3, column.means(meaning));
+        let column = Column::number("whole phase", OfPhase::to_the_end);
+        columns.insert(4, column.means("the same until all ranks had done as many"));
     }
     let mut table = Table::of(columns, &rows);
     table.title = "Ranks".into();
@@ -311,7 +328,6 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::table::{Format, Style};
-    use fsdyno_record::ranks::Stonewall;
 
     fn trial() -> Trial {
         let rank = |rank, started, returned, straggler| RankPhase {
@@ -362,11 +378,18 @@ mod tests {
     #[test]
     fn a_stonewall_has_the_rate_until_it_and_only_then_is_there_a_column() {
         let mut walled = trial();
-        let wall = Stonewall { reached_ns: Nanos(500_000_000), items: 300, ..Stonewall::default() };
+        let wall = Stonewall {
+            reached_ns: Nanos(500_000_000),
+            items: 300,
+            all: 1000,
+            unit: "files".into(),
+            ..Stonewall::default()
+        };
         walled.measured.ranks.as_mut().unwrap().phases[0].stonewall = Some(wall);
         let table = summary(&[walled]).unwrap();
-        assert_eq!(table.rows[0].cells[3], short(600.0), "300 items in half a second");
-        assert_eq!(table.rows[0].cells.len(), summary(&[trial()]).unwrap().rows[0].cells.len() + 1);
+        assert_eq!(table.rows[0].cells[3], "600 files/s", "300 in half a second");
+        assert_eq!(table.rows[0].cells[4], "500 files/s", "1000 in two seconds");
+        assert_eq!(table.rows[0].cells.len(), summary(&[trial()]).unwrap().rows[0].cells.len() + 2);
     }
 
     #[test]

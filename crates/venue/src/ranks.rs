@@ -40,6 +40,29 @@ impl RanksVenue {
         RanksVenue { group }
     }
 
+    /// Removes the directory of a trial, unless the mount does not answer.
+    ///
+    /// # Errors
+    /// Where it remains, and why, as a sentence.
+    fn remove(&self, directory: Directory, plan: &Plan) -> Result<(), String> {
+        let (path, on) = (directory.path().to_path_buf(), self::directory(plan).ok());
+        let why = match self.group.has_left_own() {
+            true => {
+                directory.leave();
+                "its mount may not answer".to_string()
+            }
+            false => match directory.remove() {
+                Ok(()) => return Ok(()),
+                Err(error) => error.to_string(),
+            },
+        };
+        let on = on.unwrap_or(&path).display();
+        Err(format!(
+            "'{}' remains ({why}): remove it with 'fsdyno doctor --clean {on}' when all ranks have ended",
+            path.display()
+        ))
+    }
+
     fn describe(&self, report: &mut AgentReport, mount: Option<mount_table::MountLine>) {
         let conditions = &mut report.conditions;
         (conditions.mount, conditions.device) =
@@ -91,17 +114,17 @@ impl Venue for RanksVenue {
         };
         let mut go_on = |progress: &Progress| watch(progress) == Watch::GoOn;
         let ended = self.group.run(&trial, &mut go_on);
-        let removed = directory.remove();
+        let removed = self.remove(directory, &job.plan);
         let mut report = match ended {
             Ok(report) => report,
             Err(GroupError::Stopped) => return Err(VenueError::Stopped),
             Err(error) => return Err(VenueError::Died(error.to_string())),
         };
         // Why a trial failed comes before what could not be removed after it.
-        if report.reason.is_none() {
-            removed?;
-        } else if let Err(error) = removed {
-            report.conditions.notes.push(error.to_string());
+        match (&mut report.reason, removed) {
+            (_, Ok(())) => {}
+            (None, Err(remains)) => return Err(VenueError::Died(remains)),
+            (Some(reason), Err(remains)) => *reason = format!("{reason}; {remains}"),
         }
         self.describe(&mut report, mount);
         let host = Host { started, elapsed_ns: nanos(begin.elapsed()), ..Host::default() };

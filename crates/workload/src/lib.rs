@@ -29,6 +29,7 @@ pub mod steady;
 pub mod tar;
 mod tenant;
 mod unlink;
+mod until;
 mod wall;
 pub mod weights;
 mod whole_trees;

@@ -112,6 +112,17 @@ impl Order {
         }
     }
 
+    /// The order of the same kind of `0..length`; a random one is drawn from `seed` under `name`.
+    pub fn of_length(&self, length: u64, seed: u64, name: &str) -> Order {
+        let drawn = || Permutation::new(length, seed, name);
+        match self {
+            Order::Forward => Order::Forward,
+            Order::Reverse(_) => Order::Reverse(length),
+            Order::Random(_) => Order::Random(drawn()),
+            Order::RandomReverse(_) => Order::RandomReverse(drawn()),
+        }
+    }
+
     /// The element at `index`.
     #[inline]
     pub fn at(&self, index: u64) -> u64 {

@@ -370,14 +370,18 @@ pub trait Workload: Send + Sync {
         None
     }
 
-    /// The phase that can end by a stonewall, and the parameter that counts its items: with the number done as its
-    /// value the workload is that of the phases that follow. None if no phase can end so.
+    /// The phase that can end by a stonewall, and the unit of its items; none if no phase can end so.
     fn stonewalled(&self) -> Option<(usize, &'static str)> {
         None
     }
 
-    /// The ops of [`Workload::ops`] for the phase of [`Workload::stonewalled`], in an order in which shares with the
-    /// same number of items have done the first of all items.
+    /// The workload of the phases from that of [`Workload::stonewalled`] on, if each of `shares` shares has done `most`
+    /// items of that phase, or all that it has; none if it is this one.
+    fn after_stonewall(&self, _most: u64, _shares: u32) -> Option<Box<dyn Workload>> {
+        None
+    }
+
+    /// The ops of [`Workload::ops`] for the phase of [`Workload::stonewalled`], whose items a wall ends.
     fn ops_until<'a>(
         &'a self,
         phase: usize,

@@ -30,8 +30,8 @@ pub struct RanksArgs {
     /// client answers from its own cache
     #[arg(long, value_name = "N", requires = "shared", default_value_t = 0, value_parser = whole::<u32>(0..=u64::from(MOST_RANKS)))]
     pub shift: u32,
-    /// With --ranks, for dirops: after SECONDS of creating, all ranks go on to the largest number of files that one of
-    /// them has made, and the phases that follow work on these files (as mdtest -W)
+    /// With --ranks: after SECONDS of creating files (postmark: of transactions; churn, maildir: of operations) all ranks go
+    /// on to the largest number that one of them has done, and the phases that follow work on these (as mdtest -W)
     #[arg(long, value_name = "SECONDS", requires = "shared", value_parser = seconds)]
     pub stonewall: Option<Nanos>,
 }

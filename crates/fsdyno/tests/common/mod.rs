@@ -64,6 +64,20 @@ pub fn full() -> bool {
     std::env::var("FSDYNO_TEST").is_ok_and(|which| which == "full")
 }
 
+/// Says past the harness why a test does not run.
+pub fn skipped(why: &str) -> bool {
+    let test = std::thread::current().name().unwrap_or_default().to_string();
+    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
+    false
+}
+
+/// Tests whether a program is in the search path, or where programs of administrators are.
+pub fn is_installed(program: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let admin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&folders).chain(admin).any(|folder| folder.join(program).exists())
+}
+
 /// Runs it with words as a shell would split them (no quoting).
 pub fn run(folder: &Path, words: &str) -> Output {
     fsdyno(folder).args(words.split_whitespace()).output().unwrap()

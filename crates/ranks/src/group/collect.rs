@@ -234,11 +234,12 @@ impl State {
             }
             let held = self.walls.as_ref().is_some_and(|walls| walls.holds(at));
             let waits = all.answers[at].is_none() && !all.out[at] && !held;
-            if self.works && waits && now.duration_since(peer.work.1) > self.patience.stuck {
+            let limit = if self.works { self.patience.stuck } else { self.patience.sync };
+            if waits && now.duration_since(peer.work.1) > limit {
                 let why = format!(
                     "{} has completed nothing for {} s {doing}, after {} operations: a call hangs; is its mount gone?",
                     peer.name(),
-                    self.patience.stuck.as_secs(),
+                    limit.as_secs(),
                     peer.ops
                 );
                 return Err(self.abort(why));
@@ -294,8 +295,9 @@ impl State {
                 Err(_) => break,
             }
         }
-        let left: Vec<String> =
-            self.peers.iter().filter(|peer| !peer.gone).map(super::Peer::name).collect();
+        let left = self.peers.iter().filter(|peer| !peer.gone);
+        self.left = left.clone().map(|peer| peer.hello.rank).min();
+        let left: Vec<String> = left.map(super::Peer::name).collect();
         self.peers.iter().for_each(|peer| peer.wire.shut());
         let why = match left.first() {
             None => why,

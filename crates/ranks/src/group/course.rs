@@ -54,9 +54,8 @@ impl Course<'_> {
     /// The stonewall of a phase, if it ends by one.
     pub(super) fn walls(&self, index: usize) -> Option<Walls> {
         let limit = self.plan.stonewall?;
-        let (walled, _) = self.work.stonewalled().filter(|(walled, _)| *walled == index)?;
-        let items = self.work.tree(walled).files();
-        Some(Walls::new(limit, (self.plan.ranks, self.threads(index)), self.plan.own, items))
+        let (_, unit) = self.work.stonewalled().filter(|(walled, _)| *walled == index)?;
+        Some(Walls::new(limit, (self.plan.ranks, self.threads(index)), self.plan.own, unit))
     }
 
     /// The stonewall that ended a phase or one before it, whose items it works on.

@@ -102,6 +102,7 @@ fn greet(
             let arrived = events.send(Event::Arrived(Box::new((hello, wire))));
             arrived.map(|()| listen(rank, ear, events))
         }
+        Ok((hello, ..)) if hello.role == Role::Asking => Ok(()),
         Ok((hello, ..)) => events.send(Event::Obituary(hello)),
         Err(why) if why.starts_with(MISFIT) => events.send(Event::TurnedAway(why)),
         Err(why) => {

@@ -34,6 +34,8 @@ pub struct Patience {
     pub silence: Duration,
     /// For a rank in a phase to complete an operation.
     pub stuck: Duration,
+    /// For a client to be synced, or its caches to be dropped, of which no progress can be seen.
+    pub sync: Duration,
     /// For ranks to stop, after which they are ended.
     pub stop: Duration,
 }
@@ -44,6 +46,7 @@ impl Default for Patience {
             gather: Duration::from_secs(60),
             silence: Duration::from_secs(10),
             stuck: Duration::from_secs(120),
+            sync: Duration::from_secs(1800),
             stop: Duration::from_secs(3),
         }
     }
@@ -131,6 +134,8 @@ struct State {
     patience: Patience,
     /// The reason why there can be no further trial.
     broken: Option<String>,
+    /// The lowest rank that did not end by order.
+    left: Option<u32>,
     progress: Progress,
     /// True while ranks do what can be seen to go on.
     works: bool,
@@ -181,6 +186,7 @@ impl Group {
             door,
             patience,
             broken: None,
+            left: None,
             progress: collect::no_progress(),
             works: true,
             waits: collect::Waits::default(),
@@ -193,6 +199,11 @@ impl Group {
     /// The number of ranks.
     pub fn ranks(&self) -> u32 {
         self.ranks
+    }
+
+    /// Reports whether the worker of rank 0 did not end by order, so that rank 0's mount may not answer either.
+    pub fn has_left_own(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).left == Some(0)
     }
 
     /// The names of the hosts, each once, with the number of ranks.

@@ -12,19 +12,24 @@ pub(super) struct Walls {
     limit: Nanos,
     /// Threads of a rank, and of a directory.
     threads: (u32, u32),
-    /// Items of a directory.
-    items: u64,
+    /// The name of items.
+    unit: &'static str,
     /// Items and time of each share.
     stopped: Vec<Option<(u64, Nanos)>>,
     goal: Option<Goal>,
 }
 
 impl Walls {
-    /// The walls of `ranks` ranks with this many threads, in one directory or one each, in which there are `items`.
-    pub(super) fn new(limit: Nanos, (ranks, threads): (u32, u32), own: bool, items: u64) -> Walls {
+    /// The walls of `ranks` ranks with this many threads, in one directory or one each.
+    pub(super) fn new(
+        limit: Nanos,
+        (ranks, threads): (u32, u32),
+        own: bool,
+        unit: &'static str,
+    ) -> Walls {
         let all = ranks.saturating_mul(threads);
         let threads = (threads, if own { threads } else { all });
-        Walls { limit, threads, items, stopped: vec![None; all as usize], goal: None }
+        Walls { limit, threads, unit, stopped: vec![None; all as usize], goal: None }
     }
 
     /// Takes a share's message; returns the goal when it was the last.
@@ -33,8 +38,7 @@ impl Walls {
         *place = Some((stopped.done, stopped.at));
         let done: Option<Vec<u64>> = self.stopped.iter().map(|one| Some((*one)?.0)).collect();
         let most = done?.into_iter().max()?;
-        let items = most.saturating_mul(u64::from(self.threads.1)).min(self.items);
-        self.goal = Some(Goal { most, items });
+        self.goal = Some(Goal { most, shares: self.threads.1 });
         self.goal
     }
 
@@ -50,8 +54,8 @@ impl Walls {
         self.goal.is_none() && all
     }
 
-    /// Adds the stonewall to a phase.
-    pub(super) fn add_to(&self, phase: &mut RanksPhase) {
+    /// Adds the stonewall to a phase in which all shares have done `all` items together.
+    pub(super) fn add_to(&self, phase: &mut RanksPhase, all: u64) {
         let each = |own: &[Option<(u64, Nanos)>]| own.iter().flatten().copied().collect::<Vec<_>>();
         let ranks = self.stopped.chunks(self.threads.0.max(1) as usize);
         let mut reached_ns = Nanos(0);
@@ -69,6 +73,8 @@ impl Walls {
             items: items().sum(),
             fewest: items().min().unwrap_or(0),
             most: items().max().unwrap_or(0),
+            unit: self.unit.to_string(),
+            all,
         });
     }
 }
@@ -96,32 +102,34 @@ mod tests {
 
     #[test]
     fn all_go_on_to_the_largest_number_when_the_last_has_stopped() {
-        let mut walls = Walls::new(Nanos(100), (2, 2), false, 1000);
+        let mut walls = Walls::new(Nanos(100), (2, 2), false, "files");
         assert_eq!(walls.take(stopped(0, 7)), None);
         assert!(!walls.holds(0));
         assert_eq!(walls.take(stopped(1, 9)), None);
         assert!(walls.holds(0) && !walls.holds(1));
         assert_eq!(walls.take(stopped(3, 3)), None);
-        let goal = Some(Goal { most: 9, items: 36 });
+        let goal = Some(Goal { most: 9, shares: 4 });
         assert_eq!((walls.take(stopped(2, 4)), walls.goal()), (goal, goal));
         assert!(!walls.holds(0));
         let rank = |rank| RankPhase { rank, started_ns: Nanos(50), ..RankPhase::default() };
         let mut phase = RanksPhase { ranks: vec![rank(0), rank(1)], ..RanksPhase::default() };
-        walls.add_to(&mut phase);
+        walls.add_to(&mut phase, 36);
         let reached = phase.stonewall.unwrap();
         assert_eq!((reached.items, reached.fewest, reached.most), (23, 3, 9));
+        assert_eq!((reached.all, reached.unit.as_str()), (36, "files"));
         assert_eq!(reached.reached_ns, Nanos(153));
         let items: Vec<_> = phase.ranks.iter().map(|rank| rank.stonewall_items).collect();
         assert_eq!(items, [Some(16), Some(7)]);
     }
 
     #[test]
-    fn a_directory_has_no_more_items_than_the_workload_and_an_own_one_those_of_its_rank() {
-        let mut few = Walls::new(Nanos(100), (1, 3), false, 8);
-        assert_eq!([0, 1].map(|thread| few.take(stopped(thread, 3))), [None, None]);
-        assert_eq!(few.take(stopped(2, 2)), Some(Goal { most: 3, items: 8 }));
-        let mut own = Walls::new(Nanos(100), (2, 1), true, 100);
-        assert_eq!(own.take(stopped(0, 5)), None);
-        assert_eq!(own.take(stopped(1, 6)), Some(Goal { most: 6, items: 6 }));
+    fn the_shares_are_those_of_a_directory() {
+        let goal_of = |own| {
+            let mut walls = Walls::new(Nanos(100), (2, 1), own, "files");
+            assert_eq!(walls.take(stopped(0, 5)), None);
+            walls.take(stopped(1, 6))
+        };
+        assert_eq!(goal_of(false), Some(Goal { most: 6, shares: 2 }));
+        assert_eq!(goal_of(true), Some(Goal { most: 6, shares: 1 }));
     }
 }

@@ -18,7 +18,6 @@ use super::stonewall::Walls;
 use super::{GroupError, State};
 use crate::clocks::Clock;
 use crate::launcher::Kind;
-use crate::until::until;
 use crate::wire::{FromRank, PhaseDone, Preparation, ToRank};
 
 /// Time from the order to begin a phase until it begins, and more for each rank, so that the last one knows it before.
@@ -233,9 +232,10 @@ impl State {
             FromRank::Done(done) => Some(*done),
             _ => None,
         })?;
-        if let Some(goal) = self.walls.as_ref().and_then(Walls::goal) {
-            course.work = until(&course.trial.job.plan.workload, course.trial.job.seed, goal.items)
-                .map_err(died)?;
+        let goal = self.walls.as_ref().and_then(Walls::goal);
+        let after = goal.and_then(|goal| course.work.after_stonewall(goal.most, goal.shares));
+        if let Some(work) = after {
+            course.work = work;
         }
         let next = course.phases.get(index + 1);
         let runs_on = next.is_some_and(|next| next.gap == GapKind::BackToBack);
@@ -304,7 +304,7 @@ impl State {
         let of = PhaseOfRanks { name: spec.name, done, clocks: &clocks, synced };
         let (mut phase, mut ranks, series) = merge(&of);
         if let Some(walls) = self.walls.take() {
-            walls.add_to(&mut ranks);
+            walls.add_to(&mut ranks, done.iter().flat_map(|one| &one.done).sum());
         }
         course.done.push(shares(&course.plan, index, done));
         let space = rustix::fs::fstatvfs(course.trial.root.as_fd()).map_err(died)?;

@@ -12,7 +12,6 @@ use super::Trouble;
 use super::link::Link;
 use super::stonewall::Stonewall;
 use super::trial::Trial;
-use crate::until::until;
 use crate::wire::{FromRank, PhaseDone};
 
 impl Trial {
@@ -74,9 +73,10 @@ impl Trial {
         )
         .map_err(|error| trouble(spec.name, &error))?;
         let (user, system) = cpu();
-        if let Some(goal) = limit.and_then(|_| state.wait_for_goal()) {
-            self.work = until(&self.job.plan.workload, self.job.seed, goal.items)
-                .map_err(Trouble::plain)?;
+        let goal = limit.and_then(|_| state.wait_for_goal());
+        let after = goal.and_then(|goal| self.work.after_stonewall(goal.most, goal.shares));
+        if let Some(work) = after {
+            self.work = work;
         }
         let spent = (user - cpu_before.0, system - cpu_before.1);
         Ok(self.report(done, spent, threads))

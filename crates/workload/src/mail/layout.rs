@@ -26,7 +26,7 @@ const FILE: FileSlot = FileSlot(0);
 const READ_ONLY: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
 
 /// Turns the steps of jobs into calls and names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MailLayout {
     /// The messages: those of the write store, then those of the read store.
     pub messages: Messages,

@@ -27,10 +27,10 @@ const LONGEST_LINE: usize = 64 << 10;
 
 /// Messages by number, from zero. Synthetic mail is the same under every seed, as the mail of the
 /// original was, and endless. Real mail begins again at its end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Messages(Source);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Source {
     /// All of one length, or of lengths from the mix.
     Synthetic { length: Option<u64>, lines: Lines },
@@ -139,7 +139,7 @@ fn mixed_length(message: u64) -> u64 {
 }
 
 /// The lines of synthetic mail, as the start of each and the end of the last; 16 KiB.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Lines(Vec<u32>);
 
 impl Lines {

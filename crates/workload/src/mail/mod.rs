@@ -5,6 +5,7 @@ pub mod job;
 pub mod layout;
 pub mod messages;
 pub mod names;
+pub mod operations;
 pub mod params;
 pub mod protocol;
 pub mod reading;

@@ -122,6 +122,20 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
         Runner { layout, jobs, job, length: 0, at: 0, progress, inside: false }
     }
 
+    /// Reports whether the next op is the first of a job, or there is none.
+    pub fn is_between_jobs(&mut self) -> bool {
+        // Everything is written, or there was nothing to write.
+        while self.job.steps.get(self.at) == Some(&Step::Write) && self.progress.rest == 0 {
+            self.go_to(self.at + 1);
+        }
+        self.at == self.job.steps.len()
+    }
+
+    /// The jobs that have not begun.
+    pub fn jobs(&mut self) -> &mut J {
+        &mut self.jobs
+    }
+
     /// The next step with a call to make; none at the end of all jobs.
     fn step(&mut self) -> Option<Step> {
         loop {

@@ -5,6 +5,7 @@ use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 use crate::postmark::mt19937::Mt19937;
 use crate::postmark::pool::{Action, File, Pool, PoolSpec};
 use crate::postmark::stdio;
+use crate::until::Items;
 use crate::workload::OpSource;
 
 const FILE: FileSlot = FileSlot(0);
@@ -208,6 +209,8 @@ pub struct ActionOps<'a> {
     transfer: Transfer,
     /// Bytes of the action that were written.
     written: u64,
+    /// The next action, if it is known already.
+    known: Option<Action>,
 }
 
 /// The next op of the phase.
@@ -232,11 +235,13 @@ impl<'a> ActionOps<'a> {
             step: Step::Action,
             transfer: Transfer::Nothing,
             written: 0,
+            known: None,
         }
     }
 
     fn action(&mut self, op: &mut Op) -> bool {
         let next = match self.stage {
+            _ if self.known.is_some() => self.known.take(),
             Stage::Fill => self.pool.fill(),
             // The files suffice, which was checked when the workload was built.
             Stage::Transact => self.pool.transact().unwrap_or_default(),
@@ -295,6 +300,21 @@ impl<'a> ActionOps<'a> {
             Action::Read(_) | Action::Delete(_) => Call::Read { file: FILE, length },
         };
         self.written += u64::from(length);
+    }
+}
+
+/// An item is a transaction.
+impl Items for ActionOps<'_> {
+    fn between(&mut self) -> Option<(u64, bool)> {
+        if self.step != Step::Action {
+            return None;
+        }
+        self.known = self.pool.transact_on();
+        self.known.is_none().then(|| self.pool.transactions())
+    }
+
+    fn end_after(&mut self, most: u64) {
+        self.pool.end_after(most);
     }
 }
 

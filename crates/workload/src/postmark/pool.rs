@@ -127,6 +127,8 @@ pub struct Pool<'a> {
     emptied: usize,
     /// Halves of transactions done: the first half reads or appends, the second creates or deletes.
     halves: u64,
+    /// Transactions that may begin.
+    transactions: u64,
 }
 
 impl<'a> Pool<'a> {
@@ -143,6 +145,7 @@ impl<'a> Pool<'a> {
             deleted: 0,
             emptied: 0,
             halves: 0,
+            transactions: u64::from(spec.transactions),
         }
     }
 
@@ -164,7 +167,7 @@ impl<'a> Pool<'a> {
     /// # Errors
     /// [`OutOfFiles`], if a transaction begins and no file is left.
     pub fn transact(&mut self) -> Result<Option<Action>, OutOfFiles> {
-        while self.halves < 2 * u64::from(self.spec.transactions) {
+        while self.halves < 2 * self.transactions {
             let first = self.halves % 2 == 0;
             if first && self.created == self.deleted {
                 return Err(OutOfFiles);
@@ -176,6 +179,28 @@ impl<'a> Pool<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// The next action of the transaction that has begun, none at its end.
+    pub fn transact_on(&mut self) -> Option<Action> {
+        if self.halves % 2 == 0 {
+            return None;
+        }
+        let all = std::mem::replace(&mut self.transactions, self.halves.div_ceil(2));
+        let action = self.transact().unwrap_or_default();
+        self.transactions = all;
+        action
+    }
+
+    /// Number of transactions begun, and whether there is another one.
+    pub fn transactions(&self) -> (u64, bool) {
+        let begun = self.halves.div_ceil(2);
+        (begun, begun < self.transactions)
+    }
+
+    /// Begins no more than this many transactions.
+    pub fn end_after(&mut self, transactions: u64) {
+        self.transactions = transactions.min(self.transactions);
     }
 
     /// The next deletion of a remaining file, in the order of the table; none once it is empty.

@@ -6,6 +6,7 @@ use crate::op::{Call, Compound, DirSlot, FileSlot, Op, OpenFlags, Payload};
 use crate::steady::parts::{Parts, Walk};
 use crate::steady::paths::Path;
 use crate::steady::population::{Action, Operation, Population};
+use crate::until::Items;
 use crate::workload::{OpSource, Share};
 
 const FILE: FileSlot = FileSlot(0);
@@ -187,6 +188,17 @@ impl<'a> Operations<'a> {
             Action::Stat | Action::Unlink | Action::Readdir => {}
         }
         true
+    }
+}
+
+/// An item is an operation.
+impl Items for Operations<'_> {
+    fn between(&mut self) -> Option<(u64, bool)> {
+        (self.transfer.step == Step::First).then(|| (self.walk.done, self.walk.goes_on()))
+    }
+
+    fn end_after(&mut self, most: u64) {
+        self.ending |= self.walk.done >= most;
     }
 }
 

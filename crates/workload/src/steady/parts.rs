@@ -154,6 +154,11 @@ impl<'a> Walk<'a> {
         Walk { parts, turns: turns.collect(), next: 0, done: 0 }
     }
 
+    /// Reports whether there is another operation.
+    pub fn goes_on(&self) -> bool {
+        self.turns.get(self.next).is_some_and(|turn| turn.number < turn.end)
+    }
+
     /// Does the next operation to the files; returns it and the index of its turn. The first parts
     /// have as many operations as the others or one more, so the first turn without any is the end.
     pub fn step(&mut self) -> Option<(usize, Operation)> {

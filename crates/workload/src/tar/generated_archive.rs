@@ -10,7 +10,10 @@ use crate::op::{Call, DirSlot, Expect, FileSlot, Name, Op, Payload};
 use crate::params::ParamError;
 use crate::permutation::{Order, Permutation};
 use crate::sizes;
+use crate::tar::made::Made;
 use crate::tar::packed::{FILE_FLAGS, Packed, RECORD, TOP};
+use crate::until::{Items, Until};
+use crate::wall::Wall;
 use crate::workload::{Expected, Needs, OpCounts, OpSource, Tree};
 
 /// The block of an archive: headers and padding are multiples of it.
@@ -22,7 +25,7 @@ const MODE: u32 = 0o644;
 const FILE: FileSlot = FileSlot(0);
 
 /// Files, the directories that they are spread over, and their order in the archive.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct GeneratedArchive {
     files: u64,
     directories: u64,
@@ -30,16 +33,19 @@ pub struct GeneratedArchive {
     size: Option<u64>,
     seed: u64,
     archive: Permutation,
+    /// Number of files that are extracted, the first ones of the archive.
+    extracted: u64,
     directory_names: Numbered,
     file_names: Numbered,
     totals: OnceLock<Totals>,
 }
 
 /// Totals that only a pass over all files gives.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Totals {
     bytes: u64,
     writes: u64,
+    made: Made,
 }
 
 impl GeneratedArchive {
@@ -67,6 +73,7 @@ impl GeneratedArchive {
             size,
             seed: mix(seed ^ 0x7461_7262_616c_6c00),
             archive: Permutation::new(files, seed, "archive"),
+            extracted: files,
             directory_names: Numbered::for_count("d", directories),
             file_names: Numbered::for_count("f", files),
             totals: OnceLock::new(),
@@ -94,15 +101,18 @@ impl GeneratedArchive {
 
     /// Totals from one pass in the order of the archive, for a file's position in it determines its
     /// writes.
-    fn totals(&self) -> Totals {
-        *self.totals.get_or_init(|| {
-            let mut totals = Totals { bytes: 0, writes: 0 };
+    fn totals(&self) -> &Totals {
+        self.totals.get_or_init(|| {
+            let made = Made::none(self.directories);
+            let mut totals = Totals { bytes: 0, writes: 0, made };
             let mut position = 0;
-            for index in 0..self.files {
-                let size = self.size_of(self.archive.at(index));
+            for index in 0..self.extracted {
+                let file = self.archive.at(index);
+                let size = self.size_of(file);
                 let first = first_write(position, size);
                 totals.bytes += size;
                 totals.writes += u64::from(size > 0) + (size - first).div_ceil(RECORD);
+                totals.made.make(self.directory_of(file));
                 position = after_member(position, size);
             }
             totals
@@ -144,9 +154,34 @@ impl Packed for GeneratedArchive {
         Box::new(Extract::new(self, unpack))
     }
 
+    fn extract_until<'a>(
+        &'a self,
+        unpack: Nanos,
+        wall: Box<dyn Wall + 'a>,
+    ) -> Box<dyn OpSource + Send + 'a> {
+        Box::new(Until::new(Extract::new(self, unpack), wall))
+    }
+
+    fn cut(&self, most: u64) -> Option<Box<dyn Packed>> {
+        let extracted = most.min(self.files);
+        Some(Box::new(GeneratedArchive { extracted, totals: OnceLock::new(), ..self.clone() }))
+    }
+
+    fn numbers(&self) -> (u64, u64) {
+        (self.files, self.directories)
+    }
+
+    fn has_file(&self, file: u64) -> bool {
+        self.extracted == self.files || self.archive.index_of(file) < self.extracted
+    }
+
+    fn has_directory(&self, directory: u64) -> bool {
+        self.extracted == self.files || self.totals().made.has(directory)
+    }
+
     /// Counts failed calls like successful ones.
     fn extract_counts(&self) -> OpCounts {
-        let (files, directories) = (self.files, self.directories);
+        let (files, directories) = (self.files(), self.directories());
         let counts = [
             // Each directory is missing once, and the top is tried with each.
             (OpKind::Create, files + directories),
@@ -174,11 +209,14 @@ impl Packed for GeneratedArchive {
     }
 
     fn files(&self) -> u64 {
-        self.files
+        self.extracted
     }
 
     fn directories(&self) -> u64 {
-        self.directories
+        match self.extracted == self.files {
+            true => self.directories,
+            false => self.totals().made.count(),
+        }
     }
 
     fn order(&self, word: &str, seed: u64) -> Order {
@@ -211,20 +249,22 @@ impl Tree for Extracted<'_> {
         let Some(directory) = parts.next() else { return Some(Expected::DIRECTORY) };
         let directory = self.0.directory_names.read(directory)?;
         let Some(file) = parts.next() else {
-            return (directory < self.0.directories).then_some(Expected::DIRECTORY);
+            let exists = directory < self.0.directories && self.0.has_directory(directory);
+            return exists.then_some(Expected::DIRECTORY);
         };
         let file = self.0.file_names.read(file)?;
-        let exists =
+        let is_named =
             file < self.0.files && self.0.directory_of(file) == directory && parts.next().is_none();
+        let exists = is_named && self.0.has_file(file);
         exists.then(|| Expected::file(self.0.payload(file)).with_mode(MODE).with_mtime(MTIME))
     }
 
     fn files(&self) -> u64 {
-        self.0.files
+        self.0.files()
     }
 
     fn directories(&self) -> u64 {
-        self.0.directories + 1
+        self.0.directories() + 1
     }
 }
 
@@ -249,6 +289,7 @@ enum Step {
 struct Extract<'a> {
     work: &'a GeneratedArchive,
     index: u64,
+    end: u64,
     /// The position of the current header in its record.
     position: u64,
     file: u64,
@@ -258,16 +299,15 @@ struct Extract<'a> {
     top_made: bool,
     /// Processor time before each file.
     unpack: Nanos,
-    /// A bit for each directory: it has been made.
-    made: Vec<u64>,
+    made: Made,
 }
 
 impl<'a> Extract<'a> {
     fn new(work: &'a GeneratedArchive, unpack: Nanos) -> Extract<'a> {
-        let words = work.directories.div_ceil(64) as usize;
         Extract {
             work,
             index: 0,
+            end: work.extracted,
             position: 0,
             file: 0,
             size: 0,
@@ -275,21 +315,7 @@ impl<'a> Extract<'a> {
             step: Step::Open,
             top_made: false,
             unpack,
-            made: vec![0; words],
-        }
-    }
-
-    /// Returns true if the directory exists; from now on it counts as made.
-    #[inline]
-    fn make(&mut self, directory: u64) -> bool {
-        let bit = 1 << (directory % 64);
-        match self.made.get_mut((directory / 64) as usize) {
-            Some(word) => {
-                let exists = *word & bit != 0;
-                *word |= bit;
-                exists
-            }
-            None => false,
+            made: Made::none(work.directories),
         }
     }
 
@@ -299,7 +325,7 @@ impl<'a> Extract<'a> {
     }
 
     fn open(&mut self, op: &mut Op) -> bool {
-        if self.index == self.work.files {
+        if self.index == self.end {
             return false;
         }
         self.file = self.work.archive.at(self.index);
@@ -309,7 +335,7 @@ impl<'a> Extract<'a> {
         self.work.push_file(&mut op.name, self.file);
         op.compute = self.unpack;
         self.create(op);
-        if !self.make(self.work.directory_of(self.file)) {
+        if !self.made.make(self.work.directory_of(self.file)) {
             op.expect = Expect::Missing;
             self.step = Step::Top;
         }
@@ -343,6 +369,17 @@ impl<'a> Extract<'a> {
         if self.written == self.size {
             self.step = Step::Utimes;
         }
+    }
+}
+
+/// An item is a file, with the directories made for it.
+impl Items for Extract<'_> {
+    fn between(&mut self) -> Option<(u64, bool)> {
+        (self.step == Step::Open).then_some((self.index, self.index < self.end))
+    }
+
+    fn end_after(&mut self, most: u64) {
+        self.end = self.end.min(most);
     }
 }
 

@@ -3,5 +3,6 @@
 
 pub mod archive;
 pub(crate) mod generated_archive;
+mod made;
 pub(crate) mod packed;
 pub mod unpack;

@@ -4,6 +4,7 @@ use fsdyno_record::Nanos;
 
 use crate::op::{Name, OpenFlags};
 use crate::permutation::Order;
+use crate::wall::Wall;
 use crate::workload::{Needs, OpCounts, OpSource, Tree};
 
 /// The directory that contains everything.
@@ -20,6 +21,30 @@ pub const FILE_FLAGS: OpenFlags =
 pub trait Packed: Send + Sync {
     /// GNU tar's calls, with `unpack` of processor time before each file.
     fn extract(&self, unpack: Nanos) -> Box<dyn OpSource + Send + '_>;
+    /// The same calls until a wall ends them, whose items are the files.
+    fn extract_until<'a>(
+        &'a self,
+        unpack: Nanos,
+        _wall: Box<dyn Wall + 'a>,
+    ) -> Box<dyn OpSource + Send + 'a> {
+        self.extract(unpack)
+    }
+    /// The first `most` files and the directories made for them, with their numbers in all; none if it cannot be cut.
+    fn cut(&self, _most: u64) -> Option<Box<dyn Packed>> {
+        None
+    }
+    /// The numbers of files and of directories end before these.
+    fn numbers(&self) -> (u64, u64) {
+        (self.files(), self.directories())
+    }
+    /// Reports whether the file of a number is extracted.
+    fn has_file(&self, _file: u64) -> bool {
+        true
+    }
+    /// Reports whether the directory of a number is made.
+    fn has_directory(&self, _directory: u64) -> bool {
+        true
+    }
     /// Number of those calls.
     fn extract_counts(&self) -> OpCounts;
     /// The tree after them.

@@ -13,6 +13,8 @@ use crate::steady::paths::Paths;
 use crate::steady::population::{Action, Overwrite, Rules, WORDS};
 use crate::steady::totals::Totals;
 use crate::steady::tree::LiveTree;
+use crate::until::Until;
+use crate::wall::Wall;
 use crate::weights::Weights;
 use crate::workload::{
     GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
@@ -390,6 +392,24 @@ impl Workload for Churn {
 
     fn limit(&self, phase: usize) -> Option<Nanos> {
         (phase == CHURN && self.limit > Nanos(0)).then_some(self.limit)
+    }
+
+    /// Neither where a limit of time ends the phase nor where operations are due at times of their own. What is done says
+    /// all, as after such a limit.
+    fn stonewalled(&self) -> Option<(usize, &'static str)> {
+        (self.parts.ops.is_some() && self.parts.rate == 0).then_some((CHURN, "operations"))
+    }
+
+    fn ops_until<'a>(
+        &'a self,
+        phase: usize,
+        share: Share,
+        wall: Box<dyn Wall + 'a>,
+    ) -> Box<dyn OpSource + Send + 'a> {
+        match phase {
+            CHURN => Box::new(Until::new(Operations::new(&self.parts, share), wall)),
+            _ => self.ops(phase, share),
+        }
     }
 
     fn counts_after(&self, phase: usize, done: &[u64]) -> OpCounts {

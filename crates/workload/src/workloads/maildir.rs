@@ -10,6 +10,7 @@ use crate::mail::contradictions::check;
 use crate::mail::job::{Job, Split};
 use crate::mail::layout::MailLayout;
 use crate::mail::names::LONGEST;
+use crate::mail::operations::{Jobs, Operations};
 use crate::mail::params::{DOC, PARAMS};
 use crate::mail::protocol::{
     LIST_READ_STORE, LIST_WRITE_STORE, MAKE_MAILDIR, Protocol, READ_MESSAGE, RETRIEVE,
@@ -23,6 +24,8 @@ use crate::mail::tree::{MailTree, Mailboxes};
 use crate::numbered::Numbered;
 use crate::op::After;
 use crate::params::{ParamError, Values};
+use crate::until::Until;
+use crate::wall::Wall;
 use crate::workload::{
     GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
 };
@@ -72,7 +75,7 @@ enum Listing {
 }
 
 /// The script or the deliveries; with its parameters bound.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Maildir {
     layout: MailLayout,
     protocol: Protocol,
@@ -210,14 +213,14 @@ impl Maildir {
         })
     }
 
-    fn mixed_jobs(&self) -> impl Iterator<Item = Job> + Send + '_ {
-        let begin = [
+    fn mixed_jobs(&self) -> Operations<impl FnMut(u64) -> Jobs + Send + '_> {
+        let before = [
             (self.listing != Listing::Never).then_some(Job::new(LIST_READ_STORE)),
             (self.listing == Listing::Once).then_some(Job::new(LIST_WRITE_STORE)),
+            None,
         ];
         let first = self.filled();
-        let ops = (first..first + self.ops).flat_map(|number| self.mixed_op(number));
-        begin.into_iter().flatten().chain(ops)
+        Operations::new(before, first..first + self.ops, |number| self.mixed_op(number))
     }
 
     fn read_jobs(&self) -> impl Iterator<Item = Job> + Send + use<> {
@@ -226,7 +229,7 @@ impl Maildir {
     }
 
     /// The jobs of one op; the script computes before the first.
-    fn mixed_op(&self, number: u64) -> impl Iterator<Item = Job> + Send + use<> {
+    fn mixed_op(&self, number: u64) -> Jobs {
         let job = self.mixed(number);
         let writes = job.steps != READ_MESSAGE;
         let compute = if writes { self.compute.0 } else { self.compute.1 };
@@ -237,7 +240,7 @@ impl Maildir {
         if let Some(first) = jobs.iter_mut().flatten().next() {
             first.compute = compute;
         }
-        jobs.into_iter().flatten()
+        jobs
     }
 
     /// The deliveries of one deliverer; deliverers take the messages by turns.
@@ -379,6 +382,34 @@ impl Workload for Maildir {
                 Box::new(Runner::new(layout, self.retriever_jobs(first, deliverers)))
             }
             _ => Box::new(NoOps),
+        }
+    }
+
+    /// The script: deliverers are waited for message by message.
+    fn stonewalled(&self) -> Option<(usize, &'static str)> {
+        let mixed = self.phases.iter().position(|(_, phase)| *phase == Phase::Mixed);
+        mixed.map(|phase| (phase, "operations"))
+    }
+
+    fn after_stonewall(&self, most: u64, _: u32) -> Option<Box<dyn Workload>> {
+        let mut work = self.clone();
+        work.ops = work.ops.min(most);
+        work.sums = work.phases.iter().map(|_| OnceLock::new()).collect();
+        work.drawn_writes = OnceLock::new();
+        Some(Box::new(work))
+    }
+
+    fn ops_until<'a>(
+        &'a self,
+        phase: usize,
+        share: Share,
+        wall: Box<dyn Wall + 'a>,
+    ) -> Box<dyn OpSource + Send + 'a> {
+        match self.phase(phase) {
+            Some(Phase::Mixed) if share.rank == 0 => {
+                Box::new(Until::new(Runner::new(&self.layout, self.mixed_jobs()), wall))
+            }
+            _ => self.ops(phase, share),
         }
     }
 

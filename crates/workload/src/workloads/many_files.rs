@@ -5,6 +5,8 @@ use fsdyno_record::{Bytes, OpKind};
 
 use crate::op::{Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
 use crate::params::{Domain, Param, ParamError, Values};
+use crate::until::{Items, Until};
+use crate::wall::Wall;
 use crate::widths::Widths;
 use crate::workload::{
     Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
@@ -116,7 +118,7 @@ const PHASE_CREATE: usize = 0;
 const PHASE_REMOVE: usize = 1;
 
 /// The tree, with its parameters bound.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ManyFiles {
     widths: Widths,
     /// Files in a leaf.
@@ -125,6 +127,8 @@ struct ManyFiles {
     zeros: bool,
     order: RemoveOrder,
     gap: GapKind,
+    /// The most files of each of a number of shares, if a stonewall ended their creation.
+    cut: Option<(u64, u32)>,
 }
 
 impl ManyFiles {
@@ -150,11 +154,64 @@ impl ManyFiles {
                 _ => RemoveOrder::Readdir,
             },
             gap: if values.text("cache") == "hot" { GapKind::None } else { GapKind::Remount },
+            cut: None,
         })
     }
 
+    /// Number of directories of the top level.
+    fn tops(&self) -> u64 {
+        self.widths.each().first().copied().unwrap_or(0)
+    }
+
+    /// The first directory of the top level that is a share's, and the first one after it.
+    fn part(&self, share: Share) -> (u64, u64) {
+        let part = |rank: u32| self.tops() * u64::from(rank) / u64::from(share.ranks.max(1));
+        (part(share.rank), part(share.rank + 1))
+    }
+
+    /// Files below a directory of the top level when they are created.
+    fn files_below(&self, top: u64) -> u64 {
+        let below = self.widths.leaves_below(0) * self.files;
+        let Some((most, shares)) = self.cut else { return below };
+        let rank = ((top + 1) * u64::from(shares.max(1)) - 1) / self.tops().max(1);
+        let (first, _) = self.part(Share { rank: rank as u32, ranks: shares });
+        most.saturating_sub((top - first) * below).min(below)
+    }
+
+    /// Directories below and with a directory of the top level: those in which a file is, or below which one is.
+    fn directories_with(&self, top: u64) -> u64 {
+        let leaves = self.files_below(top).div_ceil(self.files);
+        (0..self.widths.levels())
+            .map(|level| leaves.div_ceil(self.widths.leaves_below(level)))
+            .sum()
+    }
+
     fn all_files(&self) -> u64 {
-        self.widths.leaves() * self.files
+        match self.cut {
+            None => self.widths.leaves() * self.files,
+            Some(_) => (0..self.tops()).map(|top| self.files_below(top)).sum(),
+        }
+    }
+
+    fn all_directories(&self) -> u64 {
+        match self.cut {
+            None => self.widths.directories(),
+            Some(_) => (0..self.tops()).map(|top| self.directories_with(top)).sum(),
+        }
+    }
+
+    /// The creation of a share's files.
+    fn create(&self, share: Share) -> Create<'_> {
+        let below = self.widths.leaves_below(0);
+        let (from, to) = self.part(share);
+        Create {
+            work: self,
+            first: from * below,
+            leaf: from * below,
+            end: to * below,
+            ended: false,
+            step: Step::Enter,
+        }
     }
 
     fn payload(&self, leaf: u64, file: u64) -> Payload {
@@ -184,25 +241,39 @@ impl Workload for ManyFiles {
 
     /// Gives each share a run of directories of the top level with everything below them.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
-        let tops = self.widths.each().first().copied().unwrap_or(0);
-        let part = |rank: u32| tops * u64::from(rank) / u64::from(share.ranks.max(1));
-        let (from, to) = (part(share.rank), part(share.rank + 1));
-        let below = self.widths.leaves_below(0);
         match phase {
-            PHASE_CREATE => Box::new(Create {
-                work: self,
-                leaf: from * below,
-                end: to * below,
-                step: Step::Enter,
-            }),
-            PHASE_REMOVE => Box::new(Remove { order: self.order, top: from, end: to }),
+            PHASE_CREATE => Box::new(self.create(share)),
+            PHASE_REMOVE => {
+                let (top, end) = self.part(share);
+                Box::new(Remove { work: self, top, end })
+            }
             _ => Box::new(NoOps),
+        }
+    }
+
+    fn stonewalled(&self) -> Option<(usize, &'static str)> {
+        Some((PHASE_CREATE, "files"))
+    }
+
+    fn after_stonewall(&self, most: u64, shares: u32) -> Option<Box<dyn Workload>> {
+        Some(Box::new(ManyFiles { cut: Some((most, shares)), ..self.clone() }))
+    }
+
+    fn ops_until<'a>(
+        &'a self,
+        phase: usize,
+        share: Share,
+        wall: Box<dyn Wall + 'a>,
+    ) -> Box<dyn OpSource + Send + 'a> {
+        match phase {
+            PHASE_CREATE => Box::new(Until::new(self.create(share), wall)),
+            _ => self.ops(phase, share),
         }
     }
 
     /// Omits the getdents64(2) calls of the removal, whose number the file system decides.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
-        let (directories, files) = (self.widths.directories(), self.all_files());
+        let (directories, files) = (self.all_directories(), self.all_files());
         match phase {
             PHASE_CREATE => {
                 let mut counts = OpCounts::from([
@@ -239,24 +310,38 @@ impl Workload for ManyFiles {
     }
 }
 
-/// The complete tree, or nothing of it.
+/// The tree with the files that are created, or nothing of it.
 struct ManyFilesTree<'a> {
     work: &'a ManyFiles,
     exists: bool,
 }
 
+impl ManyFilesTree<'_> {
+    /// Reports whether a file of a leaf exists.
+    fn has(&self, leaf: u64, file: u64) -> bool {
+        let below = self.work.widths.leaves_below(0);
+        let number = leaf % below * self.work.files + file;
+        self.exists && number < self.work.files_below(leaf / below)
+    }
+}
+
 impl Tree for ManyFilesTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let widths = &self.work.widths;
         let (mut leaf, mut parts) = (0, path.split(|byte| *byte == b'/'));
-        for width in self.work.widths.each() {
+        for (level, width) in widths.each().iter().enumerate() {
             let Some(part) = parts.next() else {
-                return self.exists.then_some(Expected::DIRECTORY);
+                let first = leaf * widths.leaves_below(level - 1);
+                return self.has(first, 0).then_some(Expected::DIRECTORY);
             };
             leaf = leaf * width + number(part).filter(|number| number < width && self.exists)?;
         }
-        let Some(part) = parts.next() else { return Some(Expected::DIRECTORY) };
+        let Some(part) = parts.next() else {
+            return self.has(leaf, 0).then_some(Expected::DIRECTORY);
+        };
         let file = number(part).filter(|file| *file < self.work.files)?;
-        parts.next().is_none().then(|| Expected::file(self.work.payload(leaf, file)))
+        let exists = parts.next().is_none() && self.has(leaf, file);
+        exists.then(|| Expected::file(self.work.payload(leaf, file)))
     }
 
     fn files(&self) -> u64 {
@@ -264,7 +349,7 @@ impl Tree for ManyFilesTree<'_> {
     }
 
     fn directories(&self) -> u64 {
-        if self.exists { self.work.widths.directories() } else { 0 }
+        if self.exists { self.work.all_directories() } else { 0 }
     }
 }
 
@@ -290,8 +375,11 @@ enum Step {
 /// Directories as they are entered, files in the leaves.
 struct Create<'a> {
     work: &'a ManyFiles,
+    first: u64,
     leaf: u64,
     end: u64,
+    /// A wall has ended it before.
+    ended: bool,
     step: Step,
 }
 
@@ -314,8 +402,28 @@ impl Create<'_> {
     }
 }
 
+/// An item is a file, of which the first in a leaf begins with the directories that are entered for it.
+impl Items for Create<'_> {
+    fn between(&mut self) -> Option<(u64, bool)> {
+        let done = (self.leaf - self.first) * self.work.files;
+        match self.step {
+            Step::Enter => Some((done, self.leaf < self.end && !self.ended)),
+            Step::File(file) if file > 0 => Some((done + file, !self.ended)),
+            _ => None,
+        }
+    }
+
+    /// Called between two items.
+    fn end_after(&mut self, most: u64) {
+        self.ended |= self.between().is_some_and(|(done, _)| done >= most);
+    }
+}
+
 impl OpSource for Create<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
+        if self.ended {
+            return false;
+        }
         if self.step == Step::Enter {
             if self.leaf == self.end {
                 return false;
@@ -349,14 +457,17 @@ impl OpSource for Create<'_> {
 }
 
 /// `rm -r` of each directory of the top level.
-struct Remove {
-    order: RemoveOrder,
+struct Remove<'a> {
+    work: &'a ManyFiles,
     top: u64,
     end: u64,
 }
 
-impl OpSource for Remove {
+impl OpSource for Remove<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
+        while self.top < self.end && self.work.files_below(self.top) == 0 {
+            self.top += 1;
+        }
         if self.top == self.end {
             return false;
         }
@@ -364,7 +475,7 @@ impl OpSource for Remove {
         op.name.push_number(self.top, 1);
         op.call = Call::Compound(Compound::RemoveTree {
             dir: DirSlot::ROOT,
-            order: self.order,
+            order: self.work.order,
             synced: false,
         });
         self.top += 1;

@@ -7,6 +7,8 @@ use crate::postmark::config;
 use crate::postmark::ops::{ActionOps, Directories, RunSpec, Stage};
 use crate::postmark::pool::{Action, OutOfFiles, PoolSpec};
 use crate::postmark::tree::Survivors;
+use crate::until::Until;
+use crate::wall::Wall;
 use crate::workload::{
     GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
 };
@@ -185,7 +187,7 @@ enum Phase {
 }
 
 /// The pool and its phases, with their parameters bound.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Postmark {
     run: RunSpec,
     gap: GapKind,
@@ -398,6 +400,34 @@ impl Workload for Postmark {
         .into_iter()
         .filter(|(_, count)| *count > 0)
         .collect()
+    }
+
+    fn stonewalled(&self) -> Option<(usize, &'static str)> {
+        let transacts = |phase: &Phase| *phase == Phase::Files(Stage::Transact);
+        self.phases.iter().position(transacts).map(|phase| (phase, "transactions"))
+    }
+
+    /// The transactions are the first ones of more: the files suffice for them, too.
+    fn after_stonewall(&self, most: u64, _: u32) -> Option<Box<dyn Workload>> {
+        let mut work = self.clone();
+        let spec = &mut work.run.spec;
+        spec.transactions = spec.transactions.min(most.try_into().unwrap_or(u32::MAX));
+        work.totals = work.run_through().ok()?;
+        Some(Box::new(work))
+    }
+
+    fn ops_until<'a>(
+        &'a self,
+        phase: usize,
+        share: Share,
+        wall: Box<dyn Wall + 'a>,
+    ) -> Box<dyn OpSource + Send + 'a> {
+        match self.phases.get(phase) {
+            Some(Phase::Files(Stage::Transact)) if share.rank == 0 => {
+                Box::new(Until::new(ActionOps::new(&self.run, Stage::Transact), wall))
+            }
+            _ => self.ops(phase, share),
+        }
     }
 
     fn work_units(&self, phase: usize) -> WorkUnits {

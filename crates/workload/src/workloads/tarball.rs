@@ -12,6 +12,7 @@ use crate::permutation::Order;
 use crate::tar::generated_archive::GeneratedArchive;
 use crate::tar::packed::{Packed, TOP};
 use crate::tar::unpack::Unpack;
+use crate::wall::Wall;
 use crate::workload::{
     Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };
@@ -130,7 +131,7 @@ const EXTRACT: usize = 0;
 const REMOVE: usize = 1;
 
 /// The method of removing the tree.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Removal {
     /// In an order that only the file system knows.
     Tree(RemoveOrder),
@@ -214,6 +215,27 @@ impl Workload for Tarball {
         }
     }
 
+    fn stonewalled(&self) -> Option<(usize, &'static str)> {
+        (!self.given).then_some((EXTRACT, "files"))
+    }
+
+    fn after_stonewall(&self, most: u64, _: u32) -> Option<Box<dyn Workload>> {
+        let (packed, removal) = (self.packed.cut(most)?, self.removal.clone());
+        Some(Box::new(Tarball { packed, removal, ..*self }))
+    }
+
+    fn ops_until<'a>(
+        &'a self,
+        phase: usize,
+        share: Share,
+        wall: Box<dyn Wall + 'a>,
+    ) -> Box<dyn OpSource + Send + 'a> {
+        match phase {
+            EXTRACT if share.rank == 0 => self.packed.extract_until(self.unpack, wall),
+            _ => self.ops(phase, share),
+        }
+    }
+
     /// Omits the getdents64(2) calls of a removal in directory order, whose number the file system
     /// decides.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
@@ -287,21 +309,29 @@ struct RemoveFiles<'a> {
 
 impl OpSource for RemoveFiles<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        let index = self.index;
-        self.index += 1;
+        let (files, directories) = self.packed.numbers();
         op.expect = Expect::Success;
-        let Some(directory) = index.checked_sub(self.packed.files()) else {
-            self.packed.name_file(&mut op.name, self.order.at(index));
-            op.call = Call::Unlink { dir: DirSlot::ROOT };
-            return true;
-        };
-        op.call = Call::Rmdir { dir: DirSlot::ROOT };
-        if directory < self.packed.directories() {
-            self.packed.name_directory(&mut op.name, directory);
-        } else {
-            op.name.clear();
-            op.name.push(TOP);
+        while self.index < files {
+            let file = self.order.at(self.index);
+            self.index += 1;
+            if self.packed.has_file(file) {
+                self.packed.name_file(&mut op.name, file);
+                op.call = Call::Unlink { dir: DirSlot::ROOT };
+                return true;
+            }
         }
-        directory <= self.packed.directories()
+        op.call = Call::Rmdir { dir: DirSlot::ROOT };
+        while self.index < files + directories {
+            let directory = self.index - files;
+            self.index += 1;
+            if self.packed.has_directory(directory) {
+                self.packed.name_directory(&mut op.name, directory);
+                return true;
+            }
+        }
+        self.index += 1;
+        op.name.clear();
+        op.name.push(TOP);
+        self.index == files + directories + 1
     }
 }

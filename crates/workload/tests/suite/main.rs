@@ -21,3 +21,4 @@ mod postmark_real;
 mod reference;
 mod source_tree;
 mod tenant;
+mod wall;

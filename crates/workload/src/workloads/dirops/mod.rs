@@ -11,6 +11,7 @@ use crate::op::{Call, DirSlot, FileSlot, Name, OpenFlags, Payload};
 use crate::params::{ParamError, Values};
 use crate::permutation::Order;
 use crate::scrambled::{Alphabet, Scrambled};
+use crate::until::Until;
 use crate::wall::Wall;
 use crate::workload::{
     Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
@@ -19,10 +20,8 @@ use crate::workloads::Kind;
 use params::{DOC, PARAMS};
 
 mod ops;
-mod until;
 
 use ops::{Ops, Step};
-use until::Until;
 
 /// The row of the table.
 pub const KIND: Kind = Kind {
@@ -52,8 +51,19 @@ enum Phase {
     Delete,
 }
 
+impl Phase {
+    /// The parameter with its order, under which a random one is drawn.
+    fn order_key(self) -> &'static str {
+        match self {
+            Phase::Create => "create-order",
+            Phase::Stat => "stat-order",
+            Phase::Delete => "order",
+        }
+    }
+}
+
 /// The names of the files.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum NamePattern {
     Numbered(Numbered),
     Scrambled(Scrambled),
@@ -142,25 +152,29 @@ struct Dirops {
     fixed_names: bool,
     gap: GapKind,
     phases: Vec<(Phase, Order)>,
+    seed: u64,
 }
 
 impl Dirops {
     fn new(values: &Values, seed: u64) -> Result<Dirops, ParamError> {
         check_unused(values)?;
         let files = values.whole("files");
-        let order = |key: &str| Order::named(values.text(key), files, seed, key);
-        let mut phases = vec![(Phase::Create, order("create-order"))];
+        let mut phases = vec![Phase::Create, Phase::Delete];
         if values.yes("stat") {
-            phases.push((Phase::Stat, order("stat-order")));
+            phases.insert(1, Phase::Stat);
         }
-        phases.push((Phase::Delete, order("order")));
+        let order = |phase: Phase| {
+            let key = phase.order_key();
+            (phase, Order::named(values.text(key), files, seed, key))
+        };
         Ok(Dirops {
             files,
             size: values.whole("size") as u32,
             names: NamePattern::new(values, files, seed)?,
             fixed_names: has_fixed_names(values, files),
             gap: if values.yes("remount") { GapKind::Remount } else { GapKind::None },
-            phases,
+            phases: phases.into_iter().map(order).collect(),
+            seed,
         })
     }
 
@@ -253,6 +267,16 @@ impl Workload for Dirops {
     fn stonewalled(&self) -> Option<(usize, &'static str)> {
         let in_order = matches!(self.phases.first(), Some((Phase::Create, Order::Forward)));
         (in_order && self.fixed_names).then_some((0, "files"))
+    }
+
+    fn after_stonewall(&self, most: u64, shares: u32) -> Option<Box<dyn Workload>> {
+        let files = most.saturating_mul(u64::from(shares)).min(self.files);
+        let order = |(phase, order): &(Phase, Order)| {
+            (*phase, order.of_length(files, self.seed, phase.order_key()))
+        };
+        let phases = self.phases.iter().map(order).collect();
+        let names = self.names.clone();
+        Some(Box::new(Dirops { files, names, phases, ..*self }))
     }
 
     /// Share `r` of `n` makes the files `r`, `r + n`, `r + 2 n` and so on.

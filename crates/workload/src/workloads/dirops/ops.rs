@@ -3,6 +3,7 @@
 use super::{DIRECTORY, Dirops, FILE, SLOT};
 use crate::op::{After, Call, DirSlot, Op};
 use crate::permutation::Order;
+use crate::until::Items;
 use crate::workload::{OpSource, Share};
 
 /// The next op of a rank.
@@ -101,6 +102,19 @@ impl Ops<'_> {
             op.after = After { thread: 0, ops: self.opens_after };
             self.step = Step::FirstFile;
         }
+    }
+}
+
+/// An item is a file, of which the first index is the share's number.
+impl Items for Ops<'_> {
+    fn between(&mut self) -> Option<(u64, bool)> {
+        let between = matches!(self.step, Step::FirstFile | Step::File);
+        between.then_some((self.index / self.stride, self.index < self.end))
+    }
+
+    fn end_after(&mut self, most: u64) {
+        let first = self.index % self.stride;
+        self.end = self.end.min(most.saturating_mul(self.stride).saturating_add(first));
     }
 }
 

@@ -1,18 +1,22 @@
 //! fdtree: make and remove a regular tree of directories and files, as LLNL's script fdtree does.
 
 mod params;
+mod walk;
 
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
 use crate::contents::Contents;
-use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
+use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
 use crate::params::{ParamError, Values};
+use crate::until::{Items, Until};
+use crate::wall::Wall;
 use crate::workload::{
     Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
     WorkUnits, Workload,
 };
 use crate::workloads::Kind;
 use params::{DOC, PARAMS};
+use walk::Walk;
 
 /// The row of the table.
 pub const KIND: Kind = Kind {
@@ -61,7 +65,7 @@ const PHASES: [(Phase, &str); 4] = [
 ];
 
 /// The tree and its phases, with its parameters bound.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Fdtree {
     levels: usize,
     dirs: u64,
@@ -73,6 +77,8 @@ struct Fdtree {
     phases: &'static [(Phase, &'static str)],
     /// Directories of a subtree whose root is at each level, that root included.
     nodes: Vec<u64>,
+    /// Most files, if a stonewall ended their creation.
+    most: u64,
 }
 
 impl Fdtree {
@@ -100,6 +106,7 @@ impl Fdtree {
             gap: GapKind::named(values.text("gap")),
             phases: if values.text("mode") == "create" { &PHASES[..2] } else { &PHASES },
             nodes,
+            most: u64::MAX,
         })
     }
 
@@ -108,7 +115,12 @@ impl Fdtree {
     }
 
     fn all_files(&self) -> u64 {
-        self.directories() * self.files
+        (self.directories() * self.files).min(self.most)
+    }
+
+    /// The creation of the files.
+    fn writes(&self) -> WriteFiles<'_> {
+        WriteFiles { walk: Walk::new(self), begun: 0, end: self.all_files(), left: None }
     }
 
     /// Content of file `k` of the node that is number `node` in the order of the walk.
@@ -147,10 +159,37 @@ impl Workload for Fdtree {
         let Some((phase, _)) = self.phases.get(phase).filter(|_| share.rank == 0) else {
             return Box::new(NoOps);
         };
-        let walk = Walk::new(self);
         match phase {
-            Phase::FileCreate => Box::new(WriteFiles { walk, left: None }),
-            _ => Box::new(NameOps { walk, phase: *phase, ended: false }),
+            Phase::FileCreate => Box::new(self.writes()),
+            _ => Box::new(NameOps {
+                walk: Walk::new(self),
+                phase: *phase,
+                files: self.all_files(),
+                ended: false,
+            }),
+        }
+    }
+
+    fn stonewalled(&self) -> Option<(usize, &'static str)> {
+        let creates = |(phase, _): &(Phase, &str)| *phase == Phase::FileCreate;
+        self.phases.iter().position(creates).map(|phase| (phase, "files"))
+    }
+
+    fn after_stonewall(&self, most: u64, _: u32) -> Option<Box<dyn Workload>> {
+        Some(Box::new(Fdtree { most, ..self.clone() }))
+    }
+
+    fn ops_until<'a>(
+        &'a self,
+        phase: usize,
+        share: Share,
+        wall: Box<dyn Wall + 'a>,
+    ) -> Box<dyn OpSource + Send + 'a> {
+        match self.stonewalled() {
+            Some((walled, _)) if walled == phase && share.rank == 0 => {
+                Box::new(Until::new(self.writes(), wall))
+            }
+            _ => self.ops(phase, share),
         }
     }
 
@@ -221,8 +260,9 @@ impl Tree for FdtreeTree<'_> {
                 level -= 1;
             } else {
                 let k = read(part, level, b'F', self.work.files)?;
-                let last = self.files && parts.next().is_none();
-                return last.then(|| Expected::file(self.work.payload(node, k)));
+                let number = node * self.work.files + self.work.files - k;
+                let exists = self.files && parts.next().is_none() && number < self.work.most;
+                return exists.then(|| Expected::file(self.work.payload(node, k)));
             }
         }
         Some(Expected::DIRECTORY)
@@ -250,153 +290,12 @@ fn read(name: &[u8], level: usize, letter: u8, most: u64) -> Option<u64> {
     number(&rest[at + 1..]).filter(|k| right && (1..=most).contains(k))
 }
 
-/// A position in the walk through the tree; the path itself is in the op, which is rewritten in
-/// place.
-struct Walk<'a> {
-    work: &'a Fdtree,
-    /// Path length and number of the child taken, for each directory above this one.
-    above: Vec<(usize, u64)>,
-    /// Length of this directory's path; zero before the start.
-    length: usize,
-    /// One more than the number of the next file or directory of this directory.
-    k: u64,
-}
-
-impl<'a> Walk<'a> {
-    fn new(work: &'a Fdtree) -> Walk<'a> {
-        Walk { work, above: Vec::with_capacity(work.levels), length: 0, k: 0 }
-    }
-
-    fn level(&self) -> usize {
-        self.work.levels - self.above.len()
-    }
-
-    /// Enters the root if the walk has not begun; returns true if it had not.
-    fn start(&mut self, name: &mut Name) -> bool {
-        let new = self.length == 0;
-        if new {
-            name.clear();
-            name.push(ROOT);
-            self.length = ROOT.len();
-        }
-        new
-    }
-
-    /// NameOps file or directory `k` of this directory.
-    #[inline]
-    fn name(&self, name: &mut Name, letter: &[u8], k: u64) {
-        name.truncate(self.length);
-        name.push(b"/L");
-        name.push_number(self.level() as u64, 1);
-        name.push(letter);
-        name.push_number(k, 1);
-    }
-
-    fn descend(&mut self, name: &mut Name, k: u64) {
-        self.name(name, b"D", k);
-        self.above.push((self.length, k));
-        self.length = name.as_bytes().len();
-    }
-
-    /// Ascends to the parent; returns the number of the child it came from, none at the root.
-    fn ascend(&mut self) -> Option<u64> {
-        let (length, k) = self.above.pop()?;
-        self.length = length;
-        Some(k)
-    }
-
-    /// The number of this directory in the order of the walk from the root.
-    fn number(&self) -> u64 {
-        let steps = self.above.iter().enumerate();
-        steps.map(|(depth, (_, k))| self.work.steps_to(self.work.levels - depth, *k)).sum()
-    }
-
-    /// Moves to the next directory, parents before children and the last child first; false at the
-    /// end.
-    fn next(&mut self, name: &mut Name) -> bool {
-        if self.level() > 0 {
-            self.descend(name, self.work.dirs);
-            return true;
-        }
-        while let Some(k) = self.ascend() {
-            if k > 1 {
-                self.descend(name, k - 1);
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Descends through last children to the deepest directory that has directories.
-    fn descend_to_lowest_parent(&mut self, name: &mut Name) {
-        while self.level() > 1 {
-            self.descend(name, self.work.dirs);
-        }
-    }
-
-    /// NameOps the next file: those of a directory, then those of the directories below it. Returns
-    /// true if it is the first of its directory; none at the end.
-    fn file(&mut self, name: &mut Name) -> Option<bool> {
-        let first = self.k == 0;
-        if first {
-            if !self.start(name) && !self.next(name) {
-                return None;
-            }
-            self.k = self.work.files;
-        }
-        self.name(name, b"F", self.k);
-        self.k -= 1;
-        Some(first)
-    }
-
-    /// NameOps the next directory to create: the root, the directories of a node, then those below.
-    fn directory_to_make(&mut self, name: &mut Name) -> bool {
-        if self.start(name) {
-            self.k = self.work.dirs;
-            return true;
-        }
-        while self.k == 0 || self.level() == 0 {
-            if !self.next(name) {
-                return false;
-            }
-            self.k = self.work.dirs;
-        }
-        self.name(name, b"D", self.k);
-        self.k -= 1;
-        true
-    }
-
-    /// NameOps the next directory to remove: those of a node after everything below them, last the
-    /// root. Returns true if it is the first that its process removes; none when only the root is
-    /// left.
-    fn directory_to_remove(&mut self, name: &mut Name) -> Option<bool> {
-        let first = self.k == 0;
-        if first {
-            if self.work.levels == 0 {
-                self.start(name);
-                return None;
-            }
-            if self.start(name) {
-                self.descend_to_lowest_parent(name);
-            } else {
-                let k = self.ascend()?;
-                if k > 1 {
-                    self.descend(name, k - 1);
-                    self.descend_to_lowest_parent(name);
-                }
-            }
-            self.k = self.work.dirs;
-        }
-        self.name(name, b"D", self.k);
-        self.k -= 1;
-        Some(first)
-    }
-}
-
 /// The ops of a phase that makes one call for each name.
 struct NameOps<'a> {
     walk: Walk<'a>,
     phase: Phase,
+    /// Files left to remove.
+    files: u64,
     ended: bool,
 }
 
@@ -408,7 +307,11 @@ impl OpSource for NameOps<'_> {
             Phase::DirectoryRemove => {
                 (Call::Rmdir { dir: DirSlot::ROOT }, walk.directory_to_remove(name))
             }
-            _ => (Call::Unlink { dir: DirSlot::ROOT }, walk.file(name)),
+            _ => {
+                let Some(left) = self.files.checked_sub(1) else { return false };
+                self.files = left;
+                (Call::Unlink { dir: DirSlot::ROOT }, walk.file(name))
+            }
         };
         op.call = call;
         // A process of the original makes all the calls on the names in one directory but mkdir.
@@ -425,8 +328,21 @@ impl OpSource for NameOps<'_> {
 /// dd for each file: open, a write for each block, close.
 struct WriteFiles<'a> {
     walk: Walk<'a>,
+    begun: u64,
+    end: u64,
     /// The rest to be written of the open file.
     left: Option<Payload>,
+}
+
+/// An item is a file.
+impl Items for WriteFiles<'_> {
+    fn between(&mut self) -> Option<(u64, bool)> {
+        self.left.is_none().then_some((self.begun, self.begun < self.end))
+    }
+
+    fn end_after(&mut self, most: u64) {
+        self.end = self.end.min(most);
+    }
 }
 
 impl OpSource for WriteFiles<'_> {
@@ -442,9 +358,10 @@ impl OpSource for WriteFiles<'_> {
                 self.left = None;
             }
             None => {
-                if self.walk.file(&mut op.name).is_none() {
+                if self.begun == self.end || self.walk.file(&mut op.name).is_none() {
                     return false;
                 }
+                self.begun += 1;
                 let work = self.walk.work;
                 op.call = CREATE;
                 op.compute = work.fork_time;

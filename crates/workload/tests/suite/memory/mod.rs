@@ -340,11 +340,16 @@ fn prove_with(name: &str, set: &[(&str, &str)], setting: &Setting, threads: u32)
     memory
 }
 
-fn run(memory: &mut Memory, work: &dyn Workload, phase: usize, ranks: u32) {
-    let mut sources: Vec<Box<dyn OpSource + Send + '_>> =
-        (0..ranks).map(|rank| work.ops(phase, Share { rank, ranks })).collect();
+/// Runs a phase that `ranks` threads share, and returns what each has done.
+pub fn run(memory: &mut Memory, work: &dyn Workload, phase: usize, ranks: u32) -> Vec<u64> {
+    run_all(memory, (0..ranks).map(|rank| work.ops(phase, Share { rank, ranks })).collect())
+}
+
+/// Runs the ops of all threads of a phase, and returns what each has done.
+pub fn run_all(memory: &mut Memory, mut sources: Vec<Box<dyn OpSource + Send + '_>>) -> Vec<u64> {
+    let ranks = sources.len();
     let mut ops: Vec<Option<Op>> = Vec::new();
-    let mut done = vec![0u64; ranks as usize];
+    let mut done = vec![0u64; ranks];
     for (rank, source) in sources.iter_mut().enumerate() {
         ops.push(next(source.as_mut(), Op::default(), rank as u32));
     }
@@ -365,6 +370,7 @@ fn run(memory: &mut Memory, work: &dyn Workload, phase: usize, ranks: u32) {
         }
         assert!(moved, "the threads wait for each other for ever");
     }
+    sources.iter().map(|source| source.done()).collect()
 }
 
 /// The engine passes the same op each time; so does this. The thread of an op is set by the engine.

@@ -1,0 +1,71 @@
+//! Operations of several jobs each, which a wall can end.
+
+use std::ops::Range;
+
+use crate::mail::job::Job;
+use crate::mail::runner::Runner;
+use crate::until::Items;
+
+/// The jobs of an operation: at most these.
+pub type Jobs = [Option<Job>; 3];
+
+/// The jobs of numbered operations, after some that belong to none.
+pub struct Operations<F> {
+    /// Of the operation that has begun.
+    jobs: Jobs,
+    next: usize,
+    first: u64,
+    numbers: Range<u64>,
+    of: F,
+}
+
+impl<F: FnMut(u64) -> Jobs> Operations<F> {
+    /// The jobs `before`, and those `of` each number.
+    pub fn new(before: Jobs, numbers: Range<u64>, of: F) -> Operations<F> {
+        Operations { jobs: before, next: 0, first: numbers.start, numbers, of }
+    }
+
+    /// The next job of the operation that has begun.
+    fn of_begun(&mut self) -> Option<Job> {
+        while let Some(job) = self.jobs.get(self.next) {
+            self.next += 1;
+            if job.is_some() {
+                return *job;
+            }
+        }
+        None
+    }
+}
+
+impl<F: FnMut(u64) -> Jobs> Iterator for Operations<F> {
+    type Item = Job;
+
+    fn next(&mut self) -> Option<Job> {
+        loop {
+            if let Some(job) = self.of_begun() {
+                return Some(job);
+            }
+            self.jobs = (self.of)(self.numbers.next()?);
+            self.next = 0;
+        }
+    }
+}
+
+/// An item is an operation.
+impl<F: FnMut(u64) -> Jobs> Items for Runner<'_, Operations<F>> {
+    fn between(&mut self) -> Option<(u64, bool)> {
+        if !self.is_between_jobs() {
+            return None;
+        }
+        let operations = self.jobs();
+        let mut left = operations.jobs.iter().skip(operations.next);
+        let numbers = &operations.numbers;
+        left.all(Option::is_none).then(|| (numbers.start - operations.first, !numbers.is_empty()))
+    }
+
+    fn end_after(&mut self, most: u64) {
+        let operations = self.jobs();
+        let end = operations.first.saturating_add(most);
+        operations.numbers.end = operations.numbers.end.min(end);
+    }
+}

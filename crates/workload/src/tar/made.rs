@@ -1,0 +1,36 @@
+//! The directories that an extraction has made.
+
+/// A bit for each directory: it has been made.
+#[derive(Clone, Debug)]
+pub(super) struct Made(Vec<u64>);
+
+impl Made {
+    /// No directory of this many.
+    pub(super) fn none(directories: u64) -> Made {
+        Made(vec![0; directories.div_ceil(64) as usize])
+    }
+
+    /// Returns true if the directory exists; from now on it counts as made.
+    #[inline]
+    pub(super) fn make(&mut self, directory: u64) -> bool {
+        let bit = 1 << (directory % 64);
+        match self.0.get_mut((directory / 64) as usize) {
+            Some(word) => {
+                let exists = *word & bit != 0;
+                *word |= bit;
+                exists
+            }
+            None => false,
+        }
+    }
+
+    /// Reports whether a directory has been made.
+    pub(super) fn has(&self, directory: u64) -> bool {
+        self.0.get((directory / 64) as usize).is_some_and(|word| word >> (directory % 64) & 1 != 0)
+    }
+
+    /// Number of directories made.
+    pub(super) fn count(&self) -> u64 {
+        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+}

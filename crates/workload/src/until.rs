@@ -1,0 +1,62 @@
+//! The ops of a share until a stonewall ([`crate::wall`]).
+
+use fsdyno_record::Nanos;
+
+use crate::op::Op;
+use crate::wall::Wall;
+use crate::workload::OpSource;
+
+/// The items of a share, each of at least one op.
+pub(crate) trait Items: OpSource {
+    /// The number of items done, and whether there is another one; none if the next op belongs to an item that has begun,
+    /// or to none.
+    fn between(&mut self) -> Option<(u64, bool)>;
+
+    /// Begins no more than this many items, including those done.
+    fn end_after(&mut self, most: u64);
+}
+
+/// The ops of a share that consults a wall before each item.
+pub(crate) struct Until<'a, S> {
+    ops: S,
+    wall: Box<dyn Wall + 'a>,
+    done: u64,
+    began: bool,
+}
+
+impl<'a, S: Items> Until<'a, S> {
+    pub(crate) fn new(ops: S, wall: Box<dyn Wall + 'a>) -> Until<'a, S> {
+        Until { ops, wall, done: 0, began: false }
+    }
+}
+
+impl<S: Items> OpSource for Until<'_, S> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        if !self.began {
+            self.began = true;
+            self.wall.begin();
+        }
+        let mut waited = Nanos(0);
+        if let Some((done, more)) = self.ops.between() {
+            self.done = done;
+            let pass = self.wall.pass(done, more);
+            waited = pass.waited_until;
+            if pass.most < u64::MAX {
+                self.ops.end_after(pass.most);
+            }
+        }
+        let goes_on = self.ops.next(op);
+        if !goes_on && let Some((done, _)) = self.ops.between() {
+            // The last items may have had no op.
+            self.done = done;
+            self.wall.pass(done, false);
+        }
+        // The op's own computing comes after the wait, and is no part of its latency either.
+        op.due = if waited == Nanos(0) { waited } else { waited + op.compute };
+        goes_on
+    }
+
+    fn done(&self) -> u64 {
+        self.done
+    }
+}

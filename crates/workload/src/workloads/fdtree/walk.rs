@@ -1,0 +1,147 @@
+//! The walk through the tree in the order of the script.
+
+use super::{Fdtree, ROOT};
+use crate::op::Name;
+
+/// A position in the walk through the tree; the path itself is in the op, which is rewritten in
+/// place.
+pub(super) struct Walk<'a> {
+    pub(super) work: &'a Fdtree,
+    /// Path length and number of the child taken, for each directory above this one.
+    above: Vec<(usize, u64)>,
+    /// Length of this directory's path; zero before the start.
+    length: usize,
+    /// One more than the number of the next file or directory of this directory.
+    pub(super) k: u64,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(work: &'a Fdtree) -> Walk<'a> {
+        Walk { work, above: Vec::with_capacity(work.levels), length: 0, k: 0 }
+    }
+
+    fn level(&self) -> usize {
+        self.work.levels - self.above.len()
+    }
+
+    /// Enters the root if the walk has not begun; returns true if it had not.
+    fn start(&mut self, name: &mut Name) -> bool {
+        let new = self.length == 0;
+        if new {
+            name.clear();
+            name.push(ROOT);
+            self.length = ROOT.len();
+        }
+        new
+    }
+
+    /// Names file or directory `k` of this directory.
+    #[inline]
+    fn name(&self, name: &mut Name, letter: &[u8], k: u64) {
+        name.truncate(self.length);
+        name.push(b"/L");
+        name.push_number(self.level() as u64, 1);
+        name.push(letter);
+        name.push_number(k, 1);
+    }
+
+    fn descend(&mut self, name: &mut Name, k: u64) {
+        self.name(name, b"D", k);
+        self.above.push((self.length, k));
+        self.length = name.as_bytes().len();
+    }
+
+    /// Ascends to the parent; returns the number of the child it came from, none at the root.
+    fn ascend(&mut self) -> Option<u64> {
+        let (length, k) = self.above.pop()?;
+        self.length = length;
+        Some(k)
+    }
+
+    /// The number of this directory in the order of the walk from the root.
+    pub(super) fn number(&self) -> u64 {
+        let steps = self.above.iter().enumerate();
+        steps.map(|(depth, (_, k))| self.work.steps_to(self.work.levels - depth, *k)).sum()
+    }
+
+    /// Moves to the next directory, parents before children and the last child first; false at the
+    /// end.
+    fn next(&mut self, name: &mut Name) -> bool {
+        if self.level() > 0 {
+            self.descend(name, self.work.dirs);
+            return true;
+        }
+        while let Some(k) = self.ascend() {
+            if k > 1 {
+                self.descend(name, k - 1);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Descends through last children to the deepest directory that has directories.
+    fn descend_to_lowest_parent(&mut self, name: &mut Name) {
+        while self.level() > 1 {
+            self.descend(name, self.work.dirs);
+        }
+    }
+
+    /// Names the next file: those of a directory, then those of the directories below it. Returns
+    /// true if it is the first of its directory; none at the end.
+    pub(super) fn file(&mut self, name: &mut Name) -> Option<bool> {
+        let first = self.k == 0;
+        if first {
+            if !self.start(name) && !self.next(name) {
+                return None;
+            }
+            self.k = self.work.files;
+        }
+        self.name(name, b"F", self.k);
+        self.k -= 1;
+        Some(first)
+    }
+
+    /// Names the next directory to create: the root, the directories of a node, then those below.
+    pub(super) fn directory_to_make(&mut self, name: &mut Name) -> bool {
+        if self.start(name) {
+            self.k = self.work.dirs;
+            return true;
+        }
+        while self.k == 0 || self.level() == 0 {
+            if !self.next(name) {
+                return false;
+            }
+            self.k = self.work.dirs;
+        }
+        self.name(name, b"D", self.k);
+        self.k -= 1;
+        true
+    }
+
+    /// Names the next directory to remove: those of a node after everything below them, last the
+    /// root. Returns true if it is the first that its process removes; none when only the root is
+    /// left.
+    pub(super) fn directory_to_remove(&mut self, name: &mut Name) -> Option<bool> {
+        let first = self.k == 0;
+        if first {
+            if self.work.levels == 0 {
+                self.start(name);
+                return None;
+            }
+            if self.start(name) {
+                self.descend_to_lowest_parent(name);
+            } else {
+                let k = self.ascend()?;
+                if k > 1 {
+                    self.descend(name, k - 1);
+                    self.descend_to_lowest_parent(name);
+                }
+            }
+            self.k = self.work.dirs;
+        }
+        self.name(name, b"D", self.k);
+        self.k -= 1;
+        Some(first)
+    }
+}
