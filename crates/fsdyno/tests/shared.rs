@@ -9,7 +9,6 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use common::{PROGRAM, code, full, is_installed, records, skipped, stderr, stdout, wait_until};
 use serde_json::Value;

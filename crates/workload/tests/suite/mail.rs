@@ -84,7 +84,7 @@ const READ_SOURCE: [&str; 5] =
 fn every_protocol_makes_the_calls_of_its_program() {
     let tmp = "maildir0/tmp/1099267200";
     let new = "maildir0/new/1099267200";
-    let table: [(Set, Vec<String>); 7] = [
+    let table: [(Set, Vec<String>); 8] = [
         (
             &[("protocol", "copy"), ("flush", "none")],
             vec![
