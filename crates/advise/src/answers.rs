@@ -14,15 +14,15 @@ use crate::purpose::Purpose;
 /// All answers.
 #[derive(Debug)]
 pub struct Answers {
-    /// What the file system is for.
+    /// The purpose of the file system.
     pub purpose: &'static Purpose,
     /// The program of the user's, for the purpose that records one.
     pub command: Vec<String>,
     /// On what trials run.
     pub on: On,
-    /// Which options may be tried.
+    /// The options that may be tried.
     pub safety: Safety,
-    /// How long all of it may take.
+    /// The time that all of it may take.
     pub limit: Duration,
     /// The names of file systems; empty on a directory.
     pub filesystems: Vec<String>,
@@ -88,7 +88,7 @@ pub fn on(text: &str) -> Result<On, String> {
     }
 }
 
-/// How safe acknowledged data must be.
+/// The required safety of acknowledged data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Safety {
     /// No option is tried that gives up durability or security.

@@ -6,9 +6,9 @@ use fsdyno_campaign::Failure;
 
 /// A dialogue: questions are written, answers are read.
 pub struct Asker<R, W> {
-    /// Where answers are read.
+    /// The source of answers.
     pub answers: R,
-    /// Where questions are written.
+    /// The destination of questions.
     pub questions: W,
     /// The number of the last question.
     pub number: usize,

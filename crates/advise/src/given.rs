@@ -16,13 +16,13 @@ const TIME: &str = "30m";
 /// The answers that options give.
 #[derive(Debug, Default)]
 pub struct Given {
-    /// What the file system is for.
+    /// The purpose of the file system.
     pub purpose: Option<&'static Purpose>,
     /// On what.
     pub on: Option<On>,
-    /// Which options may be tried.
+    /// The options that may be tried.
     pub safety: Option<Safety>,
-    /// How long all of it may take.
+    /// The time that all of it may take.
     pub time: Option<Duration>,
     /// The file systems, as text.
     pub fs: Option<String>,

@@ -25,7 +25,7 @@ const NO_TIME: &str = "not known before the first such trial on this machine";
 /// One command.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it is for.
+    /// Its purpose.
     pub about: String,
     /// The time in words.
     pub time: String,
@@ -50,7 +50,7 @@ impl Step {
 pub struct Steps {
     /// The commands, in their order.
     pub steps: Vec<Step>,
-    /// What was left out, and why.
+    /// The steps that were left out, with reasons.
     pub omitted: Vec<String>,
 }
 

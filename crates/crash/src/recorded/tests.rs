@@ -173,7 +173,7 @@ fn sync_dir(path: &str) -> [Op; 3] {
     [op(Call::Open { dir: ROOT, file: SLOT, flags }, path, ""), fsync(), close()]
 }
 
-/// The op, after so many ops of another rank.
+/// The op, after `ops` ops of another rank.
 fn after(thread: u32, ops: u64, op: Op) -> Op {
     Op { after: After { thread, ops }, ..op }
 }

@@ -9,7 +9,7 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops dirops", 2, "named twice"),
     ("run dirops --fs ext5", 2, "did you mean 'ext4'?"),
     ("run dirops --fs ext4,noatime", 2, "mount options go after @, as in 'ext4 @ noatime'"),
-    ("run dirops --fs ext4,xfs,ext9", 2, "give --fs once for each file system"),
+    ("run dirops --fs ext4,xfs,ext9", 2, "there is no file system 'ext9'"),
     ("run dirops --fs ntfs", 2, "use FUSE: --fs 'fuse: mkfs.ntfs"),
     ("run dirops --fs apfs", 2, "fsdyno cannot make apfs; --on DIR runs on a mounted one"),
     ("show filesystem ntfs", 2, "use FUSE: --fs"),
