@@ -53,7 +53,7 @@ fn walled<'a>(
     (0..).zip(stops).map(source).collect()
 }
 
-fn set<'a>(words: &'a str) -> Vec<(&'a str, &'a str)> {
+fn set(words: &str) -> Vec<(&str, &str)> {
     words.split_whitespace().map(|word| word.split_once('=').unwrap()).collect()
 }
 
