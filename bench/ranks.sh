@@ -1,6 +1,6 @@
 #!/bin/sh
 # The rates of ranks, those of mdtest, and those of bare loops, in interleaved rounds on a tmpfs; in a directory of the
-# user's those of ranks and of mdtest: docs/mdtest.md has the ratios. mdtest is built from hpc/ior with MPICH; it is no part of fsdyno.
+# user's those of ranks and of mdtest, each phase with caches dropped before it, as root: docs/mdtest.md has the ratios. mdtest is built from hpc/ior with MPICH; it is no part of fsdyno.
 #
 # ranks.sh FSDYNO MDTEST [RANKS [ROUNDS [FILES [DIRECTORY]]]]
 # examples/shared/mounts.sh gluster 1 bench/ranks.sh FSDYNO MDTEST 8 5 1600 /run/shared/mnt.0
@@ -13,14 +13,19 @@ on=$(mktemp -d "${6:-/dev/shm}/fsdyno-on.XXXXXX")
 trap 'rm -rf "$work" "$on"' EXIT
 cc -O2 -pthread -o "$work/bare" "$here/bare.c"
 
-# The three rates of mdtest's table, from standard input.
+# The rates of mdtest's table, from standard input: the three of files, or that of one phase.
 of_table() {
-    awk '/^ +File (creation|stat|removal)/ { printf "%s ", $3 }'
+    awk -v rows="${1:-creation|stat|removal}" '$0 ~ "^ +File (" rows ")" { printf "%s ", $3 }'
+}
+
+drop_caches() {
+    sync
+    echo 3 >/proc/sys/vm/drop_caches
 }
 
 run_fsdyno() {
     mpiexec.mpich -n "$ranks" "$fsdyno" run dirops --set files="$files" --set stat=yes --set stat-order=forward \
-        --set remount=no --verify names --on "$on" --out "$work/result" --ranks >"$work/log" 2>&1
+        --set remount="$cold" --verify names --on "$on" --out "$work/result" --ranks >"$work/log" 2>&1
     "$fsdyno" report "$work/result" --format original 2>"$work/log" | of_table
 }
 
@@ -29,13 +34,26 @@ run_mdtest() {
     of_table <"$work/log"
 }
 
+# One run for each phase, and a count of the files.
+run_mdtest_cold() {
+    for phase in -C:creation -T:stat -r:removal; do
+        drop_caches
+        mpiexec.mpich -n "$ranks" "$mdtest" -F "${phase%:*}" -n $((files / ranks)) -d "$on/d" >"$work/log"
+        of_table "${phase#*:}" <"$work/log"
+        [ "$phase" != -C:creation ] || [ "$(find "$on/d" -type f | wc -l)" = "$files" ] || {
+            echo "mdtest made another number of files than $files" >&2
+            exit 1
+        }
+    done
+}
+
 run_bare() {
     "$work/bare" "$files" "$on" "$ranks" |
         awk -v n="$files" '/^(create|stat|unlink) / { printf "%.1f ", n * 1e9 / $2 }'
 }
 
-order='fsdyno mdtest bare'
-[ $# -lt 6 ] || order='fsdyno mdtest'
+order='fsdyno mdtest bare' cold=no
+[ $# -lt 6 ] || order='fsdyno mdtest_cold' cold=yes
 for _ in $(seq "$rounds"); do
     # Each round begins with another one.
     order="${order#* } ${order%% *}"
@@ -44,7 +62,7 @@ for _ in $(seq "$rounds"); do
         echo "$which $("run_$which")"
     done
 done | awk -v ranks="$ranks" '
-    { print; for (i = 2; i <= 4; i++) rate[$1, i, ++seen[$1, i]] = $i }
+    { print; sub("_cold", ""); for (i = 2; i <= 4; i++) rate[$1, i, ++seen[$1, i]] = $i }
     # The median of the ratios of each round, and the extremes.
     function ratios(other, i, name,    n, at, k, v, value) {
         n = seen["fsdyno", i]

@@ -130,7 +130,7 @@ fn a_stonewall_ends_a_phase_of_other_workloads_and_the_rest_works_on_what_was_do
         ("many-files --set widths=60/30/30 --threads 2 --shift 1", "files", 0),
         ("fdtree --own --set levels=3 --set files=100 --set size=1", "files", 1),
         ("tarball --own --shift 1 --set files=300000 --set order=random", "files", 0),
-        ("postmark --own --set number=100 --set transactions=300000", "transactions", 1),
+        ("postmark --own --set number=3000 --set transactions=300000", "transactions", 1),
         ("maildir --own --set ops=300000 --set store=50 --set read-store=50", "operations", 2),
         ("churn --set files=500 --set parts=5 --set ops=3000000", "operations", 1),
     ] {
@@ -246,6 +246,22 @@ fn a_rank_that_is_killed_ends_the_run_with_its_name_and_nothing_is_left() {
     let said = stdout(&outputs[0]) + &stderr(&outputs[0]);
     assert!(said.contains("rank 2") && said.contains("signal 9"), "{said}");
     assert!(is_empty(place.on.path()));
+}
+
+#[test]
+fn a_worker_that_is_stopped_ends_the_run_and_its_own_process_and_is_named() {
+    let place = Place::new();
+    let children = start(place.out.path(), 3, &place.words(LONG));
+    let worker = worker_of(&children[2]);
+    wait_for_files(place.on.path());
+    kill_process(worker, Signal::STOP).unwrap();
+    let outputs = wait(children);
+    assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));
+    let said = stdout(&outputs[0]) + &stderr(&outputs[0]);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("rank 2 on") && said.contains("no sign of life for 10 s"), "{said}");
+    assert!(outputs[1..].iter().all(|output| output.status.success()));
+    assert!(is_empty(place.on.path()) && has_ended(worker));
 }
 
 #[test]

@@ -27,7 +27,8 @@ const FILE: FileSlot = FileSlot(0);
 /// Files, the directories that they are spread over, and their order in the archive.
 #[derive(Clone, Debug)]
 pub struct GeneratedArchive {
-    files: u64,
+    /// Number of files in it.
+    members: u64,
     directories: u64,
     /// None for the mix.
     size: Option<u64>,
@@ -68,7 +69,7 @@ impl GeneratedArchive {
             )));
         }
         Ok(GeneratedArchive {
-            files,
+            members: files,
             directories,
             size,
             seed: mix(seed ^ 0x7461_7262_616c_6c00),
@@ -92,7 +93,7 @@ impl GeneratedArchive {
     /// The directory of a file: neighbours by number share one.
     #[inline]
     fn directory_of(&self, file: u64) -> u64 {
-        file * self.directories / self.files
+        file * self.directories / self.members
     }
 
     fn payload(&self, file: u64) -> Payload {
@@ -163,20 +164,20 @@ impl Packed for GeneratedArchive {
     }
 
     fn cut(&self, most: u64) -> Option<Box<dyn Packed>> {
-        let extracted = most.min(self.files);
+        let extracted = most.min(self.members);
         Some(Box::new(GeneratedArchive { extracted, totals: OnceLock::new(), ..self.clone() }))
     }
 
     fn numbers(&self) -> (u64, u64) {
-        (self.files, self.directories)
+        (self.members, self.directories)
     }
 
     fn has_file(&self, file: u64) -> bool {
-        self.extracted == self.files || self.archive.index_of(file) < self.extracted
+        self.extracted == self.members || self.archive.index_of(file) < self.extracted
     }
 
     fn has_directory(&self, directory: u64) -> bool {
-        self.extracted == self.files || self.totals().made.has(directory)
+        self.extracted == self.members || self.totals().made.has(directory)
     }
 
     /// Counts failed calls like successful ones.
@@ -200,10 +201,10 @@ impl Packed for GeneratedArchive {
     }
 
     fn needs(&self) -> Needs {
-        let longest_file = self.file_names.length_of(self.files - 1);
+        let longest_file = self.file_names.length_of(self.members - 1);
         Needs {
             bytes: Bytes(self.totals().bytes),
-            inodes: self.files + self.directories + 1,
+            inodes: self.members + self.directories + 1,
             longest_name: longest_file.max(self.directory_names.length_of(self.directories - 1)),
         }
     }
@@ -214,7 +215,7 @@ impl Packed for GeneratedArchive {
     }
 
     fn directories(&self) -> u64 {
-        match self.extracted == self.files {
+        match self.extracted == self.members {
             true => self.directories,
             false => self.totals().made.count(),
         }
@@ -224,7 +225,7 @@ impl Packed for GeneratedArchive {
         match word {
             "creation" => Order::Random(self.archive.clone()),
             "reverse" => Order::RandomReverse(self.archive.clone()),
-            _ => Order::named("random", self.files, seed, "order"),
+            _ => Order::named("random", self.members, seed, "order"),
         }
     }
 
@@ -254,8 +255,9 @@ impl Tree for Extracted<'_> {
             return exists.then_some(Expected::DIRECTORY);
         };
         let file = self.0.file_names.read(file)?;
-        let is_named =
-            file < self.0.files && self.0.directory_of(file) == directory && parts.next().is_none();
+        let is_named = file < self.0.members
+            && self.0.directory_of(file) == directory
+            && parts.next().is_none();
         let exists = is_named && self.0.has_file(file);
         exists.then(|| Expected::file(self.0.payload(file)).with_mode(MODE).with_mtime(MTIME))
     }
@@ -429,7 +431,7 @@ mod tests {
     #[test]
     fn the_size_mix_has_the_stated_distribution() {
         let work = made(100_000, None);
-        let sizes: Vec<u64> = (0..work.files).map(|file| work.size_of(file)).collect();
+        let sizes: Vec<u64> = (0..work.members).map(|file| work.size_of(file)).collect();
         let share = |low, high| {
             sizes.iter().filter(|size| (low..=high).contains(*size)).count() as f64 / 1e5
         };
@@ -459,7 +461,7 @@ mod tests {
     fn every_directory_holds_files_and_their_numbers_are_neighbours() {
         let work = made(1003, Some(17));
         let mut counts = [0; 17];
-        (0..work.files).for_each(|file| counts[work.directory_of(file) as usize] += 1);
+        (0..work.members).for_each(|file| counts[work.directory_of(file) as usize] += 1);
         assert!(counts.iter().all(|count| (59..=60).contains(count)), "{counts:?}");
     }
 
