@@ -209,7 +209,6 @@ impl Packed for GeneratedArchive {
         }
     }
 
-    #[allow(clippy::misnamed_getters, reason = "the files of a work are those that it makes")]
     fn files(&self) -> u64 {
         self.extracted
     }
