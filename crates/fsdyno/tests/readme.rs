@@ -162,7 +162,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     (
         "fewer than 5.9 %",
         "docs/crash-cost.md",
-        "with 95 % confidence fewer than 5.9 % of such cuts",
+        "with 95 % confidence for each of them fewer than 5.9 % of such cuts",
     ),
     ("1203 deliveries/s", "docs/crash-cost.md", "| UNSAFE ext4-nobarrier | 1203.1 deliveries/s |"),
     (
