@@ -46,7 +46,7 @@ impl RanksVenue {
     /// Where it remains, and why, as a sentence.
     fn remove(&self, directory: Directory, plan: &Plan) -> Result<(), String> {
         let (path, on) = (directory.path().to_path_buf(), self::directory(plan).ok());
-        let why = match self.group.has_left_own() {
+        let why = match self.group.own_mount_hangs() {
             true => {
                 directory.leave();
                 "its mount may not answer".to_string()

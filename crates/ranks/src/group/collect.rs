@@ -242,7 +242,10 @@ impl State {
                     limit.as_secs(),
                     peer.ops
                 );
-                return Err(self.abort(why));
+                let shares_own = peer.client == self.peers[0].client;
+                let error = self.abort(why);
+                self.own_hangs |= shares_own;
+                return Err(error);
             }
         }
         if now > deadline {
@@ -296,7 +299,7 @@ impl State {
             }
         }
         let left = self.peers.iter().filter(|peer| !peer.gone);
-        self.left = left.clone().map(|peer| peer.hello.rank).min();
+        self.own_hangs |= left.clone().any(|peer| peer.hello.rank == 0);
         let left: Vec<String> = left.map(super::Peer::name).collect();
         self.peers.iter().for_each(|peer| peer.wire.shut());
         let why = match left.first() {

@@ -134,8 +134,8 @@ struct State {
     patience: Patience,
     /// The reason why there can be no further trial.
     broken: Option<String>,
-    /// The lowest rank that did not end by order.
-    left: Option<u32>,
+    /// The mount of rank 0 may not answer: its worker did not end by order, or a call on the same client hangs.
+    own_hangs: bool,
     progress: Progress,
     /// True while ranks do what can be seen to go on.
     works: bool,
@@ -186,7 +186,7 @@ impl Group {
             door,
             patience,
             broken: None,
-            left: None,
+            own_hangs: false,
             progress: collect::no_progress(),
             works: true,
             waits: collect::Waits::default(),
@@ -201,9 +201,9 @@ impl Group {
         self.ranks
     }
 
-    /// Reports whether the worker of rank 0 did not end by order, so that rank 0's mount may not answer either.
-    pub fn has_left_own(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).left == Some(0)
+    /// Reports whether the mount of rank 0 may not answer.
+    pub fn own_mount_hangs(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).own_hangs
     }
 
     /// The names of the hosts, each once, with the number of ranks.
