@@ -1,4 +1,4 @@
-//! What a file system can be for, and the workload of each purpose.
+//! The purposes of a file system, and the workload of each purpose.
 
 use fsdyno_record::suggest;
 use fsdyno_workload::workloads::{self, Kind};

@@ -58,7 +58,7 @@ pub fn pace(venue: &VenuePlan) -> String {
     }
 }
 
-/// Where a plan runs, for a list of plans; `on` is its medium.
+/// The place where a plan runs, for a list of plans; `on` is its medium.
 pub fn stated(venue: &VenuePlan, on: &str) -> String {
     match venue {
         VenuePlan::Host => on.to_string(),

@@ -1,4 +1,4 @@
-//! What works on this host, and the commands that install what is missing.
+//! The parts that work on this host, and the commands that install what is missing.
 
 use fsdyno_campaign::leftovers;
 use fsdyno_filesystem::array;

@@ -46,7 +46,7 @@ pub fn check_out(out: &Path) -> Result<(), Failure> {
 /// Writes a new file or replaces one of an earlier fit, atomically.
 ///
 /// # Errors
-/// What the kernel reports.
+/// The error of the kernel.
 pub fn write(out: &Path, text: &str) -> Result<(), Failure> {
     let fill = |file: &mut std::fs::File| file.write_all(text.as_bytes());
     let written = match is_ours(out) {

@@ -29,7 +29,7 @@ pub struct Runs {
     runs: Vec<StudyRun>,
 }
 
-/// What a request would run.
+/// The trials that a request would run.
 pub struct Planned {
     /// For people.
     pub text: String,
