@@ -205,21 +205,29 @@ fn parse_with_colon(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
 fn parse_kind(word: &Word) -> Result<String, SpecError> {
     let kind = word.text.as_str();
     if !is_name(kind) || kind.starts_with('-') {
+        if let Some(error) = misspelt(word) {
+            return Err(error);
+        }
         let problem = format!("'{kind}' is not a file system name");
-        let unknown = kind.split(',').find(|part| catalog::get(part).is_err());
-        let hint = match (kind.contains(','), unknown) {
-            (true, Some(part)) if is_name(part) => {
-                let hint = suggest::hint(part, catalog::names());
-                format!("there is no file system '{part}': {hint}; mount options go after @, as in 'ext4 @ noatime'")
+        let hint = match kind.contains(',') {
+            true => {
+                "give --fs once for each file system; mount options go after @, as in 'ext4 @ noatime'"
             }
-            (true, _) => {
-                "give --fs once for each file system; mount options go after @, as in 'ext4 @ noatime'".to_string()
-            }
-            (false, _) => "a spec is [NAME=]KIND [mkfs options...] [@ mount,options]".to_string(),
+            false => "a spec is [NAME=]KIND [mkfs options...] [@ mount,options]",
         };
         return Err(SpecError::at(word.column, problem, hint));
     }
     Ok(kind.to_string())
+}
+
+/// The error of a list of names of which one is misspelt.
+fn misspelt(word: &Word) -> Option<SpecError> {
+    let list = Some(word.text.as_str()).filter(|text| text.contains(','))?;
+    let unknown = list.split(',').find(|part| catalog::get(part).is_err())?;
+    let near = suggest::nearest(unknown, catalog::names())?;
+    let column = word.column + list.find(unknown).unwrap_or(0);
+    let problem = format!("there is no file system '{unknown}'");
+    Some(SpecError::at(column, problem, format!("did you mean '{near}'?")))
 }
 
 fn backing_of(kind: &str) -> Option<Backing> {
@@ -332,6 +340,7 @@ mod tests {
             ("a/b=ext4", 1, "letters"),
             ("-I 128", 1, "KIND"),
             ("ext4,noatime", 1, "mount options go after @, as in 'ext4 @ noatime'"),
+            ("ext4,xsf", 6, "did you mean 'xfs'?"),
             ("ext4,xfs -f", 1, "give --fs once for each file system"),
             ("ext4 @ a b", 10, "'b' after"),
             ("ext4 @ a,,b", 8, "empty"),

@@ -108,7 +108,7 @@ fn risk_sentence(row: &Row) -> Option<String> {
     let protected = row.plan.medium.disk().filter(|disk| keeps_cache(disk)).map(|disk| &disk.name);
     let found = match (lost_nothing(row), protected) {
         (true, Some(disk)) => format!(
-            "; {} has power-loss protection, so that a cut takes nothing from its cache; a drive without it would lose it",
+            "; {} has power-loss protection, so a cut loses nothing from its cache, and a cut of a drive without it may",
             number::clean(disk)
         ),
         (true, None) => {
