@@ -470,6 +470,18 @@ fn mpich_starts_ranks_without_being_linked() {
 }
 
 #[test]
+fn a_run_that_is_refused_ends_under_mpich_with_one_message() {
+    let Some(mut command) = launcher("mpich", &[]) else { return };
+    let place = Place::new();
+    command.args(["-n", "3", PROGRAM]).current_dir(place.out.path());
+    command.args(place.words("bonnie").split_whitespace());
+    let output = command.output().unwrap();
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    assert_eq!(stderr(&output).matches("fsdyno: ").count(), 1, "{}", stderr(&output));
+    assert!(is_empty(place.on.path()));
+}
+
+#[test]
 fn open_mpi_starts_ranks_without_being_linked() {
     launched(launcher("openmpi", &["--allow-run-as-root", "--oversubscribe"]));
 }

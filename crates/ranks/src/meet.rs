@@ -36,6 +36,9 @@ const SECRET: &str = "FSDYNO_SECRET";
 /// The key in a launcher's store.
 const KEY: &str = "fsdyno-meet";
 
+/// The text in the place of the address if rank 0 refuses the run.
+const REFUSED: &str = "refused";
+
 /// Most addresses that are made known: a value in a launcher's store has less than 1,024 bytes.
 const MOST_HOSTS: usize = 12;
 
@@ -117,23 +120,39 @@ fn listen(port: u16) -> Result<(TcpListener, u16), String> {
     Ok((listener, port.port()))
 }
 
-/// The other ranks' side: waits until rank 0 has made the place known.
+/// The side of a rank that refuses the run before the ranks meet: without it the others would wait in the launcher for
+/// ever. Other launchers end them, or their patience does.
+pub fn refuse(position: &Position) {
+    let Some(fd) = position.pmi else { return };
+    let refused = |pmi: &mut Pmi| match position.rank {
+        0 => pmi.put(KEY, REFUSED),
+        _ => Ok(()),
+    };
+    // The launcher may have ended; the reason of the refusal is what is reported.
+    let _ = by_store(fd, refused);
+}
+
+/// The other ranks' side: waits until rank 0 has made the place known; none if it has refused the run.
 ///
 /// # Errors
 /// A missing part, as a sentence.
-pub fn find(position: &Position, folder: &Path, patience: Duration) -> Result<Meeting, String> {
+pub fn find(
+    position: &Position,
+    folder: &Path,
+    patience: Duration,
+) -> Result<Option<Meeting>, String> {
     if let Some((host, port, secret)) = given()? {
-        return Ok(Meeting { hosts: vec![host], port, secret, boot: String::new() });
+        return Ok(Some(Meeting { hosts: vec![host], port, secret, boot: String::new() }));
     }
     if let Some(fd) = position.pmi {
         let found = by_store(fd, |_| Ok(()))?.get(KEY).map_err(|error| error.to_string())?;
         let text = found.ok_or("rank 0 has not made its address known to the launcher")?;
-        return Meeting::parse(&text);
+        return (text != REFUSED).then(|| Meeting::parse(&text)).transpose();
     }
     let (name, begin) = (note_name(position)?, Instant::now());
     loop {
         let last = match read_note(&folder.join(&name)) {
-            Ok(meeting) => return Ok(meeting),
+            Ok(meeting) => return Ok(Some(meeting)),
             Err(error) => error,
         };
         if begin.elapsed() > patience {

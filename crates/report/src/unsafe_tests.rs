@@ -124,4 +124,8 @@ fn power_cuts_mark_unsafe_rows_even_without_a_loss() {
     let json = Format::Json.write(&Crashed(&rows), Style::default()).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert!(json[0]["unsafe"].is_array());
+    let disk = &mut rows[0].plan.medium.modelled_mut().unwrap().disk;
+    disk.spec = serde_json::json!({ "model": { "power_loss_protection": true } }).into();
+    let text = Format::Text.write(&Crashed(&rows), Style::default()).unwrap();
+    assert!(text.contains("has power-loss protection"), "{text}");
 }

@@ -49,6 +49,7 @@ pub use op::{After, COPY_BUFFER, Expect, Name, Op, RECORD};
 pub use params::{Domain, Param, ParamError};
 pub use rare::{Advice, AllocateHow, RareCall, RenameHow};
 pub use tar::archive::{Archive, ArchiveError, Headers};
+pub use until::Items;
 pub use wall::{Pass, Wall};
 pub use widths::Widths;
 pub use workload::{

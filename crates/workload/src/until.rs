@@ -7,7 +7,7 @@ use crate::wall::Wall;
 use crate::workload::OpSource;
 
 /// The items of a share, each of at least one op.
-pub(crate) trait Items: OpSource {
+pub trait Items: OpSource {
     /// The number of items done, and whether there is another one; none if the next op belongs to an item that has begun,
     /// or to none.
     fn between(&mut self) -> Option<(u64, bool)>;
@@ -17,20 +17,20 @@ pub(crate) trait Items: OpSource {
 }
 
 /// The ops of a share that consults a wall before each item.
-pub(crate) struct Until<'a, S> {
-    ops: S,
+pub(crate) struct Until<'a> {
+    ops: Box<dyn Items + Send + 'a>,
     wall: Box<dyn Wall + 'a>,
     done: u64,
     began: bool,
 }
 
-impl<'a, S: Items> Until<'a, S> {
-    pub(crate) fn new(ops: S, wall: Box<dyn Wall + 'a>) -> Until<'a, S> {
+impl<'a> Until<'a> {
+    pub(crate) fn new(ops: Box<dyn Items + Send + 'a>, wall: Box<dyn Wall + 'a>) -> Until<'a> {
         Until { ops, wall, done: 0, began: false }
     }
 }
 
-impl<S: Items> OpSource for Until<'_, S> {
+impl OpSource for Until<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         if !self.began {
             self.began = true;

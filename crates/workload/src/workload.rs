@@ -7,6 +7,7 @@ use fsdyno_record::{Bytes, Nanos, OpKind};
 
 use crate::differences::Differences;
 use crate::op::{Op, Payload};
+use crate::until::{Items, Until};
 use crate::wall::Wall;
 
 /// Exact number of ops by kind.
@@ -381,14 +382,23 @@ pub trait Workload: Send + Sync {
         None
     }
 
-    /// The ops of [`Workload::ops`] for the phase of [`Workload::stonewalled`], whose items a wall ends.
+    /// What a share does in the phase of [`Workload::stonewalled`], item by item; none if it has no part in it.
+    fn items(&self, _share: Share) -> Option<Box<dyn Items + Send + '_>> {
+        None
+    }
+
+    /// The ops of [`Workload::ops`], those of the phase of [`Workload::stonewalled`] until a wall ends its items.
     fn ops_until<'a>(
         &'a self,
         phase: usize,
         share: Share,
-        _wall: Box<dyn Wall + 'a>,
+        wall: Box<dyn Wall + 'a>,
     ) -> Box<dyn OpSource + Send + 'a> {
-        self.ops(phase, share)
+        let is_walled = self.stonewalled().is_some_and(|(walled, _)| walled == phase);
+        match is_walled.then(|| self.items(share)).flatten() {
+            Some(items) => Box::new(Until::new(items, wall)),
+            None => self.ops(phase, share),
+        }
     }
 
     /// Facts of the recording that it replays, if it does.

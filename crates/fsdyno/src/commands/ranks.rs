@@ -55,8 +55,11 @@ pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
     let failed = |message: String| Failure { exit: Exit::Missing, message };
     let stop = stop::flag()?;
     let patience = Patience::default().gather;
-    let on = directory(run)?;
-    let meeting = meet::find(place, &on, patience).map_err(failed)?;
+    let on = directory(run).inspect_err(|_| meet::refuse(place))?;
+    // Rank 0 has said why it refuses the run.
+    let Some(meeting) = meet::find(place, &on, patience).map_err(failed)? else {
+        return Ok(Exit::WrongUse);
+    };
     let hello = parent::hello(place.rank, place.ranks, version::text());
     let join = join(&meeting, place, on.clone(), patience);
     let worker = parent::start(&program()?, &join).map_err(failed)?;

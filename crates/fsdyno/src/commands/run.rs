@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fsdyno_campaign::about::About;
 use fsdyno_campaign::experiment::open;
 use fsdyno_campaign::labs::{self, Mode};
 use fsdyno_campaign::speed::Speeds;
 use fsdyno_campaign::target;
 use fsdyno_campaign::{Experiment, Session, Store, crash, dry_run, recording, results, stop};
+use fsdyno_ranks::{Position, meet};
 use fsdyno_report::{Format, counted};
 
 use crate::cli::Run;
@@ -24,26 +26,15 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
         return ranks::attend(run, position);
     }
     let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
-    crash::folder::refuse(&folder)?;
-    let about = note::requested(&folder, run.name.as_deref(), run.note.as_deref())?;
-    let mut spec = run.spec();
-    spec.ranks = position.as_ref().map(|position| ranks::request(run, position));
-    if recording::is_wanted(&spec) {
-        match recording::replayed(spec, &folder, run.dry_run)? {
-            Some(replayed) => spec = replayed,
-            None => return Ok(Exit::Good),
-        }
+    let resolved = resolve(run, position.as_ref(), &folder);
+    if let (Err(_), Some(position), false) = (&resolved, &position, run.dry_run) {
+        meet::refuse(position);
     }
-    let mut experiment = Experiment::resolve(spec)?;
-    if let Some(kernels) = labs::expand_kernels(&experiment.spec.axes.kernels)? {
-        experiment.spec.axes.kernels = kernels;
-        experiment = Experiment::resolve(experiment.spec)?;
-    }
+    let Some((experiment, about)) = resolved? else { return Ok(Exit::Good) };
     let command = session::command();
     if run.dry_run {
         return dry(run, experiment, &folder, &command);
     }
-    target::check_permission(&experiment.requests)?;
     // Until here a signal simply ends the program: there is nothing to clean up.
     let stop = stop::flag()?;
     detail(&format!("fsdyno: {} writes to '{}'", version::text(), folder.display()));
@@ -72,6 +63,33 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let summary = measured?;
     shown?;
     Ok(session::exit(&stop, &summary, &folder))
+}
+
+/// Checks the request; none if it only describes a command that would be recorded.
+fn resolve(
+    run: &Run,
+    position: Option<&Position>,
+    folder: &Path,
+) -> Result<Option<(Experiment, Option<About>)>, Failure> {
+    crash::folder::refuse(folder)?;
+    let about = note::requested(folder, run.name.as_deref(), run.note.as_deref())?;
+    let mut spec = run.spec();
+    spec.ranks = position.map(|position| ranks::request(run, position));
+    if recording::is_wanted(&spec) {
+        match recording::replayed(spec, folder, run.dry_run)? {
+            Some(replayed) => spec = replayed,
+            None => return Ok(None),
+        }
+    }
+    let mut experiment = Experiment::resolve(spec)?;
+    if let Some(kernels) = labs::expand_kernels(&experiment.spec.axes.kernels)? {
+        experiment.spec.axes.kernels = kernels;
+        experiment = Experiment::resolve(experiment.spec)?;
+    }
+    if !run.dry_run {
+        target::check_permission(&experiment.requests)?;
+    }
+    Ok(Some((experiment, about)))
 }
 
 /// Prints what would run. Reports the errors that a run would report before its first trial; if this host only lacks

@@ -12,8 +12,7 @@ use crate::permutation::{Order, Permutation};
 use crate::sizes;
 use crate::tar::made::Made;
 use crate::tar::packed::{FILE_FLAGS, Packed, RECORD, TOP};
-use crate::until::{Items, Until};
-use crate::wall::Wall;
+use crate::until::Items;
 use crate::workload::{Expected, Needs, OpCounts, OpSource, Tree};
 
 /// The block of an archive: headers and padding are multiples of it.
@@ -155,12 +154,8 @@ impl Packed for GeneratedArchive {
         Box::new(Extract::new(self, unpack))
     }
 
-    fn extract_until<'a>(
-        &'a self,
-        unpack: Nanos,
-        wall: Box<dyn Wall + 'a>,
-    ) -> Box<dyn OpSource + Send + 'a> {
-        Box::new(Until::new(Extract::new(self, unpack), wall))
+    fn items(&self, unpack: Nanos) -> Option<Box<dyn Items + Send + '_>> {
+        Some(Box::new(Extract::new(self, unpack)))
     }
 
     fn cut(&self, most: u64) -> Option<Box<dyn Packed>> {

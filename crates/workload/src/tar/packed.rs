@@ -4,7 +4,7 @@ use fsdyno_record::Nanos;
 
 use crate::op::{Name, OpenFlags};
 use crate::permutation::Order;
-use crate::wall::Wall;
+use crate::until::Items;
 use crate::workload::{Needs, OpCounts, OpSource, Tree};
 
 /// The directory that contains everything.
@@ -21,13 +21,9 @@ pub const FILE_FLAGS: OpenFlags =
 pub trait Packed: Send + Sync {
     /// GNU tar's calls, with `unpack` of processor time before each file.
     fn extract(&self, unpack: Nanos) -> Box<dyn OpSource + Send + '_>;
-    /// The same calls until a wall ends them, whose items are the files.
-    fn extract_until<'a>(
-        &'a self,
-        unpack: Nanos,
-        _wall: Box<dyn Wall + 'a>,
-    ) -> Box<dyn OpSource + Send + 'a> {
-        self.extract(unpack)
+    /// The same calls, file by file; none if it cannot be cut.
+    fn items(&self, _unpack: Nanos) -> Option<Box<dyn Items + Send + '_>> {
+        None
     }
     /// The first `most` files and the directories made for them, with their numbers in all; none if it cannot be cut.
     fn cut(&self, _most: u64) -> Option<Box<dyn Packed>> {

@@ -13,8 +13,7 @@ use crate::steady::paths::Paths;
 use crate::steady::population::{Action, Overwrite, Rules, WORDS};
 use crate::steady::totals::Totals;
 use crate::steady::tree::LiveTree;
-use crate::until::Until;
-use crate::wall::Wall;
+use crate::until::Items;
 use crate::weights::Weights;
 use crate::workload::{
     GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
@@ -400,16 +399,8 @@ impl Workload for Churn {
         (self.parts.ops.is_some() && self.parts.rate == 0).then_some((CHURN, "operations"))
     }
 
-    fn ops_until<'a>(
-        &'a self,
-        phase: usize,
-        share: Share,
-        wall: Box<dyn Wall + 'a>,
-    ) -> Box<dyn OpSource + Send + 'a> {
-        match phase {
-            CHURN => Box::new(Until::new(Operations::new(&self.parts, share), wall)),
-            _ => self.ops(phase, share),
-        }
+    fn items(&self, share: Share) -> Option<Box<dyn Items + Send + '_>> {
+        Some(Box::new(Operations::new(&self.parts, share)))
     }
 
     fn counts_after(&self, phase: usize, done: &[u64]) -> OpCounts {

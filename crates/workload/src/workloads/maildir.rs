@@ -24,8 +24,7 @@ use crate::mail::tree::{MailTree, Mailboxes};
 use crate::numbered::Numbered;
 use crate::op::After;
 use crate::params::{ParamError, Values};
-use crate::until::Until;
-use crate::wall::Wall;
+use crate::until::Items;
 use crate::workload::{
     GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
 };
@@ -399,18 +398,10 @@ impl Workload for Maildir {
         Some(Box::new(work))
     }
 
-    fn ops_until<'a>(
-        &'a self,
-        phase: usize,
-        share: Share,
-        wall: Box<dyn Wall + 'a>,
-    ) -> Box<dyn OpSource + Send + 'a> {
-        match self.phase(phase) {
-            Some(Phase::Mixed) if share.rank == 0 => {
-                Box::new(Until::new(Runner::new(&self.layout, self.mixed_jobs()), wall))
-            }
-            _ => self.ops(phase, share),
-        }
+    fn items(&self, share: Share) -> Option<Box<dyn Items + Send + '_>> {
+        (share.rank == 0).then(|| {
+            Box::new(Runner::new(&self.layout, self.mixed_jobs())) as Box<dyn Items + Send>
+        })
     }
 
     fn counts(&self, phase: usize, _: u32) -> OpCounts {

@@ -5,8 +5,7 @@ use fsdyno_record::{Bytes, OpKind};
 
 use crate::op::{Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
 use crate::params::{Domain, Param, ParamError, Values};
-use crate::until::{Items, Until};
-use crate::wall::Wall;
+use crate::until::Items;
 use crate::widths::Widths;
 use crate::workload::{
     Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
@@ -259,16 +258,8 @@ impl Workload for ManyFiles {
         Some(Box::new(ManyFiles { cut: Some((most, shares)), ..self.clone() }))
     }
 
-    fn ops_until<'a>(
-        &'a self,
-        phase: usize,
-        share: Share,
-        wall: Box<dyn Wall + 'a>,
-    ) -> Box<dyn OpSource + Send + 'a> {
-        match phase {
-            PHASE_CREATE => Box::new(Until::new(self.create(share), wall)),
-            _ => self.ops(phase, share),
-        }
+    fn items(&self, share: Share) -> Option<Box<dyn Items + Send + '_>> {
+        Some(Box::new(self.create(share)))
     }
 
     /// Omits the getdents64(2) calls of the removal, whose number the file system decides.

@@ -7,8 +7,7 @@ use crate::postmark::config;
 use crate::postmark::ops::{ActionOps, Directories, RunSpec, Stage};
 use crate::postmark::pool::{Action, OutOfFiles, PoolSpec};
 use crate::postmark::tree::Survivors;
-use crate::until::Until;
-use crate::wall::Wall;
+use crate::until::Items;
 use crate::workload::{
     GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
 };
@@ -416,18 +415,9 @@ impl Workload for Postmark {
         Some(Box::new(work))
     }
 
-    fn ops_until<'a>(
-        &'a self,
-        phase: usize,
-        share: Share,
-        wall: Box<dyn Wall + 'a>,
-    ) -> Box<dyn OpSource + Send + 'a> {
-        match self.phases.get(phase) {
-            Some(Phase::Files(Stage::Transact)) if share.rank == 0 => {
-                Box::new(Until::new(ActionOps::new(&self.run, Stage::Transact), wall))
-            }
-            _ => self.ops(phase, share),
-        }
+    fn items(&self, share: Share) -> Option<Box<dyn Items + Send + '_>> {
+        (share.rank == 0)
+            .then(|| Box::new(ActionOps::new(&self.run, Stage::Transact)) as Box<dyn Items + Send>)
     }
 
     fn work_units(&self, phase: usize) -> WorkUnits {

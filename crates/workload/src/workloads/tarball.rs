@@ -12,7 +12,7 @@ use crate::permutation::Order;
 use crate::tar::generated_archive::GeneratedArchive;
 use crate::tar::packed::{Packed, TOP};
 use crate::tar::unpack::Unpack;
-use crate::wall::Wall;
+use crate::until::Items;
 use crate::workload::{
     Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };
@@ -224,16 +224,8 @@ impl Workload for Tarball {
         Some(Box::new(Tarball { packed, removal, ..*self }))
     }
 
-    fn ops_until<'a>(
-        &'a self,
-        phase: usize,
-        share: Share,
-        wall: Box<dyn Wall + 'a>,
-    ) -> Box<dyn OpSource + Send + 'a> {
-        match phase {
-            EXTRACT if share.rank == 0 => self.packed.extract_until(self.unpack, wall),
-            _ => self.ops(phase, share),
-        }
+    fn items(&self, share: Share) -> Option<Box<dyn Items + Send + '_>> {
+        self.packed.items(self.unpack).filter(|_| share.rank == 0)
     }
 
     /// Omits the getdents64(2) calls of a removal in directory order, whose number the file system

@@ -11,8 +11,7 @@ use crate::op::{Call, DirSlot, FileSlot, Name, OpenFlags, Payload};
 use crate::params::{ParamError, Values};
 use crate::permutation::Order;
 use crate::scrambled::{Alphabet, Scrambled};
-use crate::until::Until;
-use crate::wall::Wall;
+use crate::until::Items;
 use crate::workload::{
     Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };
@@ -280,19 +279,9 @@ impl Workload for Dirops {
     }
 
     /// Share `r` of `n` makes the files `r`, `r + n`, `r + 2 n` and so on.
-    fn ops_until<'a>(
-        &'a self,
-        phase: usize,
-        share: Share,
-        wall: Box<dyn Wall + 'a>,
-    ) -> Box<dyn OpSource + Send + 'a> {
-        match self.sharing(phase, share) {
-            Some(ops) if self.stonewalled().is_some_and(|(walled, _)| walled == phase) => {
-                Box::new(Until::new(ops.every(share), wall))
-            }
-            Some(ops) => Box::new(ops),
-            None => Box::new(NoOps),
-        }
+    fn items(&self, share: Share) -> Option<Box<dyn Items + Send + '_>> {
+        let (phase, _) = self.stonewalled()?;
+        Some(Box::new(self.sharing(phase, share)?.every(share)))
     }
 
     fn counts(&self, phase: usize, ranks: u32) -> OpCounts {

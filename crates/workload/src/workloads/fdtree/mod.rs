@@ -8,8 +8,7 @@ use fsdyno_record::{Bytes, Nanos, OpKind};
 use crate::contents::Contents;
 use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
 use crate::params::{ParamError, Values};
-use crate::until::{Items, Until};
-use crate::wall::Wall;
+use crate::until::Items;
 use crate::workload::{
     Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
     WorkUnits, Workload,
@@ -179,18 +178,8 @@ impl Workload for Fdtree {
         Some(Box::new(Fdtree { most, ..self.clone() }))
     }
 
-    fn ops_until<'a>(
-        &'a self,
-        phase: usize,
-        share: Share,
-        wall: Box<dyn Wall + 'a>,
-    ) -> Box<dyn OpSource + Send + 'a> {
-        match self.stonewalled() {
-            Some((walled, _)) if walled == phase && share.rank == 0 => {
-                Box::new(Until::new(self.writes(), wall))
-            }
-            _ => self.ops(phase, share),
-        }
+    fn items(&self, share: Share) -> Option<Box<dyn Items + Send + '_>> {
+        (share.rank == 0).then(|| Box::new(self.writes()) as Box<dyn Items + Send>)
     }
 
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
