@@ -109,8 +109,8 @@ fn refuse_itself(
     });
     itself.map_or(Ok(()), |trial| {
         Err(Failure::wrong(format!(
-            "--against has the same trial of {0} on {1} as RESULT; select another configuration with --against-fs \
-             LABEL, or give another result",
+            "--against has the same trial of {0} on {1} as RESULT; select another row with --against-fs \
+             NAME, or give another result",
             trial.plan.workload.name, trial.plan.label
         )))
     })
