@@ -276,7 +276,8 @@ mod tests {
     fn ranks_without_a_store_meet_by_a_note_in_the_directory_that_is_gone_afterwards() {
         let folder = tempfile::tempdir().unwrap();
         let (_listener, meeting, note) = open(&position(0, Some("a")), folder.path()).unwrap();
-        let found = find(&position(1, Some("a")), folder.path(), Duration::from_secs(5)).unwrap();
+        let found =
+            find(&position(1, Some("a")), folder.path(), Duration::from_secs(5)).unwrap().unwrap();
         assert_eq!(found, meeting);
         assert!(!addresses(&found).is_empty());
         drop(note);
