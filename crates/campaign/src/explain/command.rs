@@ -148,7 +148,7 @@ mod tests {
         let (trial, itself) = (stored(), folder.path().to_path_buf());
         let failure = refused(folder.path(), &trial, Some(itself));
         assert_eq!(failure.exit, Exit::WrongUse, "{}", failure.message);
-        assert!(failure.message.contains("with --against-fs LABEL"), "{}", failure.message);
+        assert!(failure.message.contains("with --against-fs NAME"), "{}", failure.message);
         let other = Trial { seed: trial.seed + 1, trial_id: "other".into(), ..trial.clone() };
         assert!(refuse_itself(&[trial], &[other], &[(0, Some(0))]).is_ok());
     }
