@@ -9,7 +9,7 @@ use crate::{AXES, Axis, TargetKind};
 /// An axis, and the conditions that its steps share.
 pub struct Along {
     axis: &'static Axis,
-    /// The targets of all trials: conditions that one of them lacks are no conditions of a step.
+    /// The kinds of the trials' targets: an axis that one of them lacks is not a condition of a step.
     targets: Vec<TargetKind>,
 }
 
@@ -25,7 +25,7 @@ impl Along {
         Along { axis, targets }
     }
 
-    /// The conditions of a subject other than the axis, equal for the two sides of a step.
+    /// The conditions of a subject other than the axis, as a text that is equal for the two sides of a step.
     pub fn conditions(&self, subject: &Subject<'_>) -> String {
         let Subject { plan, .. } = subject;
         let shared = |axis: &&Axis| {
@@ -44,13 +44,13 @@ impl Along {
         format!("{:?}", (workload, label, axes, own, period(plan), &plan.sysctls))
     }
 
-    /// The value of a subject in words; none if it has none.
+    /// A subject's value of the axis, in words; none if it has none.
     pub fn value(&self, subject: &Subject<'_>) -> Option<String> {
         self.axis.words(subject)
     }
 }
 
-/// The axes in whose values these subjects differ, by key.
+/// The keys of the axes in whose values these subjects differ.
 pub fn differing(subjects: &[Subject<'_>]) -> Vec<&'static str> {
     let differs = |axis: &&Axis| {
         let first = subjects.first().and_then(|subject| axis.words(subject));

@@ -26,7 +26,7 @@ const DISKS: &[(&str, &str)] = &[
     ("sd-card-a2", include_str!("../../../catalog/disks/sd-card-a2.toml")),
 ];
 
-/// An error of finding a disk.
+/// An error in finding a disk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
     /// No disk has that name.
@@ -40,7 +40,7 @@ pub enum CatalogError {
         /// The kernel's error.
         error: String,
     },
-    /// Its profile is invalid (a test prevents that for the catalog).
+    /// The profile is invalid; a test rules that out for the catalog.
     #[error(transparent)]
     Spec(#[from] SpecError),
 }
@@ -112,10 +112,10 @@ mod tests {
         files.sort();
         let mut rows: Vec<&str> = names().collect();
         rows.sort();
-        assert_eq!(files, rows, "a file of catalog/disks has no row in catalog.rs, or the reverse");
+        assert_eq!(files, rows, "a file of catalog/disks has no row in catalog.rs, or vice versa");
         for name in names() {
             let spec = get(name).unwrap_or_else(|error| panic!("failed to {error}"));
-            assert!(!spec.source.is_empty(), "{name} names no source");
+            assert!(!spec.source.is_empty(), "{name} has no source");
         }
     }
 

@@ -4,9 +4,9 @@ use std::f64::consts::PI;
 
 /// P(Z <= x) of a standard normal variable.
 ///
-/// Below 4 in absolute value by the series of Marsaglia ("Evaluating the normal distribution", Journal of
-/// Statistical Software 11(4), 2004), above by the continued fraction of the tail (Abramowitz and
-/// Stegun 1964, 26.2.14), which keeps the precision of a small tail. NaN for NaN.
+/// For |x| below 4 it is the series of Marsaglia ("Evaluating the normal distribution", Journal of Statistical
+/// Software 11(4), 2004), otherwise the continued fraction of the tail (Abramowitz and Stegun 1964, 26.2.14),
+/// which keeps the precision of a small tail. NaN for NaN.
 pub fn cdf(x: f64) -> f64 {
     let density = (-x * x / 2.0).exp() / (2.0 * PI).sqrt();
     if x.abs() < 4.0 {
@@ -18,13 +18,13 @@ pub fn cdf(x: f64) -> f64 {
         }
         return 0.5 + density * sum;
     }
-    // From 4 on, sixty levels leave no remainder of the fraction.
+    // From 4 on, what the fraction has beyond sixty levels is below the precision of an f64.
     let fraction = (1..=60).rev().fold(x.abs(), |below, k| x.abs() + f64::from(k) / below);
     let tail = density / fraction;
     if x < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// The x below which a standard normal variable stays with probability `p` (0.975 gives 1.96).
+/// The x below which a standard normal variable lies with probability `p` (0.975 gives 1.96).
 ///
 /// Minus and plus infinity at 0 and 1; NaN outside.
 pub fn quantile(p: f64) -> f64 {
@@ -34,8 +34,8 @@ pub fn quantile(p: f64) -> f64 {
     if p == 0.0 || p == 1.0 {
         return if p == 0.0 { f64::NEG_INFINITY } else { f64::INFINITY };
     }
-    // Wide enough for a tail of 1e-300; bisection cannot diverge, and 120 halvings are more than the
-    // bits of the result.
+    // Wide enough for a tail of 1e-300. Bisection cannot diverge, and 120 halvings exceed the result's
+    // precision.
     let (mut low, mut high) = (-38.0, 38.0);
     for _ in 0..120 {
         let middle = (low + high) / 2.0;
@@ -62,13 +62,13 @@ mod tests {
         for step in -320..=320 {
             let x = f64::from(step) / 40.0;
             let exact = oracle.cdf(x);
-            // statrs itself is within 1e-10 in the tails.
+            // statrs itself is accurate to 1e-10 in the tails.
             assert!((cdf(x) - exact).abs() < 1e-9 * exact, "{x} {} {exact}", cdf(x));
         }
     }
 
     #[test]
-    fn quantiles_are_those_of_the_printed_tables_and_undo_the_function() {
+    fn quantiles_are_those_of_the_printed_tables_and_invert_the_function() {
         // Abramowitz and Stegun 1964, table 26.5.
         for (p, x) in [(0.5, 0.0), (0.95, 1.644_85), (0.975, 1.959_96), (0.995, 2.575_83)] {
             assert!((quantile(p) - x).abs() < 5e-6, "{p}");

@@ -11,7 +11,7 @@ use crate::name::Name;
 use crate::tree::{Entry, Kind, Root, RootKind};
 use crate::writer::Writer;
 
-/// Makes a trace: the entries of the tree, then events, each 1 us after the previous one of the trace and 1 us long.
+/// Makes a trace: the entries of the tree, then events of 1 us, each 1 us after the end of the previous one.
 pub struct Builder {
     header: Header,
     items: Vec<Item>,
@@ -47,13 +47,13 @@ impl Builder {
         it
     }
 
-    /// A new node of no entry, for the field `created` of a call.
+    /// Makes a node without an entry, for the field `created` of a call.
     pub fn node(&mut self) -> NodeId {
         self.nodes += 1;
         NodeId(self.nodes - 1)
     }
 
-    /// An entry of the initial tree, with mode 0755 or 0644.
+    /// Adds an entry of the initial tree, with mode 0755 or 0644.
     pub fn entry(&mut self, parent: NodeId, of: &str, kind: Kind, size: u64) -> NodeId {
         let node = self.node();
         self.items.push(Item::Entry(Entry {
@@ -72,17 +72,17 @@ impl Builder {
         node
     }
 
-    /// A directory of the initial tree.
+    /// Adds a directory of the initial tree.
     pub fn dir(&mut self, parent: NodeId, of: &str) -> NodeId {
         self.entry(parent, of, Kind::Directory, 4096)
     }
 
-    /// A file of the initial tree.
+    /// Adds a file of the initial tree.
     pub fn file(&mut self, parent: NodeId, of: &str, size: u64) -> NodeId {
         self.entry(parent, of, Kind::File, size)
     }
 
-    /// A new thread or process, started by `parent`.
+    /// Adds a thread or process that `parent` starts.
     pub fn spawn(&mut self, parent: ThreadId, process: bool) -> ThreadId {
         let child = ThreadId(self.threads);
         self.threads += 1;
@@ -90,7 +90,7 @@ impl Builder {
         child
     }
 
-    /// A call, with 1 us of think time.
+    /// Adds a call, with 1 us of think time.
     pub fn call(&mut self, thread: ThreadId, call: Call, result: i64) -> &mut Event {
         self.time += 2000;
         let (think, start, duration) = (1000, self.time - 1000, 1000);
@@ -99,7 +99,7 @@ impl Builder {
         event
     }
 
-    /// A successful open of an existing node.
+    /// Adds a successful open of an existing node.
     pub fn open(
         &mut self,
         thread: ThreadId,
@@ -115,7 +115,7 @@ impl Builder {
         file
     }
 
-    /// A successful open with O_CREAT that makes a file with mode 0644.
+    /// Adds a successful open with O_CREAT that makes a file with mode 0644.
     pub fn create(
         &mut self,
         thread: ThreadId,
@@ -131,30 +131,30 @@ impl Builder {
         (node, file)
     }
 
-    /// A write of `length` bytes at the position of the file.
+    /// Adds a write of `length` bytes at the position of the file.
     pub fn write(&mut self, thread: ThreadId, file: FileId, length: u32) {
         let (offset, buffers, class) = (None, 0, Compressibility::Unknown);
         let call = Call::Write { file, offset, length: u64::from(length), buffers, class };
         self.call(thread, call, i64::from(length));
     }
 
-    /// A read at the position of the file that gives `result` bytes.
+    /// Adds a read at the position of the file that returns `result` bytes.
     pub fn read(&mut self, thread: ThreadId, file: FileId, length: u32, result: u32) {
         let call = Call::Read { file, offset: None, length: u64::from(length), buffers: 0 };
         self.call(thread, call, i64::from(result));
     }
 
-    /// The close of the only descriptor.
+    /// Adds the close of the only descriptor.
     pub fn close(&mut self, thread: ThreadId, file: FileId) {
         self.call(thread, Call::Close { file, last: true, implicit: false }, 0);
     }
 
-    /// The header, to change it.
+    /// The header, for changes.
     pub fn header(&mut self) -> &mut Header {
         &mut self.header
     }
 
-    /// The items so far, to change them.
+    /// The items so far, for changes.
     pub fn items(&mut self) -> &mut Vec<Item> {
         &mut self.items
     }
@@ -162,7 +162,7 @@ impl Builder {
     /// The bytes of the trace.
     ///
     /// # Errors
-    /// None that can occur in memory.
+    /// None in practice: the trace is written to memory.
     pub fn finish(&self) -> Result<Vec<u8>, TraceError> {
         let mut writer = Writer::new(Vec::new(), &self.header)?;
         self.items.iter().try_for_each(|item| writer.item(item))?;
@@ -170,7 +170,7 @@ impl Builder {
     }
 }
 
-/// A name that is known to be valid; another becomes `_`.
+/// Converts a text that is a valid name; any other becomes `_`.
 fn name(text: &str) -> Name {
     let valid = Name::new(text.as_bytes());
     debug_assert!(valid.is_ok(), "{text:?}");

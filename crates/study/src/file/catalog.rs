@@ -4,9 +4,8 @@ use fsdyno_record::suggest;
 
 use super::FileName;
 
-/// All built-in studies in the order of `fsdyno list studies`: that of today's machines, then by year of publication, and
-/// readers' wishes and that of kernels last.
-/// A new study needs its file and its row here.
+/// All built-in studies in the order of `fsdyno list studies`: today's machines first, then publications by year, then
+/// readers' wishes and kernels. A new study needs a file and a row here.
 const FILES: &[(&str, &str)] = &[
     ("today", include_str!("../../../../studies/today.toml")),
     ("phillips-2001", include_str!("../../../../studies/phillips-2001.toml")),
@@ -32,12 +31,12 @@ pub fn text(name: &str) -> Result<&'static str, Unknown> {
     found.ok_or_else(|| Unknown { name: name.into(), hint: suggest::hint(name, names()) })
 }
 
-/// Returns the name of a built-in study for error messages.
+/// Returns the file name of a built-in study, for error messages.
 pub fn file_name(name: &str) -> FileName {
     FileName::BuiltIn(name.to_string())
 }
 
-/// An unknown name of a study.
+/// An unknown study name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no study '{name}'; {hint}, or give the path of your own file, such as ./my-study.toml"
@@ -67,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn every_study_of_the_folder_is_listed() {
+    fn every_study_in_the_folder_is_listed() {
         let files = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
         let mut files: Vec<String> = files
             .filter_map(|entry| entry.file_name().into_string().ok())
@@ -76,6 +75,6 @@ mod tests {
         files.sort();
         let mut listed = names();
         listed.sort_unstable();
-        assert_eq!(files, listed, "left: the folder studies, right: FILES in file/catalog.rs");
+        assert_eq!(files, listed, "left: the folder studies/, right: FILES in file/catalog.rs");
     }
 }

@@ -1,7 +1,7 @@
 //! The geometry of a drive: zones, angles, seek curve and transfer times.
 //!
 //! Tracks are numbered from the outer edge inwards, all heads of a cylinder before the next
-//! cylinder. All times are whole nanoseconds; the only square root is IEEE's, the same on every machine.
+//! cylinder. All times are whole nanoseconds; square roots are those of IEEE 754, the same on every machine.
 
 use super::params::{Hdd, Seek};
 use crate::SECTOR;
@@ -35,7 +35,7 @@ pub struct Geometry {
     /// One revolution, in ns.
     revolution: u64,
     /// Time in ns to another head of the same cylinder. It is also the skew of a track's first sector
-    /// against that of the previous track, so that a long transfer loses no revolution.
+    /// relative to that of the previous track, so that a long transfer loses no revolution.
     head_switch: u64,
     /// Time in ns, and skew, to the first track of the next cylinder: the longest seek to it.
     cylinder_switch: u64,
@@ -101,7 +101,7 @@ impl Geometry {
         self.sectors
     }
 
-    /// The position of a sector. A sector beyond the end counts to the last zone.
+    /// The position of a sector. A sector beyond the end belongs to the last zone.
     pub fn locate(&self, sector: u64) -> Position {
         let zone = self.zone(sector);
         let within = sector - zone.first_sector;
@@ -139,7 +139,7 @@ impl Geometry {
     pub fn access(&self, head: Position, to: Position, write: bool, now: u64) -> u64 {
         let moved = match head.track.abs_diff(to.track) {
             0 => 0,
-            // The next track of a transfer: the skew is made for it.
+            // The next track of a transfer: the skew allows for it.
             1 => self.seek(head.cylinder.abs_diff(to.cylinder), write),
             _ => {
                 let moved = self.seek(head.cylinder.abs_diff(to.cylinder), write);
@@ -202,7 +202,7 @@ impl Geometry {
         let per_track = zone.sectors_per_track;
         let (track, within) =
             ((sector - zone.first_sector) / per_track, (sector - zone.first_sector) % per_track);
-        // A zone starts at a cylinder.
+        // A zone starts at a cylinder boundary.
         let last_head = track % self.heads == self.heads - 1;
         let switch = if last_head { self.cylinder_switch } else { self.head_switch };
         RestOfTrack { within, left: per_track - within, per_track, switch }
@@ -315,7 +315,7 @@ mod tests {
     fn the_seek_curve_passes_through_the_data_sheet() {
         let drive = drive();
         let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-3;
-        // The maker's definition: the mean over all pairs of different cylinders.
+        // The manufacturer's definition: the mean over all pairs of different cylinders.
         let mean = |write| {
             let last = drive.cylinders() - 1;
             let pairs = |d: u64| (last + 1 - d) as f64;
@@ -340,7 +340,7 @@ mod tests {
         };
         let (plain, drive) = (with(0, 0), with(2000, 3000));
         let at = |track| plain.locate(plain.first_sector(track));
-        // Time of the seek alone: until a sector that passes just after it, the access modulo revolutions.
+        // Time of the seek alone: that of the access that starts just in time for the sector to follow the seek.
         let turn = plain.revolution;
         let seek = |drive: &Geometry, from: u64, to: u64| {
             (0..turn / 1000)

@@ -1,9 +1,10 @@
-//! A network block volume as clouds sell it: a limit of I/O units and one of bytes per second, both with
+//! A network block volume as clouds sell it: limits on I/O units and on bytes per second, both with
 //! burst credit, and a latency drawn from a distribution.
 //!
-//! A request waits for the queue, then for both limits in order of arrival; then it takes its bytes' time on the
-//! link and a latency, during which others are served. A write is acknowledged when it is replicated, so nothing
-//! is volatile. The draws come from the trial's seed, one for each read or write in order of admission.
+//! A request waits for the queue, then for both limits in order of arrival; then it takes the time of its
+//! bytes on the link plus a latency, during which others are served. A write is acknowledged when it is
+//! replicated, so nothing is volatile. The draws come from the trial's seed, one for each read or write in order
+//! of admission.
 //!
 //! Not modelled: neighbours on the same hardware, limits of the instance other than its bandwidth, latency that grows
 //! with load below the limits, volumes made from a snapshot (their first read is slower), failover.
@@ -23,7 +24,7 @@ use crate::SECTOR;
 use crate::disk::{Action, Disk, Request, count};
 use crate::spec::DiskSpec;
 
-/// Capacity for requests that wait for admission, more than the tags of any block driver.
+/// Capacity of the queue for admission: more requests than any block driver has tags.
 const WAITING_CAPACITY: usize = 1024;
 
 /// A network volume in virtual time. Times are in ns.
@@ -33,7 +34,7 @@ pub struct NetworkVolume {
     bytes: Bucket,
     draws: SplitMix64,
     depth: usize,
-    /// The last admitted request, with its end and the bytes of its I/O unit that are used.
+    /// The last admitted request, its completion, and the bytes used of its last I/O unit.
     last: Option<(Request, u64, u64)>,
     /// The time up to which all events are processed.
     clock: u64,
@@ -46,7 +47,7 @@ pub struct NetworkVolume {
 }
 
 impl NetworkVolume {
-    /// An idle volume, whose latencies are drawn from `seed`.
+    /// An idle volume with latencies drawn from `seed`.
     pub fn new(spec: &DiskSpec, model: &Network, seed: u64) -> NetworkVolume {
         let depth = spec.queue.depth.max(1) as usize;
         NetworkVolume {
@@ -104,7 +105,7 @@ impl NetworkVolume {
         }
     }
 
-    /// The completion of a request that is admitted now.
+    /// The completion time of a request that is admitted now.
     fn due(&mut self, request: &Request) -> u64 {
         let latency = match request.action {
             Action::Read => &self.model.read,
