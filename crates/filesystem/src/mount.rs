@@ -14,7 +14,7 @@ pub struct Flag {
 /// Bits of an option that changes no flag because it names the default.
 const NOTHING: u64 = 0;
 
-/// All flags, as mount(8) of util-linux 2.38 names them; each option is followed by its opposite.
+/// All flags, as mount(8) of util-linux 2.38 names them; each option is followed by its opposite, if any.
 pub const FLAGS: &[Flag] = &[
     flag("defaults", NOTHING, true),
     flag("ro", 1, true),
@@ -52,7 +52,7 @@ const fn flag(name: &'static str, bits: u64, sets: bool) -> Flag {
     Flag { name, bits, sets }
 }
 
-/// An error in mount options; a fragment that fits "failed to read '...': ".
+/// An error in mount options; it completes "failed to read '...': ".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MountError {
     /// Two commas in a row, or one at an end.
@@ -109,7 +109,7 @@ pub fn items(options: &str) -> Result<Vec<String>, MountError> {
 /// Splits mount options into the flags of mount(2), in the given order, and its data string.
 ///
 /// # Errors
-/// [`MountError`]; an empty text is no error.
+/// [`MountError`]; an empty text is not an error.
 pub fn split(options: &str) -> Result<(Vec<Flag>, String), MountError> {
     let items = if options.is_empty() { Vec::new() } else { items(options)? };
     let mut flags = Vec::new();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_one_setting_are_recognised_by_name_by_no_and_by_access_times() {
+    fn options_of_one_setting_share_a_name_differ_by_no_or_set_access_times() {
         for (a, b) in [
             ("barrier=0", "nobarrier"),
             ("data=ordered", "data=journal"),

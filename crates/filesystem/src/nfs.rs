@@ -1,21 +1,21 @@
-//! NFS over another file system: which options of a spec are those of the clients and the export, and their values.
+//! NFS over another file system: the options of a spec that belong to the clients and the export, and their values.
 
 use crate::{SpecError, catalog};
 
 /// The name in the catalog.
 pub use fsdyno_record::plan::NFS;
 
-/// Options of the export, as exports(5) has them.
+/// Options of the export, as exports(5) names them.
 const EXPORT: &[&str] = &["sync", "async"];
 
-/// The protocol versions, as the kernel's client and server have them.
+/// The protocol versions that the kernel's client and server support.
 const VERSIONS: &[&str] = &["3", "4.0", "4.1", "4.2"];
 
 /// The version that is mounted if a spec names none: the newest.
 pub const USUAL_VERSION: &str = "4.2";
 
-/// Most TCP connections of one client (`NFS_MAX_CONNECTIONS`).
-const MOST_CONNECTIONS: u32 = 16;
+/// Maximum number of TCP connections of one client (`NFS_MAX_CONNECTIONS`).
+const MAX_CONNECTIONS: u32 = 16;
 
 /// Reports whether an option after the `@` is one of NFS or of its export, rather than of the server's file system.
 pub fn is_own(option: &str) -> bool {
@@ -36,25 +36,25 @@ pub fn version<'a>(options: impl DoubleEndedIterator<Item = &'a str>) -> &'a str
     values.next().unwrap_or(USUAL_VERSION)
 }
 
-/// Checks the values of options that have few.
+/// Checks the values of options that accept only a few.
 pub(crate) fn check(options: &[String]) -> Result<(), SpecError> {
     let version = version(options.iter().map(String::as_str));
     if !VERSIONS.contains(&version) {
-        let problem = format!("there is no NFS version '{version}' here");
-        return Err(SpecError::new(problem, format!("there are: {}", VERSIONS.join(", "))));
+        let problem = format!("NFS version '{version}' is not supported");
+        return Err(SpecError::new(problem, format!("use one of {}", VERSIONS.join(", "))));
     }
     let connections = options.iter().find_map(|option| option.strip_prefix("nconnect="));
     if let Some(text) = connections {
-        let number = text.parse::<u32>().ok().filter(|n| (1..=MOST_CONNECTIONS).contains(n));
+        let number = text.parse::<u32>().ok().filter(|n| (1..=MAX_CONNECTIONS).contains(n));
         number.ok_or_else(|| {
             let problem = format!("nconnect={text} is not a number of connections");
-            SpecError::new(problem, format!("write one from 1 to {MOST_CONNECTIONS}"))
+            SpecError::new(problem, format!("use 1 to {MAX_CONNECTIONS}"))
         })?;
     }
     if let Some(word) = options.iter().find(|option| option.chars().any(char::is_whitespace)) {
         return Err(SpecError::new(
-            format!("a blank in the mount option '{word}'"),
-            "leave it out",
+            format!("the mount option '{word}' contains white space"),
+            "remove it",
         ));
     }
     Ok(())
@@ -110,9 +110,9 @@ mod tests {
             ("nfs:overlayfs", "'overlayfs' is incomplete"),
             ("nfs", "write the lower file system, as in 'nfs:ext4"),
             ("overlayfs:nfs", "'nfs' is incomplete"),
-            ("nfs:ext4@vers=5", "there is no NFS version '5' here; there are: 3, 4.0, 4.1, 4.2"),
-            ("nfs:ext4 @ vers=2", "there is no NFS version '2' here"),
-            ("nfs:ext4 @ nconnect=17", "write one from 1 to 16"),
+            ("nfs:ext4@vers=5", "NFS version '5' is not supported; use one of 3, 4.0, 4.1, 4.2"),
+            ("nfs:ext4 @ vers=2", "NFS version '2' is not supported"),
+            ("nfs:ext4 @ nconnect=17", "use 1 to 16"),
             ("nfs:ext4 @ port=2050", "'port' cannot be used here"),
             ("nfs:ext4 @ lock", "mounted with nolock"),
             ("nfs:ext4 @ wsise=1", "ext4 has no mount option 'wsise'"),

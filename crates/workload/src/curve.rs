@@ -5,19 +5,19 @@ use std::str::FromStr;
 
 use fsdyno_record::Count;
 
-/// Most points; more would be a typing error.
-const MOST: usize = 1000;
+/// Maximum number of points; more must be a typing error.
+const MAX_POINTS: usize = 1000;
 
-/// Rising sizes, two at least.
+/// Increasing sizes, at least two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Curve {
-    /// The text as given, its numbers without suffixes: equal plans have equal texts.
+    /// The given text with its numbers written out, so that equal plans have equal texts.
     text: String,
     points: Vec<u64>,
 }
 
 impl Curve {
-    /// The sizes, rising.
+    /// The sizes, in increasing order.
     pub fn points(&self) -> &[u64] {
         &self.points
     }
@@ -49,7 +49,7 @@ impl FromStr for Curve {
                 let first = Some(from).filter(|from| grows && *from > 0);
                 let points = std::iter::successors(first, next).take_while(|point| *point <= to);
                 let sign = if geometric { 'x' } else { '/' };
-                (points.take(MOST + 1).collect(), format!("{from}..{to}{sign}{by}"))
+                (points.take(MAX_POINTS + 1).collect(), format!("{from}..{to}{sign}{by}"))
             }
             None => {
                 let points: Vec<u64> = text.split(',').map(number).collect::<Result<_, ()>>()?;
@@ -57,8 +57,8 @@ impl FromStr for Curve {
                 (points, texts.join(","))
             }
         };
-        let rising = points.windows(2).all(|pair| pair[0] < pair[1]);
-        if !rising || !(2..=MOST).contains(&points.len()) {
+        let increasing = points.windows(2).all(|pair| pair[0] < pair[1]);
+        if !increasing || !(2..=MAX_POINTS).contains(&points.len()) {
             return Err(());
         }
         Ok(Curve { text, points })

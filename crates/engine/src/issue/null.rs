@@ -26,7 +26,7 @@ impl Issuer for Null {
         Ok(())
     }
 
-    /// Think time is not part of the instrument overhead.
+    /// Returns false: think time is not part of the instrument overhead.
     fn thinks(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! An issuer that replaces every file by a device, which can be opened but not created or
+//! An issuer that replaces every file with a device, which can be opened but not created or
 //! removed.
 
 use std::ffi::CString;
@@ -11,7 +11,7 @@ use crate::issue::sync::Sync;
 use crate::kernel;
 use crate::meter::Meter;
 
-/// Issues calls on a device like [`Sync`] on files.
+/// Issues calls on a device as [`Sync`] does on files.
 pub struct Raw {
     files: Sync,
     device: CString,

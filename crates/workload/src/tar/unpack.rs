@@ -1,9 +1,9 @@
-//! An archive of the user as a tree that GNU tar unpacks: its calls one by one, the tree after
-//! them, and its needs.
+//! The user's archive as GNU tar unpacks it: the calls one by one, the tree after them, and what
+//! they need.
 //!
 //! Everything is below one folder that is made first, as if by `mkdir t; tar -C t -xf ARCHIVE`.
-//! Memory: 8 bytes for each call outside files, and 40 for each member in addition to the archive's
-//! own list.
+//! Memory: 8 bytes for each call (those of one file count as one), and 40 for each member in addition
+//! to the archive's own list.
 
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
@@ -18,7 +18,7 @@ mod script;
 
 use script::{CallKind, Node, NodeKind, Script, TarCall};
 
-/// The folder of unpacking, held open as tar does.
+/// The folder to unpack into, held open as tar does.
 const FOLDER: DirSlot = DirSlot(1);
 const FILE: FileSlot = FileSlot(0);
 /// The flags with which tar opens the placeholder of a link.
@@ -141,7 +141,7 @@ fn path_of<'a>(archive: &'a Archive, node: &Node) -> &'a [u8] {
     &path[..usize::from(node.length)]
 }
 
-/// Length of the first write of a file: the part that is in tar's buffer of one record.
+/// Length of a file's first write: the part of its data that is in tar's one-record buffer.
 fn first_write(data: u64, size: u64) -> u64 {
     size.min(match data % RECORD {
         0 => RECORD,
@@ -149,16 +149,16 @@ fn first_write(data: u64, size: u64) -> u64 {
     })
 }
 
-/// The owner's bits, with which everything is created; the others are set at the end.
-fn owners_bits(mode: u32) -> u32 {
+/// The owner's permission bits, with which everything is created; the others are set at the end.
+fn owner_bits(mode: u32) -> u32 {
     mode & 0o700
 }
 
 impl Packed for Unpack {
-    fn extract(&self, unpack: Nanos) -> Box<dyn OpSource + Send + '_> {
+    fn extract(&self, unpack_time: Nanos) -> Box<dyn OpSource + Send + '_> {
         Box::new(Extract {
             work: self,
-            unpack,
+            unpack_time,
             stage: Stage::Make,
             call: 0,
             step: Step::Open,
@@ -191,7 +191,7 @@ impl Packed for Unpack {
                     add(OpKind::Utimes, 1);
                     add(OpKind::Chown, 1);
                     let mode = self.member(call.member).mode;
-                    add(OpKind::Chmod, u64::from(mode != owners_bits(mode)));
+                    add(OpKind::Chmod, u64::from(mode != owner_bits(mode)));
                     OpKind::Close
                 }
             };
@@ -286,7 +286,7 @@ impl Tree for Unpacked<'_> {
     }
 }
 
-/// The stages before and after the script.
+/// A stage of unpacking: a call on the folder itself, or the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Make,
@@ -295,7 +295,7 @@ enum Stage {
     End,
 }
 
-/// The next of a file's calls.
+/// The next call of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Open,
@@ -309,16 +309,16 @@ enum Step {
 struct Extract<'a> {
     work: &'a Unpack,
     /// Processor time before each file.
-    unpack: Nanos,
+    unpack_time: Nanos,
     stage: Stage,
     call: usize,
     step: Step,
-    /// Bytes of the current file that are written.
+    /// Bytes of the current file written so far.
     done: u64,
 }
 
 impl Extract<'_> {
-    /// The folder's own calls; true while they last.
+    /// Sets the next call on the folder itself; returns false after the last.
     #[cold]
     fn folder_call(&mut self, op: &mut Op) -> bool {
         op.name.clear();
@@ -332,7 +332,7 @@ impl Extract<'_> {
         true
     }
 
-    /// Names the path of a call, below the folder.
+    /// Sets the name of an op to the path of a call, relative to the folder.
     fn name(&self, op: &mut Op, call: TarCall) {
         op.name.clear();
         match call.length {
@@ -341,7 +341,7 @@ impl Extract<'_> {
         }
     }
 
-    /// A call outside of a file.
+    /// Sets a call that is not one of a file's, from its open to its close.
     fn other_call(&mut self, op: &mut Op, call: TarCall) {
         let member = self.work.member(call.member);
         let dir = FOLDER;
@@ -349,7 +349,7 @@ impl Extract<'_> {
         op.expect = call.expect;
         op.call = match call.kind {
             CallKind::File | CallKind::TryFile => {
-                let mode = owners_bits(member.mode);
+                let mode = owner_bits(member.mode);
                 Call::Create { dir, file: FILE, flags: FILE_FLAGS, mode }
             }
             CallKind::Placeholder => {
@@ -358,7 +358,7 @@ impl Extract<'_> {
             CallKind::StatPlaceholder => Call::StatFile { file: FILE },
             CallKind::ClosePlaceholder => Call::Close { file: FILE },
             CallKind::Parent => Call::Mkdir { dir, mode: u32::from(script::PARENT_MODE) },
-            CallKind::Mkdir => Call::Mkdir { dir, mode: owners_bits(member.mode) },
+            CallKind::Mkdir => Call::Mkdir { dir, mode: owner_bits(member.mode) },
             CallKind::Symlink => Call::Symlink { dir },
             CallKind::Link => Call::Link { dir, to: dir },
             CallKind::StatTarget | CallKind::Stat => Call::Stat { dir },
@@ -382,17 +382,17 @@ impl Extract<'_> {
         }
     }
 
-    /// The next call of a file, all of which succeed.
+    /// Sets the next call of a file; all of them succeed.
     fn file(&mut self, op: &mut Op, call: TarCall) {
         let member = self.work.member(call.member);
         let (data, size) = self.work.data(call.member);
         op.call = match self.step {
             Step::Open => {
                 self.name(op, call);
-                op.compute = self.unpack;
+                op.compute = self.unpack_time;
                 self.done = 0;
                 self.step = if size > 0 { Step::Write } else { Step::Utimes };
-                let mode = owners_bits(member.mode);
+                let mode = owner_bits(member.mode);
                 Call::Create { dir: FOLDER, file: FILE, flags: FILE_FLAGS, mode }
             }
             Step::Write => {
@@ -414,7 +414,7 @@ impl Extract<'_> {
                 Call::UtimesFile { file: FILE, mtime: member.mtime }
             }
             Step::Chown => {
-                let more = member.mode != owners_bits(member.mode);
+                let more = member.mode != owner_bits(member.mode);
                 self.step = if more { Step::Chmod } else { Step::Close };
                 Call::ChownFile { file: FILE }
             }

@@ -1,17 +1,17 @@
 //! The calls that GNU tar 1.34 makes, as root, to unpack an archive, computed by simulating the
 //! tree member by member.
 //!
-//! As strace shows it [RUN], member by member:
+//! As strace shows [RUN]:
 //!
-//! - an entry below a missing parent fails with ENOENT; then every parent is made from the top, those
-//!   that exist failing with EEXIST; then the entry is made again;
-//! - an entry in the place of another fails with EEXIST; the other is unlinked, and the entry is made
-//!   again. A directory in the place of a directory gets a stat and stays;
-//! - a directory is made with the owner's bits of its mode alone; its time, owner and mode are set when
-//!   the first member follows that is not below it;
+//! - an entry below a missing parent fails with ENOENT; then every parent is made from the top down,
+//!   those that exist failing with EEXIST; then the entry is tried again;
+//! - an entry in place of another fails with EEXIST; the other is unlinked, and the entry is tried
+//!   again. A directory in place of a directory gets a stat and stays;
+//! - a directory is made with only the owner's bits of its mode; its time, owner and mode are set at
+//!   the first later member that is not below it;
 //! - a symbolic link with an absolute target or `..` in it is made last of all, so that nothing can be
-//!   unpacked through it: an empty file of mode 0 is its placeholder, and directories that contain one
-//!   are not finished before it;
+//!   unpacked through it: an empty file of mode 0 is its placeholder, and directories that contain a
+//!   placeholder are finished only after the link;
 //! - while there are placeholders, the target of a hard link gets a stat before and after.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use crate::op::Expect;
 use crate::tar::archive::{Archive, ArchiveError, Fault, Member, MemberKind};
 
-/// The mode of parents that are not members, and of the folder of unpacking.
+/// The mode of parents that are not members, and of the folder to unpack into.
 pub const PARENT_MODE: u16 = 0o755;
 
 /// A call, or for a file all its calls from open to close. Eight bytes, so that an archive of a
@@ -28,7 +28,7 @@ pub const PARENT_MODE: u16 = 0o755;
 pub struct TarCall {
     /// The member it is for.
     pub member: u32,
-    /// Bytes of the member's path that it names.
+    /// Length of the part of the member's path that it names, in bytes.
     pub length: u16,
     /// The kind of call.
     pub kind: CallKind,
@@ -38,7 +38,7 @@ pub struct TarCall {
 
 const _: () = assert!(size_of::<TarCall>() == 8 && size_of::<Node>() == 40);
 
-/// A stat of the entry in the way.
+/// A stat of the entry that is in the way.
 const STAT: &[(CallKind, Expect)] = &[(CallKind::Stat, Expect::Success)];
 
 /// The kind of a call; its arguments are those of the member.
@@ -81,13 +81,13 @@ pub enum CallKind {
 pub struct Node {
     /// A member whose path begins with this node's.
     pub member: u32,
-    /// Bytes of the member's path that are the node's.
+    /// Length of the part of the member's path that is the node's, in bytes.
     pub length: u16,
     /// Its kind.
     pub kind: NodeKind,
     /// Its permission bits.
     pub mode: u16,
-    /// A member determines its mode.
+    /// True if a member determines its mode.
     pub has_mode: bool,
     /// Its modification time, if known.
     pub mtime: Option<i64>,
@@ -122,7 +122,7 @@ struct Delayed {
     node: usize,
     /// The member with its mode and time; none for a parent that is not a member.
     member: Option<u32>,
-    /// It contains the placeholder of a link, and is finished after that link.
+    /// True if it contains the placeholder of a link, after which it is finished.
     after_links: bool,
 }
 
@@ -136,7 +136,7 @@ struct Writer<'a> {
     delayed: Vec<Delayed>,
     /// Node → its index in `delayed`: an archive may have all its directories twice.
     delayed_index: HashMap<usize, usize>,
-    /// Members that are links and are made last.
+    /// Links that are made last, as indices of members.
     placeholders: Vec<u32>,
 }
 
@@ -155,7 +155,7 @@ pub fn write(archive: &Archive) -> Result<Script, ArchiveError> {
         delayed_index: HashMap::new(),
         placeholders: Vec::new(),
     };
-    // The folder of unpacking exists before.
+    // The folder to unpack into exists from the start.
     writer.add(0, 0, NodeKind::Directory, PARENT_MODE);
     for (at, member) in members.iter().enumerate() {
         let wrong = |fault| ArchiveError::member(member, fault);
@@ -208,7 +208,7 @@ impl<'a> Writer<'a> {
         index
     }
 
-    /// Forgets the time of a directory in which a name was added or removed.
+    /// Clears the time of the directory in which a name was added or removed.
     fn touch(&mut self, path: &[u8]) {
         if let Some(index) = self.by_path.get(parent(path)) {
             self.script.nodes[*index].mtime = None;
@@ -273,8 +273,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Adds the failed first try and the calls that make the second succeed: parents, or an unlink.
-    /// `stats` are the stats after the first.
+    /// Adds the first try if it fails, and the calls that make the second succeed: parents, or an unlink.
+    /// `stats` are the stats after the first try.
     fn retry(&mut self, at: u32, kind: CallKind, existing: bool, stats: &[(CallKind, Expect)]) {
         let path = self.path_of(at);
         let missing = !self.by_path.contains_key(parent(path));
@@ -407,7 +407,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Finishes the directories that the next path is not below; all of them if existing is none.
+    /// Finishes the directories that the next path is not below; all of them if there is no next path.
     fn leave(&mut self, next: Option<&[u8]>) {
         while let Some(last) = self.delayed.last().copied() {
             let Node { member, length, .. } = self.script.nodes[last.node];
