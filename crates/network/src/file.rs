@@ -12,11 +12,11 @@ pub struct Network {
     pub name: String,
     /// The network in a line.
     pub about: String,
-    /// Rate of a link in either direction, in bits in a second.
+    /// Rate of a link in either direction, in bits per second.
     pub bits_per_second: u64,
     /// Delay of a packet on a link, in either direction.
     pub delay_ns: Nanos,
-    /// The most packets that wait for a link or are on it.
+    /// Maximum number of packets that wait for a link or are on it.
     pub limit: u32,
     /// The origin of each value.
     pub source: Vec<Source>,

@@ -11,16 +11,16 @@ use crate::units::Nanos;
 pub struct NetworkPlan {
     /// Name in the catalog, or the path of its file as given.
     pub name: String,
-    /// Rate of a link in either direction, in bits in a second.
+    /// Rate of a link in either direction, in bits per second.
     pub bits_per_second: u64,
-    /// Delay of a packet on a link, in either direction; a round trip has four of them.
+    /// Delay of a packet on a link, in either direction; a round trip takes four of them.
     pub delay_ns: Nanos,
-    /// The most packets that wait for a link or are on it; further ones are lost.
+    /// Maximum number of packets that wait for a link or are on it; further ones are dropped.
     pub limit: u32,
 }
 
 impl NetworkPlan {
-    /// The time of a round trip between a client and the server, without that of sending.
+    /// The round-trip time between a client and the server, without transmission.
     pub fn round_trip(&self) -> Nanos {
         Nanos(self.delay_ns.0.saturating_mul(4))
     }

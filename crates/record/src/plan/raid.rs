@@ -25,15 +25,15 @@ pub struct RaidPlan {
 const MAX_DISKS: u32 = 8;
 
 /// Offset of an array's data on each of its disks. mdadm's own choice grows with the disk (up
-/// to 128 MiB, reserved for a reshape); a stated one makes sizes exact, and is a MiB after its superblock.
+/// to 128 MiB, reserved for a reshape); a fixed one makes sizes exact. The superblock lies before it.
 pub const MD_DATA_OFFSET: Bytes = Bytes(1 << 20);
 
-/// Chunks are whole pages, and at most a MiB, in which partitions are aligned.
+/// Limits of a chunk: a page, and the MiB to which partitions are aligned.
 const MIN_CHUNK: u64 = 4 << 10;
 const MAX_CHUNK: u64 = 1 << 20;
 
 impl RaidPlan {
-    /// The capacity of the array in half disks, so that an odd RAID 10 has a whole number.
+    /// The capacity of the array in half disks: a whole number for RAID 10 over an odd number of disks, too.
     pub fn half_disks_of_data(self) -> u64 {
         let disks = u64::from(self.disks);
         match self.level {
@@ -66,14 +66,14 @@ impl FromStr for RaidPlan {
         let mut raid = parts.ok_or(format!(
             "'{text}' is not a RAID; write LEVELxDISKS, such as 5x3, or with a chunk size: 5x3:64K"
         ))?;
-        let least = match raid.level {
+        let min = match raid.level {
             0 | 1 | 10 => 2,
             5 => 3,
             other => return Err(format!("RAID {other} is not supported; use 0, 1, 5 or 10")),
         };
-        if !(least..=MAX_DISKS).contains(&raid.disks) {
+        if !(min..=MAX_DISKS).contains(&raid.disks) {
             return Err(format!(
-                "RAID {} takes {least} to {MAX_DISKS} disks, not {}",
+                "RAID {} takes {min} to {MAX_DISKS} disks, not {}",
                 raid.level, raid.disks
             ));
         }
