@@ -45,7 +45,7 @@ impl Apt {
         ] {
             options.extend(["-o".to_string(), format!("{key}={}", value.display())]);
         }
-        // apt's own user cannot read lists in a user's cache folder; they are verified nevertheless.
+        // apt's sandbox user cannot read lists in a user's cache folder; they are verified nevertheless.
         options.extend(["-o".to_string(), "APT::Sandbox::User=root".to_string()]);
         Apt { options }
     }
@@ -69,8 +69,7 @@ impl Apt {
         }
     }
 
-    /// Fetches the lists. A suite that is missing on the mirror is reported with `say`, and the others are
-    /// read.
+    /// Fetches the lists. A suite that the mirror lacks is reported with `say`, and the others are read.
     ///
     /// # Errors
     /// No list could be fetched, or apt-get cannot be run.
@@ -98,7 +97,7 @@ impl Apt {
     /// the hashes of the signed list.
     ///
     /// # Errors
-    /// An error of apt-get, or a file with another hash.
+    /// An error of apt-get, or a file with a different hash.
     pub fn download(&self, packages: &[Package], folder: &Path) -> Result<Vec<File>, String> {
         let wanted: Vec<String> = packages
             .iter()
@@ -111,25 +110,25 @@ impl Apt {
             let why = last_line(&output.stderr);
             return Err(format!("apt-get download {}: {why}", wanted.join(" ")));
         }
-        packages.iter().map(|package| checked(package, folder)).collect()
+        packages.iter().map(|package| open_verified(package, folder)).collect()
     }
 }
 
 /// Opens the file of a package in a folder, `NAME_VERSION_ARCHITECTURE.deb`, and verifies its hash.
-fn checked(package: &Package, folder: &Path) -> Result<File, String> {
+fn open_verified(package: &Package, folder: &Path) -> Result<File, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    let begin = format!("{}_", package.name);
+    let prefix = format!("{}_", package.name);
     let entries: Result<Vec<_>, _> = fs::read_dir(folder).map_err(failed)?.collect();
     let names = entries.map_err(failed)?.into_iter().map(|entry| entry.file_name());
-    let name = names.into_iter().find(|name| name.to_string_lossy().starts_with(&begin));
-    let name = name.ok_or_else(|| format!("apt-get downloaded no {}", package.name))?;
+    let name = names.into_iter().find(|name| name.to_string_lossy().starts_with(&prefix));
+    let name = name.ok_or_else(|| format!("apt-get did not download {}", package.name))?;
     let mut file = File::open(folder.join(&name)).map_err(failed)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(failed)?;
     let (name, wanted) = (name.display(), &package.sha256);
     match sha256_hex(&bytes) {
         found if found == *wanted => Ok(file),
-        found => Err(format!("{name} has the SHA-256 {found}, and the list says {wanted}")),
+        found => Err(format!("{name} has the SHA-256 {found}, but the list has {wanted}")),
     }
 }
 

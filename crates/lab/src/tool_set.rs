@@ -1,5 +1,5 @@
-//! Tools that the host's distribution may not have: packages of Debian's other suites, with all libraries, unpacked
-//! into the cache and started by their own loader. Nothing outside of the cache changes.
+//! Tools that the host's distribution may lack: packages of other Debian suites, unpacked into the cache with all
+//! their libraries and started by their own loader. Nothing outside the cache changes.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use fsdyno_filesystem::{Filesystem, catalog};
 
 use crate::cache::Cache;
 
-/// The folder of tool sets in the cache, with a root folder each.
+/// The folder of the tool sets in the cache; each has a root folder in it.
 pub(crate) const FOLDER: &str = "tools";
 
-/// The folder in a root with a script for each program that starts it on this host.
+/// The folder in a root that has a launcher for each program: a script that starts it on this host.
 pub(crate) const LAUNCH: &str = "launch";
 
 /// The loader and the libraries of a root.
@@ -26,19 +26,19 @@ pub struct Downloaded {
     pub root: PathBuf,
 }
 
-/// Reports whether the tools of a file system are installed or in the cache, or would be downloaded by a run.
+/// Reports whether the tools of a file system can be downloaded as a tool set.
 pub fn can_bring(kind: &Filesystem) -> bool {
     !kind.downloaded.is_empty()
 }
 
-/// Returns the script that starts a program of a tool set in the user's cache.
+/// Returns the launcher of a tool, if a tool set in the user's cache has it.
 pub(crate) fn launcher_of(tool: &str) -> Option<PathBuf> {
     let kind = with_tool(tool)?;
     let cache = Cache::of_user().ok()?;
     Some(root_in(&cache, kind).join(LAUNCH).join(tool)).filter(|path| path.is_file())
 }
 
-/// Returns the program that one of these scripts starts; none for another file.
+/// Returns the program that a launcher starts; none for any other file.
 pub(crate) fn downloaded(script: &Path) -> Option<Downloaded> {
     let folder = script.parent()?;
     let root = folder.parent().filter(|_| folder.file_name().is_some_and(|name| name == LAUNCH))?;
@@ -65,8 +65,8 @@ pub(crate) fn program_in(root: &Path, tool: &str) -> Option<PathBuf> {
         .find(|at| root.join(at).is_file())
 }
 
-/// Returns a script that starts a program with the loader and the libraries of its root. It names the packages, so that the hash
-/// of the script changes with them, and no folder of the host.
+/// Returns the text of a launcher, which starts a program with the loader and the libraries of its root. It names the
+/// packages, so that its hash changes with them, but no folder of the host.
 pub(crate) fn launcher(program: &Path, packages: &str) -> String {
     let program = program.display();
     format!(
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::tools;
 
-    /// A root with a program that is the host's own `echo`, its loader and its libraries.
+    /// Makes a root with the host's own `echo`, its loader and its libraries.
     fn root() -> Option<tempfile::TempDir> {
         let root = tempfile::tempdir().unwrap();
         let echo = tools::find("echo").unwrap();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_of_the_host_is_not_of_a_tool_set() {
+    fn a_program_of_the_host_belongs_to_no_tool_set() {
         assert_eq!(downloaded(&tools::find("true").unwrap()), None);
         assert_eq!(launcher_of("mke2fs"), None);
     }

@@ -15,7 +15,7 @@ use crate::venue::Watch;
 /// The polling interval of the mailbox.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// The time beyond the job's deadline after which a child is killed, for its start and its end.
+/// The time that a child has beyond the job's deadline, for its start and its end, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// An agent that has ended with a report.
@@ -28,8 +28,8 @@ pub(crate) struct FinishedAgent {
 }
 
 impl FinishedAgent {
-    /// Returns the figures that depend on this host. The agent counts ageing as preparation; here it has its
-    /// own account.
+    /// Returns the figures that depend on this host. The agent counts ageing as preparation; here it is a
+    /// stage of its own.
     pub fn host(&self, started: String, begin: Instant) -> Host {
         let measured = &self.report.measured;
         let phases: Vec<&str> = measured.phases.iter().map(|it| it.name.as_str()).collect();

@@ -31,21 +31,21 @@ use crate::logged::LoggedTrial;
 use crate::region::Region;
 use crate::venue::Watch;
 
-/// The number of cuts per guest: its boot takes ten seconds, and one that dies loses those that it tested
-/// before. It does not depend on the number of parallel guests, because the time of a mount depends (by 3 %
-/// [RUN]) on what its guest did before.
-const TOGETHER: usize = 50;
+/// Number of cuts per guest. A boot takes ten seconds, and a guest that dies loses the results of its earlier cuts. The
+/// number does not depend on that of parallel guests, because the time of a mount depends (by 3 % [RUN]) on what its
+/// guest did before.
+const CUTS_PER_GUEST: usize = 50;
 
-/// Virtual time limit for mounting, walking and checking one cut.
-const DEADLINE: Nanos = Nanos(1_800_000_000_000);
+/// Limit, in virtual time, for mounting, walking and checking one cut.
+const CUT_DEADLINE: Nanos = Nanos(1_800_000_000_000);
 
-/// Host time without a sign of life after which a guest has hung; each request to the disk is one.
+/// Host time without a sign of life, such as a disk request, after which a guest counts as hung.
 const STALL: Duration = Duration::from_secs(600);
 
-/// Virtual time limit of a guest.
-const ALL: Nanos = Nanos(30 * 86_400 * 1_000_000_000);
+/// Limit, in virtual time, for all cuts of a guest.
+const GUEST_DEADLINE: Nanos = Nanos(30 * 86_400 * 1_000_000_000);
 
-/// Returns the programs for a file system's cuts, and its durability guarantees.
+/// Returns the programs that repair and check a file system, and its durability guarantees.
 fn tools(job: &Job) -> Result<(Vec<String>, &'static Guarantee), VenueError> {
     let filesystem = Commands::of(&job.plan)?.ok_or_else(not_a_lab)?;
     let guarantee = Guarantee::of(&filesystem.kind).ok_or_else(|| {
@@ -63,7 +63,7 @@ struct Work<'a> {
     guest: Guest,
     machine: Machine,
     job: &'a Job,
-    order: RecoveryRequest,
+    request: RecoveryRequest,
     left: Mutex<VecDeque<Vec<Cut>>>,
     found: Mutex<Vec<(Cut, Found)>>,
     done: AtomicU64,
@@ -71,7 +71,7 @@ struct Work<'a> {
 }
 
 impl LabVenue {
-    /// Recovers a logged trial after the cuts of `order`, on the disk of the order, in up to `jobs` parallel guests,
+    /// Recovers a logged trial after the requested cuts, on the requested disk, in up to `jobs` parallel guests,
     /// and returns the findings in the order of the cuts. The repair commands and the deadline are filled in here.
     /// `watch` receives the number of cuts done.
     ///
@@ -81,7 +81,7 @@ impl LabVenue {
         &self,
         job: &Job,
         logged: &LoggedTrial,
-        order: RecoveryRequest,
+        request: RecoveryRequest,
         jobs: usize,
         watch: &(dyn Fn(u64) -> Watch + Sync),
     ) -> Result<Vec<(Cut, Found)>, VenueError> {
@@ -92,15 +92,16 @@ impl LabVenue {
         machine.disks.push(first);
         machine.input = Some(Arc::clone(&logged.region));
         machine.stall = STALL;
-        let left = order.cuts.chunks(TOGETHER).map(<[Cut]>::to_vec).collect();
+        let left = request.cuts.chunks(CUTS_PER_GUEST).map(<[Cut]>::to_vec).collect();
         let (repair, last_resort) = (guarantee.repair.clone(), guarantee.last_resort.clone());
-        let order =
-            RecoveryRequest { cuts: Vec::new(), repair, last_resort, deadline: DEADLINE, ..order };
+        let cuts = Vec::new();
+        let request =
+            RecoveryRequest { cuts, repair, last_resort, deadline: CUT_DEADLINE, ..request };
         let work = Work {
             guest,
             machine,
             job,
-            order,
+            request,
             left: Mutex::new(left),
             found: Mutex::default(),
             done: AtomicU64::new(0),
@@ -144,17 +145,17 @@ impl Work<'_> {
         cuts: &mut Vec<Cut>,
         watch: &(dyn Fn(u64) -> Watch + Sync),
     ) -> Result<(), VenueError> {
-        let order = RecoveryRequest { cuts: cuts.clone(), ..self.order.clone() };
-        let job = Job { task: Task::Recover, deadline: ALL, ..self.job.for_agent() };
+        let request = RecoveryRequest { cuts: cuts.clone(), ..self.request.clone() };
+        let job = Job { task: Task::Recover, deadline: GUEST_DEADLINE, ..self.job.for_agent() };
         let died = |error: serde_json::Error| VenueError::Died(error.to_string());
         let mut text: Value = serde_json::from_slice(&text_of(job)?).map_err(died)?;
-        text["order"] = json!(order);
+        text["order"] = json!(request);
         let text = serde_json::to_vec(&text).map_err(died)?;
-        let (mut at, mut at_work) = (0, false);
+        let (mut done, mut reached_cut) = (0, false);
         let mut look = |progress: &fsdyno_record::mailbox::Progress| {
-            self.done.fetch_add(progress.ops_done - at, Ordering::Relaxed);
-            at = progress.ops_done;
-            at_work |= progress.stage == Stage::Running;
+            self.done.fetch_add(progress.ops_done - done, Ordering::Relaxed);
+            done = progress.ops_done;
+            reached_cut |= progress.stage == Stage::Running;
             match self.stop.load(Ordering::Relaxed) {
                 true => Watch::Stop,
                 false => watch(self.done.load(Ordering::Relaxed)),
@@ -165,11 +166,11 @@ impl Work<'_> {
             Ok(finished) => finished,
             Err(RunError::Stopped) => return Err(VenueError::Stopped),
             // A guest that did not reach its first cut did not fail because of a cut.
-            Err(error) if !at_work => return Err(from_run(error)),
-            Err(error) => return self.store_failure(cuts, at as usize, error),
+            Err(error) if !reached_cut => return Err(from_run(error)),
+            Err(error) => return self.store_failure(cuts, done as usize, error),
         };
         let report = read_report(&finished.report)?;
-        let found = records(&finished)?;
+        let found = read_findings(&finished)?;
         self.store_results(cuts, found, &report)
     }
 
@@ -202,7 +203,7 @@ impl Work<'_> {
     fn store_failure(
         &self,
         cuts: &mut Vec<Cut>,
-        at: usize,
+        index: usize,
         error: RunError,
     ) -> Result<(), VenueError> {
         let how = match &error {
@@ -212,23 +213,23 @@ impl Work<'_> {
             RunError::Died { powered_off: true, .. } => "the guest switched itself off",
             _ => return Err(from_run(error)),
         };
-        if at >= cuts.len() {
+        if index >= cuts.len() {
             return Err(from_run(error));
         }
         let lost = Some(format!("{how}: {}", from_run(error)));
-        let recovery = Recovery { index: at as u32, lost, ..Recovery::default() };
-        let cut = cuts.remove(at);
+        let recovery = Recovery { index: index as u32, lost, ..Recovery::default() };
+        let cut = cuts.remove(index);
         let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         known.push((cut, Found { recovery, entries: Vec::new() }));
-        // The cuts before it are tested again.
-        self.done.fetch_sub(at as u64, Ordering::Relaxed);
+        // The cuts before it are no longer done.
+        self.done.fetch_sub(index as u64, Ordering::Relaxed);
         self.done.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }
 
 /// Reads the findings that a guest reported.
-fn records(finished: &Finished) -> Result<Vec<Found>, VenueError> {
+fn read_findings(finished: &Finished) -> Result<Vec<Found>, VenueError> {
     let damaged = || VenueError::Died("the findings of a guest are damaged".into());
     let log: &File = finished.log.as_ref().ok_or_else(damaged)?;
     let mut region = Region::open(log).map_err(VenueError::io("open the findings of a guest"))?;

@@ -14,7 +14,7 @@ const NOTHING: i32 = 2;
 /// Exit code of blkid(8): contradictory signatures found.
 const AMBIVALENT: i32 = 8;
 
-/// Returns all signatures of a whole device, including contradictory ones and a table's backup:
+/// Returns all signatures of a whole device, including contradictory ones and a partition table's backup:
 /// wipefs(8) continues after the first, unlike `blkid -p`.
 ///
 /// # Errors
@@ -35,7 +35,7 @@ fn of_line(line: &str) -> Option<Signature> {
     Some(Signature { kind: fields.next()?, uuid, label })
 }
 
-/// Returns the signature at an offset of a device, as if a device began there.
+/// Returns the signature of a part of a device, as if the part were a device.
 ///
 /// # Errors
 /// A tool that is missing or fails.
