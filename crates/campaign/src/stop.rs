@@ -7,7 +7,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::failure::{Exit, Failure};
 
-/// The flag that the first signal sets. With a second one the process ends at once; the kernel
+/// The flag that the first signal sets. A second signal ends the process at once; the kernel
 /// then kills its trials, and the next start finds what they left.
 ///
 /// # Errors

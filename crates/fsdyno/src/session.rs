@@ -1,4 +1,4 @@
-//! The session of this process: its build, signals, display of progress, and the command that was typed.
+//! The session of this process: its build, signals, display of progress, and command line.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::exit::Exit;
 use crate::output::say;
 use crate::{progress, version};
 
-/// The bars, or the lines, of this process.
-struct Shown;
+/// The display of progress on this process's terminal: bars, or lines.
+struct ProgressDisplay;
 
-impl experiment::Progress for Shown {
+impl experiment::Progress for ProgressDisplay {
     fn begin(&self, plans: &[&Plan], todo: &[(usize, u64)], jobs: usize) -> Box<dyn Observer> {
         Box::new(progress::Display::new(plans, todo, jobs))
     }
@@ -24,22 +24,22 @@ impl experiment::Progress for Shown {
 
 /// The session of a command that `stop` ends.
 pub fn of<'a>(stop: &'a Arc<AtomicBool>, command: &'a str) -> Session<'a> {
-    Session { build: version::build(), stop, command, progress: &Shown }
+    Session { build: version::build(), stop, command, progress: &ProgressDisplay }
 }
 
-/// The arguments of this command, quoted for a shell.
+/// The words of this command line, quoted for a shell.
 fn words() -> Vec<String> {
     // An argument that is not UTF-8 is shown with replacement characters.
     let args = std::env::args_os().skip(1).map(|word| quote(&word.to_string_lossy()));
     std::iter::once("fsdyno".to_string()).chain(args).collect()
 }
 
-/// This command, for a shell.
+/// This command line, for a shell.
 pub fn command() -> String {
     words().join(" ")
 }
 
-/// The exit code of trials that were run; if they were stopped, says how to resume them.
+/// Returns the exit code for the trials that were run; if they were stopped, prints how to resume them.
 pub fn exit(stop: &AtomicBool, sum: &Summary, folder: &Path) -> Exit {
     if stop.load(Ordering::Relaxed) && sum.left > 0 {
         say(&format!(

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use fsdyno_crash::{FILE, Finding, Row, findings as of_row};
+use fsdyno_crash::{FILE, Finding, Row, findings as findings_of};
 use fsdyno_media::file;
 use fsdyno_record::bounded::{self, RESULTS};
 use fsdyno_record::lines::FILE as TRIALS;
@@ -22,14 +22,14 @@ pub const PAGE: &str = crate::store::PAGE;
 /// The folder of the findings.
 const FINDINGS: &str = "findings";
 
-/// The largest number of finding files per file system.
-const MOST_FINDINGS: usize = 100;
+/// Maximum number of finding files per file system.
+const MAX_FINDINGS: usize = 100;
 
-/// The most characters of a label in a file name, so that the name is not too long for a file system.
-const LONGEST: usize = 60;
+/// Maximum number of characters of a label in a file name, to keep the name short enough for any file system.
+const MAX_LABEL: usize = 60;
 
-/// Refuses a folder with results of another run, also of `fsdyno run` or in an archive: a new file would hide its
-/// compressed form.
+/// Refuses a folder that has results of another run, including `fsdyno run`, and an archive, in which a new file would
+/// hide the compressed one.
 pub fn check_folder(folder: &Path) -> Result<(), Failure> {
     file::look_at_folder(folder).map_err(|error| Failure::io("write to", folder, &error))?;
     if contains(folder, TRIALS) {
@@ -70,15 +70,15 @@ fn contains(folder: &Path, name: &str) -> bool {
     path.exists() || compressed::find(&path).is_some()
 }
 
-/// Writes the rows so far, and the report of them.
+/// Writes the rows so far, and their report.
 pub fn rows(folder: &Path, rows: &[Row]) -> Result<(), Failure> {
     write(&folder.join(FILE), &pretty(&rows)?)?;
     write(&folder.join(PAGE), &fsdyno_report::crash_html(rows)?)
 }
 
-/// Writes the findings of a row as files whose names begin with `name`, and reports their number.
+/// Writes the findings of a row as files whose names begin with `name`, and prints how many there are.
 pub fn findings(folder: &Path, name: &str, row: &Row, deadline: Nanos) -> Result<(), Failure> {
-    let (kept, more) = of_row(row, deadline, MOST_FINDINGS);
+    let (kept, more) = findings_of(row, deadline, MAX_FINDINGS);
     for finding in &kept {
         let file = format!("{name}-{:04}.json", finding.tried.cut.number);
         write(&folder.join(FINDINGS).join(file), &pretty(finding)?)?;
@@ -139,7 +139,7 @@ pub fn check_image(path: &Path) -> Result<(), Failure> {
 pub fn image(path: &Path, mut image: File) -> Result<(), Failure> {
     let mut length = 0;
     let copy = |file: &mut File| {
-        length = copy_with_holes(&mut image, file)?;
+        length = copy_sparse(&mut image, file)?;
         Ok(())
     };
     file::write_new(path, copy).map_err(|error| Failure::io("write", path, &error))?;
@@ -147,7 +147,7 @@ pub fn image(path: &Path, mut image: File) -> Result<(), Failure> {
     Ok(())
 }
 
-fn copy_with_holes(from: &mut File, to: &File) -> io::Result<u64> {
+fn copy_sparse(from: &mut File, to: &File) -> io::Result<u64> {
     let length = from.seek(SeekFrom::End(0))?;
     from.rewind()?;
     to.set_len(length)?;
@@ -165,13 +165,13 @@ fn copy_with_holes(from: &mut File, to: &File) -> io::Result<u64> {
     Ok(length)
 }
 
-/// Makes a unique file name of each label: other characters than letters and digits become dashes, and a later one of
+/// Makes a unique file name from each label: characters other than letters and digits become dashes, and the second of
 /// two equal names gets a number.
 pub fn file_names<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for label in labels {
         let plain = |letter: char| if letter.is_alphanumeric() { letter } else { '-' };
-        let name: String = label.chars().take(LONGEST).map(plain).collect();
+        let name: String = label.chars().take(MAX_LABEL).map(plain).collect();
         let numbered = (2..).map(|number| format!("{name}-{number}"));
         let mut known = std::iter::once(name.clone()).chain(numbered);
         names.extend(known.find(|name| !names.contains(name)));
@@ -179,7 +179,7 @@ pub fn file_names<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<String> {
     names
 }
 
-/// Writes a file atomically, and creates its folder.
+/// Writes a file atomically, and creates its folder if necessary.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     make_folder(path.parent().unwrap_or(path))?;
     write_file(path, text)
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_completely_and_nothing_else() {
+    fn a_file_is_written_whole_and_nothing_else_remains() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("findings/one.json");
         for text in ["first", "2"] {

@@ -9,15 +9,15 @@ use fsdyno_record::Build;
 use fsdyno_record::units::counted;
 use fsdyno_venue::{Inputs, LabVenue, Venue, VenueError};
 
-use super::{CrashTest, check, folder as keep, job};
+use super::{CrashTest, check, folder as result_folder, job};
 use crate::notes::say;
 use crate::target::{self, TargetRequest};
 use crate::{Cell, Failure, RunSpec, labs, read_inputs};
 
-/// The settings of power cuts.
+/// The settings of a crash test.
 #[derive(Clone, Copy, Debug)]
 pub struct Cuts {
-    /// The number of crash points of each file system.
+    /// The number of crash points per file system.
     pub count: u32,
     /// The seed of the trial and of its crash points.
     pub seed: u64,
@@ -30,7 +30,7 @@ pub struct Cuts {
 }
 
 impl Cuts {
-    /// The crash tests with these settings.
+    /// The crash test with these settings.
     pub fn test<'a>(
         self,
         venue: &'a LabVenue,
@@ -42,7 +42,7 @@ impl Cuts {
     }
 }
 
-/// A request, resolved.
+/// A resolved request.
 pub struct CrashRun {
     spec: RunSpec,
     cuts: Cuts,
@@ -53,7 +53,7 @@ pub struct CrashRun {
 
 /// The rows of a request, and the failure that ended it.
 pub struct Tested {
-    /// The rows, those of earlier file systems if one failed.
+    /// The rows; if a file system failed, those before it.
     pub rows: Vec<Row>,
     /// The failure.
     pub failed: Option<Failure>,
@@ -88,10 +88,10 @@ impl CrashRun {
         lines.collect()
     }
 
-    /// Tests all, and writes the rows and the findings to a folder.
+    /// Tests all file systems, and writes the rows and the findings to a folder.
     ///
     /// # Errors
-    /// A requirement that is missing, or a failure before the first row.
+    /// A missing requirement, or a failure before the first row.
     pub fn test(
         mut self,
         folder: &Path,
@@ -102,23 +102,24 @@ impl CrashRun {
         let venue = venue.with_inputs(self.inputs.clone());
         self.requests.iter_mut().for_each(|request| request.place = known.clone());
         self.cells = target::cells(&self.requests)?;
-        let names = keep::file_names(self.cells.iter().map(|cell| cell.plan.label.as_str()));
+        let names =
+            result_folder::file_names(self.cells.iter().map(|cell| cell.plan.label.as_str()));
         let (mut skipped, mut failed): (Option<Failure>, Option<Failure>) = (None, None);
         let mut rows = Vec::new();
         for (cell, name) in self.cells.iter().zip(&names) {
-            if let Some(failure) = lacking(&venue, cell)? {
+            if let Some(failure) = missing_requirement(&venue, cell)? {
                 say(&format!("fsdyno: {} is skipped: {failure}", cell.plan.label));
                 rows.push(self.skipped_row(cell, &failure, build));
                 skipped.get_or_insert(failure);
                 if !none_ran(&rows) {
-                    keep::rows(folder, &rows)?;
+                    result_folder::rows(folder, &rows)?;
                 }
                 continue;
             }
             let job = job(&cell.plan, self.cuts.seed, cell.deadline);
             let row = self.cuts.test(&venue, stop, build).row(&job);
             let row = row.and_then(|row| {
-                keep::findings(folder, name, &row, job.deadline)?;
+                result_folder::findings(folder, name, &row, job.deadline)?;
                 Ok(row)
             });
             match row {
@@ -129,7 +130,7 @@ impl CrashRun {
                     break;
                 }
             }
-            keep::rows(folder, &rows)?;
+            result_folder::rows(folder, &rows)?;
         }
         if let Some(failure) = failed.take_if(|_| none_ran(&rows)) {
             return Err(failure);
@@ -140,7 +141,7 @@ impl CrashRun {
         }
     }
 
-    /// The atomic write unit: as requested, else the disk's physical sector.
+    /// The requested atomic write unit, or else the disk's physical sector.
     fn tear(&self, cell: &Cell) -> AtomicUnit {
         self.cuts.tear.unwrap_or_else(|| AtomicUnit::of(&cell.plan))
     }
@@ -153,8 +154,8 @@ impl CrashRun {
     }
 }
 
-/// Returns the failure of a trial that lacks something here.
-fn lacking(venue: &LabVenue, cell: &Cell) -> Result<Option<Failure>, Failure> {
+/// Returns the reason why a trial cannot run here.
+fn missing_requirement(venue: &LabVenue, cell: &Cell) -> Result<Option<Failure>, Failure> {
     if let Some(reason) = &cell.skip {
         return Ok(Some(Failure::wrong(reason.clone())));
     }

@@ -1,4 +1,4 @@
-//! Explanations: which stored trials they are of, their second run under observation, and where they are kept.
+//! Explanations of stored trials: their selection, a second run under observation, and where explanations are kept.
 
 mod command;
 mod explainer;

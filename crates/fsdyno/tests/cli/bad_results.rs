@@ -293,7 +293,7 @@ fn results_of_crash_are_reported_again_and_damaged_ones_are_refused() {
         ("report crash --format original", "use one of text, mail, markdown, html, csv, json"),
         (
             "report crash --charts charts",
-            "--charts, --baseline and --least-difference are not for results of fsdyno crash",
+            "--charts, --baseline and --least-difference do not apply to results of fsdyno crash",
         ),
     ] {
         let refused = run(folder, words);

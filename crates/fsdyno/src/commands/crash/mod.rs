@@ -4,7 +4,7 @@ mod args;
 
 use std::path::Path;
 
-use fsdyno_campaign::crash::{CrashRun, folder as keep, replay};
+use fsdyno_campaign::crash::{CrashRun, folder as result_folder, replay};
 use fsdyno_campaign::{stop, target};
 use fsdyno_crash::{FILE, Row};
 use fsdyno_report::{Crashed, Format};
@@ -21,15 +21,16 @@ use crate::version;
 pub fn run(crash: &Crash) -> Result<Exit, Failure> {
     match &crash.replay {
         Some(path) => repeat(crash, path),
-        None => all(crash),
+        None => test_all(crash),
     }
 }
 
-fn all(crash: &Crash) -> Result<Exit, Failure> {
+/// Tests all requested file systems.
+fn test_all(crash: &Crash) -> Result<Exit, Failure> {
     let run = CrashRun::resolve(crash.spec(), crash.cuts())?;
     let name = || format!("crash-{}", crash.workload.as_deref().unwrap_or_default());
     let folder = crash.out.clone().unwrap_or_else(|| target::default_folder(&name()));
-    keep::check_folder(&folder)?;
+    result_folder::check_folder(&folder)?;
     if crash.dry_run {
         data(&run.plan())?;
         return Ok(Exit::Good);
@@ -37,7 +38,7 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
     let tested = run.test(&folder, &stop::flag()?, version::build())?;
     print(&tested.rows, crash.format)?;
     say(&format!("fsdyno: all crash points: {}", folder.join(FILE).display()));
-    say(&format!("report: {}", folder.join(keep::PAGE).display()));
+    say(&format!("report: {}", folder.join(result_folder::PAGE).display()));
     match tested.failed {
         Some(failure) => Err(failure),
         None => Ok(verdict(tested.rows.iter().any(Row::is_bad))),
@@ -51,7 +52,7 @@ fn verdict(is_bad: bool) -> Exit {
 /// Repeats a finding.
 fn repeat(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     let finding = replay::read(path)?;
-    crash.image.as_deref().map_or(Ok(()), keep::check_image)?;
+    crash.image.as_deref().map_or(Ok(()), result_folder::check_image)?;
     if crash.dry_run {
         let label = &finding.plan.label;
         data(&format!(
@@ -73,15 +74,15 @@ fn repeat(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     Ok(verdict(tried.findings.violations() > 0 || tried.recovery.lost.is_some()))
 }
 
-/// Runs `fsdyno report` for such rows.
+/// Runs `fsdyno report` on the rows of a crash test.
 pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
     let least = report.least.least_difference;
     if report.charts.is_some() || report.baseline.is_some() || least.is_some() {
-        let what = "--charts, --baseline and --least-difference are not for results of fsdyno crash; remove them";
+        let what = "--charts, --baseline and --least-difference do not apply to results of fsdyno crash; remove them";
         return Err(Failure::wrong(what));
     }
     if report.least.sort.is_some() || !report.least.columns.is_empty() {
-        let what = "--sort and --columns are not for results of fsdyno crash; remove them";
+        let what = "--sort and --columns do not apply to results of fsdyno crash; remove them";
         return Err(Failure::wrong(what));
     }
     if let Some(path) = &report.html
@@ -98,7 +99,7 @@ fn print(rows: &[Row], format: Format) -> Result<(), Failure> {
     if matches!(format, Format::Own(_)) {
         let usual: Vec<&str> = Format::ALL.iter().map(|(name, ..)| *name).collect();
         return Err(Failure::wrong(format!(
-            "results of fsdyno crash have no such format; use one of {}",
+            "results of fsdyno crash cannot be printed in this format; use one of {}",
             usual.join(", ")
         )));
     }
@@ -125,7 +126,7 @@ mod tests {
     fn a_finding_whose_commands_are_not_the_catalogs_is_refused() {
         let kept =
             concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-22-crash/ext4-0079.json");
-        let mut finding = keep::finding(Path::new(kept)).unwrap();
+        let mut finding = result_folder::finding(Path::new(kept)).unwrap();
         let Ok(Command::Crash(crash)) =
             Cli::try_parse_from(["fsdyno", "crash", "dirops", "--fs", "ext4"])
                 .map(|cli| cli.command)
