@@ -117,8 +117,8 @@ fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
     Some(format!("{}: {what}{part}.", here.phase.name))
 }
 
-/// Compares a phase with the other's: how much longer it takes, and then the share of the processor and of the
-/// disk, the larger first.
+/// Compares a phase with the other trial's: how much longer it takes, then the processor's and the disk's share of
+/// the difference, the larger first.
 fn against(here: &Side<'_>, there: &Side<'_>) -> Vec<String> {
     let label = if here.it.label == there.it.label { "the other" } else { &there.it.label };
     let more = |of: &dyn Fn(&Side<'_>) -> Nanos| of(here).0 as f64 - of(there).0 as f64;
@@ -149,11 +149,11 @@ fn against(here: &Side<'_>, there: &Side<'_>) -> Vec<String> {
 /// Relative difference below which two times count as equal.
 const ALIKE: f64 = 0.01;
 
-/// Least part of a difference for which a structure is named.
-const WORTH_NAMING: f64 = 0.2;
-const NAMED: usize = 2;
+/// Minimum share of a difference for which a structure is named, and the maximum number that are.
+const MIN_SHARE: f64 = 0.2;
+const MAX_NAMED: usize = 2;
 
-/// Names the structures that keep the disk busy for longer here than there, or for less long.
+/// Names the structures that keep the disk busy for more time here than there, or for less.
 fn difference(here: &Side<'_>, there: &Side<'_>) -> Option<String> {
     let (ours, theirs) = (here.sums(), there.sums());
     let (one, other) = (busy(&ours), busy(&theirs));
@@ -185,10 +185,10 @@ fn difference(here: &Side<'_>, there: &Side<'_>) -> Option<String> {
             };
             (part, format!("{} for {} ({counts})", signed(part), name(*structure)))
         })
-        .filter(|(part, _)| part / more >= WORTH_NAMING)
+        .filter(|(part, _)| part / more >= MIN_SHARE)
         .collect();
     parts.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
-    parts.truncate(NAMED);
+    parts.truncate(MAX_NAMED);
     let named: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
     let of_it = match named.is_empty() {
         true => String::new(),
@@ -207,7 +207,7 @@ fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// Compares two counts, the first of which is known.
+/// Compares a count that the sentence has stated with the other trial's.
 fn versus((it, here): (&str, u64), (other, there): (&str, u64)) -> String {
     let label = if it == other { "the other result" } else { other };
     let times = |more: u64, less: u64| match more as f64 / less as f64 {
@@ -235,7 +235,7 @@ fn processor(here: &Phase, there: &Phase, label: &str) -> Option<String> {
     let of_them = source(here, there, more).filter(|_| more.abs() >= 0.5);
     let of_them = of_them.map_or(String::new(), |source| format!(", {source}"));
     Some(format!(
-        "{}: {percent:+.1} % instructions against {label}: {more:+.0} an op ({one:.0} against {other:.0})\
+        "{}: {percent:+.1} % instructions against {label}: {more:+.0} per op ({one:.0} against {other:.0})\
          {of_them}.",
         here.name
     ))
@@ -245,21 +245,21 @@ fn processor(here: &Phase, there: &Phase, label: &str) -> Option<String> {
 fn processor_time(phase: &Phase) -> Option<String> {
     let each = phase.instructions_per_op()?;
     let of_ops = phase.functions.iter().filter(|it| it.task == Task::Ops);
-    let (all, longest) = of_ops.fold((0, None), |(all, longest): (u64, Option<&Flat>), it| {
-        let more = longest.is_none_or(|longest| it.instructions > longest.instructions);
-        let longest = if more && it.layer != "user" { Some(it) } else { longest };
-        (all + it.instructions, longest)
+    let (all, largest) = of_ops.fold((0, None), |(all, largest): (u64, Option<&Flat>), it| {
+        let more = largest.is_none_or(|largest| it.instructions > largest.instructions);
+        let largest = if more && it.layer != "user" { Some(it) } else { largest };
+        (all + it.instructions, largest)
     });
-    let longest = longest.filter(|it| it.instructions > 0)?;
-    let part = 100.0 * longest.instructions as f64 / all.max(1) as f64;
+    let largest = largest.filter(|it| it.instructions > 0)?;
+    let part = 100.0 * largest.instructions as f64 / all.max(1) as f64;
     Some(format!(
-        "{}: the threads that issue ops run for {} of the phase's {} ({}): {each:.0} instructions an op, \
-         {} is the kernel function with most of them ({part:.0} %).",
+        "{}: the threads that issue ops run for {} of the phase's {} ({}): {each:.0} instructions per op; \
+         {} has the most of any kernel function ({part:.0} %).",
         phase.name,
         phase.cpu_ns,
         phase.took_ns,
         percent(phase.cpu_ns, phase.took_ns),
-        longest.function,
+        largest.function,
     ))
 }
 
@@ -345,7 +345,7 @@ mod tests {
         let alone = "unlink: 71 % of disk time is seeking to inode tables (600 seeks";
         let part = "the disk is busy for 1.00 ms of the phase's 2.00 ms (50 %).";
         let ran = "unlink: the threads that issue ops run for 900 us of the phase's 2.00 ms (45 %): 1280 \
-                   instructions an op, vfs_unlink is the kernel function with most of them (78 %).";
+                   instructions per op; vfs_unlink has the most of any kernel function (78 %).";
         assert_eq!(sentences(&ext3, None), [format!("{alone}); {part}"), ran.to_string()]);
         assert_eq!(
             sentences(&ext3, Some(&ext4)),
@@ -357,7 +357,7 @@ mod tests {
                  (600 seeks against 100)."
                     .to_string(),
                 format!("{alone}, 6.0 times as many as in ext4); {part}"),
-                "unlink: +16.4 % instructions against ext4: +180 an op (1280 against 1100), +180 of them \
+                "unlink: +16.4 % instructions against ext4: +180 per op (1280 against 1100), +180 of them \
                  in ext4_find_entry."
                     .to_string()
             ]

@@ -9,13 +9,13 @@ const DUMPE2FS: Tool = Tool::new("dumpe2fs");
 const DEBUGFS: Tool = Tool::new("debugfs");
 const E2FSCK: Tool = Tool::new("e2fsck");
 
-/// Reserved inodes (ext2_fs.h).
+/// The inode of the reserved group descriptors (EXT2_RESIZE_INO in ext2_fs.h).
 const RESIZE_INODE: u64 = 7;
 
 /// Reads the map of an image.
 pub fn read(image: &File) -> Result<Map, MapError> {
     let mut dump = DUMPE2FS.run(&["{image}"], image, "")?;
-    // Blocks still in the journal are not in their places yet; the image is a private copy.
+    // Blocks still in the journal are not in place yet. The image is a private copy, so replay it.
     if field(&dump, "Filesystem features").is_some_and(|list| list.contains("needs_recovery")) {
         let output = E2FSCK.run(&["-f", "-y", "-E", "journal_only", "{image}"], image, "")?;
         dump = DUMPE2FS.run(&["{image}"], image, "")?;
@@ -27,8 +27,8 @@ pub fn read(image: &File) -> Result<Map, MapError> {
     let layout = Layout::of(&dump).ok_or_else(|| DUMPE2FS.unreadable(&dump))?;
     let mut map = Map::default();
     let groups = groups(&dump.text, &layout, &mut map);
-    let questions: String = groups.used.iter().map(|inode| format!("stat <{inode}>\n")).collect();
-    let output = DEBUGFS.run(&["-f", "-", "{image}"], image, &questions)?;
+    let commands: String = groups.used.iter().map(|inode| format!("stat <{inode}>\n")).collect();
+    let output = DEBUGFS.run(&["-f", "-", "{image}"], image, &commands)?;
     if output.text.matches("Type: ").count() == 0 {
         return Err(DEBUGFS.unreadable(&output));
     }
@@ -40,7 +40,7 @@ pub fn read(image: &File) -> Result<Map, MapError> {
 
 /// Geometry from the superblock.
 struct Layout {
-    block: u64,
+    block_size: u64,
     inodes_per_group: u64,
     journal: Option<u64>,
     /// The orphan file inode of newer file systems.
@@ -50,7 +50,7 @@ struct Layout {
 impl Layout {
     fn of(dump: &ToolOutput) -> Option<Layout> {
         Some(Layout {
-            block: field(dump, "Block size").and_then(number)?,
+            block_size: field(dump, "Block size").and_then(number)?,
             inodes_per_group: field(dump, "Inodes per group").and_then(number)?,
             journal: field(dump, "Journal inode").and_then(number),
             orphans: field(dump, "Orphan file inode").and_then(number),
@@ -58,7 +58,7 @@ impl Layout {
     }
 
     fn bytes(&self, blocks: &Range) -> Range {
-        blocks.start * self.block..blocks.end * self.block
+        blocks.start * self.block_size..blocks.end * self.block_size
     }
 }
 
@@ -79,7 +79,6 @@ fn groups(text: &str, layout: &Layout, map: &mut Map) -> Groups {
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("Group ") {
             group = number(rest);
-            // The kernel counts the boot sector's block to it; a copy begins where its line says.
         }
         let line = line.trim();
         for (name, structure) in [
@@ -153,7 +152,8 @@ mod tests {
 
     #[test]
     fn an_inode_of_unknown_type_stays_unattributed() {
-        let layout = Layout { block: 4096, inodes_per_group: 100, journal: Some(8), orphans: None };
+        let layout =
+            Layout { block_size: 4096, inodes_per_group: 100, journal: Some(8), orphans: None };
         let about = |kind: &str, inode: u64| {
             let text = format!(
                 "Inode: {inode}   Type: {kind}    Mode:  0644   Flags: 0x80000\nFile ACL: 0\n\
