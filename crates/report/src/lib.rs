@@ -1,6 +1,6 @@
 //! Text, HTML, CSV and Markdown from stored trials.
 //!
-//! Everything starts from [`load`] and uses one view of the trials ([`view`]), so a table, a mail and
+//! Everything starts from [`load`] and uses one view of the trials ([`view`]), so a table, an email and
 //! the page show the same numbers. Every command's output is a [`table::Output`], printed in every [`Format`].
 
 mod against;

@@ -429,7 +429,7 @@ mod tests {
         assert!(labs[0].differs.is_empty());
         assert_eq!(labs[1].differs, ["agent"]);
         let text = crate::table(&trials, None, crate::Format::Text, Default::default()).unwrap();
-        assert!(text.contains("another lab than above: agent"), "{text}");
+        assert!(text.contains("differs from the lab above in: agent"), "{text}");
     }
 
     #[test]

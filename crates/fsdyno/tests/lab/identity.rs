@@ -17,7 +17,7 @@ use fsdyno_record::canonical::sha256_hex;
 /// A text of command line, report and study each, by its source, and another text of the same length.
 const TEXTS: [(&str, &str, &str); 3] = [
     ("crates/campaign/src/failure.rs", "a verdict is negative", "a verdict IS NEGATIVE"),
-    ("crates/report/src/table/text.rs", "another lab than above", "another lab THAN ABOVE"),
+    ("crates/report/src/table/text.rs", "from the lab above", "from the LAB ABOVE"),
     ("crates/campaign/src/store/error.rs", "give --out a folder", "give --out A FOLDER"),
 ];
 
@@ -122,7 +122,7 @@ fn other_texts_in_the_main_program_move_no_identity_and_another_agent_does() {
     fs::create_dir(here("both")).unwrap();
     fs::write(here("both").join("trials.ndjson"), both.concat()).unwrap();
     let report = fsdyno(&last, folder.path(), "report both").output().unwrap();
-    let named = "another lab than above: agent, initramfs";
+    let named = "differs from the lab above in: agent, initramfs";
     assert!(stdout(&report).contains(named), "{}", stdout(&report));
 }
 

@@ -46,16 +46,16 @@ pub struct Pair<'a> {
     pub base: Cell<'a>,
     /// The new one.
     pub new: Cell<'a>,
-    /// The values of an axis that they are of, if both are of one result.
+    /// The step from the one to the other, if both are of one result.
     pub step: Option<Step>,
 }
 
-/// A step along an axis: two neighbouring values.
+/// A step along an axis, between two neighbouring values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The value before it.
+    /// The value before the step.
     pub from: String,
-    /// The value after it.
+    /// The value after the step.
     pub to: String,
 }
 
@@ -111,20 +111,20 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// Matches each cell: the same plan first, then equal conditions, then the same label on conditions that are equal
-/// except for the file system's spec. An ambiguous cell is not matched.
+/// Matches cells: first by the same plan, then by equal conditions, then by the same label on conditions that are
+/// equal except for the file system's spec. An ambiguous cell is not matched.
 pub fn match_cells<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
     let (mut base, mut new) = (cells(base), cells(new));
     name(&mut base, &mut new);
     let mut left: [Vec<Option<Cell<'a>>>; 2] =
         [base.into_iter().map(Some).collect(), new.into_iter().map(Some).collect()];
     let mut pairs: Vec<(usize, Pair<'a>)> = Vec::new();
-    for alike in PASSES {
+    for key_of in PASSES {
         let mut places: BTreeMap<String, [Vec<usize>; 2]> = BTreeMap::new();
         for (side, cells) in left.iter().enumerate() {
             for (at, cell) in cells.iter().enumerate() {
                 if let Some(cell) = cell {
-                    places.entry(alike(cell)).or_default()[side].push(at);
+                    places.entry(key_of(cell)).or_default()[side].push(at);
                 }
             }
         }
@@ -140,9 +140,9 @@ pub fn match_cells<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
     Matched { pairs: pairs.into_iter().map(|(_, pair)| pair).collect(), base_alone, new_alone }
 }
 
-/// Matches the cells of one result that differ in an axis only, each with that of the next value; values are in the
-/// order of the trials, versions in theirs. A cell without a neighbour, and cells of one value that something else
-/// distinguishes, are not matched.
+/// Matches the cells of one result that differ only in an axis, each with the cell of the next value. Values are in
+/// the order of the trials, versions in version order. A cell without a neighbour, and cells of one value that
+/// something else distinguishes, are not matched.
 pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> {
     let along = Along::new(axis, trials.iter().map(|trial| &trial.plan));
     let all = cells(trials);
@@ -187,16 +187,16 @@ pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> 
 
 /// The steps between neighbours of one line, and its cells without a neighbour, named with their values.
 fn steps_of<'a>(line: Vec<(String, Cell<'a>)>, order: &[String]) -> (Vec<Pair<'a>>, Vec<Cell<'a>>) {
-    let (mut one, mut alone): (Vec<(&String, &Cell<'a>)>, Vec<Cell<'a>>) = Default::default();
+    let (mut single, mut alone): (Vec<(&String, &Cell<'a>)>, Vec<Cell<'a>>) = Default::default();
     for value in order {
         let of_it = line.iter().filter(|it| it.0 == *value).map(|it| &it.1);
         match of_it.collect::<Vec<_>>().as_slice() {
             [] => {}
-            [cell] => one.push((value, *cell)),
+            [cell] => single.push((value, *cell)),
             several => alone.extend(several.iter().map(|cell| cell.of_value(value))),
         }
     }
-    if let [(value, cell)] = one.as_slice() {
+    if let [(value, cell)] = single.as_slice() {
         alone.push(cell.of_value(value));
     }
     let step = |pair: &[(&String, &Cell<'a>)]| {
@@ -204,7 +204,7 @@ fn steps_of<'a>(line: Vec<(String, Cell<'a>)>, order: &[String]) -> (Vec<Pair<'a
         let step = Step { from: (*from).clone(), to: (*to).clone() };
         Some(Pair { base: (*base).clone(), new: (*new).clone(), step: Some(step) })
     };
-    (one.windows(2).filter_map(step).collect(), alone)
+    (single.windows(2).filter_map(step).collect(), alone)
 }
 
 /// The keys that two cells must share, from the strictest to the loosest.
@@ -220,12 +220,12 @@ const PASSES: &[fn(&Cell<'_>) -> String] = &[
 fn cells(trials: &[Trial]) -> Vec<Cell<'_>> {
     let mut cells: Vec<Cell<'_>> = Vec::new();
     let mut places: BTreeMap<_, usize> = BTreeMap::new();
-    let mut homeless = Vec::new();
+    let mut without_lab = Vec::new();
     for trial in trials {
         let plan = &trial.plan;
         // A trial that failed before its lab was known belongs to any cell of its plan.
         if trial.lab_id.is_none() && trial.outcome != Outcome::Ok {
-            homeless.push(trial);
+            without_lab.push(trial);
             continue;
         }
         // Two hosts are two cells, as they are two rows of a table.
@@ -235,7 +235,7 @@ fn cells(trials: &[Trial]) -> Vec<Cell<'_>> {
         let at = *places.entry(place).or_insert(cells.len());
         put(&mut cells, at, trial);
     }
-    for trial in homeless {
+    for trial in without_lab {
         let same = |cell: &Cell<'_>| {
             (&cell.plan().hash, &cell.plan().label) == (&trial.plan.hash, &trial.plan.label)
         };
@@ -258,7 +258,7 @@ fn put<'a>(cells: &mut Vec<Cell<'a>>, at: usize, trial: &'a Trial) {
     }
 }
 
-/// The conditions of a plan: all of it but the parts that a comparison may be about. Two trials are of one kind if
+/// The conditions of a plan: all of it except the parts that a comparison may be about. Two trials are of one kind if
 /// these are equal.
 pub fn conditions(plan: &Plan) -> Value {
     let mut key = serde_json::to_value(plan).unwrap_or(Value::Null);
@@ -289,7 +289,7 @@ fn remove(value: &mut Value, at: &str, fields: &[&str]) {
     }
 }
 
-/// What names are made of.
+/// The subject from which a cell's name is made.
 fn subject<'a>(cell: &Cell<'a>) -> Subject<'a> {
     Subject { lab_id: cell.identity(), ..cell.trials[0].into() }
 }
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn another_kernel_and_lab_are_partners_and_another_disk_is_none() {
+    fn a_cell_matches_one_with_another_kernel_and_lab_but_not_with_another_disk() {
         let base = fixture::trials();
         let new = on_kernel(fixture::trials(), "6.12.3");
         let both = match_cells(&base, &new);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn two_kernels_on_both_sides_find_their_own_and_one_against_two_is_not_guessed() {
+    fn two_kernels_on_both_sides_match_their_own_and_one_against_two_is_ambiguous() {
         let two = [fixture::trials(), on_kernel(fixture::trials(), "6.12.3")].concat();
         let both = match_cells(&two, &two);
         assert_eq!(both.pairs.len(), 12);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn one_label_of_two_specs_is_the_users_own_pairing() {
+    fn a_label_with_two_specs_matches_them_as_the_user_intended() {
         let base = fixture::trials();
         let mut new = fixture::trials();
         for trial in new.iter_mut().filter(|trial| trial.plan.label == "ext4") {
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn other_parameters_are_other_cells_and_are_in_the_name() {
+    fn different_parameters_keep_cells_apart_and_are_in_their_names() {
         let base = fixture::trials();
         let mut new = fixture::trials();
         for trial in new.iter_mut().filter(|trial| trial.plan.workload.name == "dirops") {

@@ -1,4 +1,4 @@
-//! A comparison as a mail of at most 20 lines: the summary, the largest changes, and what else differs, without hashes.
+//! A comparison as an email of at most 20 lines: summary, largest changes and other differences, without hashes.
 
 use fsdyno_stats::compare::Verdict;
 
@@ -6,32 +6,32 @@ use super::{Compared, Difference, Row, words};
 use crate::number;
 use crate::table::{Block, Column, Document, Fit, Kind, MAIL_WIDTH, Table, truncate};
 
-/// The most changes, differences and failures that are listed.
-const CHANGES: usize = 6;
-const DIFFERENCES: usize = 3;
+/// Maximum numbers of changes and of other differences that are listed.
+const MAX_CHANGES: usize = 6;
+const MAX_DIFFERENCES: usize = 3;
 
-/// The least number of hexadecimal digits in a row that make a hash.
-const HASH: usize = 12;
+/// Minimum number of consecutive hexadecimal digits in a hash.
+const MIN_HASH: usize = 12;
 
-/// The mail.
+/// Returns the email.
 pub fn document(compared: &Compared) -> Document {
     let mut out = vec![Block::Paragraph(words::summary(compared))];
     let is_changed = |row: &&Row| matches!(row.verdict(), Verdict::Slower | Verdict::Faster);
     let mut changed: Vec<&Row> = compared.rows.iter().filter(is_changed).collect();
-    let far = |row: &Row| row.comparison.map_or(0.0, |comparison| comparison.ratio.ln().abs());
-    changed.sort_by(|one, other| far(other).total_cmp(&far(one)));
-    let hidden = changed.len().saturating_sub(CHANGES);
-    changed.truncate(CHANGES);
+    let distance = |row: &Row| row.comparison.map_or(0.0, |comparison| comparison.ratio.ln().abs());
+    changed.sort_by(|one, other| distance(other).total_cmp(&distance(one)));
+    let hidden = changed.len().saturating_sub(MAX_CHANGES);
+    changed.truncate(MAX_CHANGES);
     if !changed.is_empty() {
         out.push(Block::Table(table(&changed)));
     }
     let (hashes, others): (Vec<&Difference>, Vec<&Difference>) =
         compared.differences.iter().partition(|it| is_hash(&it.base) || is_hash(&it.new));
-    let lines = others.iter().take(DIFFERENCES).map(|it| line(&words::difference(it)));
+    let lines = others.iter().take(MAX_DIFFERENCES).map(|it| line(&words::difference(it)));
     out.push(Block::List("Other differences:", lines.collect()));
     let all = [
         (hidden, "further change"),
-        (others.len().saturating_sub(DIFFERENCES), "further difference"),
+        (others.len().saturating_sub(MAX_DIFFERENCES), "further difference"),
         (hashes.len(), "other hash"),
         (compared.alone.len(), "unmatched cell"),
         (compared.unfinished.len(), "failed or skipped trial"),
@@ -47,16 +47,16 @@ pub fn document(compared: &Compared) -> Document {
     Document(out)
 }
 
-/// One line of the mail.
+/// Truncates a text to one line of the email.
 fn line(text: &str) -> String {
     truncate(text, MAIL_WIDTH - 4, "..")
 }
 
-/// Tests whether a value is a hash: no reader of a mail compares one.
+/// Tests whether a value contains a hash, which no reader of an email compares.
 fn is_hash(value: &str) -> bool {
     let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
     let has_letter = |run: &str| run.contains(|c: char| c.is_ascii_alphabetic());
-    let long = |run: &str| run.len() >= HASH && has_letter(run);
+    let long = |run: &str| run.len() >= MIN_HASH && has_letter(run);
     value.split(|c| !is_hex(c)).any(long)
 }
 

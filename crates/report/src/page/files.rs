@@ -68,9 +68,9 @@ pub(super) struct ChartFiles {
 }
 
 impl ChartFiles {
-    /// Adds a chart; equal names get a number.
-    pub fn add(&mut self, of: &str, figure: &Figure) {
-        let stem = match of {
+    /// Adds a chart; a name that is taken gets a number.
+    pub fn add(&mut self, title: &str, figure: &Figure) {
+        let stem = match title {
             "" => figure.slug.to_string(),
             title => format!("{}-{}", slug(title), figure.slug),
         };
@@ -82,13 +82,13 @@ impl ChartFiles {
     }
 }
 
-/// The largest length of a name: more letters do not help to distinguish names.
-const LONGEST: usize = 80;
+/// Maximum length of a title in a name; more letters do not help to distinguish names.
+const MAX_TITLE: usize = 80;
 
-/// Lower-case letters, digits and single hyphens: a label must not leave its folder.
+/// Reduces a title to lower-case letters, digits and single hyphens: a name must not lead out of its folder.
 fn slug(text: &str) -> String {
     let mut slug = String::new();
-    for c in text.chars().take(LONGEST) {
+    for c in text.chars().take(MAX_TITLE) {
         match c.to_ascii_lowercase() {
             c if c.is_ascii_alphanumeric() => slug.push(c),
             _ if slug.ends_with('-') || slug.is_empty() => {}
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_titles_stay_in_their_folder_and_apart() {
+    fn hostile_titles_stay_in_their_folder_and_distinct() {
         assert_eq!(slug("../../etc/passwd create"), "etc-passwd-create");
         assert_eq!(slug("///"), "phase");
         assert_eq!(slug("dirops files=10000 create"), "dirops-files-10000-create");

@@ -3,20 +3,20 @@ use unicode_width::UnicodeWidthStr;
 use super::*;
 use crate::table::{Format, MAIL_WIDTH, Style};
 
-fn written(judged: &Judged, format: Format, style: Style) -> String {
+fn render(judged: &Judged, format: Format, style: Style) -> String {
     format.write(&Results::of(judged), style).unwrap()
 }
 
 fn text(judged: &Judged, style: Style) -> String {
-    written(judged, Format::Text, style)
+    render(judged, Format::Text, style)
 }
 
 fn mail(judged: &Judged) -> String {
-    written(judged, Format::Mail, Style::default())
+    render(judged, Format::Mail, Style::default())
 }
 
 fn markdown(judged: &Judged) -> String {
-    written(judged, Format::Markdown, Style::default())
+    render(judged, Format::Markdown, Style::default())
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_mail_is_72_columns_of_ascii_and_begins_with_the_counts() {
 }
 
 #[test]
-fn a_table_too_wide_is_printed_in_blocks_and_nothing_is_lost() {
+fn a_table_that_is_too_wide_is_printed_in_blocks_and_nothing_is_lost() {
     let mut judged = sample::judged();
     let table = &mut judged.variants[0].tables[0];
     let (column, cell) = (table.columns[0].clone(), table.rows[0].cells[0].clone());
@@ -46,11 +46,11 @@ fn a_table_too_wide_is_printed_in_blocks_and_nothing_is_lost() {
     table.rows.iter_mut().for_each(|row| row.cells.extend(std::iter::repeat_n(cell.clone(), 12)));
     let text = text(&judged, Style { width: 80, ..Style::default() });
     assert!(text.lines().all(|line| line.width() <= 80), "{text}");
-    // Thirteen in the wide table of both rows, and one in the other variant's.
+    // 13 in the first row of the wide table, 12 in the second, and one in the other variant's table.
     assert_eq!(text.matches("618.991").count(), 13 + 12 + 1);
 }
 
-/// Conditions without a run.
+/// Conditions that were not run.
 fn extras() -> Extras<'static> {
     static NOT_RUN: std::sync::LazyLock<[NotRun; 1]> = std::sync::LazyLock::new(|| {
         [NotRun { conditions: "as it stands".into(), why: "It was never run.".into() }]
@@ -62,10 +62,10 @@ fn extras() -> Extras<'static> {
 fn json_has_the_verdicts_as_words_and_nothing_rounded() {
     let json: serde_json::Value =
         serde_json::from_str(&json(&sample::judged(), extras()).unwrap()).unwrap();
-    let then = &json["variants"][0];
-    assert_eq!(then["claims"][1]["verdict"], "no longer holds");
-    assert_eq!(then["claims"][0]["measured"]["interval"][0], 1.72 * 0.98);
-    assert_eq!(then["tables"][0]["rows"][0]["cells"][1]["published"], "15.70±0.64");
+    let historical = &json["variants"][0];
+    assert_eq!(historical["claims"][1]["verdict"], "no longer holds");
+    assert_eq!(historical["claims"][0]["measured"]["interval"][0], 1.72 * 0.98);
+    assert_eq!(historical["tables"][0]["rows"][0]["cells"][1]["published"], "15.70±0.64");
     assert_eq!(json["variants"][1]["scale"], 10);
 }
 

@@ -6,12 +6,12 @@ use super::document::{Block, Document, legend};
 /// The document as Markdown.
 pub fn markdown(document: &Document) -> String {
     let mut out = String::new();
-    // A table's title is below that of its section.
-    let mut below = false;
+    // In a section, the title of a table ranks below that of the section.
+    let mut in_section = false;
     for block in &document.0 {
         match block {
             Block::Title(text) => {
-                below = true;
+                in_section = true;
                 out.push_str(&format!("### {}\n\n", escape(text)));
             }
             Block::Lead(lead) => {
@@ -31,7 +31,7 @@ pub fn markdown(document: &Document) -> String {
                 }
                 out.push_str(&list(items));
             }
-            Block::Table(table) => out.push_str(&whole(table, below)),
+            Block::Table(table) => out.push_str(&whole_table(table, in_section)),
             Block::Legend(own) => {
                 let of = |table| -> Vec<_> {
                     Table::shown(table).map(|at| (at, &table.heads[at])).collect()
@@ -54,7 +54,7 @@ pub fn markdown(document: &Document) -> String {
                     out.push_str(&format!("\nLab `{}`: {}\n", lab.id, escape(&lab.rows)));
                     if !lab.differs.is_empty() {
                         let differs = escape(&lab.differs);
-                        out.push_str(&format!("(another lab than above: {differs})\n"));
+                        out.push_str(&format!("(differs from the lab above in: {differs})\n"));
                     }
                 }
             }
@@ -71,12 +71,16 @@ fn list(items: &[String]) -> String {
 }
 
 /// A table with its title, its caption and the lines below it.
-fn whole(table: &Table, below: bool) -> String {
+fn whole_table(table: &Table, in_section: bool) -> String {
     let shown: Vec<usize> = table.shown().collect();
     let mut out = String::new();
     if !table.title.is_empty() {
         let title = escape(&table.title_of(shown.iter().copied()));
-        out.push_str(&if below { format!("**{title}**\n\n") } else { format!("### {title}\n\n") });
+        out.push_str(&if in_section {
+            format!("**{title}**\n\n")
+        } else {
+            format!("### {title}\n\n")
+        });
     }
     if !table.caption.is_empty() {
         out.push_str(&format!("{}\n\n", escape(&table.caption)));

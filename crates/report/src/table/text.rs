@@ -305,7 +305,7 @@ impl Writer<'_> {
             let rows = truncate(&lab.rows, width, if self.ascii { CUT_ASCII } else { CUT });
             self.line(&format!("lab  {}  {:.12}", padded(&rows, width, true), lab.id));
             if !lab.differs.is_empty() {
-                self.paragraph(&format!("another lab than above: {}", lab.differs), "     ");
+                self.paragraph(&format!("differs from the lab above in: {}", lab.differs), "     ");
             }
         }
     }
