@@ -1,7 +1,7 @@
 //! Ranks on hosts that are named by the user, started over ssh(1) without a launcher.
 //!
-//! The command line of ssh has the host and the path of the program; what only the ranks may know goes through standard
-//! input, which stays open: a worker whose ssh is gone ends.
+//! The command line of ssh has the host and the path of the program; the ranks' secrets go through standard input,
+//! which stays open: a worker ends when its ssh is gone.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::meet::Meeting;
 use crate::parent::{self, WORKER};
 use crate::worker::Join;
 
-/// The options of ssh: it prompts for nothing, forwards nothing, and notices a host that is gone.
+/// The options of ssh: no prompts, no forwarding, and detection of a host that is gone.
 const OPTIONS: &[&str] = &[
     "-T",
     "-x",
@@ -33,15 +33,15 @@ const OPTIONS: &[&str] = &[
 /// Longest time for workers to end by themselves at the end of the run.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A host as ssh takes it: `HOST` or `USER@HOST`.
+/// A host in ssh's notation: `HOST` or `USER@HOST`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host(String);
 
 impl Host {
-    /// Reads a host's name.
+    /// Parses a host's name.
     ///
     /// # Errors
-    /// What no host or user is called, and what ssh would take for an option; as a sentence.
+    /// A sentence about a text that is not the name of a host or user, or that ssh would take for an option.
     pub fn parse(text: &str) -> Result<Host, String> {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:%".contains(letter);
         let fits =
@@ -56,24 +56,24 @@ impl Host {
         }
     }
 
-    /// Its name.
+    /// The host's name.
     pub fn name(&self) -> &str {
         &self.0
     }
 }
 
-/// Reads a list of hosts, separated by commas.
+/// Parses a list of hosts, separated by commas.
 ///
 /// # Errors
-/// The first that is none.
+/// The first item that is not a host.
 pub fn hosts(text: &str) -> Result<Vec<Host>, String> {
     text.split(',').map(Host::parse).collect()
 }
 
-/// The number of ranks on hosts: one each if the user gives no number.
+/// The number of ranks: one for each host if the user gives no number.
 ///
 /// # Errors
-/// A number that leaves hosts without a rank, or too many.
+/// A number that leaves a host without a rank, or that is above [`MOST_RANKS`].
 pub fn ranks(hosts: &[Host], given: Option<u32>) -> Result<u32, String> {
     let ranks = given.map_or(hosts.len(), |given| given as usize);
     match ranks >= hosts.len() && ranks <= MOST_RANKS as usize {
@@ -85,13 +85,13 @@ pub fn ranks(hosts: &[Host], given: Option<u32>) -> Result<u32, String> {
     }
 }
 
-/// The host of a rank: neighbours share one.
+/// The host of a rank; consecutive ranks share a host.
 fn host_of(hosts: &[Host], ranks: u32, rank: u32) -> Option<&Host> {
     let at = u64::from(rank) * hosts.len() as u64 / u64::from(ranks.max(1));
     hosts.get(at as usize)
 }
 
-/// The command that starts a worker on a host; the program's path is a word for the shell there.
+/// The command that starts a worker on a host; the program's path is quoted for the shell there.
 fn command(host: &Host, program: &Path) -> Command {
     let mut command = Command::new("ssh");
     let program = program.to_string_lossy().replace('\'', "'\\''");
@@ -125,7 +125,7 @@ impl RemoteWorkers {
             let (meeting, stop) = (meeting.clone(), Arc::clone(&stop));
             threads.push(std::thread::spawn(move || {
                 // The kernel kills ssh when this thread ends.
-                let ended = feed(command, &join)
+                let ended = start_ssh(command, &join)
                     .and_then(|(ssh, _open)| parent::attend_until(ssh, &meeting, &hello, &stop));
                 if let Err(why) = ended {
                     parent::report(&meeting, &hello, &why);
@@ -137,7 +137,7 @@ impl RemoteWorkers {
 }
 
 impl RemoteWorkers {
-    /// Ends all workers at once, also those that rank 0 does not know yet.
+    /// Ends all workers at once, including those that rank 0 does not know yet.
     pub fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -159,11 +159,11 @@ impl Drop for RemoteWorkers {
     }
 }
 
-fn feed(command: Command, join: &Join) -> Result<(Process, std::io::PipeWriter), String> {
+fn start_ssh(command: Command, join: &Join) -> Result<(Process, std::io::PipeWriter), String> {
     let failed = |error: std::io::Error| format!("failed to start ssh: {error}; is it installed?");
     let line = serde_json::to_string(join).map_err(|error| failed(error.into()))?;
     let (ssh, mut input) = Process::start_fed(command).map_err(failed)?;
-    // An ssh that has ended says why by its exit code.
+    // If ssh has already ended, its exit code tells why.
     let _ = writeln!(input, "{line}");
     Ok((ssh, input))
 }
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_ssh_or_a_shell_would_take_for_something_else_is_no_host() {
+    fn a_name_that_ssh_or_a_shell_would_misread_is_not_a_host() {
         for good in ["a", "node-7.example.org", "root@10.0.0.7", "fe80::1%eth0", "_x"] {
             assert!(Host::parse(good).is_ok(), "{good}");
         }

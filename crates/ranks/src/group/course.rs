@@ -12,15 +12,15 @@ use fsdyno_workload::{OpCounts, PhaseSpec, WorkUnits, Workload};
 
 use super::stonewall::Walls;
 
-/// A trial for the group: its directory exists.
+/// A trial for the group to run, in a directory that exists.
 pub struct Trial<'a> {
     /// The job.
     pub job: &'a Job,
-    /// The path of its directory below the shared directory.
+    /// The path of the trial's directory below the shared directory.
     pub folder: String,
     /// The trial's directory, open at rank 0.
     pub root: BorrowedFd<'a>,
-    /// Longest time for which a client may show an earlier state of the tree; zero for a file system of one host.
+    /// Longest time for which a client may show stale entries; zero for a file system of one host.
     pub settle: Nanos,
 }
 
@@ -34,13 +34,14 @@ pub(super) struct Course<'a> {
     pub(super) measured: Measured,
     pub(super) ranks: RanksMeasured,
     pub(super) series: Vec<PhaseSeries>,
-    /// The work that the shares of each phase report as done; in own directories, that of each rank.
+    /// The work done as the shares report it: by phase, then one list for the common directory or one for each rank's
+    /// own, then by share.
     pub(super) done: Vec<Vec<Vec<u64>>>,
     pub(super) notes: Vec<String>,
 }
 
 impl Course<'_> {
-    /// Returns true if calls are made at all.
+    /// Returns true unless the issuer is `null`, which makes no calls.
     pub(super) fn has_calls(&self) -> bool {
         self.trial.job.plan.issuer != fsdyno_record::plan::IssuerPlan::Null
     }
@@ -51,20 +52,20 @@ impl Course<'_> {
         self.phases[phase].threads.of(plan.ranks())
     }
 
-    /// The stonewall of a phase, if it ends by one.
+    /// The stonewall of a phase, if one ends it.
     pub(super) fn walls(&self, index: usize) -> Option<Walls> {
         let limit = self.plan.stonewall?;
         let (_, unit) = self.work.stonewalled().filter(|(walled, _)| *walled == index)?;
         Some(Walls::new(limit, (self.plan.ranks, self.threads(index)), self.plan.own, unit))
     }
 
-    /// The stonewall that ended a phase or one before it, whose items it works on.
+    /// The time limit of the stonewall that ended a phase, or the earlier phase whose items it works on.
     pub(super) fn stonewall_before(&self, index: usize) -> Option<Nanos> {
         let (walled, _) = self.work.stonewalled()?;
         self.plan.stonewall.filter(|_| walled <= index)
     }
 
-    /// The work that the threads of the common directory, or of each rank's own, have done.
+    /// The work done in a phase by each share: one list for the common directory, or one for each rank's own.
     pub(super) fn trees(&self, phase: usize) -> &[Vec<u64>] {
         self.done.get(phase).map_or(&[], Vec::as_slice)
     }
