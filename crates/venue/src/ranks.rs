@@ -1,4 +1,4 @@
-//! Several processes as a venue: a trial in a new subdirectory of a directory that all of their hosts share.
+//! Several processes as a venue: a trial runs in a new subdirectory of a directory that all their hosts share.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -18,11 +18,11 @@ use crate::error::VenueError;
 use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 use crate::{clock, fingerprint};
 
-/// Longest time for which a client of a network file system may show an earlier state: NFS caches attributes of directories
-/// for up to 60 s (nfs(5), acdirmax).
+/// Longest time for which a client of a network file system may show stale entries: NFS caches attributes of
+/// directories for up to 60 s (nfs(5), acdirmax).
 const SETTLE: Nanos = Nanos(66_000_000_000);
 
-/// Types of mounts on which several clients can cache one file system.
+/// Mount types of file systems that several clients can mount and cache at the same time.
 const NETWORKS: [&str; 12] = [
     "nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "gpfs", "9p", "afs", "orangefs",
     "pvfs2",
@@ -35,21 +35,21 @@ pub struct RanksVenue {
 }
 
 impl RanksVenue {
-    /// Creates a venue of a group that has come together.
+    /// Creates a venue for a group whose ranks have all connected.
     pub fn new(group: Arc<Group>) -> RanksVenue {
         RanksVenue { group }
     }
 
-    /// Removes the directory of a trial, unless the mount does not answer.
+    /// Removes the directory of a trial, unless its mount may hang.
     ///
     /// # Errors
-    /// Where it remains, and why, as a sentence.
+    /// A sentence with the path that remains, and the reason.
     fn remove(&self, directory: Directory, plan: &Plan) -> Result<(), String> {
         let (path, on) = (directory.path().to_path_buf(), self::directory(plan).ok());
         let why = match self.group.own_mount_hangs() {
             true => {
                 directory.leave();
-                "its mount may not answer".to_string()
+                "its mount may hang".to_string()
             }
             false => match directory.remove() {
                 Ok(()) => return Ok(()),
@@ -77,7 +77,7 @@ impl RanksVenue {
         let hosts: Vec<String> =
             self.group.hosts().iter().map(|(host, ranks)| format!("{host} ({ranks})")).collect();
         conditions.notes.push(format!(
-            "{} ranks on {}; kernel, CPU and mount are those of rank 0's host; times are by its clock",
+            "{} ranks on {}; kernel, CPU and mount are those of rank 0's host; times are from its clock",
             self.group.ranks(),
             hosts.join(", ")
         ));
@@ -120,7 +120,7 @@ impl Venue for RanksVenue {
             Err(GroupError::Stopped) => return Err(VenueError::Stopped),
             Err(error) => return Err(VenueError::Died(error.to_string())),
         };
-        // Why a trial failed comes before what could not be removed after it.
+        // The reason why the trial failed comes first, then what could not be removed.
         match (&mut report.reason, removed) {
             (_, Ok(())) => {}
             (None, Err(remains)) => return Err(VenueError::Died(remains)),
