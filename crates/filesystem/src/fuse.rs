@@ -1,4 +1,4 @@
-//! FUSE commands of a spec: their form, and the devices and programs that they may name.
+//! FUSE commands of a spec: their syntax, and the devices and programs that they may name.
 
 use fsdyno_record::plan::FilesystemPlan;
 
@@ -21,16 +21,17 @@ impl Filesystem {
             }
         };
         let wrong = |problem: &str| {
-            SpecError::new(problem, "write it as in 'fuse: fuse2fs {device} {mount} -f'")
+            SpecError::new(problem, "write it like 'fuse: fuse2fs {device} {mount} -f'")
         };
-        let names = |command: &[String], what: &str| command.iter().any(|word| word.contains(what));
+        let contains =
+            |command: &[String], what: &str| command.iter().any(|word| word.contains(what));
         if mkfs.is_empty() && parts.len() == 2 || mount.is_empty() {
             return Err(wrong("a command is empty"));
         }
-        if !names(mount, "{mount}") {
+        if !contains(mount, "{mount}") {
             return Err(wrong("the mount command does not contain {mount}"));
         }
-        if names(mkfs, "{mount}") || parts.len() == 2 && !names(mkfs, "{device}") {
+        if contains(mkfs, "{mount}") || parts.len() == 2 && !contains(mkfs, "{device}") {
             return Err(wrong(
                 "the mkfs command must contain {device} and must not contain {mount}",
             ));
@@ -38,7 +39,7 @@ impl Filesystem {
         if let Some(word) = spec.mkfs.iter().find(|word| names_device(word)) {
             let problem =
                 format!("'{word}' names a device of this machine, and the command runs as root");
-            let hint = "write {device}, the trial's own; fsdyno touches no other";
+            let hint = "write {device} for the trial's own device; fsdyno touches no other";
             return Err(SpecError::new(problem, hint));
         }
         for program in [mkfs.first(), mount.first()].into_iter().flatten() {
@@ -60,11 +61,11 @@ impl Filesystem {
     }
 }
 
-/// Folders that a guest of the lab uses itself, so that no user's program can be put there.
+/// Top-level paths that the lab's guest uses itself, so that no user's program can be copied there.
 const GUEST_OWNED: &[&str] = &["/dev", "/init", "/lab", "/mnt", "/proc", "/sys"];
 
-/// Checks that a program's name means the same on this host and in a guest: a name to search in PATH, or an
-/// absolute path, at which a guest gets a copy.
+/// Checks that a program's name means the same on this host and in a guest: a name to be found in PATH, or an
+/// absolute path, to which the program is copied in a guest.
 fn check_program(program: &str, context: Context) -> Result<(), SpecError> {
     if !program.contains('/') {
         return Ok(());
@@ -73,9 +74,8 @@ fn check_program(program: &str, context: Context) -> Result<(), SpecError> {
     let parts = program.strip_prefix('/').filter(|path| path.split('/').all(plain));
     let Some(path) = parts else {
         let problem = format!("'{program}' is neither the name of a program nor an absolute path");
-        let right =
-            "write a name that is found in PATH, or an absolute path without '.', '..' and '//'";
-        return Err(SpecError::new(problem, right));
+        let hint = "write a name found in PATH, or an absolute path without '.', '..' or '//'";
+        return Err(SpecError::new(problem, hint));
     };
     let top = GUEST_OWNED.iter().find(|top| path.split('/').next() == top.strip_prefix('/'));
     match top {
@@ -87,16 +87,16 @@ fn check_program(program: &str, context: Context) -> Result<(), SpecError> {
     }
 }
 
-/// Devices without data that any FUSE program may use.
+/// Devices that hold no data and that any FUSE program may use.
 pub const HARMLESS: &[&str] = &["/dev/fuse", "/dev/null"];
 
-/// Prefixes that name a device by its contents (libblkid).
-const BY_CONTENTS: &[&str] = &["LABEL=", "UUID=", "PARTLABEL=", "PARTUUID="];
+/// Tags that name a device by its contents (libblkid).
+const TAGS: &[&str] = &["LABEL=", "UUID=", "PARTLABEL=", "PARTUUID="];
 
 /// Reports whether a word of a command, or a part of it, names a device: below /dev, or by its contents.
-/// (Links and nodes elsewhere are checked on the host where the command runs.)
+/// (Symbolic links and device nodes elsewhere are checked on the host where the command runs.)
 fn names_device(word: &str) -> bool {
-    if word.split(',').any(|part| BY_CONTENTS.iter().any(|name| part.contains(name))) {
+    if word.split(',').any(|part| TAGS.iter().any(|tag| part.contains(tag))) {
         return true;
     }
     word.split([',', '=', ':']).any(|part| {
@@ -124,10 +124,10 @@ mod tests {
 
     #[test]
     fn a_fuse_file_system_is_mounted_by_its_command() {
-        let ours = plan("fuse2fs -I 128 @ kernel_cache,noatime").unwrap();
+        let fuse2fs = plan("fuse2fs -I 128 @ kernel_cache,noatime").unwrap();
         let words = "fuse2fs {device} {mount} -f -o kernel_cache,noatime";
-        assert_eq!(ours.mount_command.join(" "), words);
-        assert!(ours.in_user_space() && ours.mkfs.join(" ").ends_with("-I 128 {device}"));
+        assert_eq!(fuse2fs.mount_command.join(" "), words);
+        assert!(fuse2fs.in_user_space() && fuse2fs.mkfs.join(" ").ends_with("-I 128 {device}"));
         assert_eq!(plan("fuse2fs").unwrap().mount_command.join(" "), "fuse2fs {device} {mount} -f");
         let by_path = plan("fuse: /opt/mkfs.x {device} ; /mntx/x {device} {mount}").unwrap();
         assert_eq!([&by_path.mkfs[0], &by_path.mount_command[0]], ["/opt/mkfs.x", "/mntx/x"]);

@@ -144,11 +144,7 @@ fn invalid_specs_are_refused_before_any_work() {
         ("overlayfs", 2, "write the lower file system, as in 'overlayfs:ext4 -I 256'"),
         ("overlayfs:vfat", 2, "overlayfs refuses a file system whose names know no case"),
         ("fuse: x {device}", 2, "does not contain {mount}"),
-        (
-            "fuse: ./x {device} {mount}",
-            2,
-            "write a name that is found in PATH, or an absolute path",
-        ),
+        ("fuse: ./x {device} {mount}", 2, "write a name found in PATH, or an absolute path"),
         ("fuse: /proc/x {device} {mount}", 2, "cannot be copied into the lab's guest"),
         ("tmpfs -I 128", 2, "is an mkfs option, and tmpfs has no mkfs"),
         ("vfat", 2, "workload 'maildir' cannot run on vfat: names of a Maildir"),
