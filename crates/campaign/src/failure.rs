@@ -18,16 +18,16 @@ use fsdyno_venue::VenueError;
 use fsdyno_workload::ParamError;
 use fsdyno_workload::workloads::UnknownWorkload;
 
-/// The exit code of a command. [`HELP`] describes them to the user.
+/// The exit code of a command. [`HELP`] lists the codes for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Success.
     Good = 0,
-    /// A verdict says no: something became slower.
+    /// A negative verdict: a phase is slower, or a guarantee was violated.
     VerdictNo = 1,
     /// The request is invalid, or impossible with the folder or directory given.
     WrongUse = 2,
-    /// Something needed is missing.
+    /// A requirement is missing.
     Missing = 3,
     /// At least one trial failed, or its result could not be written.
     TrialFailed = 4,
@@ -48,7 +48,7 @@ Exit codes:
        in one lab differ, or the disk with the results is full or broken
   125  compare --bisect is undecided
   130  stopped by Ctrl-C or SIGTERM; finished trials are kept
-'record' ends with the code of its command";
+'record' exits with the code of its command";
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
@@ -75,14 +75,14 @@ impl Failure {
     /// A file or folder that could not be written, created or read.
     pub fn io(attempt: &str, path: &Path, error: &io::Error) -> Failure {
         let message = format!("failed to {attempt} '{}': {error}", path.display());
-        Failure { exit: of_io(error), message }
+        Failure { exit: io_exit(error), message }
     }
 }
 
 /// The exit code for an I/O error: a full or broken disk is not an invalid request.
-fn of_io(error: &io::Error) -> Exit {
+fn io_exit(error: &io::Error) -> Exit {
     use rustix::io::Errno;
-    // By number: a file beyond a limit of fsdyno has the kind of EFBIG, too, and is not a fault of the disk.
+    // By errno, not by ErrorKind: a file above a limit of fsdyno also has the kind of EFBIG, and the disk is sound.
     const BROKEN: [Errno; 4] = [Errno::IO, Errno::NOSPC, Errno::DQUOT, Errno::FBIG];
     match Errno::from_io_error(error).is_some_and(|errno| BROKEN.contains(&errno)) {
         true => Exit::TrialFailed,
@@ -90,7 +90,7 @@ fn of_io(error: &io::Error) -> Exit {
     }
 }
 
-/// The failures of errors: each with its own message, and the exit code of an expression.
+/// Converts error types to [`Failure`]: the message is the error's own, the exit code that of the expression.
 macro_rules! failures {
     ($($error:ty: |$it:pat_param| $exit:expr;)*) => {$(
         impl From<$error> for Failure {
@@ -112,24 +112,24 @@ failures! {
     UnknownWorkload: |_| Exit::WrongUse;
     UnknownPeriod: |_| Exit::WrongUse;
     NothingInCommon: |_| Exit::WrongUse;
-    StoreError: |it| of_store(it);
-    ShareError: |it| of_share(it);
+    StoreError: |it| store_exit(it);
+    ShareError: |it| share_exit(it);
     MergeError: |it| match it {
         MergeError::Differs { .. } => Exit::TrialFailed,
-        MergeError::Share(error) => of_share(error),
-        MergeError::Store(error) => of_store(error),
-        MergeError::Log { source, .. } => of_io(source),
+        MergeError::Share(error) => share_exit(error),
+        MergeError::Store(error) => store_exit(error),
+        MergeError::Log { source, .. } => io_exit(source),
         _ => Exit::WrongUse,
     };
-    MediaError: |it| of_media(it);
-    BlockError: |it| of_block(it);
+    MediaError: |it| media_exit(it);
+    BlockError: |it| block_exit(it);
     ProbeError: |it| match it {
         ProbeError::NotAllowed(_) => Exit::Missing,
         _ => Exit::WrongUse,
     };
     RunError: |it| match it {
         RunError::Missing(_) => Exit::Missing,
-        RunError::Store(error) => of_store(error),
+        RunError::Store(error) => store_exit(error),
         RunError::OtherLab { .. } | RunError::OtherGround { .. } | RunError::OtherClock { .. } => {
             Exit::WrongUse
         }
@@ -138,35 +138,35 @@ failures! {
         VenueError::Missing(_) => Exit::Missing,
         VenueError::Refused(_) => Exit::WrongUse,
         VenueError::Stopped => Exit::Stopped,
-        VenueError::Medium(error) => of_media(error),
+        VenueError::Medium(error) => media_exit(error),
         VenueError::Died(_) | VenueError::Io { .. } => Exit::TrialFailed,
     };
 }
 
-fn of_store(error: &StoreError) -> Exit {
+fn store_exit(error: &StoreError) -> Exit {
     match error {
-        StoreError::Io { source, .. } => of_io(source),
+        StoreError::Io { source, .. } => io_exit(source),
         _ => Exit::WrongUse,
     }
 }
 
-fn of_share(error: &ShareError) -> Exit {
+fn share_exit(error: &ShareError) -> Exit {
     match error {
-        ShareError::Io(error) => of_store(error),
+        ShareError::Io(error) => store_exit(error),
         _ => Exit::WrongUse,
     }
 }
 
-fn of_media(error: &MediaError) -> Exit {
+fn media_exit(error: &MediaError) -> Exit {
     match error {
         MediaError::NeedsRoot(_) | MediaError::NoLoops(_) => Exit::Missing,
-        MediaError::Io { source, .. } => of_io(source),
-        MediaError::Block(error) => of_block(error),
+        MediaError::Io { source, .. } => io_exit(source),
+        MediaError::Block(error) => block_exit(error),
         _ => Exit::WrongUse,
     }
 }
 
-fn of_block(error: &BlockError) -> Exit {
+fn block_exit(error: &BlockError) -> Exit {
     match error {
         BlockError::NotAllowed(_) | BlockError::NoTool(_) => Exit::Missing,
         _ => Exit::WrongUse,

@@ -1,4 +1,4 @@
-//! Resolves a request to plans: workloads x file systems x disks x kernels, all checked before any work.
+//! Resolves a request into plans: workloads x file systems x disks x kernels, all checked before any work.
 
 use std::collections::BTreeMap;
 
@@ -20,23 +20,23 @@ use crate::rows::model::{self as model_rows, model_rows};
 use crate::server;
 use crate::settings::settings;
 
-/// Returns the plans, ordered as the user gave workloads, kernels, disks and file systems.
+/// Returns the plans, in the order in which the user gave workloads, kernels, disks and file systems.
 ///
 /// # Errors
 /// The first error in the request.
 pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixError> {
     let works = works(question)?;
     let rows = rows(question, place)?;
-    issuers(question, place, &works)?;
-    rows.iter().try_for_each(|row| clients(question, row, &works))?;
-    works.iter().try_for_each(|work| command(question, place, work))?;
+    check_issuer(question, place, &works)?;
+    rows.iter().try_for_each(|row| check_clients(question, row, &works))?;
+    works.iter().try_for_each(|work| check_command(question, place, work))?;
     if let Place::Model(_) = place {
         model_rows::can_run(question, works.iter().map(|work| (&work.plan, work.built.as_ref())))?;
     }
     let mut cells = Vec::new();
     for work in &works {
         for row in &rows {
-            fits(work, row)?;
+            check_fit(work, row)?;
             let plan = Plan {
                 label: row.label.clone(),
                 workload: work.plan.clone(),
@@ -66,7 +66,7 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
 }
 
 /// Checks that the clients of a row can share each workload.
-fn clients(question: &Question, row: &Row, works: &[Work]) -> Result<(), MatrixError> {
+fn check_clients(question: &Question, row: &Row, works: &[Work]) -> Result<(), MatrixError> {
     let (clients, threads) = (row.clients(), question.threads);
     let wrong = |text| Err(MatrixError::Wrong(text));
     if let Some(work) = works.iter().find(|work| clients > 1 && !work.shared) {
@@ -79,17 +79,17 @@ fn clients(question: &Question, row: &Row, works: &[Work]) -> Result<(), MatrixE
     }
     match clients.saturating_mul(threads) {
         all if all > MOST_THREADS => wrong(format!(
-            "--clients {clients} with --threads {threads} would be {all} threads; it is at most {MOST_THREADS}"
+            "--clients {clients} with --threads {threads} would be {all} threads; the maximum is {MOST_THREADS}"
         )),
         _ => Ok(()),
     }
 }
 
-/// Most ops in flight: each has buffers and open files of its own.
-const MOST_IN_FLIGHT: u32 = 4096;
+/// Maximum number of ops in flight: each has its own buffers and open files.
+const MAX_IN_FLIGHT: u32 = 4096;
 
 /// Checks the issuer and its parameters.
-fn issuers(question: &Question, place: &Place, works: &[Work]) -> Result<(), MatrixError> {
+fn check_issuer(question: &Question, place: &Place, works: &[Work]) -> Result<(), MatrixError> {
     let (threads, issuer) = (question.threads, question.issuer);
     let wrong = |text| Err(MatrixError::Wrong(text));
     if !(1..=MOST_THREADS).contains(&threads) {
@@ -114,22 +114,22 @@ fn issuers(question: &Question, place: &Place, works: &[Work]) -> Result<(), Mat
     if let Some(work) = works.iter().find(|work| work.built.fills() && issuer != IssuerPlan::Sync) {
         return wrong(format!(
             "--issuer {issuer} is not possible with workload '{}', which goes on until a call fails for \
-             want of space; leave it out",
+             lack of space; leave it out",
             work.plan.name
         ));
     }
     let in_flight = threads.saturating_mul(issuer.depth());
-    if in_flight > MOST_IN_FLIGHT {
+    if in_flight > MAX_IN_FLIGHT {
         return wrong(format!(
-            "--threads {threads} with --issuer {issuer} would have {in_flight} ops in flight; it is \
-             at most {MOST_IN_FLIGHT}"
+            "--threads {threads} with --issuer {issuer} would have {in_flight} ops in flight; the \
+             maximum is {MAX_IN_FLIGHT}"
         ));
     }
     Ok(())
 }
 
-/// Refuses a command that a file names, and one where no program can run.
-fn command(question: &Question, place: &Place, work: &Work) -> Result<(), MatrixError> {
+/// Refuses a command that a file names, and a command on a target where no program can run.
+fn check_command(question: &Question, place: &Place, work: &Work) -> Result<(), MatrixError> {
     let Some(shell) = work.built.command() else { return Ok(()) };
     let name = &work.plan.name;
     let wrong = |text: String| Err(MatrixError::Wrong(format!("workload '{name}': {text}")));
@@ -190,7 +190,7 @@ fn points(kind: &workloads::Kind, settings: &Settings) -> Result<Vec<Settings>, 
     let Some(curve) = curve else { return Ok(vec![settings.clone()]) };
     if settings.contains_key("files") {
         return Err(MatrixError::Wrong(format!(
-            "workload '{}' is given both files and curve; the curve says how many files there are: \
+            "workload '{}' is given both files and curve; the curve already gives the numbers of files: \
              leave one of them out",
             kind.name
         )));
@@ -238,7 +238,7 @@ fn work(
 /// Returns the name and the exact op counts of each phase.
 fn counts(workload: &dyn Workload, ranks: u32) -> Vec<(String, OpCounts)> {
     let count = |(at, phase): (usize, &PhaseSpec)| {
-        // A phase that ends with one of its ranks has an upper limit, and no exact count.
+        // A phase that ends when one of its ranks ends has an upper limit but no exact count.
         let counts = match workload.ends_with(at) {
             Some(_) => OpCounts::new(),
             None => workload.counts(at, phase.threads.of(ranks)),
@@ -300,12 +300,12 @@ fn lacking(work: &Work, row: &Row) -> Option<String> {
 }
 
 /// Checks that the work fits; a directory is checked by the media crate.
-fn fits(work: &Work, row: &Row) -> Result<(), MatrixError> {
+fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
     let name = &work.plan.name;
     if let Some(longest) = row.longest_name.filter(|longest| *longest < work.needs.longest_name) {
         return Err(MatrixError::Wrong(format!(
-            "workload '{name}' has names of {} bytes and {} takes {longest} at most; choose shorter \
-             names, or a file system that takes them",
+            "workload '{name}' has names of {} bytes, and {} allows {longest} at most; choose shorter \
+             names, or a file system that allows them",
             work.needs.longest_name, row.label
         )));
     }
@@ -317,7 +317,7 @@ fn fits(work: &Work, row: &Row) -> Result<(), MatrixError> {
             ))
         })?;
     } else if work.built.fills() {
-        fills(work, row)?;
+        check_filled(work, row)?;
     }
     if let Some(room) = row.room.filter(|room| *room < work.needs.bytes) {
         return Err(MatrixError::Wrong(format!(
@@ -342,7 +342,7 @@ fn fits(work: &Work, row: &Row) -> Result<(), MatrixError> {
     Ok(())
 }
 
-/// Returns the least space of a file on a row's file system.
+/// Returns the least space that a file takes on a row's file system.
 fn smallest_file(row: &Row) -> Bytes {
     let kind = row.filesystem.as_ref().and_then(|plan| catalog::get(&plan.kind).ok());
     kind.and_then(|kind| kind.limits.as_ref()).map_or(Bytes(0), |limits| limits.smallest_file)
@@ -357,36 +357,36 @@ fn larger(medium: &MediumPlan) -> String {
     }
 }
 
-/// Returns the option that gives the file system a size.
-fn small(medium: &MediumPlan) -> String {
+/// Returns advice on how to make the file system small enough to be filled.
+fn smaller(medium: &MediumPlan) -> String {
     match (medium, medium.ephemeral()) {
         (MediumPlan::Drive { .. }, _) => "take a device such as --on loop:256M".to_string(),
         (_, Some((device, _))) => {
             let name = device.kind.name();
-            format!("give {name}:SIZE of {MOST_FILLED} or less, such as --on {name}:256M")
+            format!("give {name}:SIZE of {MAX_FILLED} or less, such as --on {name}:256M")
         }
-        _ => format!("give --size {MOST_FILLED} or less, such as --size 256M"),
+        _ => format!("give --size {MAX_FILLED} or less, such as --size 256M"),
     }
 }
 
-/// Largest file system that a workload may fill: above it a trial takes hours, and the lab's disk stores 14 GiB.
-const MOST_FILLED: Bytes = Bytes(4 << 30);
+/// Largest file system that a workload may fill: above it a trial takes hours, and the lab's disk stores only 14 GiB.
+const MAX_FILLED: Bytes = Bytes(4 << 30);
 
 /// Checks a workload that fills its file system: the file system must be created for it, and be small.
-fn fills(work: &Work, row: &Row) -> Result<(), MatrixError> {
+fn check_filled(work: &Work, row: &Row) -> Result<(), MatrixError> {
     let name = &work.plan.name;
     if row.filesystem.is_none() {
         return Err(MatrixError::Wrong(format!(
             "workload '{name}' fills its file system to the last block, and a directory of this host \
-             lies on yours; use --on lab with --size 256M, or --set most=N"
+             is on yours; use --on lab with --size 256M, or --set most=N"
         )));
     }
     match row.room {
-        Some(room) if room <= MOST_FILLED => Ok(()),
+        Some(room) if room <= MAX_FILLED => Ok(()),
         _ => Err(MatrixError::Wrong(format!(
-            "workload '{name}' fills its file system, which takes long where that is large; {}, or \
+            "workload '{name}' fills its file system, which takes long if that is large; {}, or \
              --set most=N",
-            small(&row.medium)
+            smaller(&row.medium)
         ))),
     }
 }
@@ -409,15 +409,15 @@ fn sysctls(
             Some((key, value))
                 if key.contains('.') && key.bytes().all(plain) && !key.contains("..") =>
             {
-                // Of a limit in percent and the same in bytes the kernel keeps the one set last.
-                if let Some(matter) = key.trim().strip_suffix("_bytes") {
-                    sysctls.remove(&format!("{matter}_ratio"));
+                // Of a limit in percent and the same limit in bytes, the kernel keeps the one set last.
+                if let Some(limit) = key.trim().strip_suffix("_bytes") {
+                    sysctls.remove(&format!("{limit}_ratio"));
                 }
                 sysctls.insert(key.trim().to_string(), value.trim().to_string());
             }
             _ => {
                 return Err(MatrixError::Wrong(format!(
-                    "--sysctl '{text}' is not right; write it as KEY=VALUE, such as \
+                    "--sysctl '{text}' is not valid; write it as KEY=VALUE, such as \
                      vm.dirty_ratio=10"
                 )));
             }

@@ -62,10 +62,12 @@ pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
     Ok(selected)
 }
 
-/// The reason that a trial is not bit-identical when repeated.
+/// The reason why a repeat of a trial would not be bit-identical.
 pub fn irreproducible(trial: &Trial) -> Option<String> {
     let Some(lab) = trial.plan.lab() else {
-        return Some("it did not run in the lab, and other trials are not reproducible".into());
+        return Some(
+            "it did not run in the lab, and only trials of the lab are reproducible".into(),
+        );
     };
     if trial.outcome != Outcome::Ok {
         return Some("its trials failed, and there is nothing to explain".into());
@@ -73,9 +75,9 @@ pub fn irreproducible(trial: &Trial) -> Option<String> {
     (!lab.accel.is_exact()).then(|| "it ran on KVM, which is not reproducible".into())
 }
 
-/// Finds the trial to compare with: the one of the same plan, else of the same conditions (as in `fsdyno compare`) and
-/// kernel, else of the same conditions, else of the same conditions except file system and spec, first on the same
-/// kernel. Returns none if several match.
+/// Finds the trial to compare with, by the first of these criteria that exactly one trial meets: the same plan; the
+/// same conditions (as in `fsdyno compare`) and kernel; the same conditions; the same conditions except file system
+/// and spec, and the same kernel; the same conditions except file system and spec.
 fn alike(trial: &Trial, named: &[(usize, &Trial)]) -> Option<usize> {
     let kernel = |trial: &Trial| trial.plan.lab().map(|lab| (lab.kernel.clone(), lab.boot));
     let of = |trial: &Trial| conditions(&trial.plan);
@@ -94,8 +96,11 @@ fn alike(trial: &Trial, named: &[(usize, &Trial)]) -> Option<usize> {
     })
 }
 
-/// Pairs each trial with one of the other result: of the same workload, with the same label if there is one, else the
-/// only one. Among several candidates it is the one of the same conditions; without one, it is an error.
+/// Pairs each trial with a trial of the other result that has the same workload and, if there is one, the same label.
+/// Of several candidates, the one with the same conditions is taken.
+///
+/// # Errors
+/// No trial of the workload, or several and not exactly one with the same conditions.
 pub fn pairs(
     trials: &[Trial],
     others: Option<&[Trial]>,
@@ -126,7 +131,7 @@ pub fn pairs(
                 let names = naming::RowNames::of(several.iter().map(|it| it.1));
                 let rows: Vec<String> = several.iter().map(|it| names.row(it.1)).collect();
                 return Err(Failure::wrong(format!(
-                    "--against has several rows of {}, and not exactly one with the conditions of {}: {}; \
+                    "--against has several rows of {}, but not exactly one with the conditions of {}: {}; \
                      select one with --against-fs, or give a result with just one",
                     trial.plan.workload.name,
                     trial.plan.label,
@@ -260,7 +265,7 @@ mod tests {
             };
             let linear = [with("6.1.0", linear)];
             assert_eq!(pairs(&linear, Some(&others)).unwrap(), [(0, Some(0))], "{what}");
-            // None of the two has the conditions of this one.
+            // Neither of the two has the conditions of this one.
             let third = |plan: &mut Plan| {
                 change(plan);
                 plan.threads = 3;

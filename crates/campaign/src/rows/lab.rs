@@ -41,7 +41,7 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
     for kernel in &lab.kernels {
         for (at, disk) in disks.iter().enumerate() {
             for known in &specs {
-                // A file system on no disk is the same work for each disk.
+                // A file system without a disk is the same row for each disk.
                 if at > 0 && made(&known.1).is_ok_and(|kind| kind.lies_on == Backing::Memory) {
                     continue;
                 }
@@ -58,7 +58,7 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
     Ok(rows)
 }
 
-/// Returns the requested periods, the present among them.
+/// Returns the requested periods; `None` is the present.
 fn periods(question: &Question) -> Vec<Option<&str>> {
     match question.periods.is_empty() {
         true => vec![None],
@@ -122,7 +122,7 @@ fn lab_row(
     let longest_name = Some(top.longest_name.min(filesystem.longest_name));
     let lacks = lacks(top, filesystem);
     if filesystem.lies_on == Backing::Memory {
-        then(period, spec, Bytes(0))?;
+        period_settings(period, spec, Bytes(0))?;
         let plan = top.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
         let (filesystem, room) = in_memory(plan, spec, lab);
         let medium = MediumPlan::Memory { size: room };
@@ -133,19 +133,19 @@ fn lab_row(
         return Ok(Row { label, filesystem, medium, venue, longest_name, room, lacks, skip });
     }
     let room = room(lab, disk, spec, filesystem)?;
-    let then = then(period, spec, room)?;
+    let settings = period_settings(period, spec, room)?;
     let context = Context::of_lab(lab.raid);
     let plan = top
-        .plan_for_period(spec, context, version, then.as_ref())
+        .plan_for_period(spec, context, version, settings.as_ref())
         .map_err(MatrixError::spec(text))?;
     let second = spec.names_second_disk();
     Ok(Row {
         label: spec.name(),
         filesystem: Some(plan),
         medium: MediumPlan::Modelled(ModelledPlan {
-            disk: disk.plan(then.as_ref())?,
+            disk: disk.plan(settings.as_ref())?,
             raid: lab.raid,
-            journal: second.then(|| journal.plan(then.as_ref())).transpose()?,
+            journal: second.then(|| journal.plan(settings.as_ref())).transpose()?,
             journal_size: second.then(|| journal_size(lab, journal)).transpose()?,
             size: Some(room),
         }),
@@ -157,7 +157,7 @@ fn lab_row(
     })
 }
 
-/// Returns the size of the file system, if it fits the disks and is enough for it.
+/// Returns the size of the file system, if it fits on the disks and suffices for its kind.
 fn room(
     lab: &LabPlace,
     disk: &Disk,
@@ -199,31 +199,31 @@ fn room(
     Ok(room)
 }
 
-/// Returns the guest.
+/// Returns the lab's guest with a kernel.
 fn guest(lab: &LabPlace, kernel: &KernelPlan) -> LabPlan {
     LabPlan { kernel: kernel.clone(), ..lab.guest.clone() }
 }
 
 /// Returns the settings of a period for a file system; `None` for the present.
-fn then(
+fn period_settings(
     name: Option<&str>,
     spec: &Spec,
     size: Bytes,
 ) -> Result<Option<PeriodSettings<'static>>, MatrixError> {
     let Some(name) = name else { return Ok(None) };
     let period = period::get(name).map_err(|error| MatrixError::Wrong(error.to_string()))?;
-    let Some(then) = period.settings_for(&spec.kind, size) else {
+    let Some(settings) = period.settings_for(&spec.kind, size) else {
         let kinds: Vec<&str> = period.filesystem.keys().map(String::as_str).collect();
         return Err(MatrixError::Wrong(format!(
-            "--period {name} knows no {}; it has {}: leave out the one or the other",
+            "--period {name} has no {}; it has {}: leave out one or the other",
             spec.kind,
             kinds.join(", ")
         )));
     };
-    Ok(Some(then))
+    Ok(Some(settings))
 }
 
-/// Returns the plan of a file system in memory with the size of --size, unless its own options give one; and that
+/// Returns the plan of a file system in memory, with the size of --size unless its own options give one, and that
 /// size, if known.
 fn in_memory(
     mut plan: FilesystemPlan,
@@ -233,7 +233,7 @@ fn in_memory(
     let size = match (memory::size_option(spec), lab.size) {
         // A share of the RAM, for example, is computed by the kernel.
         (Some(stated), _) => stated.to_uppercase().parse().ok(),
-        // A size meant for the disks of other rows may exceed the memory.
+        // A size that is meant for the disks of other rows may exceed the memory.
         (None, Size::Exactly(size)) if size < lab.guest.ram => Some(size),
         (None, _) => None,
     };
@@ -266,8 +266,8 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
         && (cacheable.0.saturating_add(GUEST_TAKES.0) > guest.ram.0 || cacheable < LEAST_CACHEABLE)
     {
         return Err(MatrixError::Wrong(format!(
-            "--cacheable {cacheable} is not possible with --ram {}: it takes at least \
-             {LEAST_CACHEABLE}, and kernel and agent take {GUEST_TAKES} of the RAM or more",
+            "--cacheable {cacheable} is not possible with --ram {}: it must be at least \
+             {LEAST_CACHEABLE}, and kernel and agent take at least {GUEST_TAKES} of the RAM",
             guest.ram
         )));
     }
@@ -277,10 +277,10 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
     if let Some(kernel) = twice(&lab.kernels) {
         return Err(MatrixError::Wrong(format!("--kernel names {kernel} twice")));
     }
-    let of_virtual_time = !guest.boot.is_cold() || !guest.cpu.is_default();
-    if of_virtual_time && !guest.accel.is_exact() {
+    let needs_virtual_time = !guest.boot.is_cold() || !guest.cpu.is_default();
+    if needs_virtual_time && !guest.accel.is_exact() {
         return Err(MatrixError::Wrong(format!(
-            "--accel {} runs a guest on this host's CPU and in its time; --boot snapshot and --cpu are for \
+            "--accel {} runs a guest on this host's CPU and in real time; --boot snapshot and --cpu are for \
              virtual time: leave them out",
             guest.accel.name()
         )));

@@ -1,7 +1,7 @@
-//! The result folder: `trials.ndjson`, one line a trial, stored as each trial ends, and `series.ndjson`.
+//! The result folder: `trials.ndjson`, with a line for each trial, written as the trial ends, and `series.ndjson`.
 //!
 //! Every line is persisted before the next trial starts. A line torn by a crash is removed before the next one is
-//! written; any other line that cannot be read means that the file is not ours, and it is left unchanged.
+//! written; any other line that cannot be read means that the file is not fsdyno's, and it is left unchanged.
 
 mod error;
 pub mod side_file;
@@ -55,7 +55,7 @@ impl Store {
     /// Opens a result folder, or creates it.
     ///
     /// # Errors
-    /// The reason for which results cannot be stored there; nothing has been changed then.
+    /// The reason why results cannot be stored there; nothing has been changed.
     pub fn open(folder: &Path) -> Result<Store, StoreError> {
         let made = prepare(folder)?;
         let path = folder.join(FILE);
@@ -76,7 +76,7 @@ impl Store {
         let (folder, length) = (folder.into(), good as u64);
         let mut store = Store { folder, file, length, trials, series, torn, made };
         if torn.is_some() {
-            store.file.set_len(store.length).map_err(io("cut the torn line of", &path))?;
+            store.file.set_len(store.length).map_err(io("remove the torn line of", &path))?;
         }
         if unended && torn.is_none() {
             store.file.write_all(b"\n").map_err(io("end the last line of", &path))?;
@@ -90,9 +90,9 @@ impl Store {
     /// # Errors
     /// The error of [`Store::open`].
     pub fn look(folder: &Path) -> Result<Vec<Trial>, StoreError> {
-        let there = is_there(folder)?;
+        let exists = folder_exists(folder)?;
         file::look_at_folder(folder)
-            .map_err(io(if there { "write in" } else { "make" }, folder))?;
+            .map_err(io(if exists { "write in" } else { "create" }, folder))?;
         let path = folder.join(FILE);
         match file::append(&path, false) {
             Ok(file) => {
@@ -143,7 +143,7 @@ impl Store {
         }
         let mut new = None;
         let written = file::write(&path, |file| {
-            // Locked before it becomes visible. Without lock support there is none to lose.
+            // Locked before it becomes visible. Without support for locks, there was none to lose.
             let _ = flock(&*file, FlockOperation::NonBlockingLockExclusive);
             new = Some(file.try_clone()?);
             file.write_all(&bytes)
@@ -175,13 +175,13 @@ impl Store {
         &self.trials
     }
 
-    /// Returns the number of bytes of a torn last line that were removed when it was opened.
+    /// Returns the number of bytes of a torn last line that were removed when the store was opened.
     pub fn torn(&self) -> Option<usize> {
         self.torn
     }
 
-    /// Returns whether a trial succeeded and need not run again. The identity leaves the label out, and another
-    /// label is another row.
+    /// Returns whether a trial succeeded and need not run again. The identity does not include the
+    /// label, and another label is another row.
     pub fn has(&self, trial_id: &str, label: &str) -> bool {
         let alike = |trial: &&Trial| trial.trial_id == trial_id && trial.plan.label == label;
         self.trials.iter().filter(alike).any(|trial| trial.outcome == Outcome::Ok)
@@ -209,8 +209,8 @@ pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
 }
 
 /// Removes superseded trials in place, without a copy of the list. `ends` lists the end of each result folder's
-/// trials. In the lab a trial in one folder may supersede a failure in another; on a host that is another run,
-/// perhaps of another host, and a failure is superseded only within its own folder.
+/// trials. In the lab, a trial in one folder may supersede a failure in another. On a host, another folder is
+/// another run, perhaps on another host, and a failure is superseded only within its own folder.
 pub fn drop_superseded(trials: &mut Vec<Trial>, ends: &[usize]) {
     let mut counts = counting(trials, ends).into_iter();
     trials.retain(|_| counts.next().unwrap_or(true));
@@ -226,7 +226,7 @@ fn counting(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
     let folder = |at: usize| ends.partition_point(|end| *end <= at);
     let counts = |(at, trial): (usize, &Trial)| {
         let place = places.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
-        let takes_over = |other: &usize| {
+        let supersedes = |other: &usize| {
             let later = &trials[*other];
             let repeats = trial.is_bit_identical() || later.is_bit_identical();
             // Of several failures the last one stays.
@@ -234,13 +234,13 @@ fn counting(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
                 && same_slot(trial, later)
                 && (repeats || folder(*other) == folder(at))
         };
-        ok(trial) || !place.into_iter().flatten().any(takes_over)
+        ok(trial) || !place.into_iter().flatten().any(supersedes)
     };
     trials.iter().enumerate().map(counts).collect()
 }
 
-/// Returns whether two trials have the same slot of a table. One that failed before its lab was known has that of
-/// any lab.
+/// Returns whether two trials have the same slot in a table. One that failed before its lab was known matches any
+/// lab.
 fn same_slot(a: &Trial, b: &Trial) -> bool {
     let labs = (&a.lab_id, &b.lab_id);
     a.trial_id == b.trial_id
@@ -250,14 +250,14 @@ fn same_slot(a: &Trial, b: &Trial) -> bool {
 
 /// Creates the folder if necessary; returns the folders that it created, the outermost first.
 fn prepare(folder: &Path) -> Result<Vec<NewFolder>, StoreError> {
-    match is_there(folder)? {
+    match folder_exists(folder)? {
         true => Ok(Vec::new()),
-        false => file::make_folder(folder).map_err(io("make", folder)),
+        false => file::make_folder(folder).map_err(io("create", folder)),
     }
 }
 
-/// Returns whether the folder exists; other contents are refused.
-fn is_there(folder: &Path) -> Result<bool, StoreError> {
+/// Returns whether the folder exists; refuses a folder with other contents.
+fn folder_exists(folder: &Path) -> Result<bool, StoreError> {
     match std::fs::metadata(folder) {
         Ok(meta) if !meta.is_dir() => Err(StoreError::NotAFolder(folder.into())),
         Ok(_) => {

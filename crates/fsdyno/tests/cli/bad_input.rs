@@ -112,7 +112,7 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --disk ./a-file", 2, "read the disk in ./a-file: line 1, column "),
     ("merge whole nowhere", 2, "nowhere"),
     ("merge whole .", 2, "trials.ndjson"),
-    ("run dirops --cacheable 1M", 2, "it takes at least 32 MiB"),
+    ("run dirops --cacheable 1M", 2, "it must be at least 32 MiB"),
     ("run dirops --cacheable 4G", 2, "--cacheable 4 GiB is not possible with --ram 1 GiB"),
     ("run dirops --journal-disk hdd-7200", 2, "names {journal}, and none does; write --fs"),
     ("run dirops --journal-disk hdd-720", 2, "did you mean 'hdd-7200'?"),
