@@ -1,4 +1,4 @@
-//! Rows with named columns, as lists print them.
+//! The tables that lists print.
 
 use fsdyno_report::table::{Block, Document, Fit, Rows, Table};
 use fsdyno_report::{Output, ReportError};
@@ -11,13 +11,13 @@ pub struct Listing {
     pub heads: &'static [&'static str],
     /// The cells.
     pub rows: Vec<Vec<String>>,
-    /// The message if there are no rows.
+    /// The message that replaces the table if there are no rows.
     pub empty: &'static str,
     /// Explanations below the table.
     pub notes: Vec<Block>,
-    /// The width at which a row is stacked; none in a pipe.
+    /// The width of the terminal, above which rows are stacked; none in a pipe.
     pub limit: Option<usize>,
-    /// The data as JSON, if that is not the rows.
+    /// The data for JSON, if it differs from the rows.
     pub value: Option<Value>,
 }
 

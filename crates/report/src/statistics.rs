@@ -1,6 +1,6 @@
 //! Every statistic of every row, for programs: JSON and CSV, nothing rounded.
 //!
-//! The records are `--format json`; this is computed from them (docs/statistics.md).
+//! `--format json` prints the records; the statistics are computed from them (docs/statistics.md).
 
 mod json;
 
@@ -22,8 +22,8 @@ use crate::{against, answer, repeats};
 
 pub use json::Statistics;
 
-/// One object, pretty-printed: docs/schema/statistics.schema.json. Values are in the unit that their row names,
-/// ratios are those of the row over its base, which is of the same part.
+/// One object, pretty-printed: docs/schema/statistics.schema.json. Values are in the unit that their row names; a ratio
+/// is that of the row over its base, a row of the same part.
 ///
 /// # Errors
 /// Only [`ReportError::Json`].
@@ -33,28 +33,28 @@ pub fn json<'b>(parts: &[Part<'_>], basis: impl Into<Basis<'b>>) -> Result<Strin
 
 /// The statistics of a part.
 struct PartStatistics<'a> {
-    /// Every phase, the points of curves after the others.
+    /// The sections of phases, then those of points of curves.
     sections: Vec<Section<'a>>,
     /// Number of sections that are not points.
-    whole: usize,
+    phases: usize,
     curves: Vec<Curve<'a>>,
 }
 
 impl<'a> PartStatistics<'a> {
     fn of(part: &Part<'a>, basis: Basis<'_>) -> PartStatistics<'a> {
         let mut sections = view::sections(part.trials, basis);
-        let whole = sections.len();
+        let phases = sections.len();
         let points = curve::points(part.trials, basis);
         if !points.is_empty() {
             sections.extend(points);
-            // All comparisons here are one family.
+            // All comparisons of a part are one family.
             against::adjust_all(&mut sections);
         }
-        PartStatistics { sections, whole, curves: curve::curves(part.trials) }
+        PartStatistics { sections, phases, curves: curve::curves(part.trials) }
     }
 
     fn answer(&self, basis: Basis<'_>) -> Vec<String> {
-        let sections = &self.sections[..self.whole];
+        let sections = &self.sections[..self.phases];
         let mut answer = match sections.is_empty() {
             true => Vec::new(),
             false => answer::sentences(sections, basis.baseline),
@@ -63,8 +63,8 @@ impl<'a> PartStatistics<'a> {
         answer
     }
 
-    /// The lines of the curves that have an exponent.
-    fn lines(&self) -> impl Iterator<Item = Exponent<'_>> {
+    /// The exponents of the curves' lines that have one.
+    fn exponents(&self) -> impl Iterator<Item = Exponent<'_>> {
         let lines = self.curves.iter().flat_map(|curve| &curve.lines);
         lines.filter_map(|line| {
             let place = line.rows.iter().flatten().next()?;
@@ -87,7 +87,7 @@ struct Exponent<'a> {
     growth: Growth,
 }
 
-/// A row of the tables or a point of a curve, or an exponent.
+/// A row of a table, a point of a curve, or an exponent.
 enum Line<'s, 'a> {
     Row(&'s Row<'a>, &'s Section<'a>, Described),
     Exponent(Exponent<'s>),
@@ -100,7 +100,7 @@ pub fn csv<'b>(parts: &[Part<'_>], basis: impl Into<Basis<'b>>) -> String {
     let lines = found.iter().flat_map(|(part, found)| {
         let of = |section| move |row| Line::Row(row, section, Described::of(row, section));
         let rows = found.sections.iter().flat_map(move |it| it.rows.iter().map(of(it)));
-        rows.chain(found.lines().map(Line::Exponent)).map(move |line| (*part, line))
+        rows.chain(found.exponents().map(Line::Exponent)).map(move |line| (*part, line))
     });
     table::csv(|out| out.table(&columns(), lines))
 }
@@ -108,7 +108,7 @@ pub fn csv<'b>(parts: &[Part<'_>], basis: impl Into<Basis<'b>>) -> String {
 /// A line with its part.
 type LineOf<'p, 's, 'a> = (&'p Part<'p>, Line<'s, 'a>);
 
-/// The columns, for programs that know them by name: new ones come last.
+/// The columns. Programs find them by name; new ones are added at the end.
 #[rustfmt::skip]
 fn columns<'p, 's: 'p, 'a: 's>() -> Vec<Column<'static, LineOf<'p, 's, 'a>>> {
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
@@ -163,7 +163,7 @@ fn columns<'p, 's: 'p, 'a: 's>() -> Vec<Column<'static, LineOf<'p, 's, 'a>>> {
 
 type ColumnOf<'p, 's, 'a> = Column<'static, LineOf<'p, 's, 'a>>;
 
-/// A column of rows and of exponents.
+/// A column that both rows and exponents fill.
 fn of_both<'p, 's: 'p, 'a: 's>(
     head: &str,
     row: impl Fn(&Row<'_>, &Section<'_>) -> String + 'static,
@@ -175,7 +175,7 @@ fn of_both<'p, 's: 'p, 'a: 's>(
     })
 }
 
-/// A column of rows.
+/// A column that only rows fill.
 fn of_row<'p, 's: 'p, 'a: 's>(
     head: &str,
     cell: impl Fn(&Row<'_>, &Section<'_>) -> String + 'static,
@@ -183,7 +183,7 @@ fn of_row<'p, 's: 'p, 'a: 's>(
     of_both(head, cell, |_| String::new())
 }
 
-/// A column of the comparison of rows.
+/// A column of the rows' comparisons.
 fn compared<'p, 's: 'p, 'a: 's>(
     head: &str,
     cell: impl Fn(&Comparison) -> String + 'static,
@@ -191,7 +191,7 @@ fn compared<'p, 's: 'p, 'a: 's>(
     of_row(head, move |row, _| row.comparison.as_ref().map(&cell).unwrap_or_default())
 }
 
-/// A column of the description of rows, and its word for exponents.
+/// A column of the rows' descriptions, with a fixed text for exponents.
 fn described<'p, 's: 'p, 'a: 's>(
     head: &str,
     cell: impl Fn(&Described) -> String + 'static,
@@ -241,7 +241,7 @@ mod tests {
         let mut trials = fixture::filled();
         trials.retain(|trial| trial.plan.label != "xfs" || trial.seed > 1);
         let all: Value = serde_json::from_str(&json(&trials, Some("ext4"))).unwrap();
-        // A row is where its first trial is.
+        // Rows are in the order of their first trials.
         let (base, xfs) = (&all["rows"][0], &all["rows"][2]);
         assert_eq!((&base["measure"], &base["unit"]), (&json!("room"), &json!("bytes")));
         let value = base["values"][0]["bytes"].as_f64().unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_has_drift_and_relabelling_and_no_trial_at_all_is_no_row() {
+    fn a_host_has_drift_and_relabelling_and_without_trials_there_are_no_rows() {
         let trials = fixture::on_a_host();
         let all: Value = serde_json::from_str(&json(&trials, None)).unwrap();
         let row = all["rows"].as_array().unwrap().iter().find(|row| !row["comparison"].is_null());

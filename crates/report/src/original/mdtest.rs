@@ -1,8 +1,8 @@
-//! mdtest's SUMMARY, for dirops shared by ranks: rates over the repeats of one plan (hpc/ior 4.1, src/mdtest.c, read and
-//! run in November 2026).
+//! mdtest's SUMMARY, for dirops shared by ranks: rates over the repeats of one plan (hpc/ior 4.1, src/mdtest.c, as of
+//! November 2026).
 //!
-//! A rate is the number of files divided by the time of the slowest rank; the deviation is that of a sample (n - 1), as in
-//! mdtest, and zero for one iteration.
+//! A rate is the number of files divided by the time of the slowest rank; the standard deviation is that of a sample
+//! (n - 1), as in mdtest, and zero for one iteration.
 
 use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
@@ -11,7 +11,7 @@ use fsdyno_record::trial::Outcome;
 const OPERATIONS: [(&str, &str); 3] =
     [("create", "File creation"), ("stat", "File stat"), ("delete", "File removal")];
 
-/// The SUMMARY of each plan that ranks shared, in the order of the trials; empty if there is none.
+/// The SUMMARY of each plan whose trials ranks shared, in the order of the trials; empty if there is none.
 pub(super) fn summaries(trials: &[Trial]) -> Vec<String> {
     let good = |trial: &&Trial| {
         let shared = trial.measured.ranks.is_some() && trial.plan.workload.name == "dirops";
@@ -65,8 +65,8 @@ fn deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
     }
-    let middle = mean(values);
-    let squares: f64 = values.iter().map(|value| (value - middle).powi(2)).sum();
+    let mean_value = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean_value).powi(2)).sum();
     (squares / (values.len() - 1) as f64).sqrt()
 }
 
@@ -94,7 +94,7 @@ mod tests {
 
     /// The layout is that of a run of mdtest 4.1.0+dev: -F -C -T -r -n 500 -i 2 with four tasks.
     #[test]
-    fn the_table_is_laid_out_as_by_mdtest() {
+    fn the_table_has_the_layout_of_mdtests() {
         let trials = [trial("create", 100_000_000), trial("create", 50_000_000)];
         let all = summaries(&trials);
         let lines: Vec<&str> = all[0].lines().collect();

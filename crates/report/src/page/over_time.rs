@@ -1,4 +1,4 @@
-//! A phase over time: rate of ops, and dirty and write-back data.
+//! A phase over time: rate of ops, dirty data, data under write-back, and data written to the device.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,18 @@ use crate::run::Run;
 use crate::series::Index;
 use crate::table::Table;
 
-/// Heights of the field of ops and of each field below it, and the gap between two fields.
+/// Heights of the panel of ops and of each panel below it, and the gap between two panels.
 const OPS: f64 = 120.0;
 const BELOW: f64 = 72.0;
 const BETWEEN: f64 = 10.0;
 
-/// Space for a field's name, and for its highest tick below it.
+/// Space for a panel's name, and for its highest tick below it.
 const NAME: f64 = 36.0;
 
-/// The largest number of drawn steps; more are merged.
+/// The largest number of steps drawn for a line; more are merged.
 const STEPS: usize = 120;
 
-/// The trials whose series the page may draw: for each possible row that with the least seed.
+/// The trials whose series the page may draw: for each possible row, the one with the lowest seed.
 pub fn drawn_trials(trials: &[Trial]) -> Vec<&Trial> {
     let mut firsts: BTreeMap<_, &Trial> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| trial.outcome == Outcome::Ok) {
@@ -42,7 +42,7 @@ pub fn drawn_trials(trials: &[Trial]) -> Vec<&Trial> {
     firsts.into_values().collect()
 }
 
-/// A file system's series in one phase.
+/// A row's series in one phase.
 struct Drawn<'a> {
     name: &'a str,
     look: Look,
@@ -58,13 +58,13 @@ impl Drawn<'_> {
         self.series.end(index).seconds()
     }
 
-    /// Ops per second in each interval, with the interval's end. A last interval shorter than half of
-    /// the others is merged into the one before: a rate over a moment means nothing.
+    /// Ops per second in each interval, with the interval's end. A last interval less than half as
+    /// long as the others is merged with the one before: a rate over a moment means nothing.
     fn rates(&self) -> Vec<(f64, f64)> {
-        self.a_second(&self.series.ops)
+        self.per_second(&self.series.ops)
     }
 
-    fn a_second(&self, counts: &[u64]) -> Vec<(f64, f64)> {
+    fn per_second(&self, counts: &[u64]) -> Vec<(f64, f64)> {
         let whole = self.series.interval_ns.seconds();
         let mut rates: Vec<(f64, f64)> = Vec::new();
         for (index, n) in counts.iter().enumerate() {
@@ -87,7 +87,7 @@ impl Drawn<'_> {
     }
 }
 
-/// The figure of the first seed of each row; none if nothing was recorded over time.
+/// The figure of the lowest seed of each row; none if nothing was recorded over time.
 pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Option<Figure> {
     let rows = section.rows.iter().filter_map(|row| {
         let (trial, phase) = row.trials.first()?;
@@ -101,7 +101,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Optio
     let first = rows.first()?;
     let seeds = match rows.iter().all(|row| row.seed == first.seed) {
         true => format!("seed {} only", first.seed),
-        false => "only the first seed of each".to_string(),
+        false => "only the first seed of each row".to_string(),
     };
     let note = format!(
         "From the first op to {}; {seeds}, n = 1{}. Every value is in \
@@ -113,7 +113,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Optio
     Some(Figure { slug: "over-time", title: "Over time".into(), note, chart, table: table(&rows) })
 }
 
-/// The end of a phase over time: its durable stamp, else the last known stamp.
+/// The time at which the series of a phase end: durable, else the last known stamp.
 fn end(section: &Section<'_>) -> &'static str {
     let all = || section.rows.iter().filter_map(|row| row.trials.first());
     let stamp = |(_, phase): &Run<'_>| match (phase.durable_ns, phase.synced_ns) {
@@ -129,14 +129,16 @@ fn end(section: &Section<'_>) -> &'static str {
 /// Seconds and values.
 type Line = Vec<(f64, f64)>;
 
-/// A field of the chart: its name, its unit and its line.
-type Field = (&'static str, Unit, fn(&Drawn<'_>) -> Line);
+/// A panel of the chart: its name, its unit and its line.
+type Panel = (&'static str, Unit, fn(&Drawn<'_>) -> Line);
 
-const FIELDS: [Field; 4] = [
+const PANELS: [Panel; 4] = [
     ("ops per second", Unit::Rate, |row| row.rates()),
     ("dirty in the page cache", Unit::Bytes, |row| row.bytes(&row.series.dirty_bytes)),
     ("under write-back", Unit::Bytes, |row| row.bytes(&row.series.writeback_bytes)),
-    ("written to the device", Unit::ByteRate, |row| row.a_second(&row.series.device_written_bytes)),
+    ("written to the device", Unit::ByteRate, |row| {
+        row.per_second(&row.series.device_written_bytes)
+    }),
 ];
 
 fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
@@ -148,19 +150,19 @@ fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
     chart.key(&key);
     let longest = rows.iter().map(|row| row.length).fold(0.0, f64::max);
     let time = Scale::over(longest, Unit::Seconds);
-    let fields: Vec<(&Field, Vec<Line>)> = FIELDS
+    let panels: Vec<(&Panel, Vec<Line>)> = PANELS
         .iter()
-        .map(|field| (field, rows.iter().map(field.2).collect::<Vec<Line>>()))
+        .map(|panel| (panel, rows.iter().map(panel.2).collect::<Vec<Line>>()))
         .filter(|(_, lines)| lines.iter().any(|line| !line.is_empty()))
         .collect();
-    for (index, ((name, unit, _), lines)) in fields.iter().enumerate() {
+    for (index, ((name, unit, _), lines)) in panels.iter().enumerate() {
         let height = if index == 0 { OPS } else { BELOW };
         chart.grow(NAME);
         let top = chart.height();
         chart.text("name", 0.0, top - 20.0, Anchor::Start, name);
         let most = lines.iter().flatten().map(|(_, value)| *value).fold(0.0, f64::max);
         let scale = Scale::over(most, *unit);
-        let last = index + 1 == fields.len();
+        let last = index + 1 == panels.len();
         for (at, label) in time.ticks() {
             let label = if last { label } else { String::new() };
             chart.upright(at, top, top + height, &label);
@@ -183,7 +185,7 @@ fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
     chart
 }
 
-/// Steps of rates, or straight lines from one reading to the next.
+/// The SVG path of a line: steps for rates, straight lines between readings.
 fn path(line: &[(f64, f64)], stepped: bool, height: f64, time: &Scale, scale: &Scale) -> String {
     let right = |seconds: f64| (time.at(seconds) * 1000.0).round();
     let down = |value: f64| ((1.0 - scale.at(value)) * height * 10.0).round() / 10.0;
@@ -191,7 +193,7 @@ fn path(line: &[(f64, f64)], stepped: bool, height: f64, time: &Scale, scale: &S
     let mut path = String::new();
     for group in line.chunks(every) {
         let Some((end, last)) = group.last() else { continue };
-        // Rates of several intervals have a mean; of readings the last one stands for all.
+        // Rates of several intervals are averaged; of several readings, the last one is drawn.
         let mean = group.iter().map(|(_, value)| value).sum::<f64>() / group.len() as f64;
         let (x, y) = (right(*end), down(if stepped { mean } else { *last }));
         path.push_str(&match (path.is_empty(), stepped) {
@@ -204,14 +206,14 @@ fn path(line: &[(f64, f64)], stepped: bool, height: f64, time: &Scale, scale: &S
     path
 }
 
-fn most(values: &[u64]) -> Option<String> {
+fn peak(values: &[u64]) -> Option<String> {
     values.iter().max().map(|bytes| Bytes(*bytes).to_string())
 }
 
 fn describe(row: &Drawn<'_>) -> String {
     let rates = row.rates();
     let highest = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let dirty = most(&row.series.dirty_bytes).map(|most| format!(", at most {most} dirty"));
+    let dirty = peak(&row.series.dirty_bytes).map(|peak| format!(", at most {peak} dirty"));
     format!("at most {} ops per second{}", number::short(highest), dirty.unwrap_or_default())
 }
 
@@ -245,8 +247,8 @@ fn table(rows: &[Drawn<'_>]) -> Table {
             rate(0),
             rate(rates.len() / 2),
             rate(rates.len().saturating_sub(1)),
-            dash(most(&row.series.dirty_bytes)),
-            dash(most(&row.series.writeback_bytes)),
+            dash(peak(&row.series.dirty_bytes)),
+            dash(peak(&row.series.writeback_bytes)),
             dash(wrote),
         ];
         table.row(row.look, cells);
@@ -268,8 +270,8 @@ mod tests {
         let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
         let figure = figure(&sections[0], &looks, &Index::of(&series)).unwrap();
         let svg = figure.chart.inline("a");
-        for field in FIELDS {
-            assert!(svg.contains(field.0), "{}", field.0);
+        for panel in PANELS {
+            assert!(svg.contains(panel.0), "{}", panel.0);
         }
         assert_eq!(svg.matches("<path").count(), 3 + 4 * 3);
         assert!(figure.note.contains("seed 1 only"), "{}", figure.note);

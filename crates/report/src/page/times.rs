@@ -57,7 +57,7 @@ fn bar(row: &Row<'_>, looks: &Looks) -> Bar {
     }
 }
 
-/// The time to durable, if it differs from the time to returned by more than the clock's resolution.
+/// The time to durable, if it is known and times are not per operation.
 fn light<'r>(row: &'r Row<'_>) -> Option<&'r Summary> {
     row.durable.as_ref().filter(|_| row.each.is_none())
 }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn single_trials_have_none_and_say_so() {
+    fn single_trials_have_no_whiskers_and_say_so() {
         let figure = of_first(&fixture::single());
         assert!(!figure.chart.inline("a").contains("whisker"));
         assert!(figure.note.contains("n = 1: no interval"), "{}", figure.note);

@@ -274,7 +274,7 @@ impl Statistics {
             for section in &found.sections {
                 rows.extend(section.rows.iter().map(|row| RowStatistics::of(row, section, part)));
             }
-            exponents.extend(found.lines().map(|line| ExponentStatistics::of(&line, part)));
+            exponents.extend(found.exponents().map(|line| ExponentStatistics::of(&line, part)));
         }
         Statistics { schema: SCHEMA, answer, rows, exponents }
     }

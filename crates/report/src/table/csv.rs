@@ -2,7 +2,7 @@
 
 use super::data::Column;
 
-/// A writer of rows of data, such as one line each. The heads are the first row.
+/// A writer of rows of data, such as one line for each. The column heads are the first row.
 pub trait Rows {
     /// Writes a row.
     fn row(&mut self, cells: &[String]);
@@ -20,7 +20,7 @@ impl dyn Rows + '_ {
 
 struct Csv(String);
 
-/// The rows as CSV.
+/// Formats rows as CSV.
 pub fn csv(rows: impl FnOnce(&mut dyn Rows)) -> String {
     let mut out = Csv(String::new());
     rows(&mut out);
