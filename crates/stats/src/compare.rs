@@ -9,8 +9,8 @@
 //! | else without 1 | faster or slower |
 //! | else | unknown: "~" |
 //!
-//! A verdict other than unknown becomes "inside" if the ratio could be that of a systematic error, which all values of
-//! one side share and which no number of repeats reduces.
+//! A verdict other than unknown becomes "inside" if a systematic error could explain the ratio: an error that all
+//! values of one side share and that no number of repeats reduces.
 
 use crate::holm::holm;
 use crate::interval::{LEVEL, Summary};
@@ -30,8 +30,8 @@ pub enum Verdict {
     Same,
     /// The data do not decide.
     Unknown,
-    /// The data decide, but a systematic error of the values is as large as the difference, or larger than those
-    /// that do not matter.
+    /// The data decide, but the systematic error is at least as large as the difference or, if the times are the same,
+    /// larger than the threshold.
     Inside,
 }
 
@@ -55,7 +55,7 @@ pub struct Comparison {
     pub ratio: f64,
     /// The 95 % interval of the ratio; none if a single value leaves it unknown.
     pub interval: Option<(f64, f64)>,
-    /// Nothing varied: the pairs' ratios, or the values of each side, are exactly equal. The interval
+    /// True if nothing varied: the pairs' ratios, or the values of each side, are exactly equal. The interval
     /// then has zero width because no spread was observed, not because none is possible, and the
     /// verdict is by the difference alone. Tables mark it "exact".
     pub exact: bool,
@@ -85,32 +85,32 @@ pub struct Comparison {
 /// division: a nanosecond in a day is ten times as much.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
-/// Compares times paired by seed, as the lab gives them: each pair shares everything arbitrary, so
-/// the t interval is of the logarithms of the pairs' ratios.
+/// Compares times paired by seed, as in the lab: each pair shares everything arbitrary, so the t interval
+/// is that of the logarithms of the pairs' ratios.
 ///
 /// `None` if there is no pair or a time is not positive.
 pub fn paired(base_and_new: &[(f64, f64)]) -> Option<Comparison> {
-    let sound = base_and_new.iter().all(|(base, new)| log(*base).and(log(*new)).is_some());
+    let valid = base_and_new.iter().all(|(base, new)| log(*base).and(log(*new)).is_some());
     let logs: Vec<f64> = base_and_new.iter().map(|(base, new)| (new / base).ln()).collect();
-    let summary = Summary::of(&logs).filter(|_| sound)?;
-    let still = logs.iter().all(|log| (log - logs[0]).abs() <= ROUNDING);
+    let summary = Summary::of(&logs).filter(|_| valid)?;
+    let constant = logs.iter().all(|log| (log - logs[0]).abs() <= ROUNDING);
     let spread = summary.sd.map(|sd| {
         let error = sd / (summary.n as f64).sqrt();
         Spread { error, freedom: (summary.n - 1) as f64, design: Design::Pairs { sd } }
     });
-    let centre = if still { logs[0] } else { summary.mean };
-    Some(Comparison::new(Method::Paired, summary.n, centre, spread, still))
+    let centre = if constant { logs[0] } else { summary.mean };
+    Some(Comparison::new(Method::Paired, summary.n, centre, spread, constant))
 }
 
-/// Compares independent times, as a host gives them, by Welch's t interval of their logarithms with
+/// Compares independent times, as on a host, by Welch's t interval of their logarithms with
 /// the degrees of freedom of Welch and Satterthwaite (Welch 1947).
 ///
 /// `None` if a side is empty or a time is not positive.
 pub fn welch(base: &[f64], new: &[f64]) -> Option<Comparison> {
     let logs = |values: &[f64]| values.iter().map(|v| log(*v)).collect::<Option<Vec<f64>>>();
     let equal = |values: &[f64]| values.windows(2).all(|pair| pair[0] == pair[1]);
-    let still = equal(base) && equal(new);
-    let centre = if still { (new.first()? / base.first()?).ln() } else { f64::NAN };
+    let constant = equal(base) && equal(new);
+    let centre = if constant { (new.first()? / base.first()?).ln() } else { f64::NAN };
     let (base, new) = (Summary::of(&logs(base)?)?, Summary::of(&logs(new)?)?);
     let spread = base.sd.zip(new.sd).map(|(base_sd, new_sd)| {
         let (a, b) = (base_sd.powi(2) / base.n as f64, new_sd.powi(2) / new.n as f64);
@@ -119,8 +119,8 @@ pub fn welch(base: &[f64], new: &[f64]) -> Option<Comparison> {
         let design = Design::Sides { base: base_sd, new: new_sd };
         Spread { error: (a + b).sqrt(), freedom, design }
     });
-    let centre = if still { centre } else { new.mean - base.mean };
-    Some(Comparison::new(Method::Welch, base.n.min(new.n), centre, spread, still))
+    let centre = if constant { centre } else { new.mean - base.mean };
+    Some(Comparison::new(Method::Welch, base.n.min(new.n), centre, spread, constant))
 }
 
 /// The spread of a log ratio.
@@ -140,9 +140,9 @@ impl Comparison {
         n: usize,
         log_ratio: f64,
         spread: Option<Spread>,
-        still: bool,
+        constant: bool,
     ) -> Comparison {
-        let exact = still && spread.is_some();
+        let exact = constant && spread.is_some();
         let spread = spread.filter(|_| !exact);
         let half = spread.as_ref().map(|s| two_sided_quantile(LEVEL, s.freedom) * s.error);
         let half = if exact { Some(0.0) } else { half };
@@ -165,16 +165,17 @@ impl Comparison {
         comparison.decide()
     }
 
-    /// Decides the verdict with a least difference that matters (0.03 is 3 %); a negative number or NaN
+    /// Decides the verdict for a least difference that matters (0.03 is 3 %); a negative number or NaN
     /// counts as zero.
     pub fn within(mut self, threshold: f64) -> Comparison {
         self.threshold = if threshold > 0.0 { threshold } else { 0.0 };
         self.decide()
     }
 
-    /// Adds a permutation test to the t test, as a host's values need it, whose distribution may not be
+    /// Adds a permutation test to the t test, for values of a host, whose distribution may not be
     /// normal: if the test could have shown a difference at 5 % with this many values and does not, the
-    /// verdict is neither faster nor slower. Fewer than four values on a side never can.
+    /// verdict is neither faster nor slower. With fewer than four values on a side it never
+    /// can.
     pub fn with_permutation(mut self, test: Option<Permutation>) -> Comparison {
         self.relabelled = test;
         self.decide()
@@ -195,7 +196,7 @@ impl Comparison {
 
     fn decide(mut self) -> Comparison {
         let band = 1.0 + self.threshold;
-        let chance = self.by_chance();
+        let chance = self.may_be_chance();
         self.verdict = match self.interval {
             None => Verdict::Unknown,
             Some(_) if self.withheld => Verdict::Unknown,
@@ -215,8 +216,7 @@ impl Comparison {
         self
     }
 
-    /// A note for a table's foot on how little was observed; none if the interval needs no
-    /// explanation.
+    /// A footnote for a table about an interval that needs explanation; none if it needs none.
     pub fn note(&self) -> Option<&'static str> {
         match self.interval {
             _ if self.withheld => None,
@@ -229,7 +229,7 @@ impl Comparison {
     }
 
     /// Returns true if a p-value does not exclude chance.
-    fn by_chance(&self) -> bool {
+    fn may_be_chance(&self) -> bool {
         let alpha = 1.0 - LEVEL;
         let relabelled = self.relabelled.filter(|test| test.least < alpha);
         self.p_in_table.or(self.p).is_some_and(|p| p >= alpha)
@@ -246,7 +246,7 @@ impl Comparison {
         }
         let limit = 1.0 + self.threshold;
         if low > limit {
-            return (!self.by_chance()).then_some(true);
+            return (!self.may_be_chance()).then_some(true);
         }
         (high <= limit).then_some(false)
     }
@@ -259,7 +259,7 @@ impl Comparison {
     }
 }
 
-/// Corrects the comparisons of one table for their number with Holm's p-values: a comparison whose
+/// Corrects the comparisons of one table for their number by Holm's method: a comparison whose
 /// adjusted p is not below 5 % is neither faster nor slower. "Same" stands, because it does not depend
 /// on a small p. A comparison without a p (a single value, or nothing that varied) was not tested and
 /// does not count. The intervals stay those of each comparison alone.
@@ -392,7 +392,7 @@ mod tests {
         assert!((low - WELCH_LOW).abs() < 1e-8 && (high - WELCH_HIGH).abs() < 1e-8, "{sides:?}");
     }
 
-    // From that script.
+    // The output of that script.
     const PAIRED: f64 = 0.090_105_628_938_341_06;
     const WELCH: f64 = 0.164_268_811_470_431_7;
     const WELCH_LOW: f64 = 0.989_155_899_247_101;
@@ -438,7 +438,7 @@ mod tests {
     #[test]
     fn equal_conditions_are_called_different_at_the_nominal_rate() {
         // 4000 comparisons at 5 %: 200 alarms expected, standard deviation 14. Normal logs by Box and
-        // Muller; for Welch one side scatters three times as much and has fewer values.
+        // Muller; for Welch, one side has three times the spread and fewer values.
         let mut draws = fsdyno_record::seed::stream(31, "alike");
         let mut unit = || (draws.draw() >> 11) as f64 / (1u64 << 53) as f64;
         let mut value = |sd: f64| {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_systematic_error_takes_back_what_the_data_decide() {
+    fn a_systematic_error_revokes_what_the_data_decide() {
         let slower = paired(&[(1.0, 1.1), (2.0, 2.21), (3.0, 3.3)]).unwrap();
         assert_eq!(slower.verdict, Verdict::Slower);
         for (error, verdict) in
@@ -472,7 +472,7 @@ mod tests {
         let inside = slower.within(0.03).with_systematic(0.2);
         assert_eq!((inside.verdict, inside.regressed()), (Verdict::Inside, None));
         assert_eq!(inside.with_systematic(0.0).verdict, Verdict::Slower);
-        // Equality is known no better than the error, and what is open stays open.
+        // Equality is known no better than the error, and an undecided comparison stays undecided.
         let same = paired(&[(1.0, 1.0), (2.0, 2.0)]).unwrap().within(0.03);
         assert_eq!(same.with_systematic(0.2).verdict, Verdict::Inside);
         assert_eq!(same.with_systematic(0.02).verdict, Verdict::Same);

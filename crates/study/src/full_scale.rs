@@ -1,11 +1,11 @@
-//! Verdicts of claims at full scale, shown next to verdicts at a reduced scale, which another regime may reverse.
+//! Verdicts of claims at full scale, shown next to those at a reduced scale, where another regime may reverse them.
 //!
-//! The table is made from the archives in `results/` (`make docs`), and a test compares it with them.
+//! The table is generated from the archives in `results/` (`make docs`), and a test compares it with them.
 
 use fsdyno_report::study::{FullScale, Judged};
 use serde::Deserialize;
 
-/// The table.
+/// The table, as JSON.
 const TABLE: &str = include_str!("../../../catalog/full-scale.json");
 
 /// The verdict of a study's claim under one set of conditions.
@@ -23,9 +23,9 @@ pub struct Known {
     pub full_scale: FullScale,
 }
 
-/// Returns the table, in the order of the archives; of two archives of one study the later one counts.
+/// Returns the table, in the order of the archives; of several verdicts of one claim, the last one counts.
 pub fn known() -> Vec<Known> {
-    // The file is part of the program and a test parses it.
+    // The file is part of the program, and a test parses it.
     serde_json::from_str(TABLE).unwrap_or_default()
 }
 

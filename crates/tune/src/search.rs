@@ -14,31 +14,31 @@ use crate::model::{Model, Variances};
 use crate::settings::Settings;
 use crate::space::{Point, Space};
 
-/// The rounds of neighbourhood and simplification.
+/// The largest number of rounds of race, simplification and neighbourhood.
 const ROUNDS: usize = 4;
 
 /// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The recommended point; the default if nothing is worth it.
+    /// The recommended point; the default if no other point is worth a change.
     pub winner: Point,
-    /// The point that was fastest in the search, before options that are worth nothing returned to their defaults.
+    /// The point that was fastest in the search, before options that gain nothing were reset to their defaults.
     pub fastest: Point,
-    /// The winner against the default, on seeds that took no part in the search; none without confirmation.
+    /// The comparison of the winner with the default, on seeds not used in the search; none without confirmation.
     pub confirmed: Option<Comparison>,
     /// The point that won the search but was not confirmed, which is why the default is recommended.
     pub unconfirmed: Option<Point>,
-    /// The measured points, in their order.
+    /// The measured points, in the order of their first trials.
     pub measured: Vec<Measured>,
-    /// The worth of each value, the largest first.
+    /// The effect of each value, the largest first.
     pub effects: Vec<Effect>,
-    /// The interactions that matter, by the model.
+    /// The interactions that matter according to the model.
     pub interactions: Vec<Interaction>,
-    /// What mkfs or mount refused, with its words.
+    /// The points that mkfs or mount refused, with its message.
     pub refused: Vec<(Point, String)>,
-    /// Values that were refused alone, and that were dropped.
+    /// The values that were refused on their own and therefore dropped: option and value.
     pub refused_values: Vec<(usize, u8)>,
-    /// The evidence on the space.
+    /// The evidence about the space.
     pub certificate: Certificate,
     /// The number of trials.
     pub trials: usize,
@@ -57,7 +57,7 @@ pub struct Measured {
     pub time: f64,
     /// The logarithm of its time relative to the default.
     pub value: f64,
-    /// The standard deviation of that by noise.
+    /// The standard deviation of `value` that is due to noise.
     pub deviation: f64,
     /// The number of trials.
     pub trials: usize,
@@ -66,23 +66,23 @@ pub struct Measured {
 /// The reason why a search has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError<E> {
-    /// The default itself cannot be.
+    /// The default itself cannot be measured.
     #[error("the default cannot be measured: {0}")]
     Default(String),
     /// The budget is too small for one decision.
     #[error(
         "the budget of {given} trials is too small for one decision: the default and each of {values} values alone, \
-         with {confirm} more to confirm the best one, take {least}; give at least --budget {least}trials, or fewer options with \
-         --only"
+         with {confirm} more to confirm the best one, take {least}; give at least --budget {least}trials, or fewer \
+         options with --only"
     )]
     Budget {
         /// The budget.
         given: usize,
-        /// Number of values besides defaults.
+        /// Number of values that are not defaults.
         values: usize,
-        /// Trials of the confirmation.
+        /// Trials that estimate the noise and confirm the winner.
         confirm: usize,
-        /// The least number of trials.
+        /// The least number of trials that suffices.
         least: usize,
     },
     /// A model could not be computed.
@@ -102,7 +102,7 @@ fn values(space: &Space) -> usize {
     space.options.iter().map(|option| option.values.len() - 1).sum()
 }
 
-/// The trials that estimate noise and confirm.
+/// The number of trials that estimate the noise and confirm the winner.
 fn extra(settings: &Settings) -> usize {
     3 * (settings.pilot as usize).saturating_sub(1) + 2 * settings.confirm as usize
 }
@@ -113,13 +113,13 @@ struct Search<'a, E: Evaluator> {
     candidates: Candidates<'a>,
     known: Evaluations,
     draws: SplitMix64,
-    /// The trials of each new point.
+    /// The number of trials of each new point.
     repeats: u32,
     model: Option<Model>,
     variances: Variances,
     /// The number of points at the last fit of the variances.
     fitted: usize,
-    /// The trials that the search leaves for average effects.
+    /// The number of trials reserved for average effects.
     reserved: usize,
 }
 
@@ -150,7 +150,7 @@ pub fn search<E: Evaluator>(
         fitted: 0,
         reserved: settings.averages.min((settings.trials - least) / 2),
     };
-    it.each_alone().map_err(SearchError::Evaluator)?;
+    it.measure_each_alone().map_err(SearchError::Evaluator)?;
     let default = space.default_point();
     if let Some(why) = it.known.refusal(&default) {
         return Err(SearchError::Default(why.into()));
@@ -163,7 +163,7 @@ pub fn search<E: Evaluator>(
 }
 
 impl<E: Evaluator> Search<'_, E> {
-    /// The trials left, without those that are set aside for average effects and the confirmation.
+    /// The number of trials left, without those reserved for average effects and the confirmation.
     fn left(&self) -> usize {
         let all = self.evaluator.budget(self.settings.trials).min(self.settings.trials);
         let reserved = self.reserved + 2 * self.settings.confirm as usize;
@@ -182,8 +182,8 @@ impl<E: Evaluator> Search<'_, E> {
         self.known.measure(self.evaluator, wanted.collect::<Vec<_>>())
     }
 
-    /// Measures a point. If it is refused, finds the least part of it that is, so that no other point with that part is
-    /// tried: each option in turn returns to its default, and stays there if the rest is refused, too.
+    /// Measures a point. If it is refused, finds a minimal set of its values that is refused, so that no other point
+    /// with these values is tried: resets each option in turn, and leaves it reset if the rest is still refused.
     fn measure_one(&mut self, point: Point) -> Result<(), E::Error> {
         self.measure(std::slice::from_ref(&point))?;
         if self.known.refusal(&point).is_none() {
@@ -209,8 +209,8 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(())
     }
 
-    /// Measures the default and each value alone; values that are refused are dropped. Estimates the noise.
-    fn each_alone(&mut self) -> Result<(), E::Error> {
+    /// Measures the default and each value alone, drops values that are refused, and estimates the noise.
+    fn measure_each_alone(&mut self) -> Result<(), E::Error> {
         let default = self.candidates.space.default_point();
         let alone = self.candidates.neighbours(&default);
         self.measure(std::slice::from_ref(&default))?;
@@ -223,8 +223,8 @@ impl<E: Evaluator> Search<'_, E> {
         let seeds = self.settings.first..self.settings.first + u64::from(self.settings.pilot);
         let wanted = seeds.flat_map(|seed| pilot.iter().map(move |point| (point.clone(), seed)));
         self.known.measure(self.evaluator, wanted.collect::<Vec<_>>())?;
-        // As many repeats as keep noise at the least difference that matters, if the budget has them for each value and
-        // as many points again.
+        // Enough repeats to reduce the noise to the least difference that matters, if the budget covers them for each
+        // value and for as many further points.
         let wanted =
             (self.known.noise() / self.settings.least).powi(2).ceil().clamp(1.0, 16.0) as u32;
         let affordable = self.left() / (2 * alone.len()).max(1);
@@ -242,8 +242,8 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(())
     }
 
-    /// Measures a design: each time the point that the model knows least about. That is a sequential D-optimal design
-    /// for main effects and interactions under the model's prior (DuMouchel and Jones 1994).
+    /// Measures a design: at each step the point that the model knows least about. This is a sequential D-optimal
+    /// design for main effects and interactions under the model's prior (DuMouchel and Jones 1994).
     fn screen(&mut self) -> Result<(), SearchError<E::Error>> {
         let space = self.candidates.space;
         let wanted = (2 * values(space) + 2).max(8).min(self.points_left() / 2);
@@ -262,16 +262,16 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(())
     }
 
-    /// Fits the model to all data; the variances too if there are enough new points.
+    /// Fits the model to all data, and its variances too if there are enough new points.
     fn fit(&mut self) -> Result<(), SearchError<E::Error>> {
         let (levels, data) = (self.candidates.space.levels(), self.known.data());
-        let is_new = self.model.is_none() || data.len() >= self.fitted + 4;
-        let model = match is_new {
+        let refits_variances = self.model.is_none() || data.len() >= self.fitted + 4;
+        let model = match refits_variances {
             true => Model::fit(&levels, &data, self.variances.clone()),
             false => Model::with(&levels, &data, self.variances.clone()),
         };
         let model = model.ok_or(SearchError::Model)?;
-        if is_new {
+        if refits_variances {
             (self.variances, self.fitted) = (model.variances().clone(), data.len());
         }
         self.model = Some(model);
@@ -283,8 +283,8 @@ impl<E: Evaluator> Search<'_, E> {
         self.known.best().cloned().unwrap_or_else(|| self.candidates.space.default_point())
     }
 
-    /// Measures the points from which the model expects most, until it expects nothing or the budget is needed for the
-    /// neighbourhood.
+    /// Measures the most promising point, again and again, until the model expects no improvement or the rest of the
+    /// budget is needed for the neighbourhood.
     fn improve(&mut self) -> Result<(), SearchError<E::Error>> {
         loop {
             self.fit()?;
@@ -315,7 +315,8 @@ impl<E: Evaluator> Search<'_, E> {
         open
     }
 
-    /// Races the best points, simplifies the winner, and measures its neighbours, until none is better. Returns the winner.
+    /// Races the best points, simplifies the winner, and measures its neighbours, until none is better. Returns the
+    /// winner.
     fn finish_neighbourhood(&mut self) -> Result<Point, SearchError<E::Error>> {
         let mut winner = self.best();
         for _ in 0..ROUNDS {
@@ -338,7 +339,7 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(winner)
     }
 
-    /// Measures these points, or as many as the budget has, the most promising first.
+    /// Measures these points, or as many as the budget allows, the most promising first.
     fn measure_some(&mut self, mut points: Vec<Point>) -> Result<(), E::Error> {
         if let Some(model) = &self.model {
             points.sort_by(|a, b| model.mean(a).total_cmp(&model.mean(b)));

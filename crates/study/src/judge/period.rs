@@ -1,4 +1,4 @@
-//! Determines whether a kernel is of the time of a study: only then a claim is reproduced, and not merely still true.
+//! Determines whether a kernel is of a study's time: only then is a claim reproduced, and not merely still true.
 
 /// First release of each year, from kernel.org's list of releases [MEM]; a stable series belongs to the year of
 /// its first release.
@@ -32,18 +32,18 @@ const FIRST_OF_YEAR: &[((u32, u32, u32), u16)] = &[
 ];
 
 /// Returns the year of a kernel by its release, as in `uname -r`; `None` for an invalid release, or one older
-/// than the list. A release newer than the list counts as of its last year.
+/// than the list. A release newer than the list counts as one of the list's last year.
 pub fn year(release: &str) -> Option<u16> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit()).take(3).map(str::parse::<u32>);
     let major = parts.next()?.ok()?;
     let minor = parts.next()?.ok()?;
     let mut patch = || parts.next().and_then(Result::ok).unwrap_or(0);
-    // From 3.0 on the third number is that of a later stable release.
+    // From 3.0 on, the third number is that of a later stable release.
     let version = (major, minor, if major < 3 { patch() } else { 0 });
     FIRST_OF_YEAR.iter().rev().find(|(first, _)| *first <= version).map(|(_, year)| *year)
 }
 
-/// Returns whether a kernel had been released in the year of a study.
+/// Returns whether a kernel was released in the year of a study or before.
 pub fn of_its_time(release: &str, study: u16) -> bool {
     year(release).is_some_and(|year| year <= study)
 }
