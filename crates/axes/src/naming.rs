@@ -1,7 +1,7 @@
 //! Row names: the axes in which a row differs from its neighbours, for every table, comparison and chart.
 //!
 //! A row's name is its label and whatever else differs among the plans of the same table:
-//! `ext4, ssd-sata, 4 threads`. Values common to all rows stand once, above the table.
+//! `ext4, ssd-sata, 4 threads`. Values common to all rows are shown once, above the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use fsdyno_record::Plan;
 use crate::subject::Subject;
 use crate::{AXES, Axis, Label};
 
-/// The parts of names that axes decide, in their order.
+/// The parts of names that axes contribute, in the order of the axes.
 fn labels() -> impl Iterator<Item = &'static Label> {
     AXES.iter().flat_map(|axis| axis.labels)
 }
 
 impl Label {
-    /// The key of the rows that this subject is compared with. The empty key of a part of a machine is that of rows
+    /// The key of the rows that this subject is compared with. For a part of a machine, the empty key is that of rows
     /// without a machine.
     fn peers(&self, subject: &Subject<'_>) -> String {
         match (self.within_label, self.of_machine) {
@@ -30,7 +30,7 @@ impl Label {
 /// Values of labels, by the index of the label and the key of the peers.
 type Values = BTreeMap<(usize, String), BTreeSet<String>>;
 
-/// Adds the values of rows without a machine to those of each machine, and the reverse, for parts of machines that
+/// Adds the values of rows without a machine to those of each machine, and vice versa, for parts of machines that
 /// differ between the two.
 fn compare_with_no_machine(values: &mut Values) {
     for (at, _) in labels().enumerate().filter(|(_, label)| label.of_machine) {
@@ -46,7 +46,7 @@ fn compare_with_no_machine(values: &mut Values) {
     }
 }
 
-/// The parameters of a workload with the values to compare: for an input the hash of its bytes, not its
+/// The parameters of a workload with the values to compare: for an input file, the hash of its bytes, not its
 /// path.
 pub(crate) fn params(plan: &Plan) -> impl Iterator<Item = (&str, &str)> {
     let input = plan.workload.input.as_ref();
@@ -56,7 +56,7 @@ pub(crate) fn params(plan: &Plan) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The differences among some plans.
+/// The differences among plans.
 #[derive(Default)]
 struct Differing {
     /// Indexes of labels of axes, with the key of the peers.
@@ -123,7 +123,7 @@ fn differing<'a, F: Ord + Clone>(
 pub struct RowNames {
     differing: Differing,
     /// Suffixes for equal names of different plans or labs.
-    tails: BTreeMap<(String, String, Option<String>), String>,
+    suffixes: BTreeMap<(String, String, Option<String>), String>,
 }
 
 impl RowNames {
@@ -181,8 +181,8 @@ impl RowNames {
     /// The part of a row's name after its label: `, ssd-sata, 4 threads`, or nothing.
     pub fn variant<'a>(&self, subject: impl Into<Subject<'a>>) -> String {
         let subject = subject.into();
-        let tail = self.tails.get(&key(&subject));
-        self.without_tail(&subject) + tail.map_or("", String::as_str)
+        let suffix = self.suffixes.get(&key(&subject));
+        self.without_suffix(&subject) + suffix.map_or("", String::as_str)
     }
 
     /// The whole name of a row: `ext4, ssd-sata, 4 threads`.
@@ -191,7 +191,7 @@ impl RowNames {
         subject.plan.label.clone() + &self.variant(subject)
     }
 
-    fn without_tail(&self, subject: &Subject<'_>) -> String {
+    fn without_suffix(&self, subject: &Subject<'_>) -> String {
         let plan = subject.plan;
         let axes = labels().enumerate().filter_map(|(at, label)| {
             let differs = self.differing.axes.contains(&(at, label.peers(subject)));
@@ -209,22 +209,22 @@ impl RowNames {
         let mut by_name: BTreeMap<String, Vec<&Subject<'_>>> = BTreeMap::new();
         for subject in subjects {
             let (workload, label) = (self.workload(*subject), &subject.plan.label);
-            let name = format!("{workload}\n{label}{}", self.without_tail(subject));
+            let name = format!("{workload}\n{label}{}", self.without_suffix(subject));
             by_name.entry(name).or_default().push(subject);
         }
         let start = |text: &str| text.chars().take(6).collect::<String>();
         for namesakes in by_name.into_values() {
             let plans: BTreeSet<&str> = namesakes.iter().map(|it| it.plan.hash.as_str()).collect();
-            // A trial that failed before its lab was known counts to any.
+            // A trial that failed before its lab was known may belong to any.
             let labs: BTreeSet<&str> = namesakes.iter().filter_map(|it| it.lab_id).collect();
             for subject in namesakes {
                 let plan =
                     (plans.len() > 1).then(|| format!(", plan {}", start(&subject.plan.hash)));
                 let lab = subject.lab_id.filter(|_| labs.len() > 1);
                 let lab = lab.map(|lab| format!(", lab {}", start(lab)));
-                let tail = plan.unwrap_or_default() + &lab.unwrap_or_default();
-                if !tail.is_empty() {
-                    self.tails.insert(key(subject), tail);
+                let suffix = plan.unwrap_or_default() + &lab.unwrap_or_default();
+                if !suffix.is_empty() {
+                    self.suffixes.insert(key(subject), suffix);
                 }
             }
         }
@@ -236,7 +236,7 @@ fn key(subject: &Subject<'_>) -> (String, String, Option<String>) {
     (plan.hash.clone(), plan.label.clone(), lab_id.map(String::from))
 }
 
-/// Removes duplicates, since trials are many and plans are few.
+/// Removes duplicates, because many trials share few plans.
 fn distinct<'a, T: Into<Subject<'a>>>(subjects: impl IntoIterator<Item = T>) -> Vec<Subject<'a>> {
     let mut seen = BTreeSet::new();
     let subjects = subjects.into_iter().map(Into::into);

@@ -1,4 +1,4 @@
-//! The venues of plans in words, and the kinds of targets: what is said of a venue is said here.
+//! The venues of plans in words, and the kinds of targets. All texts about a venue are here.
 
 use fsdyno_record::Plan;
 use fsdyno_record::plan::{MediumPlan, VenuePlan};
@@ -12,7 +12,7 @@ pub enum TargetKind {
     Model,
     /// A directory of this host.
     Directory,
-    /// A device that is made for each trial.
+    /// A device that is created for each trial.
     Ephemeral,
     /// A drive of this host.
     Drive,
@@ -31,7 +31,7 @@ impl TargetKind {
     }
 }
 
-/// The clock that measures a plan's times: those of two clocks share a table only on request.
+/// The clock that measures a plan's times. Times of different clocks share a table only on request.
 pub fn clock(venue: &VenuePlan) -> &'static str {
     match venue {
         VenuePlan::Lab(lab) if lab.accel.is_exact() => "in the lab",
@@ -41,10 +41,10 @@ pub fn clock(venue: &VenuePlan) -> &'static str {
     }
 }
 
-/// The begin of [`pace`] in the lab, before its CPU.
+/// The start of [`pace`] in the lab, before its CPU.
 pub const PACE_OF_LAB: &str = "lab ";
 
-/// The name of venues whose trials take alike times of this machine.
+/// The key of venues on which a trial takes this machine about the same time.
 pub fn pace(venue: &VenuePlan) -> String {
     match venue {
         VenuePlan::Host => "host".to_string(),

@@ -20,11 +20,11 @@ const VARIABLE: &str = "FSDYNO_CHILD_OF";
 /// A child whose parent has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
-    /// The child.
+    /// The child's process ID.
     pub pid: i32,
     /// The name of its program (`/proc/PID/comm`).
     pub program: String,
-    /// The file of that program.
+    /// The path of its executable.
     pub executable: PathBuf,
     /// The mark of its parent.
     pub parent: Mark,
@@ -35,8 +35,8 @@ pub(crate) fn mark(command: &mut Command) {
     command.env(VARIABLE, Mark::current().to_string());
 }
 
-/// Returns the children of ended fsdyno processes that this user may see. A process needs both the mark and
-/// a program that fsdyno starts, because any user can give the mark to a program with more privileges.
+/// Returns the children of ended fsdyno processes that this user may see. A process must have the mark and run a
+/// program that fsdyno starts, because any user can give the mark to a program with more privileges.
 pub fn orphans(started_by_us: &dyn Fn(&Path) -> bool) -> Vec<Orphan> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -52,7 +52,7 @@ fn orphan(pid: i32) -> Option<Orphan> {
     Some(Orphan { pid, program, executable: executable(pid)?, parent })
 }
 
-/// Returns the file of a process's program, or its former name if it has been replaced (an update).
+/// Returns the path of a process's executable, or its former path if the file has been replaced (by an update).
 fn executable(pid: i32) -> Option<PathBuf> {
     let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_vec();
     let name = path.strip_suffix(b" (deleted)").unwrap_or(&path);
@@ -68,19 +68,19 @@ fn mark_of(pid: i32) -> Option<Mark> {
     value.next_back().and_then(Mark::parse)
 }
 
-/// Kills an orphan. An orphan that has already ended is no error; a process that has reused its number is
-/// not touched.
+/// Kills an orphan. It is not an error if the orphan has already ended; a process that has reused its ID is
+/// left alone.
 ///
 /// # Errors
 /// The kernel does not permit killing it.
 pub fn end(orphan: &Orphan) -> io::Result<()> {
-    let pid = Pid::from_raw(orphan.pid).ok_or_else(|| io::Error::other("no process number"))?;
+    let pid = Pid::from_raw(orphan.pid).ok_or_else(|| io::Error::other("not a process ID"))?;
     let killed = || {
-        // The descriptor refers to one process; its number may be reused between check and signal.
-        let held = pidfd_open(pid, PidfdFlags::empty())?;
+        // The descriptor refers to one process; the ID may be reused between check and signal.
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         let same = mark_of(orphan.pid) == Some(orphan.parent)
             && executable(orphan.pid).as_ref() == Some(&orphan.executable);
-        if same { pidfd_send_signal(held, Signal::KILL) } else { Ok(()) }
+        if same { pidfd_send_signal(pidfd, Signal::KILL) } else { Ok(()) }
     };
     match killed() {
         Ok(()) | Err(Errno::SRCH) => Ok(()),
@@ -95,11 +95,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_of_a_living_process_is_no_orphan_and_one_of_a_dead_process_is_ended() {
+    fn a_child_of_a_living_process_is_not_an_orphan_and_one_of_a_dead_process_is_killed() {
         let mut sleep = Command::new("sleep");
         sleep.arg("1000").stdin(Stdio::null());
         mark(&mut sleep);
-        // Between its start and its program a child has no environment.
+        // The environment of a child reads as empty until its program has started.
         let begun = |pid: u32| {
             while fs::read(format!("/proc/{pid}/environ")).unwrap().is_empty() {
                 std::thread::yield_now();
@@ -124,7 +124,7 @@ mod tests {
         end(&found).unwrap();
         assert!(!left.wait().unwrap().success());
         end(&found).unwrap();
-        // A process that has reused the number is not killed.
+        // A process that has reused the ID is not killed.
         let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
         begun(other.id());
         end(&Orphan { pid: other.id() as i32, ..found }).unwrap();

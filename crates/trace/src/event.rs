@@ -9,7 +9,7 @@ use crate::ids::ThreadId;
 use crate::tree::{Entry, Root, bounded};
 use crate::wire::{Sink, Source, Wire};
 
-/// The largest number of counts in an end item.
+/// The largest number of counts, and of notes, in an end item.
 const COUNTS: u64 = 1000;
 
 /// A part of a trace.
@@ -17,10 +17,9 @@ const COUNTS: u64 = 1000;
 pub enum Item {
     /// A root of the initial tree.
     Root(Root),
-    /// An entry of the initial tree. It stands before the first event that touches it, not necessarily before all
-    /// events.
+    /// An entry of the initial tree. It precedes the first event that touches it, but not necessarily all events.
     Entry(Entry),
-    /// A call that has returned, or an event of a process. Events are in the order of their return.
+    /// A call that has returned, or an event of a process. Events are in the order in which they returned.
     Event(Event),
     /// The end of a complete trace.
     End(End),
@@ -31,10 +30,10 @@ pub enum Item {
 pub struct Event {
     /// The thread that made it.
     pub thread: ThreadId,
-    /// The CPU time of the thread since its previous event, in nanoseconds, without that of the recorder.
+    /// The CPU time of the thread since its previous event, in nanoseconds, without the recorder's.
     pub think: u64,
-    /// The time of its start since the start of the command, in nanoseconds of wall time. The recorder slows this
-    /// time down.
+    /// The wall time from the start of the command to the start of the call, in nanoseconds. The recorder's overhead
+    /// makes it longer.
     pub start: u64,
     /// The time until it returned, in nanoseconds.
     pub duration: u64,
@@ -45,7 +44,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// The time of its return since the start of the command, in nanoseconds.
+    /// The wall time from the start of the command to the return of the call, in nanoseconds.
     pub fn returned(&self) -> u64 {
         self.start.saturating_add(self.duration)
     }
@@ -80,7 +79,7 @@ impl Wire for Event {
     }
 }
 
-/// The end of a trace: how the command ended, and what the trace does not have.
+/// The end of a trace: how the command ended, and what the trace lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct End {
     /// The wall time from the start of the command to its end, in nanoseconds.
@@ -89,7 +88,7 @@ pub struct End {
     pub status: Option<u32>,
     /// The number of events by kind of call, for the reader to check.
     pub events: BTreeMap<CallKind, u64>,
-    /// Things that the trace does not have or cannot replay, with counts: see `docs/trace-format.md`.
+    /// Things that the trace lacks or cannot replay, with counts: see `docs/trace-format.md`.
     pub notes: BTreeMap<String, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Names addresses: functions of the kernel and its modules, and the layer of each.
+//! Maps addresses to functions of the kernel and its modules, and to the layer of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -7,10 +7,10 @@ use super::kallsyms::Symbol;
 use super::module::Module;
 use super::place::{self, Calls};
 
-/// The addresses of a kernel's code that a second pass needs before it starts. All ascending.
+/// The addresses of a kernel's code that a second pass needs before it starts, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryPoints {
-    /// Starts of functions, and at the end the end of the code.
+    /// Starts of functions, followed by the end of the code.
     pub functions: Vec<u64>,
     /// Entry points of system calls and faults.
     pub entries: Vec<u64>,
@@ -18,15 +18,15 @@ pub struct EntryPoints {
     pub interrupts: Vec<u64>,
     /// The code that switches stacks.
     pub switch: Range<u64>,
-    /// Start of a new task.
+    /// Entry point of a new task.
     pub fork: u64,
 }
 
-/// Interrupt stubs are this many bytes apart.
+/// Distance between interrupt stubs, in bytes.
 const STUB: u64 = 8;
-const MOST_STUBS: usize = 512;
+const MAX_STUBS: usize = 512;
 
-/// Finds the entry points of a kernel by the names of x86-64's entry code, 5.8 and later.
+/// Finds the entry points of a kernel by the symbol names of the x86-64 entry code of Linux 5.8 and later.
 pub fn entrances(symbols: &[Symbol]) -> Option<EntryPoints> {
     let at = |name: &str| symbols.iter().find(|it| it.name == name).map(|it| it.address);
     let after = |address: u64| symbols.iter().map(|it| it.address).find(|next| *next > address);
@@ -35,14 +35,14 @@ pub fn entrances(symbols: &[Symbol]) -> Option<EntryPoints> {
     functions.push(at("_einittext").or_else(|| at("_etext"))?);
     functions.sort_unstable();
     functions.dedup();
-    let all = |begin: &str| -> BTreeSet<u64> {
-        symbols.iter().filter(|it| it.name.starts_with(begin)).map(|it| it.address).collect()
+    let all = |prefix: &str| -> BTreeSet<u64> {
+        symbols.iter().filter(|it| it.name.starts_with(prefix)).map(|it| it.address).collect()
     };
     let (mut entries, mut interrupts) = (all("asm_exc_"), all("asm_sysvec_"));
     for stubs in ["irq_entries_start", "spurious_entries_start"] {
         let Some(from) = at(stubs) else { continue };
         let end = after(from).unwrap_or(from);
-        interrupts.extend((from..end).step_by(STUB as usize).take(MOST_STUBS));
+        interrupts.extend((from..end).step_by(STUB as usize).take(MAX_STUBS));
     }
     entries.insert(at("entry_SYSCALL_64")?);
     let switch = at("__switch_to_asm")?;
@@ -52,7 +52,7 @@ pub fn entrances(symbols: &[Symbol]) -> Option<EntryPoints> {
     Some(EntryPoints { functions, entries, interrupts, switch, fork })
 }
 
-/// Returns the kernel's functions by address; among aliases the shortest plain word.
+/// Returns the kernel's functions by address; of several aliases, the shortest plain name.
 fn functions(symbols: &[Symbol]) -> BTreeMap<u64, String> {
     let text = symbols.iter().find(|it| it.name == "_stext").map_or(0, |it| it.address);
     let mut functions: BTreeMap<u64, String> = BTreeMap::new();
@@ -126,7 +126,7 @@ impl Names {
     }
 }
 
-/// Layers of the kernel proper, by prefixes of function names. The first match counts.
+/// Layers of the kernel proper, by prefixes of function names. The first match wins.
 const LAYERS: &[(&str, &str)] = &[
     (
         "entry",
@@ -181,8 +181,8 @@ const LAYERS: &[(&str, &str)] = &[
 ];
 
 fn layer(name: &str) -> &'static str {
-    let fits = |begins: &str| begins.split_whitespace().any(|begin| name.starts_with(begin));
-    LAYERS.iter().find(|(_, begins)| fits(begins)).map_or("kernel", |(layer, _)| layer)
+    let fits = |prefixes: &str| prefixes.split_whitespace().any(|prefix| name.starts_with(prefix));
+    LAYERS.iter().find(|(_, prefixes)| fits(prefixes)).map_or("kernel", |(layer, _)| layer)
 }
 
 #[cfg(test)]
