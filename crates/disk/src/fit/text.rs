@@ -6,7 +6,7 @@ use super::{Facts, Fitted};
 pub fn write(fitted: &Fitted, facts: &Facts) -> Result<String, toml::ser::Error> {
     let mut text = format!(
         "# Fitted by `fsdyno fit`, {}.\n#\n# Prediction error for random reads (4 KiB, the whole \
-         disk), to which it was not fitted:\n",
+         disk) that were not used in the fit:\n",
         facts.probed
     );
     for line in fitted.errors() {
@@ -14,7 +14,7 @@ pub fn write(fitted: &Fitted, facts: &Facts) -> Result<String, toml::ser::Error>
     }
     if fitted.seeks > 0 {
         text.push_str(&format!(
-            "# The seeks are fitted to {} reads; {} outliers, which rotation cannot explain, are excluded.\n",
+            "# The seeks are fitted to {} reads; {} outliers that rotation cannot explain are excluded.\n",
             fitted.seeks, fitted.outliers
         ));
     }

@@ -1,16 +1,16 @@
 //! A drive-managed shingled disk: a hard disk whose tracks overlap in bands, with a media cache and cleaning.
 //!
-//! The hard disk below ([`HardDisk`]) has the arm, the platter, the command queue and the volatile cache. From its outer edge on
-//! it holds the media cache, one scratch band, and the bands. A write is appended to the media cache and mapped
-//! ([`map`]), unless it writes a band from its start on: such a stream goes straight to its place. When the host is idle, or
-//! the media cache is full, the drive cleans the band that has been dirty for longest: it reads the band and its newer
-//! sectors, writes both to the scratch band, and then to the place of the band, for a power cut must not
-//! find a band half written.
+//! The hard disk below ([`HardDisk`]) has the arm, the platter, the command queue and the volatile cache. From its
+//! outer edge on it holds the media cache, one scratch band, and the bands. A write is appended to the media cache and
+//! mapped ([`map`]), unless it writes a band from its start on: such a stream goes directly to its place. When the host
+//! is idle, or the media cache is full, the drive cleans the band that has been dirty longest: it reads the band and
+//! its newer sectors, and writes both first to the scratch band and then to the band's place, so that a power cut never
+//! leaves a band half written.
 //!
-//! Nothing runs by itself. Every call first processes all events up to its own time.
+//! Nothing runs on its own. Every call first processes all events up to its own time.
 //!
-//! Not modelled: the log's own records, clean space that is not in one piece, a choice of bands by anything but age, and
-//! bands of different sizes.
+//! Not modelled: the log's own records, fragmentation of the log's free space, a choice of bands by anything but age,
+//! and bands of different sizes.
 
 mod map;
 pub(crate) mod params;
@@ -29,14 +29,14 @@ use crate::SECTOR;
 use crate::disk::{Action, Disk, Request, count};
 use crate::spec::DiskSpec;
 
-/// The bit of the identifiers of the drive's own requests.
+/// The bit that marks the identifiers of the drive's own requests.
 const OWN: u64 = 1 << 63;
-/// Most parts of a read in the media cache that are read one by one; the drive reads over what lies between
-/// more of them.
+/// Maximum number of parts of a read that are read one by one from the media cache; of more parts, the drive
+/// reads the gaps, too.
 const MAX_PARTS: usize = 24;
-/// Most pieces in the media cache that cleaning a band reads.
+/// Maximum number of pieces in the media cache that cleaning a band reads.
 const MAX_PIECES: usize = 8192;
-/// Capacity for requests that wait, more than the tags of any block driver.
+/// Capacity for waiting requests: more than any block driver has tags.
 const WAITING_CAPACITY: usize = 1024;
 /// Capacity for ranges of persisted sectors.
 const PERSISTED_CAPACITY: usize = 65_536;
@@ -61,7 +61,7 @@ pub struct ShingledDisk {
     /// Appended writes that are not yet persisted, in the log's order.
     pending: VecDeque<Pending>,
     waiting: VecDeque<Request>,
-    /// The host's requests in the drive, each with the number of its parts that are not done.
+    /// The host's requests in the drive, each with the number of its unfinished parts.
     slots: Vec<Option<(Request, u32)>>,
     admitted: usize,
     /// Writes that wait for space in the media cache.
@@ -69,7 +69,7 @@ pub struct ShingledDisk {
     cleaning: Option<Cleaning>,
     /// Pieces in the media cache that cleaning reads.
     pieces: Vec<Entry>,
-    /// True while a request of the drive's own is under way.
+    /// True while one of the drive's own requests is in progress.
     own: bool,
     /// Time of the host's last request or completion.
     idle_since: Nanos,
@@ -99,18 +99,18 @@ struct Cleaning {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// Reads the band from this sector of it on.
+    /// Reads the band, from this sector after its start on.
     Read(u64),
     /// Reads this piece in the media cache.
     Piece(usize),
-    /// Writes the scratch band from this sector of it on.
+    /// Writes the scratch band, from this sector after its start on.
     Scratch(u64),
-    /// Writes the band from this sector of it on.
+    /// Writes the band, from this sector after its start on.
     Write(u64),
 }
 
 impl ShingledDisk {
-    /// An idle drive. `seed` draws the rotational position, and what the media cache holds at the start.
+    /// An idle drive. `seed` determines the rotational position and the initial content of the media cache.
     pub fn new(spec: &DiskSpec, smr: &Smr, seed: u64) -> ShingledDisk {
         let (cache, band) = (smr.media_cache.0 / SECTOR, smr.band.0 / SECTOR);
         let sectors = spec.capacity.0 / SECTOR;
@@ -146,7 +146,7 @@ impl ShingledDisk {
         disk
     }
 
-    /// Maps `entries` blocks of 4 KiB at random places to the media cache.
+    /// Maps `entries` blocks of 4 KiB at random positions to the media cache.
     fn fill(&mut self, entries: u64, seed: u64) {
         let mut draws = seed::stream(seed, "media cache");
         for _ in 0..entries.min(self.cache / 8) {
@@ -164,7 +164,7 @@ impl ShingledDisk {
         let now = now.max(self.clock);
         loop {
             self.dispatch();
-            let next = self.inner.next_due().into_iter().chain(self.piece_at()).min();
+            let next = self.inner.next_due().into_iter().chain(self.own_work_due()).min();
             let Some(next) = next.filter(|next| *next <= now) else { break };
             self.clock = self.clock.max(next);
             while let Some(id) = self.inner.completed(self.clock) {
@@ -178,18 +178,18 @@ impl ShingledDisk {
         self.note_persisted();
     }
 
-    /// Time at which the drive's own work goes on, if it only waits for time.
-    fn piece_at(&self) -> Option<Nanos> {
+    /// Time at which the drive's own work continues, if it waits only for the host to be idle long enough.
+    fn own_work_due(&self) -> Option<Nanos> {
         let has_work = self.cleaning.is_some() || self.map.oldest_band().is_some();
         let at = self.idle_since + self.idle;
         (has_work && !self.own && self.admitted == 0).then(|| at.max(self.clock))
     }
 
-    /// Gives work to the hard disk below.
+    /// Submits requests to the hard disk below.
     fn dispatch(&mut self) {
         loop {
             self.dispatch_host();
-            let is_due = self.piece_at().is_some_and(|at| at <= self.clock);
+            let is_due = self.own_work_due().is_some_and(|at| at <= self.clock);
             let must = is_due || !self.space_queue.is_empty();
             if self.own || !must || !self.clean() {
                 return;
@@ -265,38 +265,38 @@ impl ShingledDisk {
         self.map.room() as u64 > 2 * chunks && self.map.live() + sectors <= self.cache
     }
 
-    /// Writes straight to a band what continues a stream or begins one; the rest goes to the media cache. A write
-    /// over the start of a band is split there.
+    /// Writes directly to a band what continues or begins a stream, and the rest to the media cache. A write across
+    /// the start of a band is split there.
     fn write(&mut self, at: usize, request: &Request) {
         let (first, end) = (request.sector, request.sector + u64::from(request.sectors));
         let start = (first / self.band + 1) * self.band;
-        if self.write_straight(at, request, first, end) {
+        if self.write_directly(at, request, first, end) {
             return;
         }
-        if start < end && self.write_straight(at, request, start, end) {
+        if start < end && self.write_directly(at, request, start, end) {
             self.append(at, request, first, start);
         } else {
             self.append(at, request, first, end);
         }
     }
 
-    fn write_straight(&mut self, at: usize, request: &Request, first: u64, end: u64) -> bool {
+    fn write_directly(&mut self, at: usize, request: &Request, first: u64, end: u64) -> bool {
         let cleaned = self.cleaning.map(|cleaning| cleaning.band);
-        let (straight, broken) = self.streams.write(first, end, request.sectors.into(), cleaned);
+        let (direct, broken) = self.streams.write(first, end, request.sectors.into(), cleaned);
         if let Some(band) = broken {
             self.map.push_band(band);
         }
-        if straight {
+        if direct {
             self.map.remove(first, end);
             let part = Request { sectors: (end - first) as u32, ..*request };
             self.pass(at, Action::Write, self.home() + first, &part);
         }
-        straight
+        direct
     }
 
     fn append(&mut self, at: usize, request: &Request, first: u64, end: u64) {
         let sectors = end - first;
-        // An append is in one piece.
+        // An append is contiguous.
         if self.log % self.cache + sectors > self.cache {
             self.log += self.cache - self.log % self.cache;
         }
@@ -315,17 +315,17 @@ impl ShingledDisk {
         let Some((request, parts)) = &mut self.slots[id as usize] else { return };
         *parts -= 1;
         if *parts == 0 {
-            let id_of_host = request.id;
+            let host_id = request.id;
             self.slots[id as usize] = None;
             self.admitted -= 1;
             self.idle_since = self.clock;
-            self.done.push_back((self.clock, id_of_host));
+            self.done.push_back((self.clock, host_id));
         }
     }
 
     // Cleaning.
 
-    /// Starts the next request of the drive's own; returns true if there was none left for a band, which is now clean.
+    /// Starts the next of the drive's own requests; returns true if a band needed no more of them and is now clean.
     fn clean(&mut self) -> bool {
         let Some(mut cleaning) = self.cleaning.or_else(|| self.start_cleaning()) else {
             return false;
@@ -391,7 +391,7 @@ impl ShingledDisk {
         Some(Cleaning { band, mark: self.log, step: Step::Read(0) })
     }
 
-    /// Forgets what was cleaned; from now on its newest content is in the band.
+    /// Unmaps what was cleaned: its newest content is now in the band.
     fn end_cleaning(&mut self, cleaning: &Cleaning) {
         self.cleaning = None;
         let first = cleaning.band * self.band;
@@ -410,7 +410,7 @@ impl ShingledDisk {
         self.pieces.clear();
     }
 
-    // What a power cut no longer loses.
+    // Persistence.
 
     fn note_persisted(&mut self) {
         while let Some((first, sectors)) = self.inner.persisted() {
@@ -426,8 +426,8 @@ impl ShingledDisk {
         }
     }
 
-    /// Sectors of the log that reached the medium. Those that were overwritten meanwhile count too, as in a
-    /// disk that writes in place.
+    /// Records sectors of the log that have reached the medium. Those that were overwritten in the meantime count,
+    /// too, as on a disk that writes in place.
     fn note_appended(&mut self, first: u64, sectors: u64) {
         let Some(oldest) = self.pending.front().map(|pending| pending.at) else { return };
         let from = oldest + (first + self.cache - oldest % self.cache) % self.cache;
@@ -481,7 +481,7 @@ impl Disk for ShingledDisk {
     }
 
     fn note_untimed(&mut self, request: Request) {
-        // As if cleaned: a new file system lies in its bands.
+        // As if cleaned: a new file system is in its bands.
         if request.action == Action::Write && self.map.room() > 2 {
             self.map.remove(request.sector, request.sector + u64::from(request.sectors));
         }

@@ -1,5 +1,5 @@
-//! The earliest of a fixed number of times: a complete binary tree, so that a change costs the logarithm
-//! of their number.
+//! The earliest of a fixed number of times: a tournament tree (complete binary tree), so that a change costs
+//! the logarithm of their number.
 
 /// Marks a place without a time.
 const NEVER: u64 = u64::MAX;
@@ -9,12 +9,12 @@ const NEVER: u64 = u64::MAX;
 pub struct Earliest {
     /// The number of leaves, a power of two; leaf `at` has index `leaves + at`.
     leaves: usize,
-    /// The earlier time of both children, from index 1; then the leaves.
+    /// From index 1, the earlier time of the two children; then the leaves.
     times: Vec<u64>,
 }
 
 impl Earliest {
-    /// No time in any of `count` places.
+    /// Creates `count` places without a time.
     pub fn new(count: usize) -> Earliest {
         let leaves = count.next_power_of_two();
         Earliest { leaves, times: vec![NEVER; 2 * leaves] }
@@ -57,7 +57,7 @@ mod tests {
     use fsdyno_record::seed::SplitMix64;
 
     #[test]
-    fn it_finds_the_first_place_of_the_earliest_time_as_a_search_does() {
+    fn it_finds_the_first_place_of_the_earliest_time_as_a_linear_search_does() {
         for count in [1, 2, 5, 16, 100] {
             let (mut tree, mut list) = (Earliest::new(count), vec![None; count]);
             let mut draws = SplitMix64::new(count as u64);
