@@ -84,7 +84,7 @@ impl From<DiskPlan> for ModelledPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiskPlan {
-    /// Name in the catalog, or name of the file.
+    /// Name in the catalog, or name of the profile's file.
     pub name: String,
     /// The disk profile as JSON; the disk crate interprets it. Whole numbers and strings only.
     pub spec: Shared<Value>,

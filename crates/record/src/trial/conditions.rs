@@ -21,7 +21,7 @@ pub struct Conditions {
     /// The argv of mkfs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mkfs: Vec<String>,
-    /// Last lines of mkfs's output.
+    /// Last lines of the output of mkfs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mkfs_output: Vec<String>,
     /// Result of ageing, if the file system was aged.
@@ -48,20 +48,20 @@ pub struct Conditions {
     /// Features in effect, read back from the file system.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub features: BTreeMap<String, String>,
-    /// Tool → version line.
+    /// Version line of each tool, by the tool's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
-    /// Block-queue settings in effect of the device that the file system lies on (a disk or an
+    /// Block-queue settings in effect for the device that the file system lies on (a disk or an
     /// array), as /sys/block names them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub queue: BTreeMap<String, String>,
-    /// Sysctls in effect that affect write-back and caches.
+    /// Sysctls for write-back and caches, as in effect.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: BTreeMap<String, String>,
     /// Start of the partition on the modelled disk, if there is one disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_start: Option<Bytes>,
-    /// Size of the device the file system lies on.
+    /// Size of the device that the file system lies on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_size: Option<Bytes>,
     /// Fidelity of a replay; none for other workloads.
@@ -76,7 +76,7 @@ pub struct Conditions {
     /// Notes for the reader, in sentences: requests that could not be fulfilled here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Settings of the plan that have another value in effect, in sentences.
+    /// Settings whose value in effect differs from the plan's, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_in_effect: Vec<String>,
 }
@@ -85,7 +85,7 @@ pub struct Conditions {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiskConditions {
-    /// Name in the catalog, or name of the file.
+    /// Name in the catalog, or name of the profile's file.
     pub disk: String,
     /// Role of the disk.
     pub role: DiskRole,
