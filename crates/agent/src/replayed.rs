@@ -5,10 +5,10 @@ use fsdyno_record::OpKind;
 use fsdyno_workload::differences::Example;
 use fsdyno_workload::{Differences, Recording};
 
-/// Most kinds of difference in a note.
-const MOST: usize = 20;
+/// Maximum number of notes on differences, one for each kind.
+const MAX_NOTES: usize = 20;
 
-/// Errors by which a file system says that it does not have what a call asks for.
+/// Errors that report that a file system does not support a call or its arguments.
 const NOT_SUPPORTED: &[u16] = &[
     libc::EOPNOTSUPP as u16,
     libc::ENOTTY as u16,
@@ -17,7 +17,7 @@ const NOT_SUPPORTED: &[u16] = &[
     libc::EXDEV as u16,
 ];
 
-/// Calls that a file system need not have.
+/// Calls that a file system need not support.
 const OPTIONAL: &[OpKind] = &[
     OpKind::Fallocate,
     OpKind::CopyRange,
@@ -29,7 +29,7 @@ const OPTIONAL: &[OpKind] = &[
     OpKind::SyncRange,
 ];
 
-/// Returns true if another file system than that of the recording may answer so.
+/// Returns true if a file system other than the recording's may give this result.
 fn is_tolerated(kind: OpKind, expected: u16, found: u16) -> bool {
     let attribute = matches!(kind, OpKind::Getxattr | OpKind::Listxattr | OpKind::Removexattr);
     let no_attribute = |code| code == libc::ENODATA as u16 || NOT_SUPPORTED.contains(&code);
@@ -38,8 +38,8 @@ fn is_tolerated(kind: OpKind, expected: u16, found: u16) -> bool {
             || attribute && no_attribute(expected) && (found == 0 || no_attribute(found)))
 }
 
-/// Returns the sentences on the differences of a phase on a mounted file system, and the reason why they fail the trial,
-/// if they do: on the file system of the recording each one does, on another all that it should not have.
+/// Returns sentences about the differences of a phase on a mounted file system, and the reason why they fail the trial,
+/// if they do. On the recording's file system each difference does; on another, each one that is not tolerated.
 pub fn judge(
     differences: &Differences,
     recording: &Recording,
@@ -64,8 +64,8 @@ pub fn judge(
         }
         notes.push(text);
     }
-    let more = notes.len().saturating_sub(MOST);
-    notes.truncate(MOST);
+    let more = notes.len().saturating_sub(MAX_NOTES);
+    notes.truncate(MAX_NOTES);
     if more > 0 {
         notes.push(format!("and {more} further kinds of difference"));
     }
@@ -74,7 +74,7 @@ pub fn judge(
     }
     let reason = first
         .filter(|_| recording.strict)
-        .map(|first| format!("{fatal} replayed calls had another result than recorded; {first}"));
+        .map(|first| format!("{fatal} replayed calls had a result other than recorded; {first}"));
     (notes, reason)
 }
 
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_another_file_system_lacks_is_listed_and_on_the_recordings_own_it_fails() {
+    fn a_call_that_another_file_system_lacks_is_listed_and_fails_on_the_recordings_own() {
         let call = RareCall::Fadvise {
             file: FileSlot(1),
             offset: 0,
@@ -122,11 +122,11 @@ mod tests {
         let (notes, failed) = judge(&differences, &recording(), "xfs");
         assert!(failed.is_none() && notes[0].ends_with("another file system may"), "{notes:?}");
         let (_, failed) = judge(&differences, &recording(), "ext4");
-        assert!(failed.unwrap().starts_with("1 replayed calls had another result"));
+        assert!(failed.unwrap().starts_with("1 replayed calls had a result other than recorded"));
     }
 
     #[test]
-    fn a_name_that_is_not_there_fails_on_every_file_system_unless_order_is_free() {
+    fn a_missing_name_fails_on_every_file_system_unless_the_order_is_free() {
         let differences = differing(Call::Unlink { dir: DirSlot::ROOT }, -2);
         let (_, failed) = judge(&differences, &recording(), "xfs");
         assert!(failed.unwrap().contains("ended with No such file or directory (ENOENT)"));
