@@ -9,7 +9,7 @@ use crate::timeline::Timeline;
 
 const KINDS: usize = OpKind::ALL.len();
 
-/// One histogram for each kind of op, 30 KiB each from its first use on, and a timeline of ops.
+/// A histogram for each kind of op, allocated at its first use (30 KiB), and a timeline of ops.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     histograms: [Histogram; KINDS],
@@ -31,7 +31,7 @@ impl Recorder {
         }
     }
 
-    /// Counts one op.
+    /// Records the latency of an op.
     #[inline]
     pub fn record(&mut self, kind: OpKind, latency: Nanos) {
         self.histograms[kind as usize].record(latency.0);
@@ -65,7 +65,7 @@ impl Recorder {
         self.used().map(|(kind, histogram)| (kind, histogram.count())).collect()
     }
 
-    /// Counts and latencies by kind, without kinds that have no op.
+    /// Counts and latencies by kind; kinds without ops are omitted.
     pub fn ops(&self) -> BTreeMap<OpKind, OpStats> {
         self.used().map(|(kind, histogram)| (kind, stats(histogram))).collect()
     }
@@ -76,7 +76,7 @@ impl Recorder {
     }
 }
 
-/// The record of a histogram.
+/// The statistics of a histogram, as a record stores them.
 pub fn stats(histogram: &Histogram) -> OpStats {
     let percentile = |p| Nanos(histogram.percentile(p));
     OpStats {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_kinds_is_in_the_order_of_their_numbers() {
+    fn kinds_are_listed_in_the_order_of_their_numbers() {
         assert!(OpKind::ALL.iter().enumerate().all(|(at, kind)| *kind as usize == at));
     }
 }

@@ -1,4 +1,4 @@
-//! The file-system calls, and one table of the facts that others need to know about each.
+//! The file system calls, and a table of what other modules need to know about each.
 
 use fsdyno_record::{Nanos, OpKind};
 
@@ -41,7 +41,7 @@ pub enum Call {
     Read { file: FileSlot, length: u32 },
     /// pread(2) of at most `length` bytes at `offset`.
     ReadAt { file: FileSlot, offset: u64, length: u32 },
-    /// pwrite(2) at `offset` of the file (the payload's own offset is one within its content).
+    /// pwrite(2) at `offset` of the file (the payload's own offset is within its content).
     WriteAt { file: FileSlot, offset: u64, payload: Payload },
     /// fstatat(2), not following links.
     Stat { dir: DirSlot },
@@ -87,20 +87,21 @@ pub enum Call {
     Rare(RareCall),
 }
 
-/// A call that the engine expands into many because only the file system knows its parts; each is
-/// timed and counted by itself.
+/// A call that the engine expands into many because only the file system knows its parts; each of
+/// them is timed and counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are the call's own arguments")]
 pub enum Compound {
-    /// Reads directory `name` to its end (open, getdents64 until nothing comes, close).
+    /// Reads directory `name` to its end (open, getdents64 until it returns nothing, close).
     Scan { dir: DirSlot },
     /// Reads directory `name` to its end and stats each file in the order in which it is read; with
     /// `read` each is then opened, read in calls of that many bytes to its end, and closed.
     StatEach { dir: DirSlot, read: Option<u32> },
-    /// Removes the tree `name`, itself too, as `rm -r` does. With `synced` the directory is
+    /// Removes the tree `name`, including its root, as `rm -r` does. With `synced` the directory is
     /// fsynced after each file that is removed from it.
     RemoveTree { dir: DirSlot, order: RemoveOrder, synced: bool },
-    /// Copies the tree `name` to `other` as `cp -a` does: reads and writes of [`COPY_BUFFER`](crate::COPY_BUFFER) bytes.
+    /// Copies the tree `name` to `other` as `cp -a` does: reads and writes of
+    /// [`COPY_BUFFER`](crate::COPY_BUFFER) bytes.
     CopyTree { dir: DirSlot, to: DirSlot },
     /// Packs the tree `name` into the new file `other` as `tar -c` does: reads and writes of
     /// [`RECORD`](crate::RECORD) bytes. `compute` is processor time before each record is written.
@@ -110,12 +111,12 @@ pub enum Compound {
     UnpackTree { dir: DirSlot, to: DirSlot, compute: Nanos },
 }
 
-/// A call on an open file, on an open directory or on the whole file system.
+/// The facts of a call on an open file, on an open directory or on the whole file system.
 const fn on_slot(kind: OpKind, effect: Effect) -> Facts {
     Facts { kind: Some(kind), dir: None, effect }
 }
 
-/// A call on a name.
+/// The facts of a call on a name.
 const fn on_name(kind: OpKind, dir: DirSlot, effect: Effect) -> Facts {
     Facts { kind: Some(kind), dir: Some(dir), effect }
 }
@@ -126,7 +127,7 @@ const RESERVES: &str = "reserves space, whose state after a power cut is not mod
 
 #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
 impl Call {
-    /// Returns the facts of the call: a row for each call. Facts about all calls of a kind are in
+    /// Returns the facts of the call, one row for each call. Facts common to all calls of a kind are in
     /// the table of [`OpKind`].
     #[inline(always)]
     pub fn facts(&self) -> Facts {

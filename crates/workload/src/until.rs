@@ -1,4 +1,4 @@
-//! The ops of a share until a stonewall ([`crate::wall`]).
+//! The ops of a share that a stonewall ends ([`crate::wall`]).
 
 use fsdyno_record::Nanos;
 
@@ -8,11 +8,11 @@ use crate::workload::OpSource;
 
 /// The items of a share, each of at least one op.
 pub trait Items: OpSource {
-    /// The number of items done, and whether there is another one; none if the next op belongs to an item that has begun,
-    /// or to none.
+    /// The number of items done, and whether another one follows; none if the next op belongs to an item that has
+    /// begun, or to no item.
     fn between(&mut self) -> Option<(u64, bool)>;
 
-    /// Begins no more than this many items, including those done.
+    /// Limits the number of items, including those done, to `most`.
     fn end_after(&mut self, most: u64);
 }
 
@@ -21,19 +21,19 @@ pub(crate) struct Until<'a> {
     ops: Box<dyn Items + Send + 'a>,
     wall: Box<dyn Wall + 'a>,
     done: u64,
-    began: bool,
+    begun: bool,
 }
 
 impl<'a> Until<'a> {
     pub(crate) fn new(ops: Box<dyn Items + Send + 'a>, wall: Box<dyn Wall + 'a>) -> Until<'a> {
-        Until { ops, wall, done: 0, began: false }
+        Until { ops, wall, done: 0, begun: false }
     }
 }
 
 impl OpSource for Until<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        if !self.began {
-            self.began = true;
+        if !self.begun {
+            self.begun = true;
             self.wall.begin();
         }
         let mut waited = Nanos(0);
@@ -45,15 +45,15 @@ impl OpSource for Until<'_> {
                 self.ops.end_after(pass.most);
             }
         }
-        let goes_on = self.ops.next(op);
-        if !goes_on && let Some((done, _)) = self.ops.between() {
+        let has_op = self.ops.next(op);
+        if !has_op && let Some((done, _)) = self.ops.between() {
             // The last items may have had no op.
             self.done = done;
             self.wall.pass(done, false);
         }
-        // The op's own computing comes after the wait, and is no part of its latency either.
+        // The op's own compute time follows the wait, and is not part of its latency either.
         op.due = if waited == Nanos(0) { waited } else { waited + op.compute };
-        goes_on
+        has_op
     }
 
     fn done(&self) -> u64 {

@@ -1,5 +1,5 @@
 //! One large file: sequential passes of writes, rewrites and reads, random accesses by several
-//! threads, and its bytes after them.
+//! threads, and its expected content afterwards.
 
 use fsdyno_record::{Nanos, OpKind, seed};
 
@@ -13,8 +13,8 @@ const FLAGS: OpenFlags = OpenFlags { read: true, write: true, ..OpenFlags::NONE 
 const NEW: OpenFlags = OpenFlags { exclusive: true, ..FLAGS };
 const MODE: u32 = 0o600;
 
-/// Size of the blocks of which the pass in small units gives each a content of its own; its unit is
-/// a part of a block.
+/// Size in bytes of the blocks that each have a content of their own in the pass in small units; its
+/// unit is a part of a block.
 const CHAR_BLOCK: u64 = 4096;
 
 /// The last writer of a block.
@@ -30,7 +30,7 @@ pub enum Writer {
     Seeker,
 }
 
-/// The file and its use.
+/// The file and how it is used.
 #[derive(Clone, Debug)]
 pub struct BigFile {
     /// Its name below the trial's root.
@@ -39,11 +39,11 @@ pub struct BigFile {
     pub size: u64,
     /// The unit of passes and seeks, in bytes.
     pub chunk: u32,
-    /// Contents are zeros, not incompressible data.
+    /// True if contents are zeros, false if they are incompressible data.
     pub zeros: bool,
-    /// Each pass and each seeker ends with fsync(2).
+    /// True if each pass and each seeker ends with fsync(2).
     pub end_sync: bool,
-    /// The random part.
+    /// The random accesses.
     pub seeks: Seeks,
 }
 
@@ -54,20 +54,20 @@ pub struct Pass {
     pub kind: PassKind,
     /// Bytes of each call: the chunk, or for [`Writer::Char`] a power of two up to 4096.
     pub unit: u32,
-    /// Bytes from the beginning.
+    /// Bytes to access, from the beginning of the file.
     pub bytes: u64,
-    /// Processor time before each call, in nanoseconds a byte.
+    /// Processor time before each call, in nanoseconds per byte.
     pub compute: u64,
 }
 
-/// The access of a pass.
+/// The kind of access of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassKind {
     /// Creates the file and writes it.
     Write(Writer),
-    /// Reads each unit and writes other contents back.
+    /// Reads each unit and writes it back with other contents.
     Rewrite,
-    /// Reads it.
+    /// Reads the file.
     Read,
 }
 
@@ -78,7 +78,7 @@ pub struct State {
     pub writer: Writer,
     /// Its length in bytes.
     pub size: u64,
-    /// The seekers have written to it since.
+    /// True if the seekers have written to it since.
     pub seeks_done: bool,
 }
 
@@ -88,7 +88,7 @@ impl BigFile {
         Sweep { file: self, pass, at: 0, step: SweepStep::Open }
     }
 
-    /// The exact number of a pass's ops.
+    /// The exact op counts of a pass.
     pub fn pass_counts(&self, pass: Pass) -> OpCounts {
         let calls = pass.bytes.div_ceil(u64::from(pass.unit));
         let mut counts = match pass.kind {
@@ -110,7 +110,7 @@ impl BigFile {
         Seeker { file: self, rank: u64::from(rank), round: 0, ticket: 0, step: SeekerStep::Open }
     }
 
-    /// The exact number of the seekers' ops.
+    /// The exact op counts of all seekers.
     pub fn seek_counts(&self) -> OpCounts {
         let seekers = u64::from(self.seeks.seekers);
         let updates = self.seeks.updates();
@@ -132,7 +132,7 @@ impl BigFile {
         Expected::pieces(state.size).with_mode(MODE)
     }
 
-    /// The expected content at byte `offset`, as far as it is one block.
+    /// The expected content from byte `offset` to the end of its block or of the file; none past the end.
     pub fn piece(&self, state: State, offset: u64) -> Option<Payload> {
         let left = state.size.checked_sub(offset).filter(|left| *left > 0)?;
         if state.seeks_done && self.seeks.updated(offset / u64::from(self.chunk)) {
@@ -141,7 +141,7 @@ impl BigFile {
         Some(self.payload(state.writer, offset, left))
     }
 
-    /// The content that `writer` writes at byte `offset`: to the end of its block, or `most` bytes.
+    /// The content that `writer` writes at byte `offset`: to the end of its block, at most `most` bytes.
     fn payload(&self, writer: Writer, offset: u64, most: u64) -> Payload {
         let size = match writer {
             Writer::Char => CHAR_BLOCK,
@@ -172,23 +172,23 @@ impl BigFile {
     }
 }
 
-/// The targets of the seekers, as tickets that are dealt out: ticket `t` is one chunk to read, and
-/// some tickets are written back.
+/// The targets of the seekers, as numbered tickets: each ticket is one chunk to read, and the chunks
+/// of some tickets are written back.
 ///
 /// The originals put the tickets into a pipe, and the processes race for them. Here each round of
-/// tickets is dealt to the seekers in turn, and each round begins with the next seeker: so each has
-/// equally many and, if every tenth ticket is an update, its part of those. Chunks that are only
-/// read are drawn independently; those that are updated follow a permutation of all, so that they
-/// can be computed.
+/// tickets is assigned to the seekers in turn, and each round begins with the next seeker, so that
+/// all get the same number of tickets and, if every tenth one is an update, of updates. Chunks that
+/// are only read are drawn independently; those that are updated follow a permutation of all chunks,
+/// so that they can be computed.
 #[derive(Clone, Debug)]
 pub struct Seeks {
-    /// Number of tickets of all seekers.
+    /// Number of tickets of all seekers together.
     pub tickets: u64,
     /// Number of threads.
     pub seekers: u32,
     /// The rule that selects tickets to write back.
     pub rule: UpdateRule,
-    /// fsync(2) follows each chunk that is written back.
+    /// True if fsync(2) follows each chunk that is written back.
     pub fsync: bool,
     seed: u64,
     updated: Permutation,
@@ -197,9 +197,9 @@ pub struct Seeks {
 /// A rule that selects tickets to write back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateRule {
-    /// The first and every tenth after it.
+    /// The first ticket and every tenth after it.
     TenthOfAll,
-    /// Of each seeker the first and every tenth after it.
+    /// The first ticket of each seeker and every tenth of its own after it.
     TenthOfEach,
 }
 
@@ -231,7 +231,7 @@ impl Seeks {
         }
     }
 
-    /// The index of the update that a ticket is; none if it is only read.
+    /// The index of a ticket among the updates; none if its chunk is only read.
     fn update(&self, ticket: u64) -> Option<u64> {
         let seekers = u64::from(self.seekers);
         match self.rule {
@@ -285,7 +285,7 @@ pub struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// The next unit, read or written.
+    /// Reads or writes the next unit.
     fn unit(&mut self, op: &mut Op) {
         let length = (self.pass.bytes - self.at).min(u64::from(self.pass.unit));
         op.compute = Nanos(self.pass.compute * length);
@@ -298,11 +298,11 @@ impl Sweep<'_> {
         if self.pass.kind == PassKind::Rewrite {
             self.step = SweepStep::WriteBack;
         } else {
-            self.forward(length);
+            self.advance(length);
         }
     }
 
-    fn forward(&mut self, bytes: u64) {
+    fn advance(&mut self, bytes: u64) {
         self.at += bytes;
         self.step = match self.file.end_sync {
             _ if self.at < self.pass.bytes => SweepStep::Unit,
@@ -318,14 +318,14 @@ impl OpSource for Sweep<'_> {
         match self.step {
             SweepStep::Open => {
                 self.file.open(op, matches!(self.pass.kind, PassKind::Write(_)));
-                self.forward(0);
+                self.advance(0);
             }
             SweepStep::Unit => self.unit(op),
             SweepStep::WriteBack => {
                 let length = u64::from(self.pass.unit);
                 let payload = self.file.payload(Writer::Rewrite, self.at, length);
                 op.call = Call::WriteAt { file: FILE, offset: self.at, payload };
-                self.forward(length);
+                self.advance(length);
             }
             SweepStep::Sync => {
                 op.call = Call::Fsync { file: FILE };
@@ -369,7 +369,7 @@ impl Seeker<'_> {
     /// Reads the next ticket's chunk; ends the seeker if there is no ticket.
     fn read(&mut self, op: &mut Op) {
         let Some(ticket) = self.file.seeks.ticket_of(self.rank, self.round) else {
-            return self.leave(op);
+            return self.finish(op);
         };
         self.round += 1;
         self.ticket = ticket;
@@ -379,7 +379,7 @@ impl Seeker<'_> {
         }
     }
 
-    fn leave(&mut self, op: &mut Op) {
+    fn finish(&mut self, op: &mut Op) {
         if self.file.end_sync {
             op.call = Call::Fsync { file: FILE };
             self.step = SeekerStep::Close;
@@ -426,7 +426,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_ticket_is_dealt_once_and_evenly_and_the_updated_chunks_are_known(
+        fn each_ticket_is_used_once_seekers_share_evenly_and_the_updated_chunks_are_known(
             tickets in 0u64..2000, seekers in 1u32..12, chunks in 1u64..3000, seed: u64,
         ) {
             for rule in [UpdateRule::TenthOfAll, UpdateRule::TenthOfEach] {
@@ -461,19 +461,19 @@ mod tests {
 
     #[test]
     fn every_seeker_has_an_equal_part_of_the_updates() {
-        // Dealt without rotation, all tenth tickets would fall to the first of five seekers.
+        // Without rotation, the first of five seekers would get every tenth ticket.
         let seeks = Seeks::new(8192, 5, UpdateRule::TenthOfAll, 38_400, 1);
         let updates: Vec<usize> = (0..5)
             .map(|rank| {
-                let hand = (0..).map_while(|round| seeks.ticket_of(rank, round));
-                hand.filter(|ticket| seeks.update(*ticket).is_some()).count()
+                let own = (0..).map_while(|round| seeks.ticket_of(rank, round));
+                own.filter(|ticket| seeks.update(*ticket).is_some()).count()
             })
             .collect();
         assert_eq!(updates, [164, 164, 164, 164, 164]);
     }
 
     #[test]
-    fn a_block_of_each_writer_is_another_content() {
+    fn each_writer_gives_a_block_different_contents() {
         let seeks = Seeks::new(10, 1, UpdateRule::TenthOfAll, 4, 1);
         let file = BigFile {
             name: b"big",

@@ -12,7 +12,7 @@ pub struct Entry {
     pub name: Box<[u8]>,
 }
 
-/// A slot of a thread: of the files or of the directories that it has open.
+/// A thread, and its slot for an open file or an open directory.
 pub type Slot = (u32, u16);
 
 /// An open file.
@@ -26,39 +26,39 @@ pub struct OpenFile {
     pub read: bool,
     /// True if it was opened to write.
     pub write: bool,
-    /// True if every write goes to its end.
+    /// True if every write goes to the end of the file.
     pub append: bool,
 }
 
 /// One step of the effect of a call.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A new inode under a new name. Its number is that of the next inode.
+    /// A new inode under a new name. It gets the next inode number.
     Made {
         /// Its name.
         at: Entry,
         /// The inode.
         node: Box<Node>,
     },
-    /// A further name of a file.
+    /// Another name for a file.
     Linked {
         /// The name.
         at: Entry,
         /// The file.
         inode: Inode,
     },
-    /// The end of a name.
+    /// A name removed.
     Removed {
         /// The name.
         at: Entry,
         /// The inode that it named.
         inode: Inode,
     },
-    /// Another name in place of one.
+    /// A name replaced by another.
     Renamed {
         /// The old name.
         from: Entry,
-        /// The new name; what it named until now loses it.
+        /// The new name; an inode that had it before loses it.
         to: Entry,
         /// The inode.
         inode: Inode,
@@ -72,7 +72,7 @@ pub enum Change {
         /// The bytes.
         payload: Payload,
     },
-    /// A new size of a file, or its old one set again.
+    /// A size set for a file, possibly the old one.
     Resized {
         /// The file.
         inode: Inode,
@@ -90,7 +90,7 @@ pub enum Change {
     Modified {
         /// The inode.
         inode: Inode,
-        /// The time in seconds since 1970; `None` if it is one that is not modelled.
+        /// The time in seconds since 1970; `None` if its value is not modelled.
         mtime: Option<i64>,
     },
     /// A file, or the names in a directory, made durable.
@@ -100,7 +100,7 @@ pub enum Change {
     },
     /// Everything made durable.
     SyncedAll,
-    /// A file opened, closed (`None`), or at another position.
+    /// A file opened, closed (`None`) or repositioned.
     File {
         /// The slot of the file.
         slot: Slot,

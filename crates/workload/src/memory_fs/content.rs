@@ -7,8 +7,8 @@ use crate::op::Payload;
 /// The bytes of a file: payloads by offset, without overlap. Bytes that no payload covers are a hole and read
 /// as zeros.
 ///
-/// It holds no bytes. A payload that continues the one before it is merged with it, so that a file written from
-/// its beginning to its end by one content is one piece, whatever the sizes of its writes.
+/// The bytes themselves are not stored. A payload that continues the one before it is merged with it, so that a
+/// file written from beginning to end with one content is one piece, whatever the sizes of its writes.
 #[derive(Clone, Debug, Default)]
 pub struct Content {
     pieces: BTreeMap<u64, Payload>,
@@ -42,8 +42,8 @@ impl Content {
         self.size = size;
     }
 
-    /// Returns what is at an offset, as far as it is one payload; zeros in a hole, and `None` at the end of the
-    /// file or past it.
+    /// Returns the rest of the payload at an offset; in a hole, zeros up to the next payload; `None` at or past the
+    /// end of the file.
     pub fn piece(&self, at: u64) -> Option<Payload> {
         if at >= self.size {
             return None;
@@ -54,7 +54,7 @@ impl Content {
         })
     }
 
-    /// Returns the number of payloads, which is what the content takes memory for.
+    /// Returns the number of payloads, which determines the memory used.
     pub fn pieces(&self) -> usize {
         self.pieces.len()
     }
@@ -70,7 +70,7 @@ impl Content {
         })
     }
 
-    /// Makes a hole of a range of bytes.
+    /// Turns a range of bytes into a hole.
     fn remove(&mut self, from: u64, to: u64) {
         if let Some((start, piece)) = self.pieces.range_mut(..from).next_back() {
             piece.length = piece.length.min((from - start).min(u32::MAX.into()) as u32);
@@ -101,7 +101,7 @@ impl Content {
     }
 }
 
-/// Returns two payloads, one after the other, as one.
+/// Returns two consecutive payloads as one, if the second continues the content of the first.
 fn joined(first: Payload, second: Payload) -> Option<Payload> {
     let continues = first.id == second.id
         && first.offset.checked_add(first.length.into()) == Some(second.offset);
@@ -130,8 +130,8 @@ mod tests {
         content.write(0, bytes(1, 1000));
         content.write(400, bytes(2, 100));
         content.write(900, bytes(3, 300));
-        let right = [(0, 1, 0, 400), (400, 2, 0, 100), (500, 1, 500, 400), (900, 3, 0, 300)];
-        assert_eq!((pieces(&content), content.size()), (right.to_vec(), 1200));
+        let expected = [(0, 1, 0, 400), (400, 2, 0, 100), (500, 1, 500, 400), (900, 3, 0, 300)];
+        assert_eq!((pieces(&content), content.size()), (expected.to_vec(), 1200));
         content.write(100, bytes(4, 1000));
         assert_eq!(content.pieces(), 3);
         content.resize(1050);
@@ -169,21 +169,21 @@ mod tests {
         fn it_equals_an_array_of_bytes(
             steps in prop::collection::vec((0..40u64, 0..20u32, 0..3u64, 0..5u64, any::<bool>()), 0..40),
         ) {
-            let (mut content, mut right) = (Content::default(), Vec::new());
+            let (mut content, mut expected) = (Content::default(), Vec::new());
             for (at, length, id, offset, resize) in steps {
                 if resize {
                     content.resize(at);
-                    right.resize(at as usize, None);
+                    expected.resize(at as usize, None);
                 } else if length > 0 {
                     content.write(at, Payload { id, offset, length });
-                    right.resize(right.len().max(at as usize + length as usize), None);
+                    expected.resize(expected.len().max(at as usize + length as usize), None);
                     for byte in 0..u64::from(length) {
-                        right[(at + byte) as usize] = Some((id, offset + byte));
+                        expected[(at + byte) as usize] = Some((id, offset + byte));
                     }
                 }
             }
-            prop_assert_eq!(content.size(), right.len() as u64);
-            for (at, byte) in right.iter().enumerate() {
+            prop_assert_eq!(content.size(), expected.len() as u64);
+            for (at, byte) in expected.iter().enumerate() {
                 let piece = content.piece(at as u64).unwrap();
                 let mine = (piece.id != Payload::ZEROS).then_some((piece.id, piece.offset));
                 prop_assert_eq!(mine, *byte, "byte {}", at);

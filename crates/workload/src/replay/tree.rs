@@ -1,4 +1,4 @@
-//! A tree of the compiled form as the tree that is expected.
+//! A tree of the compiled form, as an expected tree.
 
 use crate::op::Payload;
 use crate::replay::format::{Compiled, Section, TreeNode};
@@ -22,7 +22,7 @@ impl<'a> FlatTree<'a> {
         FlatTree { compiled, section, copies, directories }
     }
 
-    /// The number of the copy that a path is in, and the rest of the path; none for another path.
+    /// The number of the copy that a path is in, and the rest of the path; none for a path outside the copies.
     fn copy_of<'p>(&self, path: &'p [u8]) -> Option<(u32, &'p [u8])> {
         if self.copies == 1 {
             return Some((0, path));
@@ -31,10 +31,10 @@ impl<'a> FlatTree<'a> {
         let (directory, rest) = path.split_at(end);
         let number = std::str::from_utf8(directory.strip_prefix(b"copy")?).ok()?;
         let copy = number.parse().ok().filter(|copy| *copy < self.copies)?;
-        let mut right = Vec::new();
-        copy_directory(copy, &mut right);
-        let is_right = right.strip_suffix(b"/") == Some(directory);
-        is_right.then(|| (copy, rest.strip_prefix(b"/").unwrap_or_default()))
+        let mut canonical = Vec::new();
+        copy_directory(copy, &mut canonical);
+        let is_canonical = canonical.strip_suffix(b"/") == Some(directory);
+        is_canonical.then(|| (copy, rest.strip_prefix(b"/").unwrap_or_default()))
     }
 
     fn find(&self, path: &[u8]) -> Option<TreeNode> {
@@ -80,15 +80,15 @@ impl Tree for FlatTree<'_> {
     }
 
     fn directories(&self) -> u64 {
-        let own = if self.copies > 1 { 1 } else { 0 };
-        (self.directories + own) * u64::from(self.copies)
+        let root = if self.copies > 1 { 1 } else { 0 };
+        (self.directories + root) * u64::from(self.copies)
     }
 
     fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
         let node = self.find(self.copy_of(path)?.1)?;
         let (mut from, mut to) = (0, node.pieces as usize);
         let at = |index: usize| self.compiled.piece(node.first_piece as usize + index);
-        // The last piece that begins at the offset or before it.
+        // Finds the last piece that begins at or before the offset.
         while from < to {
             let middle = (from + to) / 2;
             if at(middle)[0] <= offset {
@@ -103,13 +103,13 @@ impl Tree for FlatTree<'_> {
         };
         let next = if from < node.pieces as usize { at(from)[0] } else { node.size };
         let Some(index) = from.checked_sub(1) else { return hole(next) };
-        let [start, id, of, length] = at(index);
+        let [start, id, begin, length] = at(index);
         let skipped = offset - start;
         if skipped >= length {
             return hole(next);
         }
         let length = (length - skipped).min(u32::MAX.into()) as u32;
-        Some(Payload { id, offset: of + skipped, length })
+        Some(Payload { id, offset: begin + skipped, length })
     }
 
     fn target(&self, path: &[u8]) -> Option<Vec<u8>> {
