@@ -1,4 +1,4 @@
-//! The name and the note of a result: a file of its own in the result folder, which no record, hash or identity covers.
+//! The name and note of a result, in a separate file of its folder that no record, hash or identity covers.
 
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -13,27 +13,27 @@ use crate::files::{pretty, write_file};
 use crate::store::ABOUT as FILE;
 use crate::target::RESULTS;
 
-/// The most characters of a name, so that tables stay readable.
-const LONGEST_NAME: usize = 40;
+/// Maximum length of a name in characters, to keep tables readable.
+const MAX_NAME: usize = 40;
 
-/// The most characters of a note: a line or two, not a document.
-const LONGEST_NOTE: usize = 300;
+/// Maximum length of a note in characters: a line or two.
+const MAX_NOTE: usize = 300;
 
-/// What a person calls a result.
+/// The name and note that a user gave a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// The name that commands accept in place of the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// A remark, for people.
+    /// A remark for human readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// Checks a name. An empty one stands for none.
+/// Checks a name; an empty one means none.
 ///
 /// # Errors
-/// The reason that it is no name.
+/// The reason that it is not a valid name.
 pub fn parse_name(text: &str) -> Result<String, String> {
     let is_in = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let length = text.chars().count();
@@ -42,33 +42,33 @@ pub fn parse_name(text: &str) -> Result<String, String> {
         None if text.starts_with(['.', '-']) => {
             Err("a name begins with a letter, a digit or '_'".into())
         }
-        None if length > LONGEST_NAME => {
-            Err(format!("it has {length} characters, and a name has {LONGEST_NAME} at most"))
+        None if length > MAX_NAME => {
+            Err(format!("it has {length} characters, and a name has {MAX_NAME} at most"))
         }
         None => Ok(text.into()),
     }
 }
 
-/// Checks a note. An empty one stands for none.
+/// Checks a note; an empty one means none.
 ///
 /// # Errors
-/// The reason that it is no note.
+/// The reason that it is not a valid note.
 pub fn parse_note(text: &str) -> Result<String, String> {
     let length = text.chars().count();
     match text.chars().find(|c| c.is_control()) {
         Some(c) => Err(format!("{c:?} cannot be in a note, which is one line of text")),
-        None if length > LONGEST_NOTE => {
-            Err(format!("it has {length} characters, and a note has {LONGEST_NOTE} at most"))
+        None if length > MAX_NOTE => {
+            Err(format!("it has {length} characters, and a note has {MAX_NOTE} at most"))
         }
         None => Ok(text.into()),
     }
 }
 
 impl About {
-    /// Reads the name and the note of a result; a folder without the file has none.
+    /// Reads the name and note of a result; both are `None` if its folder has no such file.
     ///
     /// # Errors
-    /// A file that is unreadable, or has something else than a name and a note.
+    /// A file that is unreadable, or contains anything other than a name and a note.
     pub fn read(folder: &Path) -> Result<About, Failure> {
         let path = folder.join(FILE);
         let bad =
@@ -92,7 +92,7 @@ impl About {
         Ok(about)
     }
 
-    /// The name and the note after a change: an empty text removes, an absent one leaves.
+    /// Returns the name and note after a change: an empty string removes a value, `None` keeps it.
     #[must_use]
     pub fn changed(self, name: Option<&str>, note: Option<&str>) -> About {
         let new = |old: Option<String>, new: Option<&str>| match new {
@@ -103,7 +103,7 @@ impl About {
         About { name: new(self.name, name), note: new(self.note, note) }
     }
 
-    /// Stores the name and the note in a result folder.
+    /// Stores the name and note in a result folder.
     ///
     /// # Errors
     /// A file that cannot be written.
@@ -113,10 +113,10 @@ impl About {
     }
 }
 
-/// Refuses a name that another result below the usual folder has.
+/// Refuses a name that another result in the default results folder has.
 ///
 /// # Errors
-/// The other result.
+/// A name that is taken; the message says by which result.
 pub fn check_free(name: &str, folder: &Path) -> Result<(), Failure> {
     let same = |other: &Path| match (other.canonicalize(), folder.canonicalize()) {
         (Ok(other), Ok(folder)) => other == folder,
@@ -132,10 +132,10 @@ pub fn check_free(name: &str, folder: &Path) -> Result<(), Failure> {
     })
 }
 
-/// The path of a result: the given one if it exists, else that of the result with this name below the usual folder.
+/// Returns the path of a result: the given path if it exists, else the result of that name in the default folder.
 ///
 /// # Errors
-/// A name that no result has, or several have.
+/// A name that no result has, or that several have.
 pub fn find(given: &Path) -> Result<PathBuf, Failure> {
     find_below(Path::new(RESULTS), given)
 }
@@ -178,7 +178,7 @@ fn unknown(root: &Path, name: &str, all: &[(PathBuf, Names)]) -> String {
     )
 }
 
-/// What a result can be called: its name, and that of its folder.
+/// The names by which a result can be found: its own, and that of its folder.
 struct Names {
     name: Option<String>,
     folder: String,
@@ -195,10 +195,10 @@ impl Names {
     }
 }
 
-/// The results below a folder with what they can be called.
+/// The results below a folder, with their names.
 fn named(root: &Path) -> Vec<(PathBuf, Names)> {
     let names = |path: &Path| Names {
-        // A file that is unreadable names nothing; `list results` reports it.
+        // An unreadable file gives no name; `list results` reports it.
         name: About::read(path).ok().and_then(|about| about.name),
         folder: path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default(),
     };
@@ -229,7 +229,7 @@ mod tests {
         let found = |given: &str| find_below(root.path(), Path::new(given)).unwrap();
         assert_eq!(found("before"), root.path().join("2026-a"));
         assert_eq!(found("2026-b"), root.path().join("deep/2026-b"));
-        // A path that exists, and one that cannot be a name, are left for the command to read.
+        // An existing path, and one that cannot be a name, are returned as given.
         assert_eq!(found("src"), Path::new("src"));
         assert_eq!(found("no/such"), Path::new("no/such"));
     }

@@ -1,4 +1,4 @@
-//! Repeats stored trials: finds the labs that they need, makes their jobs, and compares lab identities.
+//! Repeats stored trials: finds the labs that they need, creates their jobs, and compares lab identities.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use fsdyno_venue::{Commands, Identity, Inputs, LabVenue, SetupHooks};
 use crate::failure::Failure;
 use crate::notes::say;
 
-/// Finds a lab for each kernel of these trials. `given` are values of `--kernel` for kernels that are not found by their
-/// release.
+/// Finds a lab for each kernel of these trials. `given` are the values of `--kernel`, for kernels that cannot be found
+/// by their release.
 ///
 /// # Errors
 /// A requirement that is missing or unusable.
@@ -94,7 +94,7 @@ fn labs(kernels: &BTreeSet<KernelPlan>, given: &[String]) -> Result<Vec<Lab>, Fa
         };
         match kernels.iter().find(fits) {
             Some(name) => drop(of_given.insert(name, lab)),
-            // Checked before the others are searched for, because that may download them.
+            // Checked before the search for the other kernels, which may download them.
             None => {
                 return Err(Failure::wrong(format!(
                     "--kernel {kernel} is {}, and none of the trials ran on it; they ran on: {}",
@@ -114,7 +114,7 @@ fn labs(kernels: &BTreeSet<KernelPlan>, given: &[String]) -> Result<Vec<Lab>, Fa
     kernels.iter().map(&mut of).collect()
 }
 
-/// Adds a hint to the error for a kernel that is not found: the user may have built it.
+/// Adds a hint to the error for a kernel that was not found: the user may have built it.
 fn not_found(name: &KernelPlan, error: LabError) -> Failure {
     let failure = Failure::from(error);
     let message = format!(

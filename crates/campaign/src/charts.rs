@@ -11,8 +11,8 @@ use crate::failure::Failure;
 use crate::files::{make_folder, write_file};
 use crate::png::{self, Converter};
 
-/// Writes charts to a folder, with `with_png` also as pictures. Replaces charts of an earlier report; if a file that is
-/// not a chart of fsdyno has the name of one, nothing is written.
+/// Writes charts to a folder as SVG, and with `with_png` also as PNG. Replaces the charts of an earlier report, but
+/// writes nothing if any file to be replaced is not a chart of fsdyno.
 pub fn write(folder: &Path, charts: &[ChartFile], with_png: bool) -> Result<(), Failure> {
     let converter = with_png.then(Converter::find).transpose()?;
     for chart in charts {
@@ -31,12 +31,13 @@ pub fn write(folder: &Path, charts: &[ChartFile], with_png: bool) -> Result<(), 
     Ok(())
 }
 
-/// The name of the picture of a chart.
+/// The file name of a chart's PNG.
 fn picture(chart: &ChartFile) -> String {
     format!("{}.png", chart.name.trim_end_matches(".svg"))
 }
 
-/// Refuses a file that is not fsdyno's. Only regular files are read: anything else may be a pipe or a drive.
+/// Refuses to replace a file that is not a chart of fsdyno. Only regular files are read: anything else may be a pipe
+/// or a drive.
 fn check(folder: &Path, name: &str, is_ours: fn(&[u8]) -> bool) -> Result<(), Failure> {
     let path = folder.join(name);
     let ours = match fs::symlink_metadata(&path) {

@@ -12,11 +12,11 @@ pub type Settings = BTreeMap<String, String>;
 /// The key that names the file.
 pub const KEY: &str = "config";
 
-/// Returns the settings with those of the file added. Other settings override the file, and the file itself is
-/// removed, so that equal work has an equal plan whichever way it was specified.
+/// Returns the settings with those of the file added. Other settings override the file, and the key `config` itself is
+/// removed, so that equal work has an equal plan however it was specified.
 ///
 /// # Errors
-/// The error in the file, in one line with its name and line number.
+/// The error in the file, on one line with the file's name and the line number.
 pub fn expand(kind: &Kind, settings: &Settings) -> Result<Settings, String> {
     let (Some(read), Some(file)) = (kind.config, settings.get(KEY)) else {
         return Ok(settings.clone());

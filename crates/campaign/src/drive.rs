@@ -26,7 +26,7 @@ pub fn inspect(run: &RunSpec, on: &str) -> Result<InspectedDrive, Failure> {
     Ok(block::look(Path::new(on), run.erase.as_deref())?)
 }
 
-/// The drive as a target.
+/// Inspects the drive and returns it as a target; refuses options that a drive does not support.
 pub fn place(run: &RunSpec, on: &str) -> Result<Place, Failure> {
     refuse_unsupported(run, &Target::Path(on.into()), TargetKind::Drive)?;
     if run.jobs > 1 {

@@ -1,4 +1,4 @@
-//! What would run, with exact operation counts, as text and as data.
+//! Dry runs: the trials that would run, with exact operation counts, as text and as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use crate::RunSpec;
 use crate::drive;
 use crate::failure::Failure;
 
-/// The drives given with `--on`, by that value.
+/// The drives given with `--on`, keyed by its value.
 pub type Drives = BTreeMap<String, InspectedDrive>;
 
-/// Inspects the drives of some cells, as for a real run.
+/// Inspects the drives of the cells, as a real run does.
 ///
 /// # Errors
 /// A reason not to erase one of them.
@@ -27,7 +27,7 @@ pub fn drives(run: &RunSpec, cells: &[Cell]) -> Result<Drives, Failure> {
     named.into_iter().map(|on| Ok((on.to_string(), drive::inspect(run, on)?))).collect()
 }
 
-/// The trials as data.
+/// Describes the trials as JSON.
 pub fn value(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> serde_json::Value {
     let order: Vec<_> = schedule
         .iter()
@@ -62,7 +62,7 @@ pub fn value(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> serde_json::
     value
 }
 
-/// The trials as text.
+/// Describes the trials as text.
 pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
     let mut text = String::new();
     for drive in drives.values() {
@@ -72,8 +72,8 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
         }
     }
     let names = RowNames::of(cells.iter().map(|cell| &cell.plan));
-    for (at, cell) in cells.iter().enumerate() {
-        text.push_str(&cell_text(cell, at + 1, &names, drives));
+    for (index, cell) in cells.iter().enumerate() {
+        text.push_str(&cell_text(cell, index + 1, &names, drives));
     }
     let seed = schedule.iter().map(|slot| slot.seed).min().unwrap_or(0);
     let trials = counted(schedule.len(), "trial");
@@ -91,7 +91,7 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
     text
 }
 
-/// One configuration: what it is, how it is made, and what its phases do.
+/// Describes one configuration: what it is, how it is made, and what its phases do.
 fn cell_text(cell: &Cell, number: usize, names: &RowNames, drives: &Drives) -> String {
     let mut text = String::new();
     let plan = &cell.plan;
@@ -127,7 +127,7 @@ fn cell_text(cell: &Cell, number: usize, names: &RowNames, drives: &Drives) -> S
     text
 }
 
-/// The commands that make, mount and check a file system.
+/// Describes how a file system is made, mounted and checked.
 fn filesystem_text(plan: &Plan, filesystem: &FilesystemPlan, drives: &Drives) -> String {
     let mut text = String::new();
     let shown = |argv: &[String]| {
@@ -205,13 +205,13 @@ fn place(plan: &Plan) -> String {
     parts.join(", ")
 }
 
-/// The command that creates the md array, if there is one. The free loop devices and array number are known only
-/// when they are created.
+/// The command that creates the md array, if there is one. Its loop devices and array number are not known before they
+/// are created, hence the placeholders.
 fn array(plan: &Plan) -> Option<Vec<String>> {
     let raid = plan.medium.raid()?;
-    let name = |at: u32| match plan.in_lab() {
-        true => format!("/dev/nbd{at}"),
-        false => format!("{{loop {}}}", at + 1),
+    let name = |disk: u32| match plan.in_lab() {
+        true => format!("/dev/nbd{disk}"),
+        false => format!("{{loop {}}}", disk + 1),
     };
     Some(fsdyno_filesystem::array::create(raid, &(0..raid.disks).map(name).collect::<Vec<_>>()))
 }

@@ -1,4 +1,4 @@
-//! An experiment: its request resolved to cells, what its trials need, and its run.
+//! Experiments: resolves a request to cells, finds what the trials need, and runs them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::{
     repeats,
 };
 
-/// The program that runs an experiment.
+/// What an experiment uses of the program that runs it.
 pub struct Session<'a> {
     /// The build of the program, if its commit is known.
     pub build: Option<&'a Build>,
     /// Ends the run when set.
     pub stop: &'a Arc<AtomicBool>,
-    /// The command that was given, for a shell.
+    /// The given command line, quoted for a shell.
     pub command: &'a str,
     /// The display of progress.
     pub progress: &'a dyn Progress,
@@ -37,8 +37,8 @@ pub struct Session<'a> {
 
 /// A display of progress.
 pub trait Progress {
-    /// Begins the display of a run. Each of `todo` is one trial: an index into `plans` and its number of operations;
-    /// `jobs` of them run at the same time.
+    /// Begins the display of a run. Each item of `todo` is one trial: an index into `plans` and its number of
+    /// operations; `jobs` of them run at the same time.
     fn begin(&self, plans: &[&Plan], todo: &[(usize, u64)], jobs: usize) -> Box<dyn Observer>;
 }
 
@@ -53,16 +53,16 @@ impl Progress for () {
 pub struct Experiment {
     /// The request.
     pub spec: RunSpec,
-    /// The rule for the number of trials, if they are not fixed.
+    /// The rule for the number of trials, if it is not fixed.
     pub rule: Option<Repeats>,
-    /// The targets, and the experiment for each.
+    /// The targets, each with the experiment requested for it.
     pub requests: Vec<TargetRequest>,
     /// The cells of all targets.
     pub cells: Vec<Cell>,
 }
 
 impl Experiment {
-    /// Resolves a request to cells. Checks all of it before it searches for or downloads anything.
+    /// Resolves a request to cells. Checks the whole request before it searches for or downloads anything.
     ///
     /// # Errors
     /// The first value that is invalid.
@@ -90,7 +90,8 @@ impl Experiment {
         Ok(Experiment { spec, rule, requests, cells })
     }
 
-    /// Finds all that the trials need, before the first one starts. Replaces the cells by those of the kernels found.
+    /// Finds everything that the trials need before the first one starts, and replaces the cells with those of the
+    /// kernels found.
     ///
     /// # Errors
     /// A requirement that all trials lack, or that is unusable; a folder with other results.
@@ -109,7 +110,7 @@ impl Experiment {
         Ok(venues)
     }
 
-    /// Finds all that the trials with the selected labels need; if none of them can run, also returns the reason.
+    /// Finds everything that the trials with the selected labels need; if none of them can run, also returns why.
     ///
     /// # Errors
     /// A requirement that is unusable; a folder with other results.
@@ -143,12 +144,12 @@ impl Experiment {
         Some(Share::new(shard, &schedule, &self.cells, command, baseline))
     }
 
-    /// The trials of the first stage of all shards.
+    /// The first-stage trials of all shards.
     fn first_stage(&self) -> Vec<Slot> {
         repeats::first(&self.spec, self.rule.as_ref(), self.cells.len())
     }
 
-    /// The trials of the first stage that this command runs.
+    /// The first-stage trials that this command runs.
     pub fn schedule(&self) -> Vec<Slot> {
         let schedule = self.first_stage();
         self.spec.shard.map_or_else(|| schedule.clone(), |shard| shard.of(&schedule))
@@ -162,7 +163,7 @@ impl Experiment {
         crate::two_stage::same_rule(self.rule.as_ref(), stored).map_err(Failure::wrong)
     }
 
-    /// Finds all that the trials need, and runs them.
+    /// Finds everything that the trials need, and runs them.
     ///
     /// # Errors
     /// A requirement that is missing or unusable; the reason that the run ended early.
@@ -215,7 +216,7 @@ impl Experiment {
         Ok(summary?)
     }
 
-    /// Reports stored trials without a log: they are not run again for it.
+    /// Reports stored trials without a request log; they are not run again to get one.
     fn say_unlogged(&self, store: &Store, schedule: &[Slot]) {
         let stored = schedule.iter().filter(|slot| crate::is_there(store, &self.cells, slot));
         let unlogged = stored.filter_map(|slot| {
@@ -253,7 +254,7 @@ pub(crate) fn run_shown(
     summary
 }
 
-/// Refuses a shell command given as a workload, and names similar workloads.
+/// Refuses a shell command given as a workload, and suggests workloads that may be meant.
 fn refuse_commands(workloads: &[String]) -> Result<(), Failure> {
     let names = fsdyno_workload::workloads::ALL.iter().map(|kind| kind.name);
     let is_command = |name: &&String| {
@@ -361,7 +362,7 @@ mod tests {
     use super::*;
     use crate::failure::Exit;
 
-    /// A lab on a host that has the tools of ext4 only.
+    /// A lab on a host that only has the tools of ext4.
     struct OnlyExt4;
 
     impl Venue for OnlyExt4 {

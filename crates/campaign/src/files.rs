@@ -1,4 +1,4 @@
-//! Output files.
+//! Creates output folders and files.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ pub fn make_folder(folder: &Path) -> Result<(), Failure> {
     made.map_err(|error| Failure::io("create", folder, &error))
 }
 
-/// A value as indented JSON.
+/// Formats a value as indented JSON.
 ///
 /// # Errors
-/// A value that has no such form.
+/// A value that cannot be represented in JSON.
 pub fn pretty(value: &impl serde::Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(value)
         .map_err(|error| Failure::wrong(format!("failed to write JSON: {error}")))

@@ -1,4 +1,4 @@
-//! Reads the user's input files of workloads: an archive, or a folder, which becomes one.
+//! Reads the user's input files for workloads: an archive, a folder (which is packed into one), or a trace.
 //!
 //! Agents always receive an uncompressed tar archive in an anonymous file, and the plan records its size and
 //! SHA-256. A folder becomes an archive of its regular files sorted by path, with their modes and times and
@@ -21,10 +21,10 @@ use crate::settings::settings;
 /// Bytes copied at a time.
 const CHUNK: usize = 1 << 20;
 
-/// Most memory for decompression by xz: eight times that of `xz -9`. (zstd has such a limit by itself.)
+/// Maximum memory for xz decompression: eight times that of `xz -9`. (zstd has a limit of its own.)
 const XZ_MEMORY: u64 = 512 << 20;
 
-/// First bytes of compressed formats that are not supported, with their names.
+/// Unsupported compression formats: magic number and name.
 const OTHERS: &[(&[u8], &str)] = &[
     (b"BZh", "bzip2"),
     (b"\x04\x22\x4d\x18", "lz4"),
@@ -66,7 +66,7 @@ pub fn read_inputs(question: &Question) -> Result<Inputs, MatrixError> {
     Ok(inputs)
 }
 
-/// Returns the path in a value; `None` for another kind of parameter, or its word for "no file".
+/// Returns the path in a value; `None` if the parameter is not a file, or if the value is its word for "no file".
 pub fn path_of<'a>(domain: &Domain, value: &'a str) -> Option<&'a str> {
     match domain {
         Domain::File | Domain::Trace => Some(value),
@@ -81,7 +81,7 @@ pub fn absolute(path: &str) -> String {
     absolute.and_then(|path| path.to_str().map(String::from)).unwrap_or_else(|| path.to_string())
 }
 
-/// Returns true if the value of a parameter names a recording.
+/// Returns true if the value of a parameter names a trace.
 fn is_trace(domain: &Domain) -> bool {
     match domain {
         Domain::Trace => true,
@@ -90,7 +90,7 @@ fn is_trace(domain: &Domain) -> bool {
     }
 }
 
-/// Compiles a recording for the workload `replay`.
+/// Compiles a trace for the workload `replay`.
 fn read_trace(path: &str) -> Result<InputFile, String> {
     let failed = |error: io::Error| format!("cannot be read: {error}");
     let mut trace = bounded::open(Path::new(path)).map_err(failed)?;
@@ -115,9 +115,9 @@ fn read(path: &str) -> Result<InputFile, String> {
     read_to(path, INPUTS.whole)
 }
 
-fn read_to(path: &str, most: Bytes) -> Result<InputFile, String> {
+fn read_to(path: &str, limit: Bytes) -> Result<InputFile, String> {
     let failed = |error: io::Error| format!("cannot be read: {error}");
-    let out = Out::new(tempfile::tempfile().map_err(no_room)?, most)?;
+    let out = Out::new(tempfile::tempfile().map_err(no_room)?, limit)?;
     let out = if fs::metadata(path).map_err(failed)?.is_dir() {
         pack(Path::new(path), out)?
     } else {
@@ -130,7 +130,7 @@ fn read_to(path: &str, most: Bytes) -> Result<InputFile, String> {
     InputFile::new(path, out.file, out.length, out.hash.hex()).map_err(no_room)
 }
 
-/// Reads up to as many bytes as `start` holds and returns their number. (A pipe cannot be rewound.)
+/// Fills `start` as far as the file goes, and returns the number of bytes read. (A pipe cannot be rewound.)
 fn start_of(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < start.len() {
@@ -147,24 +147,24 @@ struct Out {
     file: File,
     hash: Hash,
     length: u64,
-    most: u64,
+    limit: u64,
 }
 
 impl Out {
-    /// Limits the size to `most` bytes and nine tenths of the free space.
-    fn new(file: File, most: Bytes) -> Result<Out, String> {
+    /// Limits the size to `limit` bytes, and to nine tenths of the free space.
+    fn new(file: File, limit: Bytes) -> Result<Out, String> {
         let disk = rustix::fs::fstatvfs(&file).map_err(|error| no_room(error.into()))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        Ok(Out { file, hash: Hash::default(), length: 0, most: most.0.min(free / 10 * 9) })
+        Ok(Out { file, hash: Hash::default(), length: 0, limit: limit.0.min(free / 10 * 9) })
     }
 }
 
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() as u64 > self.most - self.length {
+        if bytes.len() as u64 > self.limit - self.length {
             return Err(io::Error::new(
                 ErrorKind::StorageFull,
-                format!("it is more than {}", Bytes(self.most)),
+                format!("it is more than {}", Bytes(self.limit)),
             ));
         }
         let length = self.file.write(bytes)?;
@@ -205,10 +205,10 @@ fn unpacker(file: impl Read + 'static, start: &[u8]) -> Result<Box<dyn Read>, St
     })
 }
 
-/// Unpacks an archive and checks its headers on the way.
+/// Unpacks an archive and checks its headers along the way.
 fn unpack(from: &mut dyn Read, mut to: Out) -> Result<Out, String> {
     let mut chunk = vec![0; CHUNK];
-    let mut headers = Headers::new(to.most);
+    let mut headers = Headers::new(to.limit);
     loop {
         let length = match from.read(&mut chunk) {
             Ok(0) => return Ok(to),
@@ -233,8 +233,8 @@ fn pack(folder: &Path, out: Out) -> Result<Out, String> {
     // The total is checked before anything is copied.
     let sizes = paths.iter().map(|path| fs::metadata(folder.join(path)).map_or(0, |it| it.len()));
     let all = Bytes(sizes.sum());
-    if all.0 > out.most {
-        return Err(format!("is a folder of {all}, and {} is the most here", Bytes(out.most)));
+    if all.0 > out.limit {
+        return Err(format!("is a folder of {all}, and {} is the most here", Bytes(out.limit)));
     }
     // Sorted by bytes, so that the order is the same everywhere.
     paths.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
@@ -261,7 +261,7 @@ fn pack(folder: &Path, out: Out) -> Result<Out, String> {
     buffer.into_inner().map_err(|error| no_room(error.into_error()))
 }
 
-/// A reader of an exact number of bytes, and those still to come.
+/// A reader of an exact number of bytes; `left` of them are still to be read.
 struct Exactly<R> {
     source: R,
     left: u64,
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn a_non_archive_or_a_too_large_one_is_refused_while_it_is_unpacked() {
         let folder = tempfile::tempdir().unwrap();
-        // A GiB in some 30 KB, whose first block shows that it is no archive.
+        // 1 GiB compressed to about 30 KB, whose first block shows that it is not an archive.
         let bomb = zstd::encode_all(io::repeat(b'x').take(1 << 30), 1).unwrap();
         let begin = std::time::Instant::now();
         let error = read(&write(folder.path(), "bomb", &bomb)).unwrap_err();

@@ -1,4 +1,4 @@
-//! The labs of a request: finds or downloads their kernels, and makes a venue of them.
+//! The labs of a request: finds or downloads their kernels, and creates a venue from them.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ use crate::{LabPlace, Place, RunSpec};
 /// Returns the path of the agent, which is held open until this process ends.
 ///
 /// # Errors
-/// An agent that is missing or does not fit.
+/// An agent that is missing or does not match this program.
 pub fn agent() -> Result<PathBuf, VenueError> {
     static AGENT: OnceLock<Agent> = OnceLock::new();
     match AGENT.get() {
@@ -73,11 +73,11 @@ pub fn lab_venue(
     Ok((venue, Place::Lab(place)))
 }
 
-/// Replaces requests for several series of kernels (`all`, `5.10..7.3`) by one for each series that is here or in Debian's
-/// suites; `None` if there are none.
+/// Replaces each request for several kernel series (`all`, `5.10..7.3`) with one for each series that is on this host
+/// or in Debian's suites; returns `None` if there are no such requests.
 ///
 /// # Errors
-/// A wrong or empty range; package lists that are neither cached nor can be downloaded.
+/// An invalid or empty range; package lists that are not cached and cannot be downloaded.
 pub fn expand_kernels(requested: &[String]) -> Result<Option<Vec<String>>, Failure> {
     let expand = |kernel: &String| fsdyno_lab::expand_kernels(kernel, Cache::of_user, &say_line);
     let expanded: Vec<Vec<String>> = requested.iter().map(expand).collect::<Result<_, _>>()?;
@@ -92,9 +92,9 @@ pub(crate) fn labs(
     mode: Mode,
 ) -> Result<(Option<Vec<Lab>>, Vec<KernelPlan>), Failure> {
     let (mut labs, mut releases) = (Vec::new(), Vec::new());
-    // The --kernel of each lab; a kernel that is not downloaded yet has no lab.
-    let mut of: Vec<usize> = Vec::new();
-    for (at, kernel) in kernels(run).into_iter().enumerate() {
+    // The index of each lab's --kernel; a kernel that is not downloaded yet has no lab.
+    let mut kernel_of: Vec<usize> = Vec::new();
+    for (index, kernel) in kernels(run).into_iter().enumerate() {
         match find_lab(kernel.clone(), mode == Mode::Dry) {
             Ok(lab) => {
                 detail(&format!(
@@ -104,7 +104,7 @@ pub(crate) fn labs(
                     lab.qemu().version
                 ));
                 releases.push(lab.kernel_release().to_string());
-                of.push(at);
+                kernel_of.push(index);
                 labs.push(lab);
             }
             Err(LabError::NoKernel(_)) if mode == Mode::Dry => {
@@ -118,12 +118,12 @@ pub(crate) fn labs(
             Err(error) => return Err(error.into()),
         }
     }
-    for (at, lab) in labs.iter().enumerate() {
-        if let Some(other) = labs[..at].iter().position(|other: &Lab| other.has_kernel_of(lab)) {
+    for (index, lab) in labs.iter().enumerate() {
+        if let Some(other) = labs[..index].iter().position(|other: &Lab| other.has_kernel_of(lab)) {
             return Err(Failure::wrong(format!(
                 "--kernel {} and --kernel {} are the same kernel, {}; give it once",
-                run.axes.kernels[of[other]],
-                run.axes.kernels[of[at]],
+                run.axes.kernels[kernel_of[other]],
+                run.axes.kernels[kernel_of[index]],
                 lab.kernel_release()
             )));
         }
@@ -133,16 +133,18 @@ pub(crate) fn labs(
     }
     let names = names(&releases.iter().map(String::as_str).collect::<Vec<_>>(), &run.axes.kernels);
     let all = labs.len() == releases.len();
-    let labs =
-        labs.into_iter().zip(&of).map(|(lab, at)| lab.requested_as(names[*at].request.clone()));
+    let labs = labs
+        .into_iter()
+        .zip(&kernel_of)
+        .map(|(lab, index)| lab.requested_as(names[*index].request.clone()));
     Ok((all.then(|| labs.collect()), names))
 }
 
-/// The kernels in plans: the release, with the value of `--kernel` if several have one release.
+/// The kernels as plans name them: by release, and also by the value of `--kernel` if several have the same release.
 fn names(releases: &[&str], given: &[String]) -> Vec<KernelPlan> {
-    let name = |(at, release): (usize, &&str)| {
+    let name = |(index, release): (usize, &&str)| {
         let several = releases.iter().filter(|other| *other == release).count() > 1;
-        let request = given.get(at).filter(|given| several && given != release).cloned();
+        let request = given.get(index).filter(|given| several && given != release).cloned();
         KernelPlan { release: release.to_string(), request }
     };
     releases.iter().enumerate().map(name).collect()

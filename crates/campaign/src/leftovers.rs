@@ -1,4 +1,4 @@
-//! `fsdyno doctor --clean`: finds what killed fsdyno processes left, by fsdyno's own marks, and removes it.
+//! `fsdyno doctor --clean`: finds, by fsdyno's own marks, what killed fsdyno processes left behind, and removes it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use fsdyno_venue::md;
 use crate::failure::{Exit, Failure};
 use crate::notes::{complain, say};
 
-/// A leftover of a dead fsdyno process. The order is that of removal: a process uses a mount, a mount an array, an
-/// array its loop devices.
+/// A leftover of a dead fsdyno process. The variants are in the order of removal: a process uses a mount, a mount uses
+/// an array, and an array uses loop devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Left {
     /// A child process.
     Process(Orphan),
-    /// A mount, in this namespace, of a file system on its loop devices.
+    /// A mount, in this namespace, of a file system on the dead process's loop devices.
     Mount(Mounted, Mark),
-    /// An array of its loop devices.
+    /// An md array of the dead process's loop devices.
     Array(PathBuf, Mark),
     /// A loop device.
     Loop(MarkedLoop),
@@ -34,7 +34,7 @@ pub enum Left {
 }
 
 impl Left {
-    /// A description in one line.
+    /// Describes the leftover in one line.
     pub fn describe(&self) -> String {
         match self {
             Left::Process(it) => {
@@ -60,7 +60,7 @@ impl Left {
         }
     }
 
-    /// The advice how to remove it.
+    /// Advice on how to remove it.
     fn cure(&self) -> &'static str {
         match self {
             Left::Drive(LeftDrive { foreign: Some(_), .. }) => {
@@ -90,7 +90,7 @@ impl Left {
     }
 }
 
-/// Finds what dead fsdyno processes left on this machine and in a folder.
+/// Finds what dead fsdyno processes left behind on this machine and in a folder.
 pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
     let mut found: Vec<Left> =
         orphans::orphans(&started_by_us).into_iter().map(Left::Process).collect();
@@ -141,7 +141,7 @@ fn number_of(path: &Path) -> Option<u64> {
     metadata.file_type().is_block_device().then(|| metadata.rdev())
 }
 
-/// The mounts of devices, the newest first. Devices are compared by number, because the source of a mount is arbitrary
+/// The mounts of devices, newest first. Devices are compared by number, because the source of a mount is arbitrary
 /// text. (Mounts with an anonymous device number, such as those of btrfs, are not found.)
 fn mounted(table: &str, devices: &[u64]) -> Vec<Mounted> {
     let lines = mounts(table).rev().map(|line| {
@@ -151,7 +151,7 @@ fn mounted(table: &str, devices: &[u64]) -> Vec<Mounted> {
     lines.filter(|it| devices.contains(&it.device)).collect()
 }
 
-/// Tests whether fsdyno starts this program: the agent, QEMU, or a file system's check.
+/// Tests whether this is a program that fsdyno starts: the agent, QEMU, or a file system's check.
 fn started_by_us(executable: &Path) -> bool {
     let name = executable.file_name().unwrap_or_default().to_string_lossy();
     let agent = fsdyno_venue::agent::location().canonicalize();
@@ -167,7 +167,7 @@ fn started_by_us(executable: &Path) -> bool {
         || check()
 }
 
-/// Time for processes that were killed a moment ago to clean up after themselves.
+/// Time in which processes that were just killed can clean up after themselves.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Removes all leftovers and reports each.
@@ -195,7 +195,7 @@ pub fn run(folder: &Path) -> Result<Exit, Failure> {
     first.map_or(Ok(Exit::Good), Err)
 }
 
-/// Reports what an earlier run left on this machine, and how to remove it. Called at the start of a run.
+/// Reports what an earlier run left behind on this machine, and how to remove it. Called at the start of a run.
 pub fn offer() {
     // A failed search does not prevent the run.
     let found = find(None).unwrap_or_default();
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_mount_over_ours_is_not_unmounted() {
-        // The file system at / is on another device than this.
+        // The file system at / is not on this device.
         let ours = Mounted { at: "/".into(), device: rustix::fs::makedev(7, 4095) };
         let error = ours.unmount().unwrap_err().to_string();
         assert!(error.contains("mounted over it"), "{error}");

@@ -1,4 +1,4 @@
-//! The machines of the lab: the defaults of its disk, CPU and RAM, under what the request says itself.
+//! Lab machines: defaults for disk, CPU and RAM, which the request's own options override.
 
 use fsdyno_axes::Request;
 use fsdyno_filesystem::Author;
@@ -9,10 +9,10 @@ use fsdyno_record::plan::{KernelPlan, LabPlan};
 use crate::failure::Failure;
 use crate::{LabPlace, RunSpec};
 
-/// A place of the lab for each requested machine.
+/// Returns a place in the lab for each requested machine.
 ///
 /// # Errors
-/// A machine that this host cannot have, or that is the same as another.
+/// A machine that is unknown, has more memory than this host, or is the same as another one.
 pub fn places(
     run: &RunSpec,
     kernels: &[KernelPlan],
@@ -21,23 +21,23 @@ pub fn places(
     let axes = &run.axes;
     let machines = match (axes.machines.is_empty(), run.author) {
         (false, _) => axes.machines.iter().map(|name| named(name)).collect::<Result<_, _>>()?,
-        // What a study file measures depends on nothing but the file.
+        // What a study file measures must depend on nothing but the file.
         (true, Author::File) => vec![Named { name: None, machine: find(CLASSIC)? }],
         (true, Author::User) => vec![named(&usual())?],
     };
     let mut places: Vec<LabPlace> = Vec::new();
-    for (at, named) in machines.iter().enumerate() {
+    for (index, named) in machines.iter().enumerate() {
         let place = place(axes, named, kernels, found);
         check_ram(axes, named, place.guest.ram)?;
         if let Some(other) = places.iter().position(|other| is_same(other, &place)) {
-            return Err(Failure::wrong(same(&machines[other].machine, &machines[at].machine)));
+            return Err(Failure::wrong(same(&machines[other].machine, &machines[index].machine)));
         }
         places.push(place);
     }
     Ok(places)
 }
 
-/// A machine, and its name in tables; none for a default that earlier results did not name.
+/// A machine, and its name in tables; `None` for the default of study files, which earlier results did not name.
 struct Named {
     name: Option<String>,
     machine: Machine,
@@ -51,7 +51,7 @@ fn find(name: &str) -> Result<Machine, Failure> {
     fsdyno_machine::find(name).map_err(|error| Failure::wrong(format!("--machine {error}")))
 }
 
-/// The environment variable with the machine of commands that name none.
+/// The environment variable that selects the machine of commands that name none.
 const VARIABLE: &str = "FSDYNO_MACHINE";
 
 /// The machine of a command that names none.
@@ -60,13 +60,13 @@ fn usual() -> String {
     given.unwrap_or_else(|| USUAL.to_string())
 }
 
-/// The disks and the guest of a request on a machine, whose values are the defaults.
+/// The disks and the guest of a request, with the machine's values as defaults.
 fn parts(axes: &Request, machine: &Machine) -> (Vec<String>, LabPlan) {
     let mut guest = axes.guest.clone();
     if !axes.given.contains(&"ram") {
         guest.ram = machine.ram;
     }
-    // Under another accelerator the guest has the host's CPU.
+    // With any other accelerator the guest has the host's CPU.
     if !axes.given.contains(&"cpu") && guest.accel.is_exact() {
         guest.cpu = machine.cpu.clone();
     }
@@ -93,7 +93,7 @@ fn place(axes: &Request, named: &Named, kernels: &[KernelPlan], found: bool) -> 
     }
 }
 
-/// Returns true if two machines are the same but for their names.
+/// Returns true if two machines are the same except for their names.
 fn is_same(a: &LabPlace, b: &LabPlace) -> bool {
     let guest = |place: &LabPlace| LabPlan { machine: None, ..place.guest.clone() };
     a.disks == b.disks && guest(a) == guest(b)
@@ -166,7 +166,7 @@ mod tests {
             one("--machine pc-2001 --disk ssd-sata --disk ide-2008 --cpu 1/4 --ram 512M");
         assert_eq!((machine.as_deref(), cpu.as_str()), (Some("pc-2001"), "1/4"));
         assert_eq!((disks.join(" ").as_str(), ram), ("ssd-sata ide-2008", Bytes(512 << 20)));
-        // The options' order does not matter, and a value that is a default elsewhere is one of the user, too.
+        // The order of options does not matter, and a value that is a default elsewhere still counts as given.
         let (_, _, cpu, _) = one("--cpu 1 --machine desktop-2008");
         assert_eq!(cpu, "1");
         assert_eq!(one("--machine desktop-2008").2, "desktop-2008");

@@ -1,4 +1,4 @@
-//! A finding, repeated: one crash point of a trial.
+//! Repeats a finding: one crash point of a trial.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::{Failure, RunSpec, again, labs};
 /// Reads a finding, and checks that it can be repeated.
 ///
 /// # Errors
-/// A file that is no finding; a trial that cannot be crash-tested; commands that are not those of the catalog.
+/// A file that is not a finding; a trial that cannot be crash-tested; commands that are not in the catalog.
 pub fn read(path: &Path) -> Result<Finding, Failure> {
     let finding = keep::finding(path)?;
-    // The finding may come from someone else: its commands are checked, with --dry-run too.
+    // The finding may come from someone else: so its commands are checked, even with --dry-run.
     Commands::of(&finding.plan)?;
     check(&finding.plan, &again::inputs(&[&finding.plan])?)?;
     Ok(finding)
 }
 
-/// Repeats a finding, on this kernel if it is given; also writes the image at the crash point.
+/// Repeats a finding, on `kernel` if one is given. Writes the image at the crash point to `image`, if that is given.
 ///
 /// # Errors
 /// The reason that it ended early.
@@ -43,7 +43,7 @@ pub fn replay(
     let run = RunSpec { author: Author::File, workloads, axes, ..RunSpec::default() };
     let (venue, _) = labs::lab_venue(&run, Path::new("."), stop)?;
     let venue = venue.with_inputs(again::inputs(&[&finding.plan])?);
-    let one = cuts.test(&venue, stop, build);
+    let test = cuts.test(&venue, stop, build);
     let job = job(&finding.plan, finding.seed, finding.deadline);
     let lab_id = venue.identity(&job.plan)?.map(|identity| identity.lab_id);
     if lab_id != finding.lab_id {
@@ -51,13 +51,13 @@ pub fn replay(
             "fsdyno: this lab is not that of the finding; its crash point may lie at another operation",
         );
     }
-    let logged = one.logged(&job)?;
+    let logged = test.logged(&job)?;
     let (cuts, disk, tear) = (vec![finding.tried.cut], finding.disk, finding.tear);
-    let order = RecoveryRequest { cuts, disk, tear, ..RecoveryRequest::default() };
+    let request = RecoveryRequest { cuts, disk, tear, ..RecoveryRequest::default() };
     if let Some(path) = image {
-        keep::image(path, venue.image_of_cut(&job, &logged, &order)?)?;
+        keep::image(path, venue.image_of_cut(&job, &logged, &request)?)?;
     }
-    let tried = one.recover(&job, &logged, order)?.into_iter().next();
+    let tried = test.recover(&job, &logged, request)?.into_iter().next();
     tried.ok_or_else(|| Failure::wrong("the crash point was not tested"))
 }
 

@@ -1,4 +1,4 @@
-//! Stored results of crash tests: their rows, and findings without them.
+//! Stored results of crash tests: their rows, and findings that are stored without rows.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use fsdyno_report::compressed;
 use super::folder::findings_in;
 use crate::Failure;
 
-/// Reads the rows of stored results of `fsdyno crash`; returns none if no result is of that command.
+/// Reads the rows of stored results of `fsdyno crash`; returns `None` if no result is from that command.
 ///
 /// # Errors
-/// Results of several commands, or a file that is unreadable.
+/// Results of different commands, or an unreadable file.
 pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
     let files: Vec<Option<PathBuf>> = results.iter().map(|path| file_of(path)).collect();
     if files.iter().all(Option::is_none) {
@@ -34,7 +34,7 @@ pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
     Ok(Some(rows))
 }
 
-/// Reads the rows of a file of `fsdyno crash` or of its compressed form.
+/// Reads the rows of a result file of `fsdyno crash`, compressed or not.
 ///
 /// # Errors
 /// A file that is unreadable or in another format.
@@ -49,7 +49,7 @@ pub fn read(file: &Path) -> Result<Vec<Row>, Failure> {
     })
 }
 
-/// The file with the rows: the path itself, or in a folder without trials.
+/// The file with the rows: the path itself, or the one in a folder that has no trials.
 fn file_of(result: &Path) -> Option<PathBuf> {
     if result.is_dir() {
         let file = result.join(FILE);
@@ -60,7 +60,7 @@ fn file_of(result: &Path) -> Option<PathBuf> {
     ours.contains(&Path::new(result.file_name()?)).then(|| result.to_path_buf())
 }
 
-/// The first finding of `fsdyno crash` in a folder without records and without the table of crash.json; or the path
+/// Returns the first finding of `fsdyno crash` in a folder that has neither records nor a crash.json, or the path
 /// itself if it is a finding.
 pub fn lone_finding(path: &Path) -> Option<PathBuf> {
     let is_finding = |path: &PathBuf| {

@@ -1,4 +1,4 @@
-//! The crash test of one plan: its logged trial, its crash points, and the judgement of what was recovered.
+//! The crash test of one plan: its logged trial, its crash points, and a check of what was recovered.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,16 +30,16 @@ pub struct CrashTest<'a> {
     pub cuts: u32,
     /// The fault of the disk.
     pub disk: DiskFault,
-    /// The atomic write unit; none is the disk's physical sector.
+    /// The atomic write unit; `None` means the disk's physical sector.
     pub tear: Option<AtomicUnit>,
-    /// Number of guests that recover at the same time; none is one per processor.
+    /// Number of guests that recover at the same time; `None` means one per processor.
     pub jobs: Option<u16>,
 }
 
 /// Refuses a plan that cannot be crash-tested, before any work.
 ///
 /// # Errors
-/// The reason.
+/// The reason that it cannot.
 pub fn check(plan: &Plan, inputs: &Inputs) -> Result<(), Failure> {
     let cannot =
         |why: String| Failure::wrong(format!("{} cannot be crash-tested: {why}", plan.label));
@@ -125,8 +125,8 @@ impl CrashTest<'_> {
         ));
         drop(bytes);
         let (disk, tear) = (self.disk, self.tear(&job.plan));
-        let order = RecoveryRequest { cuts, disk, tear, ..RecoveryRequest::default() };
-        let tried = self.recover(job, &logged, order)?;
+        let request = RecoveryRequest { cuts, disk, tear, ..RecoveryRequest::default() };
+        let tried = self.recover(job, &logged, request)?;
         let rate = Rate::of(&logged.report);
         let build = self.build.cloned();
         Ok(Row { lab_id, build, tear, ..Row::new(&job.plan, job.seed, disk, rate, tried) })
@@ -148,12 +148,12 @@ impl CrashTest<'_> {
         &self,
         job: &Job,
         logged: &LoggedTrial,
-        order: RecoveryRequest,
+        request: RecoveryRequest,
     ) -> Result<Vec<CutOutcome>, Failure> {
-        let (label, all) = (&job.plan.label, order.cuts.len() as u64);
+        let (label, all) = (&job.plan.label, request.cuts.len() as u64);
         let reported = AtomicU64::new(0);
         let watch = |done: u64| {
-            // Reports each tenth, once.
+            // Reports each tenth of the crash points once.
             let part = done * 10 / all.max(1);
             if part > reported.fetch_max(part, Ordering::Relaxed) && done < all {
                 say(&format!("fsdyno: {label}: {done} of {all} crash points"));
@@ -162,7 +162,7 @@ impl CrashTest<'_> {
         };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = self.jobs.map_or(processors, usize::from);
-        let found = self.venue.recover(job, logged, order, jobs, &watch)?;
+        let found = self.venue.recover(job, logged, request, jobs, &watch)?;
         let work = self.workload(job)?;
         let (acks, contents) = (logged.acks()?, contents(work.as_ref(), job.seed));
         let guarantee = guarantee_of(&job.plan)?;

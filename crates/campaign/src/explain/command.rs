@@ -1,4 +1,4 @@
-//! Trials of a result, explained one after the other, and compared with those of another one.
+//! Explains the trials of a result one by one, or compares them with those of another result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -20,28 +20,28 @@ pub struct WhyRequest {
     pub result: PathBuf,
     /// Another result to compare with.
     pub against: Option<PathBuf>,
-    /// The labels of the configurations; none for all.
+    /// The labels of the configurations; empty for all.
     pub fs: Vec<String>,
-    /// The configuration of the other result, if not that with the same label.
+    /// The configuration of the other result, if not the one with the same label.
     pub against_fs: Option<String>,
     /// The seed of the trials, if not the lowest.
     pub seed: Option<u64>,
-    /// The only phase that is shown.
+    /// The phase to show, if not all.
     pub phase: Option<String>,
-    /// Kernels that are not found by their release.
+    /// Kernels that cannot be found by their release.
     pub kernels: Vec<String>,
-    /// The folder of the files.
+    /// The folder to write files to, if any.
     pub out: Option<PathBuf>,
 }
 
-/// The output of an explanation, and of the one that it is compared with.
+/// Shows an explanation, and the one that it is compared with.
 pub type Show<'s> = dyn FnMut(&Explained, Option<&Explained>) -> Result<(), Failure> + 's;
 
-/// Explains a result, or compares it with another one. Each explanation is stored and given to `show`; last, the page of
-/// the result is written with this basis.
+/// Explains a result, or compares it with another one. Stores each explanation and passes it to `show`, then writes the
+/// page of the result with this basis.
 ///
 /// # Errors
-/// A request that does not fit the result; a trial that is not bit-identical; what `show` returns.
+/// A request that does not fit the result; a trial that is not bit-identical; an error of `show`.
 pub fn why(why: &WhyRequest, basis: Basis<'_>, show: &mut Show<'_>) -> Result<(), Failure> {
     let trials = select(&why.result, &why.fs, why.seed)?;
     let rows: Vec<String> = why.against_fs.iter().cloned().collect();
@@ -64,19 +64,21 @@ pub fn why(why: &WhyRequest, basis: Basis<'_>, show: &mut Show<'_>) -> Result<()
     let names = naming::RowNames::of(trials.iter().chain(others.iter().flatten()));
     let mut explained: BTreeMap<(bool, usize), Explained> = BTreeMap::new();
     let mut written = BTreeSet::new();
-    let mut one = |(at, other): (usize, Option<usize>)| -> Result<(), Failure> {
-        let mut of = |is_other: bool, at: usize, trial: &Trial| -> Result<Explained, Failure> {
-            if let Some(known) = explained.get(&(is_other, at)) {
-                return Ok(known.clone());
-            }
-            let mut new = explainer.explain(trial)?;
-            (new.workload, new.label) = (names.workload(trial), names.row(trial));
-            explained.insert((is_other, at), new.clone());
-            Ok(new)
-        };
-        let mut here = of(false, at, &trials[at])?;
+    let mut explain_pair = |(index, other): (usize, Option<usize>)| -> Result<(), Failure> {
+        let mut explain_once =
+            |is_other: bool, index: usize, trial: &Trial| -> Result<Explained, Failure> {
+                if let Some(known) = explained.get(&(is_other, index)) {
+                    return Ok(known.clone());
+                }
+                let mut new = explainer.explain(trial)?;
+                (new.workload, new.label) = (names.workload(trial), names.row(trial));
+                explained.insert((is_other, index), new.clone());
+                Ok(new)
+            };
+        let mut here = explain_once(false, index, &trials[index])?;
         let other = other.zip(others.as_ref());
-        let mut there = other.map(|(at, others)| of(true, at, &others[at])).transpose()?;
+        let mut there =
+            other.map(|(index, others)| explain_once(true, index, &others[index])).transpose()?;
         if let Some(sidecar) = &mut sidecar {
             let (it, against) = (here.clone(), there.clone());
             sidecar.add(StoredExplanation { schema: SCHEMA, it, against })?;
@@ -91,8 +93,8 @@ pub fn why(why: &WhyRequest, basis: Basis<'_>, show: &mut Show<'_>) -> Result<()
             None => Ok(()),
         }
     };
-    let done = pairs.into_iter().try_for_each(&mut one);
-    // The report includes the explanations before a failure, which is returned first.
+    let done = pairs.into_iter().try_for_each(&mut explain_pair);
+    // After a failure, the report still includes the earlier explanations; the failure takes precedence over its error.
     let page = sidecar.map_or(Ok(()), |sidecar| sidecar.page(&why.result, basis));
     done.and(page)
 }
@@ -103,8 +105,8 @@ fn refuse_itself(
     others: &[Trial],
     pairs: &[(usize, Option<usize>)],
 ) -> Result<(), Failure> {
-    let itself = pairs.iter().find_map(|(at, other)| {
-        let trial = &trials[*at];
+    let itself = pairs.iter().find_map(|(index, other)| {
+        let trial = &trials[*index];
         (trial.identity() == others[(*other)?].identity()).then_some(trial)
     });
     itself.map_or(Ok(()), |trial| {
@@ -121,7 +123,7 @@ mod tests {
     use super::*;
     use crate::failure::Exit;
 
-    /// A record of the lab from an archive.
+    /// An archived record of a lab trial.
     fn stored() -> Trial {
         let results = concat!(
             env!("CARGO_MANIFEST_DIR"),

@@ -1,4 +1,4 @@
-//! The profiled run of a trial: repeats it and records the instructions executed and the disk requests.
+//! Profiled runs: repeats a trial, and records the instructions that it executes and its disk requests.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,15 +18,15 @@ use crate::again;
 use crate::failure::{Exit, Failure};
 use crate::notes::say;
 
-/// Runs trials a second time under observation.
+/// Repeats trials as profiled runs.
 pub struct Explainer {
     venue: LabVenue,
     stop: Arc<AtomicBool>,
 }
 
 impl Explainer {
-    /// Finds a lab for each kernel of these trials. `given` are values of `--kernel` for kernels that are not found by
-    /// their release.
+    /// Finds a lab for each kernel of these trials. `given` are the values of `--kernel`, for kernels that cannot be
+    /// found by their release.
     pub fn new<'a>(
         trials: impl Iterator<Item = &'a Trial>,
         given: &[String],
@@ -36,7 +36,7 @@ impl Explainer {
         Ok(Explainer { venue, stop: Arc::clone(stop) })
     }
 
-    /// Runs a trial a second time and explains it.
+    /// Repeats a trial as a profiled run and explains it.
     pub fn explain(&self, trial: &Trial) -> Result<Explained, Failure> {
         self.check_lab(trial)?;
         let name = format!("{} on {}", trial.plan.workload.name, trial.plan.label);
@@ -54,18 +54,18 @@ impl Explainer {
             true => Watch::Stop,
             false => Watch::GoOn,
         };
-        let looked = self.venue.profile(&job, code, &mut watch)?;
-        check_identical(trial, &looked)?;
+        let profiled = self.venue.profile(&job, code, &mut watch)?;
+        check_identical(trial, &profiled)?;
         let symbols = symbols.into_inner().unwrap_or_else(PoisonError::into_inner);
         let modules = self.venue.modules_of(&trial.plan)?;
         let modules: Vec<_> =
             modules.iter().filter_map(|(name, bytes)| kernel::module::read(name, bytes)).collect();
-        let images = counted(images(&looked.seen), "image");
+        let images = counted(images(&profiled.seen), "image");
         say(&format!("fsdyno: reading {images} of its disk"));
-        explained(trial, looked, (&symbols.unwrap_or_default(), &modules))
+        explained(trial, profiled, (&symbols.unwrap_or_default(), &modules))
     }
 
-    /// Refuses another lab: trials are bit-identical only under one lab identity.
+    /// Refuses a lab other than the trial's: trials are bit-identical only under one lab identity.
     fn check_lab(&self, trial: &Trial) -> Result<(), Failure> {
         let here = self.venue.identity(&trial.plan)?;
         let Some(here) = here.filter(|here| Some(&here.lab_id) != trial.lab_id.as_ref()) else {
@@ -86,11 +86,12 @@ fn images(seen: &[StageStart]) -> usize {
 }
 
 /// Checks that the profiled run is bit-identical to the first one.
-fn check_identical(trial: &Trial, looked: &ProfiledRun) -> Result<(), Failure> {
-    if looked.ran.report.outcome == Outcome::Ok && looked.ran.report.measured == trial.measured {
+fn check_identical(trial: &Trial, profiled: &ProfiledRun) -> Result<(), Failure> {
+    if profiled.ran.report.outcome == Outcome::Ok && profiled.ran.report.measured == trial.measured
+    {
         return Ok(());
     }
-    let reason = match &looked.ran.report.reason {
+    let reason = match &profiled.ran.report.reason {
         Some(reason) => format!("it failed: {reason}"),
         None => "its measurements differ".into(),
     };
@@ -105,7 +106,11 @@ fn check_identical(trial: &Trial, looked: &ProfiledRun) -> Result<(), Failure> {
 
 type Kernel<'a> = (&'a [kernel::kallsyms::Symbol], &'a [kernel::module::Module]);
 
-fn explained(trial: &Trial, looked: ProfiledRun, kernel: Kernel<'_>) -> Result<Explained, Failure> {
+fn explained(
+    trial: &Trial,
+    profiled: ProfiledRun,
+    kernel: Kernel<'_>,
+) -> Result<Explained, Failure> {
     let processor = trial.plan.lab().and_then(|lab| lab.cpu.processor());
     let instruction_ns = processor.map(|it| 1000.0 / it.instructions_per_us as f64);
     let phases = trial.measured.phases.iter().map(|phase| Phase {
@@ -124,16 +129,16 @@ fn explained(trial: &Trial, looked: ProfiledRun, kernel: Kernel<'_>) -> Result<E
         lab_id: trial.lab_id.clone(),
         seed: trial.seed,
         phases: phases.collect(),
-        host_ns: (trial.host.elapsed_ns, looked.ran.host.elapsed_ns),
+        host_ns: (trial.host.elapsed_ns, profiled.ran.host.elapsed_ns),
         ..Explained::default()
     };
-    executed(&mut it, &looked, kernel);
-    requests(&mut it, trial, looked)?;
+    executed(&mut it, &profiled, kernel);
+    requests(&mut it, trial, profiled)?;
     Ok(it)
 }
 
 /// Adds the executed instructions of each phase.
-fn executed(it: &mut Explained, looked: &ProfiledRun, (symbols, modules): Kernel<'_>) {
+fn executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): Kernel<'_>) {
     let counted = |seen: &StageStart| -> Vec<Counted> {
         let one = |node: &fsdyno_lab::Node| Counted {
             function: node.function,
@@ -144,7 +149,7 @@ fn executed(it: &mut Explained, looked: &ProfiledRun, (symbols, modules): Kernel
         };
         seen.counts.nodes.iter().map(one).collect()
     };
-    let Some(last) = looked.seen.last() else { return };
+    let Some(last) = profiled.seen.last() else { return };
     if last.counts.lost > 0 {
         it.notes.push(format!(
             "{} calls did not fit in the call tree and are not counted, so later phases show too few instructions",
@@ -153,19 +158,19 @@ fn executed(it: &mut Explained, looked: &ProfiledRun, (symbols, modules): Kernel
     }
     let all: BTreeSet<u64> =
         last.counts.nodes.iter().filter(|node| node.calls > 0).map(|node| node.function).collect();
-    let first = looked.seen.iter().find(|seen| seen.stage == Stage::Running);
+    let first = profiled.seen.iter().find(|seen| seen.stage == Stage::Running);
     let before = first.map_or(&[][..], |seen| &seen.counts.nodes);
-    let grew = |(at, node): (usize, &fsdyno_lab::Node)| {
-        let calls = before.get(at).map_or(0, |node| node.calls);
+    let grown = |(index, node): (usize, &fsdyno_lab::Node)| {
+        let calls = before.get(index).map_or(0, |node| node.calls);
         (node.calls > calls).then_some(node.function)
     };
-    let late = last.counts.nodes.iter().enumerate().filter_map(grew).collect();
+    let late = last.counts.nodes.iter().enumerate().filter_map(grown).collect();
     let calls = kernel::Calls { all, late, codes: last.counts.codes.clone() };
     let names = Names::new(symbols, modules, calls);
     let mut ran = BTreeSet::new();
-    for pair in looked.seen.windows(2) {
+    for pair in profiled.seen.windows(2) {
         let [begun, next] = pair else { continue };
-        // A stage is reported a moment before its phase's number.
+        // The guest reports a stage slightly before the number of its phase.
         let late =
             next.stage == Stage::Running && next.phase != begun.phase && ran.contains(&begun.phase);
         if begun.stage != Stage::Running || late {
@@ -179,8 +184,8 @@ fn executed(it: &mut Explained, looked: &ProfiledRun, (symbols, modules): Kernel
 }
 
 /// Adds the disk requests of each phase.
-fn requests(it: &mut Explained, trial: &Trial, looked: ProfiledRun) -> Result<(), Failure> {
-    let Some(log) = looked.log else {
+fn requests(it: &mut Explained, trial: &Trial, profiled: ProfiledRun) -> Result<(), Failure> {
+    let Some(log) = profiled.log else {
         it.notes.push("there is no disk, so there are no requests to explain".into());
         return Ok(());
     };
@@ -191,11 +196,11 @@ fn requests(it: &mut Explained, trial: &Trial, looked: ProfiledRun) -> Result<()
         it.notes.push("disks of an array are not mapped: their requests are unattributed".into());
     }
     let journal_disk = medium.journal().and_then(|_| u8::try_from(medium.data_disks()).ok());
-    let ground =
-        FsDevices { start: looked.start.0, size: looked.size.map(|size| size.0), journal_disk };
-    let wanted = wanted(&log.entries, &ground);
-    let (moments, mut unread) = read(looked.seen, |image| Map::read(kind, image, &wanted));
-    if moments.iter().all(|moment| moment.map.is_none())
+    let devices =
+        FsDevices { start: profiled.start.0, size: profiled.size.map(|size| size.0), journal_disk };
+    let wanted = wanted(&log.entries, &devices);
+    let (maps, mut unread) = read(profiled.seen, |image| Map::read(kind, image, &wanted));
+    if maps.iter().all(|moment| moment.map.is_none())
         && let Some(error) = unread.pop()
     {
         return match error {
@@ -204,18 +209,18 @@ fn requests(it: &mut Explained, trial: &Trial, looked: ProfiledRun) -> Result<()
             }
             error => {
                 it.notes.push(format!("the disk could not be mapped: {error}"));
-                account(it, &log, &moments, &ground);
+                account(it, &log, &maps, &devices);
                 Ok(())
             }
         };
     }
-    it.notes.extend(notes_on_unread(&unread, moments.len()));
-    account(it, &log, &moments, &ground);
+    it.notes.extend(notes_on_unread(&unread, maps.len()));
+    account(it, &log, &maps, &devices);
     Ok(())
 }
 
-/// Maps all images, and returns the errors. After a tool has hung once it is not run again, because it would take its
-/// full deadline for each image.
+/// Maps all images, and also returns the errors. A tool that hung is not run again, because it would take its full
+/// deadline for each image.
 fn read(
     seen: Vec<StageStart>,
     map: impl Fn(&std::fs::File) -> Result<Map, MapError>,
@@ -227,8 +232,8 @@ fn read(
         let map = image.and_then(|image| map(image).map_err(|error| unread.push(error)).ok());
         StageMap { place: (seen.stage, seen.phase), map }
     };
-    let moments = seen.into_iter().map(moment).collect();
-    (moments, unread)
+    let maps = seen.into_iter().map(moment).collect();
+    (maps, unread)
 }
 
 /// Notes on images without a map.
@@ -252,8 +257,8 @@ fn notes_on_unread(unread: &[MapError], images: usize) -> Vec<String> {
 fn account(
     it: &mut Explained,
     log: &fsdyno_disk::log::region::Logged,
-    moments: &[StageMap],
-    ground: &FsDevices,
+    maps: &[StageMap],
+    devices: &FsDevices,
 ) {
     if log.lost > 0 {
         it.notes.push(format!(
@@ -269,13 +274,13 @@ fn account(
         busy_ns: Nanos(busy),
         lost: log.lost,
     };
-    let account = Account::of(&log.entries, moments, ground);
-    for (at, phase) in (0u16..).zip(&mut it.phases) {
-        let of_phase = |dot: &&Dot| dot.place == (Stage::Running, at);
+    let account = Account::of(&log.entries, maps, devices);
+    for (index, phase) in (0u16..).zip(&mut it.phases) {
+        let of_phase = |dot: &&Dot| dot.place == (Stage::Running, index);
         let dots: Vec<Dot> = account.dots.iter().filter(of_phase).copied().collect();
         phase.requests = Grid::of(&dots);
         let entries =
-            || log.entries.iter().filter(|it| (it.stage, it.phase) == (Stage::Running, at));
+            || log.entries.iter().filter(|it| (it.stage, it.phase) == (Stage::Running, index));
         let disks: BTreeSet<u8> = entries().map(|entry| entry.disk).collect();
         phase.any_busy_ns = (disks.len() > 1).then(|| time::union(entries()));
     }
@@ -291,11 +296,11 @@ fn bytes(entry: &fsdyno_disk::log::Entry) -> u64 {
 }
 
 /// The ranges of the file system that requests touch, in ascending order.
-fn wanted(entries: &[fsdyno_disk::log::Entry], ground: &FsDevices) -> Vec<fsdyno_why::map::Range> {
-    let timed = entries.iter().filter(|entry| Some(entry.disk) != ground.journal_disk);
+fn wanted(entries: &[fsdyno_disk::log::Entry], devices: &FsDevices) -> Vec<fsdyno_why::map::Range> {
+    let timed = entries.iter().filter(|entry| Some(entry.disk) != devices.journal_disk);
     let mut wanted: Vec<_> = timed
         .filter_map(|entry| {
-            let from = (entry.sector * 512).checked_sub(ground.start)?;
+            let from = (entry.sector * 512).checked_sub(devices.start)?;
             Some(from..from + u64::from(entry.sectors) * 512)
         })
         .filter(|range| !range.is_empty())
@@ -331,10 +336,10 @@ mod tests {
                 }
             }
         };
-        let (moments, unread) = read((0..6).map(seen).collect(), map);
-        assert_eq!((moments.len(), calls.get()), (6, 3));
-        assert_eq!(moments.iter().filter(|moment| moment.map.is_some()).count(), 1);
-        let notes = notes_on_unread(&unread, moments.len());
+        let (maps, unread) = read((0..6).map(seen).collect(), map);
+        assert_eq!((maps.len(), calls.get()), (6, 3));
+        assert_eq!(maps.iter().filter(|moment| moment.map.is_some()).count(), 1);
+        let notes = notes_on_unread(&unread, maps.len());
         assert!(notes[0].starts_with("xfs_db did not finish within 300 s"), "{notes:?}");
         assert!(notes[1].starts_with("1 of 6 images are unreadable"), "{notes:?}");
         assert!(notes_on_unread(&[], 6).is_empty());

@@ -11,8 +11,8 @@ use crate::Failure;
 use crate::files::{make_folder, write_file};
 use crate::notes::say;
 
-/// Writes the figures (requests over time and a flame graph for each phase), and all data as JSON. `written` are the
-/// file names that this command has used.
+/// Writes the figures (requests over time and a flame graph for each phase), and all data as JSON. `written`
+/// contains the file names that this command has already used.
 ///
 /// # Errors
 /// A file that cannot be written.
@@ -30,7 +30,7 @@ pub fn files(
     for figure in &figures {
         add(&figure.name, &figure.svg)?;
     }
-    // A label may contain any character, a file name may not.
+    // A label may contain any character; a file name may not.
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
     let name: String =
         format!("{}-{}-why.json", it.workload, it.label).chars().map(plain).collect();
@@ -39,7 +39,7 @@ pub fn files(
     Ok(())
 }
 
-/// Adds a number to a file name that this command has used: labels may differ only in characters that file names lack.
+/// Adds a number to a file name that this command has already used: different labels may become the same file name.
 fn unused_name(name: &str, written: &mut BTreeSet<String>) -> String {
     let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
     let mut free = name.to_string();

@@ -21,8 +21,8 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Opens the file in a result folder of `fsdyno run`, which contains `trials.ndjson`; a folder of other records is
-    /// not written to. Reads the file, so that an unreadable one is reported before any work.
+    /// Opens the file in a result folder of `fsdyno run`, which contains `trials.ndjson`; returns `None` for any other
+    /// folder, which is not written to. Reads the file, so that an unreadable one is reported before any work.
     pub fn of(result: &Path) -> Result<Option<Sidecar>, Failure> {
         let Some(folder) = folder_of(result) else {
             say(&format!(
@@ -36,8 +36,8 @@ impl Sidecar {
         Ok(Some(Sidecar { folder, any: false }))
     }
 
-    /// Stores an explanation, and replaces an older one of the same trial. An unwritable folder is not an error, because
-    /// the explanation has been printed.
+    /// Stores an explanation, replacing an older one of the same trial. An unwritable folder is not an error, because
+    /// the explanation is shown in any case.
     pub fn add(&mut self, explanation: StoredExplanation) -> Result<(), Failure> {
         // Read again each time: a trial takes minutes, and another process may have stored something since.
         let (mut all, _) = read_why(&self.folder)?;
@@ -76,7 +76,7 @@ impl Sidecar {
     }
 }
 
-/// The result folder, given as such or by its trials.ndjson; none if it is not one of `fsdyno run`.
+/// The result folder, given itself or by its trials.ndjson; `None` if it is not one of `fsdyno run`.
 fn folder_of(result: &Path) -> Option<PathBuf> {
     if result.is_dir() {
         return result.join(TRIALS).is_file().then(|| result.to_path_buf());

@@ -1,4 +1,4 @@
-//! Steps along an axis explained: the function of the kernel that has most of each one's instructions.
+//! Explains steps along an axis: finds the kernel function behind most of each one's change in instructions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use super::select::irreproducible;
 use crate::failure::Failure;
 use crate::notes::say;
 
-/// The least difference in instructions per op that has a source.
-const LEAST: f64 = 0.5;
+/// Minimum difference in instructions per op for which a source is given.
+const MIN_DIFFERENCE: f64 = 0.5;
 
-/// Explains the `most` largest steps of a comparison along an axis: runs one trial of each side a second time under
-/// observation, each trial once, and adds the instructions and their source to the rows.
+/// Explains the `limit` largest steps of a comparison along an axis: repeats one trial of each side as a profiled run
+/// (each trial only once), and adds the instructions and their source to the rows.
 ///
 /// # Errors
-/// A step of trials that are not reproducible, or of another lab; a failed run.
+/// A step whose trials are not reproducible or ran in another lab; a failed run.
 pub fn steps(
     compared: &mut Compared,
     trials: &[Trial],
     axis: &'static Axis,
-    most: usize,
+    limit: usize,
     stop: &Arc<AtomicBool>,
 ) -> Result<(), Failure> {
     let sides: BTreeMap<String, [&Trial; 2]> = sides_of_steps(trials, axis).into_iter().collect();
@@ -39,7 +39,7 @@ pub fn steps(
     }
     let far = |row: &Row| row.comparison.map_or(0.0, |comparison| comparison.ratio.ln().abs());
     rows.sort_by(|one, other| far(other.0).total_cmp(&far(one.0)));
-    rows.truncate(most);
+    rows.truncate(limit);
     if rows.is_empty() {
         say("fsdyno: no step is large enough to be explained");
         return Ok(());
@@ -59,23 +59,24 @@ pub fn steps(
             Ok(known.get(&id).cloned().unwrap_or_default())
         };
         let [base, new] = [of(sides[0])?, of(sides[1])?];
-        row.explained = explained(&row.phase, &base, &new).map(|step| toward(step, row));
+        row.explained =
+            explained(&row.phase, &base, &new).map(|step| drop_opposed_source(step, row));
     }
     Ok(())
 }
 
-/// The instructions of a phase on both sides; none if they were not counted.
+/// The instructions of a phase on both sides; `None` if they were not counted.
 fn explained(name: &str, base: &Explained, new: &Explained) -> Option<ExplainedStep> {
     let [old, now] = [base, new].map(|it| it.phases.iter().find(|phase| phase.name == name));
     let (old, now) = (old?, now?);
     let (before, after) = (old.instructions_per_op()?, now.instructions_per_op()?);
     let more = after - before;
-    let source = source(now, old, more).filter(|_| more.abs() >= LEAST);
+    let source = source(now, old, more).filter(|_| more.abs() >= MIN_DIFFERENCE);
     Some(ExplainedStep { seed: base.seed, base: before, new: after, source })
 }
 
-/// The step without its source, if the instructions changed in the other direction than the time: it has another cause.
-fn toward(step: ExplainedStep, row: &Row) -> ExplainedStep {
+/// Removes the source of a step whose instructions and time changed in opposite directions: its cause is another one.
+fn drop_opposed_source(step: ExplainedStep, row: &Row) -> ExplainedStep {
     let slower = row.comparison.is_some_and(|comparison| comparison.ratio > 1.0);
     let source = step.source.filter(|_| slower == (step.new > step.base));
     ExplainedStep { source, ..step }
