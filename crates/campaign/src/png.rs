@@ -1,7 +1,7 @@
-//! Charts as PNG, drawn by rsvg-convert of librsvg.
+//! Draws charts as PNG, with rsvg-convert of librsvg.
 //!
-//! A drawing program in this one would add half a minute of CPU time to its build (resvg: 54 s), and needs the fonts of
-//! the host as well.
+//! A renderer linked into this program would add CPU time to its build (resvg: 54 s), and would need the host's fonts
+//! as well.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,25 +11,25 @@ use crate::failure::{Exit, Failure};
 
 const PROGRAM: &str = "rsvg-convert";
 
-/// Pixels of the picture for a pixel of the chart, so that letters are sharp on paper and on screens of today.
+/// Pixels of the PNG per pixel of the chart, so that text is sharp on paper and on high-resolution screens.
 const ZOOM: &str = "2";
 
-/// The signature and the header of a PNG, which comes first (PNG specification, 5.2 and 5.6).
+/// Length in bytes of a PNG's signature and header, which come first (PNG specification, 5.2 and 5.6).
 const HEADER: usize = 8 + 25;
 
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// The text of a picture that fsdyno may overwrite.
+/// Type and data of the chunk that marks a PNG as one that fsdyno may overwrite.
 const MARK: &[u8] = b"tEXtSoftware\0a chart of fsdyno";
 
-/// The program that draws.
+/// The program that draws PNGs.
 pub struct Converter(PathBuf);
 
 impl Converter {
     /// Finds the program.
     ///
     /// # Errors
-    /// A host without it.
+    /// The program is missing.
     pub fn find() -> Result<Converter, Failure> {
         fsdyno_lab::find_program(PROGRAM).map(Converter).map_err(|_| Failure {
             exit: Exit::Missing,
@@ -39,7 +39,7 @@ impl Converter {
         })
     }
 
-    /// The picture of a chart.
+    /// Draws a chart.
     ///
     /// # Errors
     /// The program's message.
@@ -51,7 +51,7 @@ impl Converter {
         command.args(["--format", "png", "--zoom", ZOOM]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        // It reads the whole document before it writes. If it ends early, its message says why.
+        // The program reads the whole document before it writes. If it ends early, its message says why.
         if let Some(mut stdin) = child.stdin.take() {
             let _ = stdin.write_all(svg.as_bytes());
         }
@@ -63,7 +63,7 @@ impl Converter {
     }
 }
 
-/// A PNG with the mark after its header.
+/// Inserts the mark after the header of a PNG.
 fn marked(png: &[u8]) -> Vec<u8> {
     let (header, rest) = png.split_at(HEADER.min(png.len()));
     let length = (MARK.len() - 4) as u32;
@@ -71,7 +71,7 @@ fn marked(png: &[u8]) -> Vec<u8> {
     [header, &length.to_be_bytes(), MARK, &checksum.to_be_bytes(), rest].concat()
 }
 
-/// Tests whether bytes are the begin of a picture with the mark.
+/// Tests whether bytes are the beginning of a PNG with the mark.
 pub fn is_ours(bytes: &[u8]) -> bool {
     let mark = bytes.get(HEADER + 4..HEADER + 4 + MARK.len());
     bytes.starts_with(SIGNATURE) && mark == Some(MARK)

@@ -1,4 +1,4 @@
-//! Trials of single configurations of one file system, one batch after the other, as a search needs them.
+//! Runs trials of individual configurations of one file system in batches, as a search needs them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ pub struct PointSettings {
     pub sysctls: Vec<String>,
     /// The block scheduler, if not that of the request.
     pub scheduler: Option<String>,
-    /// Another workload than that of the request, with its parameters.
+    /// A workload other than the request's, with its parameters.
     pub work: Option<(String, Vec<String>)>,
 }
 
@@ -36,7 +36,7 @@ pub struct Points<'a> {
 }
 
 impl<'a> Points<'a> {
-    /// Finds all that trials of a request need. The request has one workload and one target.
+    /// Finds everything that the trials of a request need. The request must have one workload and one target.
     ///
     /// # Errors
     /// An invalid request; a requirement that is missing.
@@ -75,7 +75,7 @@ impl<'a> Points<'a> {
         }
     }
 
-    /// Returns true if trials run in the lab, where sysctls and schedulers can be set and seeds are pairs.
+    /// Returns true if trials run in the lab, where sysctls and schedulers can be set and trials of one seed are pairs.
     pub fn is_lab(&self) -> bool {
         matches!(self.request.place, Place::Lab(_))
     }
@@ -100,18 +100,18 @@ impl<'a> Points<'a> {
         self.store.trials()
     }
 
-    /// The cell of a configuration.
+    /// Resolves a configuration to its cell.
     ///
     /// # Errors
     /// Settings that are invalid.
-    pub fn cell(&self, of: &PointSettings) -> Result<Cell, Failure> {
+    pub fn cell(&self, settings: &PointSettings) -> Result<Cell, Failure> {
         let mut request = self.request.clone();
-        request.question.filesystems = vec![of.spec.clone()];
-        request.question.sysctls.extend(of.sysctls.iter().cloned());
-        if let (Place::Lab(lab), Some(scheduler)) = (&mut request.place, &of.scheduler) {
+        request.question.filesystems = vec![settings.spec.clone()];
+        request.question.sysctls.extend(settings.sysctls.iter().cloned());
+        if let (Place::Lab(lab), Some(scheduler)) = (&mut request.place, &settings.scheduler) {
             lab.guest.scheduler = Some(scheduler.clone());
         }
-        if let Some((workload, sets)) = &of.work {
+        if let Some((workload, sets)) = &settings.work {
             request.question.workloads = vec![workload.clone()];
             request.question.sets.clone_from(sets);
             request.question.inputs = crate::read_inputs(&request.question)?;
@@ -127,23 +127,23 @@ impl<'a> Points<'a> {
         Ok(cell)
     }
 
-    /// Runs the trials of these configurations and seeds that are not stored yet, and returns all, in their order.
+    /// Runs the trials of these configurations and seeds that are not stored yet, and returns all in the given order.
     ///
     /// # Errors
     /// Settings that are invalid; the reason that a run ended early, with [`Exit::Stopped`] if it was stopped.
     pub fn run(&mut self, wanted: &[(PointSettings, u64)]) -> Result<Vec<Trial>, Failure> {
         let mut cells: Vec<Cell> = Vec::new();
-        let mut at: BTreeMap<&PointSettings, usize> = BTreeMap::new();
+        let mut cell_of: BTreeMap<&PointSettings, usize> = BTreeMap::new();
         let mut schedule = Vec::new();
         let first = self.store.trials().iter().filter_map(|trial| trial.row).max();
         let first = first.map_or(0, |row| row + 1);
         for (settings, seed) in wanted {
-            let cell = match at.get(settings) {
+            let cell = match cell_of.get(settings) {
                 Some(cell) => *cell,
                 None => {
                     let cell = self.cell(settings)?;
                     cells.push(Cell { row: first + cells.len() as u32, ..cell });
-                    at.insert(settings, cells.len() - 1);
+                    cell_of.insert(settings, cells.len() - 1);
                     cells.len() - 1
                 }
             };
@@ -165,7 +165,7 @@ impl<'a> Points<'a> {
         }
     }
 
-    /// The latest record of a trial: a successful one, if there is one.
+    /// Returns the latest successful record of a trial, or the latest one if none is successful.
     fn stored_trial(&self, plan: &Plan, seed: u64) -> Result<Trial, Failure> {
         let id = trial_id(plan, seed);
         let of_it = || {

@@ -23,9 +23,9 @@ pub struct Question {
     pub workloads: Vec<String>,
     /// Specs of file systems; empty on a directory.
     pub filesystems: Vec<String>,
-    /// `[WORKLOAD.]KEY=VALUE`.
+    /// Parameters of workloads: `[WORKLOAD.]KEY=VALUE`.
     pub sets: Vec<String>,
-    /// `KEY=VALUE`.
+    /// Sysctls: `KEY=VALUE`.
     pub sysctls: Vec<String>,
     /// Number of threads that issue ops.
     pub threads: u32,
@@ -38,16 +38,16 @@ pub struct Question {
     /// Version line of a file system's tool by the file system's name, if known: some options exist only in newer
     /// tools.
     pub tool_versions: BTreeMap<String, String>,
-    /// Longest time of a trial in its venue's clock.
+    /// Time limit of a trial, by its venue's clock.
     pub deadline: Nanos,
     /// Input files of workloads, from [`crate::read_inputs`].
     pub inputs: Inputs,
-    /// Periods whose settings apply below the given options, each a row of its own, by name; `None` is the
-    /// present. Empty means the present alone.
+    /// Names of the periods whose settings apply where no option is given, each a separate row; `None` is the
+    /// present. Empty means only the present.
     pub periods: Vec<Option<String>>,
     /// Author of the request: a file may not specify everything about a file system on this host.
     pub author: Author,
-    /// Ages of the fresh file systems, each a row of its own; empty leaves them fresh.
+    /// Ages of the file systems, each a separate row; empty leaves them fresh.
     pub ages: Vec<Option<AgePlan>>,
     /// The processes that share each trial, if there are several.
     pub ranks: Option<RanksPlan>,
@@ -67,7 +67,7 @@ pub enum Place {
         path: PathBuf,
         /// Label of the row in tables.
         label: String,
-        /// Longest file name of its file system in bytes, if known.
+        /// Maximum length of a file name on its file system in bytes, if known.
         longest_name: Option<usize>,
     },
     /// Devices of this host, formatted for each trial.
@@ -92,9 +92,9 @@ pub struct ModelPlace {
 pub struct DevicePlace {
     /// The device.
     pub device: HostDevice,
-    /// Size.
+    /// Size of the device.
     pub size: Bytes,
-    /// Array of several such devices.
+    /// RAID array of several such devices, if any.
     pub raid: Option<RaidPlan>,
     /// Size of a second device for file systems whose spec names `{journal}`; [`USUAL_JOURNAL`] by default.
     pub journal_size: Option<Bytes>,
@@ -103,7 +103,7 @@ pub struct DevicePlace {
 /// A device of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostDevice {
-    /// One that is made for each trial.
+    /// A device that is created for each trial.
     Ephemeral(EphemeralSize),
     /// A whole drive, by its path.
     Drive(String),
@@ -152,28 +152,28 @@ impl Place {
 pub struct LabPlace {
     /// Disks, by name or by file.
     pub disks: Vec<String>,
-    /// Array of several of each disk.
+    /// RAID array of several instances of each disk, if any.
     pub raid: Option<RaidPlan>,
     /// Second disk, for file systems whose spec names `{journal}`; by default the same as the first.
     pub journal_disk: Option<String>,
-    /// Size of its partition; [`USUAL_JOURNAL`] by default.
+    /// Size of the journal's partition; [`USUAL_JOURNAL`] by default.
     pub journal_size: Option<Bytes>,
-    /// Numbers of clients of a shared file system; one if empty.
+    /// Numbers of clients of a shared file system; empty means one client.
     pub clients: Vec<u32>,
-    /// Networks of a shared file system; the usual one if empty.
+    /// Networks of a shared file system; empty means the default one.
     pub networks: Vec<NetworkPlan>,
-    /// Kernels: their releases once they are found, before that the requested names.
+    /// Kernels: the requested names, or their releases once they are found.
     pub kernels: Vec<KernelPlan>,
-    /// True if the kernels are found: only then their features are known.
+    /// True if the kernels are found: only then are their features known.
     pub found: bool,
-    /// The guest, but for its kernel.
+    /// The guest, except for its kernel.
     pub guest: LabPlan,
     /// Size of the file system.
     pub size: Size,
 }
 
 impl LabPlace {
-    /// Creates a target with one disk and one kernel, which is found; all else by default.
+    /// Creates a target with one disk, one kernel (which counts as found), and defaults for everything else.
     pub fn usual(disk: &str, kernel: &str) -> LabPlace {
         LabPlace {
             disks: vec![disk.into()],
@@ -190,12 +190,12 @@ impl LabPlace {
     }
 }
 
-/// A file system as large as a present-day disk takes longer to make, mount and check than most trials run, and
-/// stores their files in the same places.
+/// Default size of a file system. One as large as a present-day disk takes longer to make, mount and check than most
+/// trials run, and stores their files in the same places.
 pub const USUAL_SIZE: Bytes = Bytes(32 << 30);
 
-/// Size of a journal that mke2fs puts inside [`USUAL_SIZE`] (ext2fs_default_journal_size: 65,536 blocks), so that
-/// moving one to a disk of its own changes its location, and not its size.
+/// Default size of a journal on a second disk: that which mke2fs chooses inside [`USUAL_SIZE`]
+/// (ext2fs_default_journal_size: 65,536 blocks), so that moving the journal changes its location but not its size.
 pub const USUAL_JOURNAL: Bytes = Bytes(256 << 20);
 
 /// One plan, and the facts about it that are known without running it.
@@ -209,9 +209,9 @@ pub struct Cell {
     pub needs: Needs,
     /// Exact op counts by phase.
     pub phases: Vec<(String, BTreeMap<OpKind, u64>)>,
-    /// Reason for which it cannot run here, if known.
+    /// Reason that it cannot run here, if known.
     pub skip: Option<String>,
-    /// Longest time of one of its trials in its venue's clock.
+    /// Time limit of one of its trials, by its venue's clock.
     pub deadline: Nanos,
 }
 
@@ -222,7 +222,7 @@ impl Cell {
     }
 }
 
-/// An error in a request, in one line that says what would be right.
+/// An error in a request, as one line that says what would be valid.
 #[derive(Debug, thiserror::Error)]
 pub enum MatrixError {
     /// Nothing to run.

@@ -1,4 +1,4 @@
-//! Trials that several processes share: the request, and what it asks of workloads and targets.
+//! Trials shared by several processes: checks the request, and what it requires of workloads and targets.
 
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{IssuerPlan, RanksPlan};
@@ -7,10 +7,10 @@ use fsdyno_workload::{Needs, OpCounts, Threads, Workload};
 use crate::RunSpec;
 use crate::failure::Failure;
 
-/// Refuses options that several processes cannot have.
+/// Refuses options that are not possible with several processes.
 ///
 /// # Errors
-/// The first one.
+/// The first such option.
 pub fn check(run: &RunSpec) -> Result<(), Failure> {
     let Some(request) = &run.ranks else { return Ok(()) };
     let wrong = |text: String| Err(Failure::wrong(text));
@@ -38,10 +38,10 @@ pub fn check(run: &RunSpec) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that ranks can share a workload, or each do it.
+/// Checks that ranks can share a workload, or that each of them can run all of it.
 ///
 /// # Errors
-/// A sentence with what would be possible.
+/// The reason, with what would be possible.
 pub(crate) fn fits(
     name: &str,
     work: &dyn Workload,
@@ -81,10 +81,10 @@ pub(crate) fn fits(
     }
 }
 
-/// The names of phases, with their counts.
+/// Phases by name, with their operation counts.
 type Phases = Vec<(String, OpCounts)>;
 
-/// The requirements and counts of all ranks, from those of the workload with the number of threads of one.
+/// Returns the requirements and counts of all ranks. If each rank runs the whole workload, the given ones are of one.
 pub(crate) fn of_all(plan: &RanksPlan, needs: Needs, phases: Phases) -> (Needs, Phases) {
     if !plan.own {
         return (needs, phases);

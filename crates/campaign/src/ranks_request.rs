@@ -1,4 +1,4 @@
-//! The request of trials that several processes share.
+//! The request for trials that several processes share.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,19 +8,19 @@ use fsdyno_record::plan::RanksPlan;
 /// The processes of a command and what they share.
 #[derive(Clone, Debug)]
 pub struct RanksRequest {
-    /// The part of plans.
+    /// The part that plans contain.
     pub plan: RanksPlan,
-    /// The processes, once they have come together.
+    /// The processes, once they have found each other.
     pub group: Arc<OnceLock<Arc<Group>>>,
 }
 
 impl RanksRequest {
-    /// A request of processes that have not come together yet.
+    /// Creates a request whose processes have not found each other yet.
     pub fn new(plan: RanksPlan) -> RanksRequest {
         RanksRequest { plan, group: Arc::default() }
     }
 
-    /// The end of a row's label.
+    /// The suffix of a row's label.
     pub(crate) fn label(&self) -> String {
         let RanksPlan { ranks, own, shift, stonewall } = &self.plan;
         let own = if *own { ", own" } else { "" };

@@ -10,7 +10,7 @@ use crate::notes::say;
 /// The two-stage rule, if --width is given.
 ///
 /// # Errors
-/// A shard, which does not know the pilot of the others.
+/// A shard, which does not know the pilot of the other shards.
 pub fn rule(run: &RunSpec) -> Result<Option<Repeats>, Failure> {
     let Some(width) = run.width else { return Ok(None) };
     let width_ppm = (width * 1e6).round() as u32;
@@ -30,7 +30,7 @@ pub fn first(run: &RunSpec, rule: Option<&Repeats>, cells: usize) -> Vec<Slot> {
     stage(cells, 0..rounds, run.seed, rule.copied())
 }
 
-/// The trials of the second stage, after the pilot; none if the pilot is sufficient.
+/// The trials of the second stage, after the pilot; `None` if there is no second stage.
 pub fn second(rule: &Repeats, cells: &[Cell], store: &Store) -> Option<Vec<Slot>> {
     let Some(decision) = two_stage::decide(rule, cells, store.trials()) else {
         say(

@@ -1,4 +1,4 @@
-//! Stored results: their order in tables, and what reports read with them.
+//! Loads stored results in the order of tables, and the other files that reports need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::files::write_file;
 use crate::notes::say;
 
-/// Loads the trials of results that count, in the order of the tables; a torn line is noted.
+/// Loads the trials of results, without superseded ones, in the order of the tables; reports a torn line.
 ///
 /// # Errors
 /// A file that is unreadable.
@@ -27,7 +27,7 @@ pub fn load<P: AsRef<Path>>(results: &[P]) -> Result<Vec<Trial>, Failure> {
     Ok(trials)
 }
 
-/// Refuses a baseline that is not among the labels, and names the nearest label.
+/// Refuses a baseline that is not among the labels, and suggests the nearest label.
 ///
 /// # Errors
 /// An unknown label.
@@ -43,8 +43,8 @@ pub fn check_baseline<'a>(
     Err(Failure::wrong(format!("unknown baseline '{name}': {hint}")))
 }
 
-/// Sorts trials into the order of the table: the order of configurations in the commands of their folder. Records
-/// without it follow, in the order in which their labels were first run, a new file system before its aged ones.
+/// Sorts trials into the order of the table: that of the configurations in the commands of their folder. Records
+/// without a row follow, in the order in which their labels first ran, a fresh file system before its aged ones.
 pub fn in_order(trials: &mut [Trial]) {
     let mut rows: BTreeMap<(String, String), (u32, String)> = BTreeMap::new();
     let mut labels: BTreeMap<String, String> = BTreeMap::new();
@@ -65,14 +65,14 @@ pub fn in_order(trials: &mut [Trial]) {
     });
 }
 
-/// Says the flags of trials if they are printed in the format of another program, which does not include them.
+/// Reports the flags of trials that are printed in the format of another program, which does not include flags.
 pub fn say_verdicts(trials: &[Trial], format: Format) {
     if format == Format::Own(Own::Original) {
         fsdyno_report::verdicts(trials).iter().for_each(|line| say(&format!("fsdyno: {line}")));
     }
 }
 
-/// The series that the charts of these trials need.
+/// Loads the series that the charts of these trials need.
 ///
 /// # Errors
 /// A file that is unreadable.

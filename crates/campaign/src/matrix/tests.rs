@@ -126,9 +126,9 @@ fn two_kernels_make_rows_of_one_label_that_the_grammar_takes() {
 #[test]
 fn an_age_is_a_row_next_to_the_fresh_one_and_leaves_less_space() {
     let aged = |ages: &[&str], lab: LabPlace| {
-        let age = |typed: &&str| match *typed {
+        let age = |given: &&str| match *given {
             "none" => None,
-            typed => Some(typed.parse().unwrap()),
+            given => Some(given.parse().unwrap()),
         };
         let ages = ages.iter().map(age).collect();
         matrix(&Question { ages, ..ask(&["dirops"], &["ext4", "xfs"]) }, &Place::Lab(lab))
@@ -162,8 +162,8 @@ fn only_the_file_systems_of_a_found_kernel_are_checked() {
         let kernels = vec![kernel.into()];
         matrix(&question, &Place::Lab(LabPlace { kernels, found, ..lab() })).unwrap()
     };
-    for typed in ["6", "6.1", "/boot/vmlinuz", "default"] {
-        assert!(cells(typed, false).iter().all(|cell| cell.skip.is_none()), "{typed}");
+    for given in ["6", "6.1", "/boot/vmlinuz", "default"] {
+        assert!(cells(given, false).iter().all(|cell| cell.skip.is_none()), "{given}");
     }
     let found = cells("6.13.2-amd64", true);
     assert_eq!(found[0].skip, None);
@@ -292,7 +292,7 @@ fn impossible_sizes_are_refused() {
 
 #[test]
 fn a_sysctl_that_could_leave_proc_sys_is_refused() {
-    let read = |typed: &str, period: Option<&str>| super::sysctls(&[typed.to_string()], period);
+    let read = |given: &str, period: Option<&str>| super::sysctls(&[given.to_string()], period);
     for bad in ["vm.dirty_ratio", "../../etc/passwd=x", "vm..x=1", "=1", "a b.c=1"] {
         assert!(read(bad, None).is_err(), "{bad}");
     }

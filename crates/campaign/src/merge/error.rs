@@ -8,7 +8,7 @@ use crate::store::StoreError;
 /// The error of a merge.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
-    /// A folder is no share, or cannot be read or written.
+    /// A folder is not a share, or cannot be read or written.
     #[error(transparent)]
     Share(#[from] ShareError),
     /// A folder's trials cannot be read or written.
@@ -27,14 +27,14 @@ pub enum MergeError {
         /// Its contents.
         found: String,
     },
-    /// Two shares belong to two commands.
+    /// Two shares belong to different commands.
     #[error(
         "'{}' and '{}' are not shares of one command: {what}; {commands}", .first.display(), .second.display()
     )]
     OtherCommand {
-        /// A folder.
+        /// One folder.
         first: PathBuf,
-        /// Another.
+        /// The other folder.
         second: PathBuf,
         /// The difference between their schedules.
         what: String,
@@ -52,15 +52,15 @@ pub enum MergeError {
         /// Its label.
         label: String,
     },
-    /// Two shares ran in two labs, or on two hosts.
+    /// Two shares ran in different labs, or on different hosts.
     #[error(
         "'{}' and '{}' did not run in one lab or on one host, so their trials are no repeats of each other: \
          {what}", .first.display(), .second.display()
     )]
     OtherPlace {
-        /// A folder.
+        /// One folder.
         first: PathBuf,
-        /// Another.
+        /// The other folder.
         second: PathBuf,
         /// The difference.
         what: String,
@@ -71,9 +71,9 @@ pub enum MergeError {
          measurements are alike; leave one of the folders out", .first.display(), .second.display()
     )]
     Twice {
-        /// A folder.
+        /// One folder.
         first: PathBuf,
-        /// Another.
+        /// The other folder.
         second: PathBuf,
         /// The trial and its label.
         trial: String,
@@ -85,16 +85,16 @@ pub enum MergeError {
          or the lab itself, cannot be trusted; nothing was merged", .first.display(), .second.display()
     )]
     Differs {
-        /// A folder.
+        /// One folder.
         first: PathBuf,
-        /// Another.
+        /// The other folder.
         second: PathBuf,
         /// The trial and its label.
         trial: String,
         /// The first difference between the records, with both values.
         what: String,
     },
-    /// Another log has the name of a trial's log.
+    /// A different log already has the name of a trial's log.
     #[error(
         "'{}' exists and is another log than '{}'; name a new folder for the merged trials",
         .existing.display(), .of.display()

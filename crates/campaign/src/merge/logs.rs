@@ -17,8 +17,8 @@ pub struct Copy {
     to: PathBuf,
 }
 
-/// Returns the copy needed to have the log of `trial`, whose folder is `from`, in `out` as well; `None` if it has
-/// none or `out` has it. The reference to a missing log is removed.
+/// Returns the copy that adds the log of `trial` from its folder `from` to `out`; `None` if the trial has no log or
+/// `out` already contains it. Removes the trial's reference to a log that is missing.
 ///
 /// # Errors
 /// Another log has its name; a file cannot be read.
@@ -26,7 +26,7 @@ pub fn plan(trial: &mut Trial, from: &Path, out: &Path) -> Result<Option<Copy>, 
     if trial.host.log.is_none() {
         return Ok(None);
     }
-    // The name follows from the trial; the text in a record is no path to write to.
+    // The name is derived from the trial, because the text in a record is not trusted as a path to write to.
     let name = request_log::name(&trial.trial_id);
     let (from, to) = (from.join(&name), out.join(&name));
     if !from.is_file() {
@@ -45,7 +45,7 @@ pub fn plan(trial: &mut Trial, from: &Path, out: &Path) -> Result<Option<Copy>, 
 }
 
 impl Copy {
-    /// Copies the log, whole or not at all.
+    /// Copies the log completely or not at all.
     ///
     /// # Errors
     /// The error of the file system.

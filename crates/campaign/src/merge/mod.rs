@@ -1,7 +1,7 @@
 //! Merges the shares of one command into the folder that a run without shares would have left.
 //!
-//! The shares are only read. The merged folder is written when all checks are done, each file whole or not at
-//! all; it is a share of everything, so that a merge can be repeated, or continued with more shares.
+//! The shares are only read. The merged folder is written after all checks, each file completely or not at all. It is
+//! itself a share, of all trials, so that a merge can be repeated, or continued with more shares.
 
 mod error;
 mod logs;
@@ -36,28 +36,28 @@ pub struct Merged {
     pub missing: String,
     /// Trials found in several shares with bit-identical results.
     pub twice: usize,
-    /// Folders whose last line was torn by a crash.
+    /// Folders whose records end with a line that a crash left incomplete.
     pub torn: Vec<PathBuf>,
 }
 
 /// Merges shares into the folder `out`, which is new or a merge of the same shares.
 ///
 /// # Errors
-/// The reason; `out` is then unchanged.
+/// The reason that nothing was merged; `out` is then unchanged.
 pub fn merge(out: &Path, folders: &[PathBuf], partial: bool) -> Result<Merged, MergeError> {
     let mut sources = Vec::new();
     for folder in folders {
         sources.push(Source::read(folder)?);
     }
     let mut store = open(out)?;
-    let merged = put_together(&mut store, sources, partial);
+    let merged = combine(&mut store, sources, partial);
     if merged.is_err() {
         store.discard_if_empty();
     }
     merged
 }
 
-/// A folder with its contents.
+/// The folder of a share, with its contents.
 struct Source {
     folder: PathBuf,
     share: Share,
@@ -71,7 +71,7 @@ impl Source {
         let path = folder.join(RECORDS);
         let io = |source| StoreError::Io { what: "read", path: path.clone(), source };
         let file = bounded::open(&path).map_err(io)?;
-        // A file system without locks cannot tell; then missing trials will show it.
+        // A file system without locks cannot show this; then missing trials will.
         if flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::AGAIN) {
             return Err(MergeError::InUse(folder.into()));
         }
@@ -97,14 +97,14 @@ fn open(out: &Path) -> Result<Store, MergeError> {
     Ok(Store::open(out)?)
 }
 
-fn put_together(
+fn combine(
     store: &mut Store,
     mut sources: Vec<Source>,
     partial: bool,
 ) -> Result<Merged, MergeError> {
     if let Some(share) = Share::read(store.folder())? {
         let (folder, trials) = (store.folder().to_path_buf(), store.trials().to_vec());
-        // First, so that its trials win over equal ones.
+        // Inserted first, so that its trials take precedence over equal ones.
         let (series, torn) = (store.series()?, store.torn().is_some());
         sources.insert(0, Source { folder, share, trials, series, torn });
     }
@@ -115,7 +115,7 @@ fn put_together(
     one_place(&sources)?;
     let Some(first) = sources.first() else { return Err(MergeError::Missing("no share".into())) };
     let mut whole = Share { shard: None, ..first.share.clone() };
-    // Shares of one command may have different command lines; the least represents all, independent of their order.
+    // Shares of one command may have different command lines; the first in text order is kept, whatever their order.
     let commands = sources.iter().map(|source| &source.share.command);
     whole.command = commands.min().cloned().unwrap_or_default();
 
@@ -131,10 +131,10 @@ fn put_together(
                 };
                 twice += candidates.iter().filter(good).count().saturating_sub(1);
                 let mut merged = trial.clone();
-                // The rows of the command, taken from any share that knew them.
+                // The row in the table of the whole command.
                 merged.row = u32::try_from(planned.cell).ok();
-                let of = candidates.iter().find(|(_, one)| std::ptr::eq(*one, trial));
-                if let Some((folder, _)) = of.filter(|(folder, _)| *folder != store.folder()) {
+                let chosen = candidates.iter().find(|(_, one)| std::ptr::eq(*one, trial));
+                if let Some((folder, _)) = chosen.filter(|(folder, _)| *folder != store.folder()) {
                     copies.extend(logs::plan(&mut merged, folder, store.folder())?);
                 }
                 series.extend(series_of(trial, &over_time)?.cloned());
@@ -147,7 +147,7 @@ fn put_together(
     if !lacking.is_empty() && !partial {
         return Err(MergeError::Missing(missing));
     }
-    // Before the lines that refer to them.
+    // The logs are copied before the records that refer to them are written.
     copies.iter().try_for_each(logs::Copy::make)?;
     whole.write(store.folder())?;
     store.replace(trials.clone(), &series)?;
@@ -164,12 +164,12 @@ fn one_command(a: &Source, b: &Source) -> Result<(), MergeError> {
             counted(ours.trials.len(), "trial"),
             theirs.trials.len()
         )
-    } else if let Some(at) =
-        (0..ours.trials.len()).find(|at| ours.trials[*at] != theirs.trials[*at])
+    } else if let Some(index) =
+        (0..ours.trials.len()).find(|index| ours.trials[*index] != theirs.trials[*index])
     {
         let name = |planned: &Planned| format!("{} of '{}'", planned.trial_id, planned.label);
-        let [one, other] = [name(&ours.trials[at]), name(&theirs.trials[at])];
-        format!("trial {} is {one} in one and {other} in the other", at + 1)
+        let [one, other] = [name(&ours.trials[index]), name(&theirs.trials[index])];
+        format!("trial {} is {one} in one and {other} in the other", index + 1)
     } else if ours.baseline != theirs.baseline {
         "they differ in --baseline".to_string()
     } else {
@@ -200,8 +200,8 @@ fn planned_only(source: &Source) -> Result<(), MergeError> {
     }
 }
 
-/// Checks that all trials ran in comparable conditions: in guests that differ only in what their file systems
-/// need, and on hosts with one kernel and one mount.
+/// Checks that all trials ran under comparable conditions: in guests that differ only in what their file systems
+/// need, or on hosts with the same kernel and mount.
 fn one_place(sources: &[Source]) -> Result<(), MergeError> {
     let mut distinct: Vec<(&Source, &Trial)> = Vec::new();
     for source in sources {
@@ -212,7 +212,7 @@ fn one_place(sources: &[Source]) -> Result<(), MergeError> {
                     return Err(MergeError::OtherPlace { first, second, what });
                 }
             }
-            // One trial of each plan stands for all that follow.
+            // One trial of each plan represents all later ones.
             let alike =
                 |known: &Trial| known.plan.hash == trial.plan.hash && known.lab_id == trial.lab_id;
             if trial.outcome != Outcome::Skipped && !distinct.iter().any(|(_, known)| alike(known))
@@ -269,7 +269,7 @@ fn by_trial(sources: &[Source]) -> BTreeMap<Planned, Candidates<'_>> {
     known
 }
 
-/// Returns the trial that counts: a good one, else the last of the first folder that has it.
+/// Returns the trial that counts: a successful one, else the last one of the first folder that has any.
 fn choose<'a>(candidates: &[(&Path, &'a Trial)]) -> Result<Option<&'a Trial>, MergeError> {
     let good: Vec<&(&Path, &Trial)> =
         candidates.iter().filter(|(_, trial)| trial.outcome == Outcome::Ok).collect();
@@ -296,19 +296,19 @@ fn choose<'a>(candidates: &[(&Path, &'a Trial)]) -> Result<Option<&'a Trial>, Me
 
 type OverTime<'a> = BTreeMap<(&'a str, &'a str), Vec<(&'a Path, &'a Series)>>;
 
-/// Returns the time series of the trials of all folders.
+/// Returns the time series of all folders, grouped by trial.
 fn over_time(sources: &[Source]) -> OverTime<'_> {
     let mut known: OverTime<'_> = BTreeMap::new();
     for source in sources {
         for series in &source.series {
-            let of = known.entry((&series.trial_id, &series.label)).or_default();
-            of.push((&source.folder, series));
+            let of_trial = known.entry((&series.trial_id, &series.label)).or_default();
+            of_trial.push((&source.folder, series));
         }
     }
     known
 }
 
-/// Returns the series of one trial. In a lab they are the same wherever it ran.
+/// Returns the series of one trial. In a lab, they are the same wherever the trial ran.
 fn series_of<'a>(trial: &Trial, known: &OverTime<'a>) -> Result<Option<&'a Series>, MergeError> {
     let alike = known.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
     let mut all =
@@ -325,24 +325,24 @@ fn series_of<'a>(trial: &Trial, known: &OverTime<'a>) -> Result<Option<&'a Serie
     }
 }
 
-/// Returns the first difference between two records, except for facts of the host, with both values.
+/// Returns the first difference between two records, with both values; facts about the host are ignored.
 fn first_difference(a: &Trial, b: &Trial) -> Option<String> {
     let value = |trial: &Trial| {
-        // The row depends on the other trials of a folder.
+        // The row depends on the other trials of the folder.
         let trial = Trial { host: Default::default(), row: None, ..trial.clone() };
         serde_json::to_value(trial).unwrap_or_default()
     };
-    let (path, one, other) = parts(&value(a), &value(b))?;
+    let (path, one, other) = value_difference(&value(a), &value(b))?;
     Some(format!("{path} ({one} and {other})"))
 }
 
-fn parts(a: &Value, b: &Value) -> Option<(String, String, String)> {
+fn value_difference(a: &Value, b: &Value) -> Option<(String, String, String)> {
     if a == b {
         return None;
     }
     let below = |name: String, one: Option<&Value>, other: Option<&Value>| {
         let nothing = Value::Null;
-        let found = parts(one.unwrap_or(&nothing), other.unwrap_or(&nothing))?;
+        let found = value_difference(one.unwrap_or(&nothing), other.unwrap_or(&nothing))?;
         let dot = if found.0.is_empty() { "" } else { "." };
         Some((format!("{name}{dot}{}", found.0), found.1, found.2))
     };
@@ -352,7 +352,7 @@ fn parts(a: &Value, b: &Value) -> Option<(String, String, String)> {
             .chain(theirs.keys())
             .find_map(|key| below(key.clone(), ours.get(key), theirs.get(key))),
         (Value::Array(ours), Value::Array(theirs)) => (0..ours.len().max(theirs.len()))
-            .find_map(|at| below(at.to_string(), ours.get(at), theirs.get(at))),
+            .find_map(|index| below(index.to_string(), ours.get(index), theirs.get(index))),
         _ => {
             let shown = |value: &Value| value.to_string().chars().take(80).collect();
             Some((String::new(), shown(a), shown(b)))
@@ -362,13 +362,16 @@ fn parts(a: &Value, b: &Value) -> Option<(String, String, String)> {
 
 /// Formats missing trials: `share 2/8 (3 trials), share 5/8 (1 of 3 trials)`.
 fn missing(lacking: &[usize], sources: &[Source], trials: usize) -> String {
-    let of = sources.iter().filter_map(|source| source.share.shard).map(|shard| shard.of).max();
-    let of = of.unwrap_or(1);
+    let share_count =
+        sources.iter().filter_map(|source| source.share.shard).map(|shard| shard.of).max();
+    let share_count = share_count.unwrap_or(1);
     let mut shares: BTreeMap<Shard, usize> = BTreeMap::new();
     for place in lacking {
-        *shares.entry(Shard::with(*place, of)).or_default() += 1;
+        *shares.entry(Shard::with(*place, share_count)).or_default() += 1;
     }
-    let all = |shard: &Shard| (0..trials).filter(|place| Shard::with(*place, of) == *shard).count();
+    let all = |shard: &Shard| {
+        (0..trials).filter(|place| Shard::with(*place, share_count) == *shard).count()
+    };
     let parts = shares.iter().map(|(shard, count)| match all(shard) {
         all if all == *count => format!("share {shard} ({})", counted(all, "trial")),
         all => format!("share {shard} ({count} of its {})", counted(all, "trial")),

@@ -1,4 +1,4 @@
-//! A recording, replayed at once on the file system that it was made on: the time of its calls, compared.
+//! Calibrates a recording: replays it at once on the same file system, and compares the time of its calls.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -15,11 +15,11 @@ use crate::{Exit, Failure};
 /// Number of replays; the median is printed.
 const REPLAYS: usize = 3;
 
-/// The fewest calls that take next to nothing from which the recorder's own time is estimated.
-const FEWEST: usize = 20;
+/// Minimum number of cheap calls from which the recorder's own time is estimated.
+const MIN_CHEAP_CALLS: usize = 20;
 
-/// Calls that a replay never makes, or that wait for other processes.
-const LEFT_OUT: &[CallKind] = &[
+/// Calls that are not compared: a replay never makes them, or they wait for other processes.
+const EXCLUDED: &[CallKind] = &[
     CallKind::Dup,
     CallKind::Chdir,
     CallKind::Lock,
@@ -37,15 +37,15 @@ const LEFT_OUT: &[CallKind] = &[
     CallKind::Mark,
 ];
 
-/// The calls of a trace that a replay makes.
+/// The time of those calls of a trace that a replay makes.
 struct Recorded {
-    /// Their time, with that of the recorder's stops.
+    /// Total time of the calls, including the recorder's stops.
     time: Nanos,
-    /// The part of it that is taken for stops of the recorder.
+    /// The part of it that is attributed to the recorder's stops.
     stops: Nanos,
 }
 
-/// Replays a trace in a directory and prints the time of its calls over that of the recording.
+/// Replays a trace in a directory and prints the time of its calls relative to that in the recording.
 ///
 /// # Errors
 /// A trace that cannot be read, or a replay that fails.
@@ -79,7 +79,7 @@ fn recorded(trace: &Path) -> Result<Recorded, Failure> {
     let (mut calls, mut time, mut cheap) = (0, 0, Vec::new());
     while let Some(item) = reader.item().map_err(wrong)? {
         if let Item::Event(event) = item
-            && !LEFT_OUT.contains(&event.call.kind())
+            && !EXCLUDED.contains(&event.call.kind())
         {
             calls += 1;
             time += event.duration;
@@ -87,13 +87,13 @@ fn recorded(trace: &Path) -> Result<Recorded, Failure> {
         }
     }
     let stop = match cheap.len() {
-        0..FEWEST => 0,
+        0..MIN_CHEAP_CALLS => 0,
         count => cheap.iter().sum::<u64>() / count as u64,
     };
     Ok(Recorded { time: Nanos(time), stops: Nanos(time.min(stop * calls)) })
 }
 
-/// Returns true for a call that takes below a microsecond: its recorded time is that of the recorder's stops.
+/// Returns true for a call that takes less than a microsecond: its recorded time is that of the recorder's stops.
 fn is_cheap(call: &Call) -> bool {
     matches!(
         call,
@@ -103,7 +103,7 @@ fn is_cheap(call: &Call) -> bool {
     )
 }
 
-/// The time of all calls of each replay.
+/// Replays a trace, and returns the total time of the calls of each replay.
 fn replayed(trace: &Path, directory: &Path) -> Result<Vec<Nanos>, Failure> {
     let io = |what: &'static str, path: &Path| {
         let path = path.to_path_buf();

@@ -1,7 +1,7 @@
 //! The workload `command` in the lab: the command is recorded once on this host, and trials replay the recording.
 //!
-//! The guest has no programs of the user's. The trace lies in the result folder, so that a stopped run goes on with the
-//! same one; the lines that made it are stored next to it as text, and are only compared.
+//! The guest does not have the user's programs. The trace is stored in the result folder, so that a stopped run goes on
+//! with the same one; the command lines that produced it are stored next to it as text, and are only compared.
 
 use std::fs;
 use std::io::Write;
@@ -18,30 +18,30 @@ use fsdyno_workload::workloads::{command, dirops, replay};
 use crate::notes::say;
 use crate::{Exit, Experiment, Failure, RunSpec, target};
 
-/// The trace in the result folder.
+/// File name of the trace in the result folder.
 const TRACE: &str = "command.trace";
 
-/// The lines that were recorded, in the result folder.
+/// File name of the recorded command lines in the result folder.
 const LINES: &str = "command.txt";
 
-/// The settings of a command that are not those of a replay.
+/// The settings of the workload `command` that `replay` does not have.
 struct Lines {
     setup: Option<String>,
     command: String,
 }
 
-/// Returns true if a request is for a command in the lab.
+/// Returns true if a request is for the workload `command` in the lab.
 pub fn is_wanted(spec: &RunSpec) -> bool {
     let on_lab = |on: &String| matches!(target::parse_target(on), Ok(Target::Lab));
     spec.workloads.iter().any(|name| name == command::KIND.name)
         && (spec.axes.on.is_empty() || spec.axes.on.iter().any(on_lab))
 }
 
-/// Records the command of a request into the result folder, unless the folder has the recording of an earlier run, and returns the
-/// request of its replay. A dry run only checks the request.
+/// Records the command of a request in the result folder, unless an earlier run has already recorded it there, and
+/// returns the request for its replay. A dry run only checks the request.
 ///
 /// # Errors
-/// A request of more than the command, or a command that fails.
+/// A request for more than the command, or a command that fails.
 pub fn replayed(mut spec: RunSpec, folder: &Path, dry: bool) -> Result<Option<RunSpec>, Failure> {
     if spec.workloads.len() > 1 || spec.axes.on.len() > 1 {
         return Err(Failure::wrong(
@@ -50,7 +50,7 @@ pub fn replayed(mut spec: RunSpec, folder: &Path, dry: bool) -> Result<Option<Ru
         ));
     }
     let lines = lines(&mut spec)?;
-    // What is wrong elsewhere in the request is found before anything is recorded: with another workload.
+    // The rest of the request is checked, with another workload, before anything is recorded.
     let other = RunSpec {
         workloads: vec![dirops::KIND.name.to_string()],
         sets: Vec::new(),
@@ -72,7 +72,7 @@ pub fn replayed(mut spec: RunSpec, folder: &Path, dry: bool) -> Result<Option<Ru
     Ok(Some(spec))
 }
 
-/// Takes the lines out of the settings; those that remain are of the replay.
+/// Removes the command lines from the settings; the remaining settings are for the replay.
 fn lines(spec: &mut RunSpec) -> Result<Lines, Failure> {
     let (mut command, mut setup, mut rest) = (None, None, Vec::new());
     for set in std::mem::take(&mut spec.sets) {
@@ -112,9 +112,9 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
         move |error: std::io::Error| Failure::io(what, &path, &error)
     };
     let text = format!("{}\n{}\n", lines.setup.as_deref().unwrap_or_default(), lines.command);
-    let said = folder.join(LINES);
+    let lines_file = folder.join(LINES);
     if trace.exists() {
-        if fs::read_to_string(&said).is_ok_and(|known| known == text) {
+        if fs::read_to_string(&lines_file).is_ok_and(|known| known == text) {
             say(&format!("fsdyno: the command was recorded before, in '{}'", trace.display()));
             return for_trials(folder);
         }
@@ -143,16 +143,17 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
     let ran = run("command", recorder.arg(&lines.command).current_dir(work.path()));
     if let Err(failure) = ran {
         let _ = fs::remove_file(&part);
-        // Nothing but what this made.
+        // Removes the folder only if it is empty.
         let _ = fs::remove_dir(folder);
         return Err(failure);
     }
-    file::write(&said, |file| file.write_all(text.as_bytes())).map_err(io("write", &said))?;
+    file::write(&lines_file, |file| file.write_all(text.as_bytes()))
+        .map_err(io("write", &lines_file))?;
     fs::rename(&part, trace).map_err(io("write the trace", trace))?;
     for_trials(folder)
 }
 
-/// Makes the folder one of results, to which trials can be added, although it has other files.
+/// Creates an empty file of trials, so that the folder accepts trials although it contains other files.
 fn for_trials(folder: &Path) -> Result<(), Failure> {
     let trials = folder.join(FILE);
     match trials.exists() {
@@ -163,7 +164,7 @@ fn for_trials(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Runs a line to its end; its output is shown as this program's notes.
+/// Runs a command to its end; its output goes to stderr, as this program's notes do.
 fn run(what: &str, command: &mut Command) -> Result<(), Failure> {
     let ran = command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr())).status();
     let ran =

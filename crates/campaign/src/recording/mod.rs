@@ -16,7 +16,7 @@ pub use command::{is_wanted, replayed};
 /// Refuses a program that does not exist, before a file is written.
 ///
 /// # Errors
-/// There is none.
+/// There is no such program.
 pub fn check_program(program: &str) -> Result<(), Failure> {
     let exists = |file: &Path| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
     let found = if program.contains('/') {
@@ -31,11 +31,11 @@ pub fn check_program(program: &str) -> Result<(), Failure> {
     Err(Failure::wrong(format!("there is no program '{program}' to record")))
 }
 
-/// Creates the file of the trace; an older trace is replaced, and nothing else. What is opened is checked before it
-/// is changed.
+/// Creates the trace file. Replaces an older trace but no other file: the opened file is checked before it is
+/// changed.
 ///
 /// # Errors
-/// A file that is no trace, or cannot be written.
+/// A file that is not a trace, or cannot be written.
 pub fn create(path: &Path) -> Result<File, Failure> {
     let failed = |error: std::io::Error| Failure::io("write the trace", path, &error);
     let refused =
@@ -48,10 +48,10 @@ pub fn create(path: &Path) -> Result<File, Failure> {
         return refused("is a drive");
     }
     if metadata.is_file() {
-        let mut begin = Vec::new();
-        let most = fsdyno_trace::MAGIC.len() as u64;
-        (&file).take(most).read_to_end(&mut begin).map_err(failed)?;
-        if !begin.is_empty() && begin != fsdyno_trace::MAGIC {
+        let mut start = Vec::new();
+        let length = fsdyno_trace::MAGIC.len() as u64;
+        (&file).take(length).read_to_end(&mut start).map_err(failed)?;
+        if !start.is_empty() && start != fsdyno_trace::MAGIC {
             return refused("exists and is no trace");
         }
         file.rewind().map_err(failed)?;

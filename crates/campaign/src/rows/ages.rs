@@ -1,4 +1,4 @@
-//! Expands ages: each requested age is a row of its own.
+//! Expands ages: each requested age is a separate row.
 
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::AgePlan;
@@ -10,9 +10,9 @@ use crate::question::MatrixError;
 /// Checks the requested ages.
 pub fn check(ages: &[Option<AgePlan>]) -> Result<(), MatrixError> {
     let wrong = |text| Err(MatrixError::Wrong(text));
-    for (at, age) in ages.iter().enumerate() {
+    for (index, age) in ages.iter().enumerate() {
         let given = age.as_ref().map_or("none".to_string(), ToString::to_string);
-        if ages[..at].contains(age) {
+        if ages[..index].contains(age) {
             return wrong(format!("--age {given} is given twice"));
         }
         let Some(age) = age else { continue };

@@ -33,7 +33,7 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
     Ok(rows)
 }
 
-/// Checks the size of a journal on a device of its own.
+/// Checks the size of a journal on a separate device.
 fn check_journal(place: &DevicePlace, specs: &[(String, Spec)]) -> Result<(), MatrixError> {
     let second = specs.iter().any(|(_, spec)| spec.names_second_disk());
     match place.journal_size {

@@ -41,7 +41,7 @@ pub fn disk(requested: &str) -> Result<Disk, MatrixError> {
     Ok(Disk { name, spec })
 }
 
-/// Returns the size of the largest file system that fits a disk, or an array of such disks.
+/// Returns the size of the largest file system that fits on a disk, or on an array of such disks.
 pub fn largest(disk: &Disk, raid: Option<RaidPlan>) -> Bytes {
     let one = match disk.spec.attach {
         Attach::Nbd => partition::largest(&disk.spec),

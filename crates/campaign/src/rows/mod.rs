@@ -1,4 +1,4 @@
-//! The rows of a matrix: a target and a file system each; what the rows of labs, devices and models share.
+//! The rows of a matrix, each a target and a file system: what those of labs, devices and models have in common.
 
 pub(crate) mod ages;
 pub(crate) mod device;
@@ -26,13 +26,13 @@ pub struct Row {
     pub medium: MediumPlan,
     /// Venue of its calls.
     pub venue: VenuePlan,
-    /// Longest file name in bytes, if known.
+    /// Maximum length of a file name in bytes, if known.
     pub longest_name: Option<usize>,
     /// Capacity, if known.
     pub room: Option<Bytes>,
-    /// Operations that it lacks, with the reason from the catalog.
+    /// Operations that the file system lacks, with the reason from the catalog.
     pub lacks: BTreeMap<String, String>,
-    /// Reason for which it cannot run here.
+    /// Reason that it cannot run here, if any.
     pub skip: Option<String>,
 }
 

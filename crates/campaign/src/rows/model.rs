@@ -14,7 +14,7 @@ use super::disk::{disk, largest};
 use super::{Row, specs, twice};
 use crate::question::{MatrixError, ModelPlace, Question, Size, USUAL_SIZE};
 
-/// Block sizes of the model, the first as default.
+/// Block sizes of the model; the first is the default.
 pub const BLOCK_SIZES: [u32; 3] = [4096, 2048, 1024];
 
 /// Returns a row for each disk and file system, in the given order; for all file systems if none is given.

@@ -34,7 +34,7 @@ pub fn check(lab: &LabPlace, specs: &[(String, Spec)]) -> Result<(), MatrixError
     Ok(())
 }
 
-/// Returns a row for each network and number of clients, if its file system is shared; otherwise the row.
+/// Returns a row for each network and number of clients, if its file system is shared; otherwise the row itself.
 pub fn rows(row: Row, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
     if !row.filesystem.as_ref().is_some_and(FilesystemPlan::is_shared) {
         return Ok(vec![row]);
