@@ -23,15 +23,15 @@ use crate::store::{Store, StoreError};
 
 /// An observer of a run. Called from several threads.
 pub trait Observer: Sync {
-    /// A trial starts on worker `worker`.
+    /// Called when a trial starts on a worker.
     fn started(&self, worker: usize, plan: &Plan, slot: &Slot);
-    /// A trial is running; called about every 20 ms.
+    /// Called about every 20 ms while a trial runs.
     fn progress(&self, worker: usize, progress: &Progress);
-    /// A trial has ended and is stored.
+    /// Called when a trial has ended and is stored.
     fn ended(&self, worker: usize, trial: &Trial);
-    /// A signal stops the run; called about every 20 ms until the trials that were running have removed what they made.
+    /// Called about every 20 ms after a signal stops the run, until the running trials have removed what they created.
     fn stopping(&self) {}
-    /// The run has ended.
+    /// Called when the run has ended.
     fn finished(&self) {}
 }
 
@@ -102,7 +102,7 @@ pub fn run(
     let already_stored = schedule.iter().filter(|slot| is_there(store, cells, slot)).count();
     let (items, skipped) = work_items(schedule, cells, store);
     let rows = rows(cells, store.trials());
-    let floor = Pool {
+    let pool = Pool {
         venue,
         runner,
         items: &items,
@@ -115,15 +115,15 @@ pub fn run(
     };
     std::thread::scope(|scope| {
         for worker in 0..runner.jobs.clamp(1, items.len().max(1)) {
-            let floor = &floor;
-            // The thread lives until all its trials have ended, as their processes need it to.
-            scope.spawn(move || floor.work(worker));
+            let pool = &pool;
+            // The thread lives until all its trials have ended, because their processes need it.
+            scope.spawn(move || pool.work(worker));
         }
     });
-    if let Some(error) = lock(&floor.error).take() {
+    if let Some(error) = lock(&pool.error).take() {
         return Err(error);
     }
-    let mut summary = *lock(&floor.summary);
+    let mut summary = *lock(&pool.summary);
     summary.left = schedule.len() - already_stored - summary.ok - summary.failed - summary.skipped;
     Ok(summary)
 }
@@ -147,13 +147,13 @@ pub fn todo(schedule: &[Slot], cells: &[Cell], store: &Store) -> Vec<(Job, Slot)
 fn job(cell: &Cell, seed: u64) -> Job {
     let plan = cell.plan.clone();
     let (trial_id, deadline) = (trial_id(&plan, seed), cell.deadline);
-    // The plan is that of a request, and a request of a file has no command (see the matrix).
+    // The plan comes from a request, and a request from a file has no command (see the matrix).
     let is_command = plan.workload.name == workloads::command::NAME;
     let task = if is_command { Task::Command } else { Task::Whole };
     Job { trial_id, seed, plan, deadline, task }
 }
 
-/// The next item of a worker, in the order of the schedule, so that a single worker stores the trials in that order.
+/// An item of work. Workers take items in the order of the schedule, so that one worker stores trials in that order.
 enum WorkItem {
     /// A trial to run.
     Run(Box<Job>, Slot),
@@ -187,8 +187,8 @@ fn row_of(plan: &Plan) -> (String, String) {
     (plan.hash.clone(), plan.label.clone())
 }
 
-/// Returns the rows of all cells: those of earlier commands keep theirs, and the others have the one of their experiment,
-/// or the next free one where another has that.
+/// Returns the row of each cell: cells of earlier commands keep theirs; the others get the one of this experiment, or
+/// the next free one if that is taken.
 fn rows(cells: &[Cell], stored: &[Trial]) -> Rows {
     let known = stored.iter().filter_map(|trial| Some((row_of(&trial.plan), trial.row?)));
     let mut rows: Rows = known.collect();
@@ -232,8 +232,8 @@ impl Pool<'_> {
 
     fn work(&self, worker: usize) {
         while !self.stopped() {
-            let at = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = self.items.get(at) else { return };
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = self.items.get(index) else { return };
             let refused = match item {
                 WorkItem::Run(job, _) => lock(&self.refused).reason(job).cloned(),
                 WorkItem::Skip(_, reason) => Some(reason.clone()),

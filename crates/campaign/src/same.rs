@@ -1,5 +1,5 @@
-//! Checks that trials may share a folder: one lab, or one mount of one host; and finds those that are not part of
-//! the request.
+//! Checks that trials may share a folder, because they ran in one lab or on one mount of one host, and finds those that
+//! are not part of the request.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub fn may_join(
     Ok(())
 }
 
-/// Times of a lab, of a model and of a host share a table only if one command requests all of them.
+/// Checks the clocks: times of a lab, a model and a host share a table only if one command requests all of them.
 fn same_clock(cells: &[Cell], stored: &[Trial]) -> Result<(), RunError> {
     let clocks: Vec<&str> = cells.iter().map(|cell| clock(&cell.plan.venue)).collect();
     let other = stored.iter().map(|trial| clock(&trial.plan.venue)).find(|it| !clocks.contains(it));
@@ -42,7 +42,7 @@ fn same_clock(cells: &[Cell], stored: &[Trial]) -> Result<(), RunError> {
     }
 }
 
-/// Returns the number and the names of stored trials that are not of these cells.
+/// Returns the number of stored trials that do not belong to these cells, and the names of their rows.
 pub fn others<'a>(
     cells: &[Cell],
     stored: impl Iterator<Item = &'a Trial> + Clone,
@@ -65,7 +65,7 @@ pub fn others<'a>(
     (others.len(), rows)
 }
 
-/// Results of two labs in one folder would be taken for repeats of one.
+/// Checks the lab: results of two labs in one folder would be mistaken for repeats in one lab.
 pub(crate) fn same_lab(
     venue: &dyn Venue,
     plan: &Plan,
@@ -80,7 +80,7 @@ pub(crate) fn same_lab(
     let here = venue.identity(&booted).map_err(|error| RunError::Missing(error.to_string()))?;
     let Some(here) = here else { return Ok(()) };
     for trial in alike {
-        // Repeats of one plan have one lab, down to its snapshot.
+        // Repeats of one plan have the same lab, including its snapshot.
         let differs = match trial.plan.hash == plan.hash {
             true => differing(&trial.lab, &here.components, &[]),
             false => differs(&trial.lab, &here.components),
@@ -93,8 +93,8 @@ pub(crate) fn same_lab(
     Ok(())
 }
 
-/// The plan whose identity is compared. In a dry run it boots cold, because a snapshot would be created; the
-/// components of both are the same, except for the snapshot.
+/// Returns the plan whose identity is compared. In a dry run it boots cold, because otherwise a snapshot would be
+/// created; apart from the snapshot, the components are the same.
 pub(crate) fn in_mode(plan: &Plan, mode: Mode) -> Plan {
     let mut plan = plan.clone();
     if let (Some(lab), Mode::Dry) = (plan.lab_mut(), mode) {
@@ -103,7 +103,7 @@ pub(crate) fn in_mode(plan: &Plan, mode: Mode) -> Plan {
     plan
 }
 
-/// Compares the host fingerprint of a directory: another kernel or mount under the same path gives other results.
+/// Compares the host fingerprint of a directory: another kernel or mount under the same path gives different results.
 pub(crate) fn same_ground(
     venue: &dyn Venue,
     plan: &Plan,
@@ -132,15 +132,19 @@ pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
     same_guest && a.disk_name() == b.disk_name()
 }
 
-/// Returns the components shared by two guests that differ. The initramfs and its list of modules differ between
-/// file systems by nature; their contents are compared piece by piece. A snapshot belongs to one file system's
-/// guest on one machine.
+/// Returns the components that two guests have in common but that differ. The initramfs and its list of modules are
+/// omitted, because they always differ between file systems; their contents are compared piece by piece. The snapshot
+/// is omitted, because it belongs to one file system's guest on one machine.
 pub(crate) fn differs(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> String {
     differing(a, b, &["initramfs", "modules", "snapshot"])
 }
 
-fn differing(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>, but: &[&str]) -> String {
-    let shared = a.iter().filter(|(name, _)| !but.contains(&name.as_str()));
+fn differing(
+    a: &BTreeMap<String, String>,
+    b: &BTreeMap<String, String>,
+    except: &[&str],
+) -> String {
+    let shared = a.iter().filter(|(name, _)| !except.contains(&name.as_str()));
     let differ = shared.filter(|(name, value)| b.get(*name).is_some_and(|other| other != *value));
     differ.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
 }

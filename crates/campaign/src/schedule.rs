@@ -1,6 +1,6 @@
 //! The order of trials: rounds over all cells, each round shuffled by the stored seed.
 //!
-//! A repeat is a seed. Every cell gets the same seeds, so that two cells are compared pair by pair; the rounds
+//! Each repeat has one seed. Every cell gets the same seeds, so that two cells are compared pair by pair; the rounds
 //! interleave the cells, so that drift on a host affects all of them.
 
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct Slot {
     pub repeats: Option<Repeats>,
 }
 
-/// One of several equal shares of a schedule, `I/N`, such as the nodes of a cluster run.
+/// One of several equal shares of a schedule, `I/N`, such as each node of a cluster runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Shard {
@@ -69,7 +69,7 @@ impl fmt::Display for Shard {
 }
 
 impl Shard {
-    /// Returns the slots of this share: every N-th, from the I-th on.
+    /// Returns the slots of this share: every N-th slot, starting with the I-th.
     pub fn of<T: Clone>(self, slots: &[T]) -> Vec<T> {
         slots.iter().skip(self.index as usize - 1).step_by(self.of as usize).cloned().collect()
     }
@@ -85,8 +85,8 @@ pub fn schedule(cells: usize, repeat: u32, first_seed: u64) -> Vec<Slot> {
     stage(cells, 0..repeat, first_seed, None)
 }
 
-/// Returns some of the rounds, under a rule that sets their number; the rounds of a second stage keep the order
-/// of the first.
+/// Returns some of the rounds, under a rule that sets their number; the rounds of a second stage continue those of
+/// the first.
 pub fn stage(
     cells: usize,
     rounds: Range<u32>,

@@ -1,5 +1,5 @@
-//! Defaults of the command line that are those of a server of today, where those of the workload are the work of an
-//! old publication. Study files have the workload's own, so that a file means the same as when it was written.
+//! Command-line defaults that model a present-day server, for workloads whose own defaults reproduce an old
+//! publication. Study files use the workload's own defaults, so that a file means the same as when it was written.
 
 use fsdyno_filesystem::Author;
 use fsdyno_workload::workloads::Kind;
@@ -16,12 +16,12 @@ const SCRIPT: &[&str] =
 /// The protocol of the script.
 const COPY: &str = "copy";
 
-/// The settings of a command line that takes none of them itself; none for most workloads.
+/// The default settings of the command line; empty for most workloads.
 pub fn defaults(kind: &Kind) -> &'static [(&'static str, &'static str)] {
     if kind.name == "maildir" { MAIL } else { &[] }
 }
 
-/// A sentence on them.
+/// A sentence about these defaults, if there are any.
 pub fn note(kind: &Kind) -> Option<String> {
     (kind.name == "maildir").then(|| {
         format!(
@@ -31,7 +31,7 @@ pub fn note(kind: &Kind) -> Option<String> {
     })
 }
 
-/// The settings with the defaults of the command line, unless they mean the old work.
+/// Adds the command line's defaults to the settings, unless the settings select the script of 2004.
 pub fn with_defaults(kind: &Kind, mut settings: Settings, author: Author) -> Settings {
     let is = |key: &str, value: &str| settings.get(key).is_some_and(|it| it == value);
     let is_script = SCRIPT.iter().any(|key| settings.contains_key(*key))

@@ -51,15 +51,15 @@ pub enum SettingError {
         key: String,
         /// One value.
         first: String,
-        /// The other.
+        /// The other value.
         second: String,
     },
 }
 
-/// Returns the settings of each workload in `kinds`, in its order.
+/// Returns the settings of each workload in `kinds`, in the same order.
 ///
-/// A key with a workload prefix is for that workload and overrides the bare key; a bare key is for every workload
-/// that has such a parameter.
+/// A key with a workload prefix applies to that workload and overrides the bare key; a bare key applies to every
+/// workload that has such a parameter.
 ///
 /// # Errors
 /// The first invalid setting.
@@ -71,13 +71,13 @@ pub fn settings(kinds: &[&'static Kind], sets: &[String]) -> Result<Vec<Settings
         let (left, value) = setting.split_once('=').ok_or_else(no_value)?;
         match left.split_once('.') {
             Some((workload, key)) => {
-                let at = position(kinds, setting, workload)?;
-                put(&mut named[at], kinds[at], key, value)?;
+                let index = position(kinds, setting, workload)?;
+                put(&mut named[index], kinds[index], key, value)?;
             }
             None => {
                 let owners = owners(kinds, left)?;
-                for at in owners {
-                    put(&mut bare[at], kinds[at], left, value)?;
+                for index in owners {
+                    put(&mut bare[index], kinds[index], left, value)?;
                 }
             }
         }
@@ -104,7 +104,7 @@ fn owners(kinds: &[&Kind], key: &str) -> Result<Vec<usize>, SettingError> {
         kind.params.iter().any(|param| param.name == key)
             || (key == config::KEY && kind.config.is_some())
     };
-    let owners: Vec<usize> = (0..kinds.len()).filter(|at| has(kinds[*at])).collect();
+    let owners: Vec<usize> = (0..kinds.len()).filter(|index| has(kinds[*index])).collect();
     if owners.is_empty() {
         let mut keys: Vec<&str> =
             kinds.iter().flat_map(|kind| kind.params.iter().map(|param| param.name)).collect();

@@ -1,5 +1,5 @@
 //! `schedule.json`: the complete schedule in the folder of a share, so that shares can be merged. The folder of
-//! an unshared run has none.
+//! an unshared run has no such file.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub struct Planned {
     pub cell: usize,
     /// Identity of the trial.
     pub trial_id: String,
-    /// Label of its row, which the identity leaves out.
+    /// Label of its row, which the identity does not include.
     pub label: String,
 }
 
@@ -53,7 +53,7 @@ pub enum ShareError {
         /// The remedy.
         hint: &'static str,
     },
-    /// It is another share, or one of other trials.
+    /// It holds another share, or a share of other trials.
     #[error("'{}' holds {found}, and {requested} cannot be stored there; give --out a new folder", .folder.display())]
     Taken {
         /// The folder.
@@ -115,7 +115,7 @@ impl Share {
         Ok(Some(share))
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file completely or not at all.
     ///
     /// # Errors
     /// The error of the file system.
@@ -130,7 +130,7 @@ impl Share {
         written.map_err(|source| StoreError::Io { what: "write", path, source }.into())
     }
 
-    /// Marks the store's folder as this share; a folder that is marked already is continued.
+    /// Marks the store's folder as this share, unless it is already marked as such.
     ///
     /// # Errors
     /// The folder holds something else.
@@ -141,7 +141,7 @@ impl Share {
         }
     }
 
-    /// Returns whether a folder with these trials is marked as this share already; an empty one is not yet.
+    /// Returns true if a folder with these trials is already marked as this share, and false if the folder is empty.
     ///
     /// # Errors
     /// The folder holds something else.
@@ -183,7 +183,7 @@ impl Share {
         self.shard.map_or("merged shares".into(), |shard| format!("share {shard}"))
     }
 
-    /// Returns its part of the trials.
+    /// Returns the trials of this share.
     pub fn own(&self) -> Vec<Planned> {
         self.shard.map_or_else(|| self.trials.clone(), |shard| shard.of(&self.trials))
     }

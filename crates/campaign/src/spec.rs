@@ -12,7 +12,7 @@ use crate::schedule::Shard;
 /// The allowed numbers of trials per configuration.
 pub const REPEATS: RangeInclusive<u64> = 1..=10_000;
 
-/// The allowed first seeds. The seed of the last repeat fits in 64 bits, too.
+/// The allowed first seeds. The seed of the last repeat also fits in 64 bits.
 pub const SEEDS: RangeInclusive<u64> = 0..=u64::MAX >> 1;
 
 /// The allowed numbers of trials that run at the same time.
@@ -21,11 +21,11 @@ pub const JOBS: RangeInclusive<u64> = 1..=512;
 /// The allowed time limits of a trial in seconds: at most a year.
 pub const DEADLINES: RangeInclusive<u64> = 1..=31_536_000;
 
-/// The request of one experiment. Every value is valid by itself; whether they fit together, and to the targets, is
-/// checked when it is resolved.
+/// The request of one experiment. Each value is valid by itself; whether the values are compatible with each other and
+/// with the targets is checked when the request is resolved.
 #[derive(Clone, Debug)]
 pub struct RunSpec {
-    /// The author: the user, or a file of someone else.
+    /// The author: the user, or a file, possibly written by someone else.
     pub author: Author,
     /// The workloads, by name.
     pub workloads: Vec<String>,
@@ -41,10 +41,10 @@ pub struct RunSpec {
     pub changes: Vec<Change>,
     /// Number of trials of each configuration.
     pub repeat: u32,
-    /// Instead of `repeat`: the half-width of confidence intervals that decides the number of trials, as a part of the
-    /// time.
+    /// Instead of `repeat`: the half-width of confidence intervals that decides the number of trials, as a
+    /// fraction of the time.
     pub width: Option<f64>,
-    /// The largest number of trials that `width` may choose.
+    /// Maximum number of trials that `width` may choose.
     pub at_most: u32,
     /// The first seed.
     pub seed: u64,
@@ -56,7 +56,7 @@ pub struct RunSpec {
     pub deadline: Option<u64>,
     /// True if the request logs of the lab's disks are stored.
     pub keep_log: bool,
-    /// The part of the trials that this machine runs.
+    /// The share of the trials that this machine runs, if not all.
     pub shard: Option<Shard>,
     /// True if the result folder may hold other trials.
     pub mix: bool,

@@ -1,4 +1,4 @@
-//! The speed of this machine: what earlier trials took, kept in the cache, and from it the time that others will take.
+//! The speed of this machine: stores how long trials took in the cache, and estimates how long others will take.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::files::write_file;
 use crate::question::Cell;
 
-/// The file in the cache of the user.
+/// File name in the user's cache.
 const FILE: &str = "speed.json";
 
-/// Of this many trials at most is a mean made, so that a machine that changes is learnt again.
+/// Maximum number of trials in a mean, so that it follows changes of the machine.
 const MEMORY: u32 = 8;
 
 /// The time of trials of one kind.
@@ -48,12 +48,12 @@ pub struct Speeds(BTreeMap<String, Pace>);
 pub struct Estimate {
     /// The time.
     pub time: Duration,
-    /// The number of earlier trials that it is made from.
+    /// The number of earlier trials that it is based on.
     pub trials: u32,
 }
 
 impl Estimate {
-    /// The time in words: `3 min`.
+    /// Formats the time: `3 min`.
     pub fn words(&self) -> String {
         match self.time.as_secs() {
             seconds @ 0..100 => format!("{seconds} s"),
@@ -72,13 +72,13 @@ impl std::fmt::Display for Estimate {
 }
 
 impl Speeds {
-    /// The paces in the cache; none if there are none yet or the file is unreadable, for they are of no importance.
+    /// Loads the paces from the cache; empty if there are none yet or the file is unreadable, which does no harm.
     pub fn load() -> Speeds {
         let text = path().and_then(|path| bounded::read_to_string(&path, &WRITTEN).ok());
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
     }
 
-    /// Adds trials, and stores the paces if it can.
+    /// Adds trials and stores the paces; ignores a failure to store them.
     pub fn learn<'t>(trials: impl Iterator<Item = &'t Trial>) {
         let mut speeds = Speeds::load();
         let before = speeds.clone();
@@ -100,15 +100,15 @@ impl Speeds {
         let of_phases = |(name, _): &(&String, _)| name.starts_with("phase ");
         let phases = trial.host.stages.iter().filter(of_phases).map(|(_, time)| time.seconds());
         let (whole, phases) = (trial.host.elapsed_ns.seconds(), phases.sum::<f64>());
-        // Without stages all counts as work.
+        // Without stages, all of the time is attributed to the phases.
         let phases = if phases > 0.0 { phases.min(whole) } else { whole };
         for key in keys(&trial.plan) {
             self.0.entry(key).or_default().add(whole - phases, phases / ops as f64);
         }
     }
 
-    /// Estimates the time of one trial of each of these cells, `jobs` at the same time; none if no trial of any such
-    /// kind ran here.
+    /// Estimates the time of one trial of each of these cells, `jobs` at the same time; `None` if there is no cell, or
+    /// one of a kind of which no trial ran here.
     pub fn estimate<'c>(
         &self,
         cells: impl Iterator<Item = &'c Cell>,
@@ -128,21 +128,21 @@ impl Speeds {
 }
 
 impl Speeds {
-    /// The pace of the narrowest kind that ran here. In the lab also that of other processors: the host's time for a
-    /// guest's instructions does not depend on the modelled processor.
+    /// Returns the pace of the narrowest kind that ran here. In the lab, falls back to that of other processors: the
+    /// host's time for a guest's instructions does not depend on the modelled processor.
     fn pace(&self, plan: &Plan) -> Option<Pace> {
         let keys = keys(plan);
         let own = keys.iter().find_map(|key| self.0.get(key).copied());
         let cpu = plan.lab().filter(|lab| lab.accel.is_exact()).map(|lab| lab.cpu.to_string());
         own.or_else(|| {
-            let begin = format!("{LAB}{}", cpu?);
-            keys.iter().find_map(|key| self.of_any_cpu(key.strip_prefix(&begin)?))
+            let prefix = format!("{LAB}{}", cpu?);
+            keys.iter().find_map(|key| self.of_any_cpu(key.strip_prefix(&prefix)?))
         })
     }
 
-    /// The mean pace of the kinds in the lab whose names end like this.
-    fn of_any_cpu(&self, end: &str) -> Option<Pace> {
-        let alike = self.0.iter().filter(|(key, _)| key.starts_with(LAB) && key.ends_with(end));
+    /// Returns the mean pace of the lab's kinds whose names have this suffix.
+    fn of_any_cpu(&self, suffix: &str) -> Option<Pace> {
+        let alike = self.0.iter().filter(|(key, _)| key.starts_with(LAB) && key.ends_with(suffix));
         let alike = alike.map(|(_, pace)| pace);
         let trials: u32 = alike.clone().map(|pace| pace.trials).sum();
         let mean = |of: fn(&Pace) -> f64| {
@@ -158,8 +158,8 @@ fn path() -> Option<PathBuf> {
     Some(fsdyno_lab::Cache::of_user().ok()?.path().join(FILE))
 }
 
-/// The kinds of a trial, the narrowest first. A call over a modelled network takes the host many times as long as one
-/// without, so these are kinds of their own.
+/// Returns the kinds of a trial, narrowest first. A call over a modelled network takes the host many times as long as
+/// one without, so trials with a network are separate kinds.
 fn keys(plan: &Plan) -> [String; 3] {
     let venue = pace(&plan.venue);
     let workload = format!("{venue}/{}", plan.workload.name);

@@ -1,5 +1,5 @@
-//! Refuses sysctls that no distribution kernel has, as far as their names show it: all names below `vm` are
-//! listed here.
+//! Refuses sysctls that no distribution kernel has, as far as their names show this: all names below `vm` are listed
+//! here.
 
 use std::path::Path;
 
@@ -80,8 +80,8 @@ const VM: &[&str] = &[
     "zone_reclaim_mode",
 ];
 
-/// Refuses settings (`KEY=VALUE`) that no kernel has. The guest's kernel reports those of the others that it
-/// lacks, as does a user's own kernel.
+/// Refuses settings (`KEY=VALUE`) that no kernel has. Of the others, the guest's kernel, or a
+/// user's own kernel, reports those that it lacks.
 ///
 /// # Errors
 /// The unknown name, with the nearest known one.

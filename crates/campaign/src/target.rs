@@ -46,8 +46,12 @@ pub fn parse_targets(run: &RunSpec) -> Result<Vec<TargetRequest>, Failure> {
     crate::ranks::check(run)?;
     let lab = [Target::Lab.to_string()];
     let on = if run.axes.on.is_empty() { &lab } else { run.axes.on.as_slice() };
-    if let Some((at, on)) = on.iter().enumerate().find(|(at, one)| on[..*at].contains(one)) {
-        return Err(Failure::wrong(format!("--on {on} is given {} times; give it once", at + 1)));
+    if let Some((index, on)) = on.iter().enumerate().find(|(index, one)| on[..*index].contains(one))
+    {
+        return Err(Failure::wrong(format!(
+            "--on {on} is given {} times; give it once",
+            index + 1
+        )));
     }
     let targets = on.iter().map(|on| parse_target(on)).collect::<Result<Vec<_>, _>>()?;
     if run.erase.is_some() && !targets.iter().any(drive::is_named) {
@@ -71,7 +75,7 @@ pub fn parse_target(on: &str) -> Result<Target, Failure> {
     Target::parse(on).map_err(|error| Failure::wrong(format!("--on {error}")))
 }
 
-/// The cells of all targets, in the order of `--on`.
+/// Resolves all targets to cells, in the order of `--on`.
 ///
 /// # Errors
 /// The first request that is invalid.
@@ -93,7 +97,7 @@ pub fn numbered(of_targets: Vec<Vec<Cell>>) -> Vec<Cell> {
 }
 
 impl TargetRequest {
-    /// The cells of this target.
+    /// Resolves this target to cells.
     ///
     /// # Errors
     /// A request that is invalid.
@@ -102,7 +106,7 @@ impl TargetRequest {
     }
 }
 
-/// The experiment requested for a target, as the study crate takes it.
+/// The experiment requested for a target.
 fn question(run: &RunSpec, on: &Target) -> Question {
     let axes = &run.axes;
     let mut filesystems: Vec<String> = axes.filesystems.iter().flat_map(|it| several(it)).collect();
@@ -137,7 +141,7 @@ fn question(run: &RunSpec, on: &Target) -> Question {
     }
 }
 
-/// The default disk of the model: one of the modelled year.
+/// The default disk of the model: a disk of the year that it models.
 const MODEL_DISK: &str = "ide-2001";
 
 fn model(run: &RunSpec) -> Result<Place, Failure> {
@@ -149,7 +153,7 @@ fn model(run: &RunSpec) -> Result<Place, Failure> {
     Ok(Place::Model(ModelPlace { disks, size: run.axes.size }))
 }
 
-/// Resolves one target: to a place for each machine of the lab, and to one elsewhere.
+/// Resolves one target to its places: one for each machine of the lab, and a single one for any other target.
 fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
     if run.ranks.is_some() && (!matches!(target, Target::Path(_)) || drive::is_named(target)) {
         return Err(Failure::wrong(format!(
@@ -199,7 +203,7 @@ fn ephemeral_place(run: &RunSpec, made: EphemeralSize) -> Result<Place, Failure>
     }))
 }
 
-/// Checks that this process may create the requested devices, before it creates anything, even the result folder.
+/// Checks that this process may create the requested devices, before it creates anything, including the result folder.
 ///
 /// # Errors
 /// A missing permission or tool.
@@ -239,16 +243,16 @@ fn target_forms() -> String {
     format!("lab, model, {}, /dev/DRIVE, or a directory of this host", made.join(", "))
 }
 
-/// Checks that the directory has space for the largest cells that run at the same time, and reports what a killed
-/// run left there.
+/// Checks that the directory has space for `jobs` of the largest cells at the same time, and reports what a killed run
+/// left behind there.
 pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), Failure> {
     let jobs = jobs.max(1) as u64;
     // The null issuer writes nothing.
     let calls = |cell: &&Cell| cell.plan.issuer != IssuerPlan::Null;
-    let most = |part: fn(&Cell) -> u64| cells.iter().filter(calls).map(part).max().unwrap_or(0);
+    let largest = |part: fn(&Cell) -> u64| cells.iter().filter(calls).map(part).max().unwrap_or(0);
     let room = Room {
-        bytes: Bytes(most(|cell| cell.needs.bytes.0).saturating_mul(jobs)),
-        inodes: most(|cell| cell.needs.inodes).saturating_mul(jobs),
+        bytes: Bytes(largest(|cell| cell.needs.bytes.0).saturating_mul(jobs)),
+        inodes: largest(|cell| cell.needs.inodes).saturating_mul(jobs),
         longest_name: cells.iter().map(|cell| cell.needs.longest_name).max().unwrap_or(0),
     };
     fsdyno_media::check(path, &room)?;
@@ -264,7 +268,7 @@ pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), F
     Ok(())
 }
 
-/// The folder of results whose place was not given.
+/// The default parent folder of result folders.
 pub const RESULTS: &str = "fsdyno-results";
 
 /// The default result folder: `fsdyno-results/<UTC time>-<name>`.
@@ -286,7 +290,7 @@ pub fn venues(
     mode: Mode,
 ) -> Result<(Venues, Vec<TargetRequest>), Failure> {
     let (mut venues, mut known) = (Vec::new(), Vec::new());
-    // One for all machines.
+    // Found once for all machines.
     let mut kernels: Option<Vec<KernelPlan>> = None;
     for TargetRequest { question, place } in requests {
         let inputs = question.inputs.clone();
@@ -325,7 +329,7 @@ pub fn venues(
     Ok((Venues::new(venues), known))
 }
 
-/// The venue of processes that have come together.
+/// Returns the venue of processes that have found each other.
 fn shared(group: &Arc<Group>) -> Box<dyn Venue> {
     Box::new(RanksVenue::new(Arc::clone(group)))
 }

@@ -1,4 +1,4 @@
-//! Estimates the time left of a run: from the trials that have ended, or before that from the operations done.
+//! Estimates the time left in a run, from the trials that have ended, or before that from the operations done.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -57,8 +57,8 @@ struct Running {
 }
 
 impl TimeLeft {
-    /// Creates the estimate of a run. Each of `cells` is one trial: the cell's number and its number of operations;
-    /// `jobs` of them run at the same time.
+    /// Creates the estimate of a run. Each item of `cells` is one trial: the cell's number and its number of
+    /// operations; `jobs` of them run at the same time.
     pub fn new(cells: &[(usize, u64)], jobs: usize) -> TimeLeft {
         let mut paces: BTreeMap<usize, Pace> = BTreeMap::new();
         for (cell, ops) in cells {
@@ -97,14 +97,14 @@ impl TimeLeft {
         pace.took += took;
     }
 
-    /// Estimates the time left for the operations of a worker's trial; none before the first operation.
+    /// Estimates the time left for the operations of a worker's trial; `None` before the first operation.
     pub fn of_trial(&self, worker: usize, all: u64) -> Option<Left> {
         let running = self.running.get(&worker).filter(|running| running.ops > 0)?;
         let time = share(running.worked, all.saturating_sub(running.ops), running.ops);
         Some(Left { time, more: false })
     }
 
-    /// Estimates the time left for all trials; none if nothing is known yet or nothing is left. A trial of a cell with
+    /// Estimates the time left for all trials; `None` if nothing is known yet or left. A trial of a cell with
     /// ended trials takes their mean time; one of another cell takes the mean time per operation of all ended trials.
     /// The rest of a running trial is never negative.
     pub fn of_all(&self, now: Duration) -> Option<Left> {
@@ -134,7 +134,7 @@ impl TimeLeft {
     }
 }
 
-/// A time times `part / whole`.
+/// Multiplies a time by `part / whole`.
 fn share(time: Duration, part: u64, whole: u64) -> Duration {
     time.mul_f64(part as f64 / whole.max(1) as f64)
 }

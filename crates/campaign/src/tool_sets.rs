@@ -7,10 +7,10 @@ use crate::failure::Failure;
 use crate::notes::say;
 use crate::spec::RunSpec;
 
-/// Downloads the tools of the requested file systems that one of the kernels has.
+/// Downloads the tools of those requested file systems that at least one of the kernels supports.
 ///
 /// # Errors
-/// Tools that are neither here nor can be downloaded.
+/// Tools that are missing and cannot be downloaded.
 pub fn bring(run: &RunSpec, releases: &[String]) -> Result<(), Failure> {
     let specs = run.axes.filesystems.iter().flat_map(|text| several(text));
     for spec in specs.filter_map(|text| Spec::parse(&text).ok()) {
@@ -24,7 +24,7 @@ pub fn bring(run: &RunSpec, releases: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Splits one `--fs` into specs: `ext4,xfs` is two, because each part is a plain name of a file system.
+/// Splits one `--fs` into specs: `ext4,xfs` becomes two, because each part is the plain name of a file system.
 pub fn several(fs: &str) -> Vec<String> {
     let is_kind = |name: &str| {
         let model = fsdyno_ext2dir::trial::variant(name).is_some();

@@ -8,7 +8,7 @@ use fsdyno_stats::plan::{PILOT, Rule, Total};
 
 use crate::question::Cell;
 
-/// Creates the rule, with its seed.
+/// Creates the rule, with the first seed of its trials.
 pub fn rule(width_ppm: u32, at_most: u32, first_seed: u64) -> Repeats {
     Repeats { width_ppm, pilot: PILOT.min(at_most), at_most, first_seed, wanted: None }
 }
@@ -22,25 +22,25 @@ pub struct Decision {
     pub by: String,
 }
 
-/// Returns the number of repeats, computed from the pilot's trials for the cell and phase that need most. Uses
-/// the time to durable, or to returned if a trial of the cell has none.
+/// Returns the number of repeats, computed from the pilot's trials for the cell and phase that need the most. Uses
+/// the time until durable, or until returned if a trial of the cell has none.
 ///
-/// `None` if no phase of any cell has two good trials in the pilot, or every one has a time of zero.
+/// `None` if no phase of any cell has two successful trials in the pilot, or if every time is zero.
 pub fn decide(rule: &Repeats, cells: &[Cell], stored: &[Trial]) -> Option<Decision> {
     let two_stage = Rule::TwoStage { half_width: rule.width(), cap: rule.at_most };
-    let mut most: Option<Decision> = None;
+    let mut largest: Option<Decision> = None;
     for cell in cells {
         let pilot = pilot_of(rule, cell, stored);
         for (phase, values) in phases(&pilot) {
             let Some(total) = two_stage.total(&[values]) else { continue };
-            if most.as_ref().is_none_or(|most| total.wanted > most.total.wanted) {
+            if largest.as_ref().is_none_or(|largest| total.wanted > largest.total.wanted) {
                 let plan = &cell.plan;
                 let by = format!("{} {phase} on {}", plan.workload.name, plan.label);
-                most = Some(Decision { total, by });
+                largest = Some(Decision { total, by });
             }
         }
     }
-    most
+    largest
 }
 
 /// Refuses trials stored under another rule: the number that a rule computes is valid only if it is the only rule

@@ -1,4 +1,4 @@
-//! Refusal of options that a target does not support.
+//! Refuses options that a target does not support.
 
 use fsdyno_axes::{Axis, TargetKind};
 use fsdyno_record::plan::Target;
@@ -32,5 +32,5 @@ pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Resul
     }
 }
 
-/// The reason that sysctls are for the lab.
+/// The reason that sysctls are only for the lab.
 const SETTINGS: &str = "; fsdyno does not change settings of this host, and records them";

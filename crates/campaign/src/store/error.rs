@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use fsdyno_record::SCHEMA;
 use fsdyno_record::lines::{BadLine, FILE, Fault, ReadError};
 
-/// The error of a folder that cannot take results.
+/// The error of a folder that cannot hold results.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It holds something else.

@@ -1,8 +1,8 @@
 //! `series.ndjson`: the time series of the phases of each successful trial.
 //!
-//! A trial's series are written before the trial itself, so that a crash in between leaves series of an
-//! unfinished trial. They are last, and are removed when the folder is opened again: after a crash the file has
-//! the same contents as without one. A folder without any series has no such file.
+//! A trial's series are written before the trial itself, so a crash in between leaves series of an unfinished trial.
+//! These are last in the file, and are removed when the folder is opened again: after a crash, the file gets the same
+//! contents as without one. A folder without any series has no such file.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -36,7 +36,7 @@ impl SideFile {
             return Ok(SideFile { path, file: None, length: 0 });
         };
         let stored = |series: &&Series| trials.iter().any(|trial| belongs(series, trial));
-        // Series of no trial are last; anywhere else a crash cannot have left them.
+        // A crash can leave series without a trial only at the end of the file.
         let last = lines.records.iter().rposition(|series| stored(&series));
         let length = last.map_or(0, |last| lines.ends[last]) as u64;
         let mut file = file::append(&path, false).map_err(io("write", &path))?;
@@ -103,7 +103,7 @@ impl SideFile {
         Ok(read_if_present(&self.path)?.unwrap_or_default().records)
     }
 
-    /// Removes it.
+    /// Removes the file.
     pub fn remove(&self) {
         let _ = file::remove(&self.path);
     }

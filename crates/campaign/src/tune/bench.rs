@@ -1,4 +1,4 @@
-//! From points of a space to stored trials.
+//! Evaluates points of a space by running trials and storing them.
 
 use std::time::{Duration, Instant};
 
@@ -21,13 +21,13 @@ pub struct Bench<'b, 'p> {
     pub objective: &'b Objective,
     /// The budget of this file system.
     pub budget: Budget,
-    /// The least number of trials of a search.
+    /// The minimum number of trials of a search.
     pub least: usize,
     /// The start of the search.
     pub started: Instant,
     /// The number of trials, stored ones included.
     pub done: usize,
-    /// The number of trials that ran.
+    /// The number of trials that ran, stored ones excluded.
     pub ran: usize,
     /// The time of the default.
     pub base: Option<f64>,
@@ -40,12 +40,12 @@ pub fn settings(space: &Space, point: &Point) -> PointSettings {
 }
 
 impl Bench<'_, '_> {
-    /// Host time of one trial; none before the first one.
+    /// Host time of one trial; `None` before the first one.
     fn each(&self) -> Option<Duration> {
         (self.ran > 0).then(|| self.started.elapsed() / self.ran as u32)
     }
 
-    /// Says how long the search takes, once the first trial has shown it, and refuses a time that is too short.
+    /// Reports how long the search will take, after the first trial has shown it, and refuses a time that is too short.
     fn estimate(&self) -> Result<(), Failure> {
         let (Some(each), 1) = (self.each(), self.ran) else { return Ok(()) };
         let least = each * self.least as u32;
@@ -115,12 +115,12 @@ impl Evaluator for Bench<'_, '_> {
 
     fn measure(&mut self, wanted: &[(Point, u64)]) -> Result<Vec<Sample>, Failure> {
         let mut samples = Vec::new();
-        // As many at a time as run at the same time, so that the first one gives an estimate.
-        let mut at = 0;
-        while at < wanted.len() {
+        // The first trial is a batch by itself, for an estimate; later batches have as many as run at the same time.
+        let mut next = 0;
+        while next < wanted.len() {
             let count = if self.done == 0 { 1 } else { usize::from(self.points.jobs()).max(1) };
-            let batch = &wanted[at..wanted.len().min(at + count)];
-            at += batch.len();
+            let batch = &wanted[next..wanted.len().min(next + count)];
+            next += batch.len();
             let before = self.points.stored().len();
             let mut runnable = Vec::new();
             let mut refused: Vec<Option<String>> = Vec::new();
@@ -159,7 +159,7 @@ impl Evaluator for Bench<'_, '_> {
     }
 }
 
-/// The facts on which a trial's time depends, for a sentence: CPU time and requests.
+/// Returns the facts that explain a trial's time: CPU seconds, writes, flushes and bytes written.
 pub fn account(trial: &Trial) -> (f64, u64, u64, u64) {
     let phases = &trial.measured.phases;
     let cpu: f64 = phases
@@ -174,7 +174,7 @@ pub fn account(trial: &Trial) -> (f64, u64, u64, u64) {
     (cpu, sum(|it| it.writes), sum(|it| it.flushes), sum(|it| it.bytes_written.0))
 }
 
-/// The time of a trial by all its phases, without weights.
+/// The total time of all phases of a trial in seconds, without weights.
 pub fn whole(trial: &Trial) -> f64 {
     let phases = &trial.measured.phases;
     let by_durable = phases.iter().all(|phase| phase.durable_ns.is_some());

@@ -1,4 +1,4 @@
-//! The search of the options of file systems for a workload: trials of points, and the recommended ones.
+//! Searches the options of file systems for a workload: runs trials of points, and recommends options.
 
 mod bench;
 mod objective;
@@ -27,13 +27,13 @@ pub use request::{Budget, TuneRequest};
 use safety::Cuts;
 pub use stored::{keep, stored};
 
-/// The most trials of the lab that tell average effects more exactly; on a noisy host they would take too many.
+/// Maximum number of further lab trials for more precise average effects; a noisy host would need too many.
 const AVERAGES: usize = 80;
 
 /// The first seed of trials.
 const FIRST: u64 = 1;
 
-/// The name of all file systems that have a space.
+/// The name that stands for all file systems that have a space.
 const ALL: &str = "all";
 
 /// A request, resolved and checked.
@@ -56,7 +56,7 @@ impl Tuning {
         Ok(Tuning { request, spec, spaces, objective })
     }
 
-    /// Describes the spaces and the least numbers of trials.
+    /// Describes the spaces and the minimum numbers of trials.
     ///
     /// # Errors
     /// A restriction that a space refuses.
@@ -103,11 +103,12 @@ impl Tuning {
         };
         let mut winners: Vec<Trial> = Vec::new();
         for space in spaces {
-            let (of, trial) = one(request, (spec, space, spaces.len()), objective, store, session)?;
+            let (filesystem, trial) =
+                search_one(request, (spec, space, spaces.len()), objective, store, session)?;
             if tuned.workload.is_empty() {
                 (tuned.workload, tuned.target) = described(&trial);
             }
-            tuned.filesystems.push(of);
+            tuned.filesystems.push(filesystem);
             winners.push(trial);
         }
         tuned.between = between(objective, &winners, tuned.least);
@@ -175,7 +176,7 @@ fn is_lab(spec: &RunSpec) -> bool {
     spec.axes.on.iter().all(|on| on == "lab")
 }
 
-/// The request with one file system.
+/// Returns the request with the file system of this space only.
 fn of_one(spec: &RunSpec, space: &Space) -> RunSpec {
     let mut spec = spec.clone();
     spec.axes.filesystems = vec![space.filesystem.clone()];
@@ -221,14 +222,14 @@ fn restriction(tune: &TuneRequest, spec: &RunSpec, kernel: Option<String>) -> Re
     }
 }
 
-/// The part of a space that is tried. Options that another one of several file systems has are no error.
+/// Returns the part of a space that is tried. With several file systems, an option that only others have is valid.
 fn restricted(
     space: &Space,
     by: &Restriction,
-    of: usize,
+    filesystem_count: usize,
 ) -> Result<(Space, Vec<Dropped>), Failure> {
     let mut by = by.clone();
-    if of > 1 {
+    if filesystem_count > 1 {
         let is_known = |text: &String| {
             let name = text.split('=').next().unwrap_or_default();
             space.option(name).is_ok()
@@ -259,7 +260,7 @@ fn settings(tune: &TuneRequest, is_lab: bool, trials: usize) -> fsdyno_tune::Set
     }
 }
 
-/// The least number of trials that a search takes, over all its file systems.
+/// Returns the minimum number of trials of a search, over all its file systems.
 ///
 /// # Errors
 /// A request that the search refuses.
@@ -274,7 +275,7 @@ pub fn least(tune: &TuneRequest) -> Result<usize, Failure> {
     Ok(sum)
 }
 
-/// The workload with its parameters, and the target, in words.
+/// Describes the workload with its parameters, and the target.
 fn described(trial: &Trial) -> (String, String) {
     let plan = &trial.plan;
     let params = plan.workload.params.iter().map(|(key, value)| format!("{key}={value}"));
@@ -295,9 +296,9 @@ fn described(trial: &Trial) -> (String, String) {
 }
 
 /// Searches one file system. Also returns a trial of the recommended options.
-fn one(
+fn search_one(
     tune: &TuneRequest,
-    (spec, space, of): (&RunSpec, &Space, usize),
+    (spec, space, filesystem_count): (&RunSpec, &Space, usize),
     objective: &Objective,
     store: &mut Store,
     session: &Session<'_>,
@@ -305,8 +306,8 @@ fn one(
     let mut points = Points::open(of_one(spec, space), store, session)?;
     let is_lab = points.is_lab();
     let by = restriction(tune, spec, points.kernel());
-    let (space, dropped) = restricted(space, &by, of)?;
-    let budget = tune.budget.part(of);
+    let (space, dropped) = restricted(space, &by, filesystem_count)?;
+    let budget = tune.budget.part(filesystem_count);
     let settings = settings(tune, is_lab, budget.trials());
     let least = fsdyno_tune::least_trials(&space, &settings);
     let tried = space.options.iter().filter(|option| option.values.len() > 1).count();
@@ -338,7 +339,7 @@ fn one(
     finish(tune, (&space, &dropped), objective, found, (&mut points, &cuts))
 }
 
-/// Cuts the power of the candidates, confirms what a search found, and describes it.
+/// Tests the candidates with power cuts, confirms what a search found, and describes it.
 fn finish(
     tune: &TuneRequest,
     (space, dropped): (&Space, &[Dropped]),
@@ -356,10 +357,10 @@ fn finish(
         }
         safety = Some(of_it);
     }
-    let mut of = result::tuned(space, &found, least, dropped);
+    let mut tuned = result::tuned(space, &found, least, dropped);
     if let Some(safety) = safety {
-        of.front = safety.front;
-        of.dropped.extend(safety.refused);
+        tuned.front = safety.front;
+        tuned.dropped.extend(safety.refused);
     }
     let default = space.default_point();
     let sides = [default, found.winner.clone()].map(|point| bench::settings(space, &point));
@@ -367,13 +368,13 @@ fn finish(
     let [default, winner] = trials.as_slice() else {
         return Err(Failure::wrong("the trials of the winner are not stored"));
     };
-    of.phases = result::phases(objective, default, winner);
-    if !of.is_default {
-        of.why = result::why(default, winner);
+    tuned.phases = result::phases(objective, default, winner);
+    if !tuned.is_default {
+        tuned.why = result::why(default, winner);
         let works = truth::works(tune, default)?;
-        of.truth = truth::confirm(points, &works, &sides[0], &sides[1], least)?;
+        tuned.truth = truth::confirm(points, &works, &sides[0], &sides[1], least)?;
     }
-    Ok((of, winner.clone()))
+    Ok((tuned, winner.clone()))
 }
 
 /// Compares the recommended options of several file systems; a difference within the error of the processor profile

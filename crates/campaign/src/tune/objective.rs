@@ -11,10 +11,10 @@ use crate::Failure;
 pub struct Objective(Vec<(String, f64)>);
 
 impl Objective {
-    /// Every phase with the weight 1, or those of `PHASE=WEIGHT,...`.
+    /// Parses `PHASE=WEIGHT,...`; without a text, every phase has the weight 1.
     ///
     /// # Errors
-    /// An unknown phase; a weight that is no positive number.
+    /// An unknown phase; a weight that is not a positive number.
     pub fn parse(text: Option<&str>, phases: &[String]) -> Result<Objective, Failure> {
         let Some(text) = text else {
             return Ok(Objective(phases.iter().map(|name| (name.clone(), 1.0)).collect()));
@@ -44,7 +44,7 @@ impl Objective {
         Ok(Objective(weights))
     }
 
-    /// It in words.
+    /// Describes the objective.
     pub fn words(&self) -> String {
         let weight = |(name, weight): &(String, f64)| match *weight == 1.0 {
             true => name.clone(),
@@ -59,13 +59,13 @@ impl Objective {
         self.0.iter().find(|(name, _)| name == phase).map_or(0.0, |(_, weight)| *weight)
     }
 
-    /// The value of a trial in seconds: until durable if that is known of every phase, else until returned.
+    /// The value of a trial in seconds: until durable if that is known for every phase, else until returned.
     pub fn value(&self, trial: &Trial) -> f64 {
         times(trial).iter().map(|(name, time)| self.weight(name) * time).sum()
     }
 }
 
-/// The time of each phase in seconds: until durable if that is known of every phase, else until returned.
+/// The time of each phase in seconds: until durable if that is known for every phase, else until returned.
 pub fn times(trial: &Trial) -> Vec<(String, f64)> {
     let phases = &trial.measured.phases;
     let by_durable = phases.iter().all(|phase| phase.durable_ns.is_some());

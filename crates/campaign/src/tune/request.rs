@@ -1,4 +1,4 @@
-//! The request of a search of options.
+//! The request for a search of options.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use crate::RunSpec;
 
-/// The request of a search.
+/// The request for a search.
 #[derive(Clone, Debug)]
 pub struct TuneRequest {
     /// The request of the trials, without a file system: one workload, one target.
     pub spec: RunSpec,
-    /// The file systems, by name; `all` for all that have a space.
+    /// The file systems, by name; `all` means all that have a space.
     pub filesystems: Vec<String>,
     /// The time or the number of trials, over all file systems.
     pub budget: Budget,
-    /// True if no value is tried that gives up durability or security.
+    /// True if values that give up durability or security are not tried.
     pub safe: bool,
     /// The phases that count, with their weights.
     pub objective: Option<String>,
@@ -23,15 +23,15 @@ pub struct TuneRequest {
     pub space: Option<PathBuf>,
     /// Values that all trials have.
     pub fix: Vec<String>,
-    /// The options that are tried; none for all.
+    /// The options that are tried; empty for all.
     pub only: Vec<String>,
     /// Options or values that are not tried.
     pub exclude: Vec<String>,
-    /// The least difference that matters, as a part of the time.
+    /// The minimum difference that matters, as a fraction of the time.
     pub least: f64,
     /// The seed of the search.
     pub seed: u64,
-    /// The trials of the winner on seeds that took no part in the search.
+    /// The number of trials of the winner with seeds that the search did not use.
     pub confirm: u32,
     /// Workloads to confirm the winner with.
     pub also: Vec<String>,
@@ -40,7 +40,7 @@ pub struct TuneRequest {
 }
 
 impl TuneRequest {
-    /// A request with the usual settings.
+    /// Creates a request with the default settings.
     pub fn new(spec: RunSpec, filesystems: Vec<String>, budget: Budget) -> TuneRequest {
         TuneRequest {
             spec,
@@ -70,8 +70,8 @@ pub enum Budget {
     Trials(usize),
 }
 
-/// The most trials of a search with a time.
-const MOST_TRIALS: usize = 5_000;
+/// Maximum number of trials of a search whose budget is a time.
+const MAX_TRIALS: usize = 5_000;
 
 impl FromStr for Budget {
     type Err = String;
@@ -98,7 +98,7 @@ impl FromStr for Budget {
 }
 
 impl Budget {
-    /// An equal part of it.
+    /// Returns one of `parts` equal parts of the budget.
     pub fn part(self, parts: usize) -> Budget {
         match self {
             Budget::Time(time) => Budget::Time(time / parts.max(1) as u32),
@@ -106,10 +106,10 @@ impl Budget {
         }
     }
 
-    /// The largest number of trials.
+    /// Returns the maximum number of trials.
     pub fn trials(self) -> usize {
         match self {
-            Budget::Time(_) => MOST_TRIALS,
+            Budget::Time(_) => MAX_TRIALS,
             Budget::Trials(trials) => trials,
         }
     }

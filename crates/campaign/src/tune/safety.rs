@@ -1,4 +1,4 @@
-//! Power cuts of the candidates: what each loses, against its time and the space that it uses.
+//! Tests candidates with power cuts: what each loses, compared with its time and the space that it uses.
 
 use fsdyno_crash::{DiskFault, Row};
 use fsdyno_record::plan::BootPlan;
@@ -13,16 +13,16 @@ use crate::crash::{CrashTest, check, job};
 use crate::notes::say;
 use crate::{Failure, Points, RunSpec, Session, labs};
 
-/// The most candidates of a front.
-const MOST: usize = 5;
+/// Maximum number of candidates of a front.
+const MAX_CANDIDATES: usize = 5;
 
-/// The most winners that are refused for their losses, one after the other.
-const REFUSED: usize = 3;
+/// Maximum number of successive winners that are refused because of their losses.
+const MAX_REFUSED: usize = 3;
 
 /// The seed of the trials whose power is cut.
 const SEED: u64 = 1;
 
-/// The knowledge of the power cuts of a file system's candidates.
+/// What the power cuts of a file system's candidates need.
 pub struct Cuts<'a> {
     /// The request of the trials.
     pub spec: &'a RunSpec,
@@ -45,7 +45,7 @@ pub struct Safety {
 }
 
 impl Cuts<'_> {
-    /// Cuts the power of the default, the winner, and the next best configurations.
+    /// Tests the default, the winner, and the next best configurations with power cuts.
     ///
     /// # Errors
     /// The reason that a run ended early.
@@ -64,7 +64,7 @@ impl Cuts<'_> {
         let is_bad = |row: &Option<Row>| row.as_ref().is_some_and(Row::is_bad);
         let default_is_bad = is_bad(&base_row);
         let mut tested = vec![default.clone()];
-        for winner in ranked(found).take(REFUSED + 1) {
+        for winner in ranked(found).take(MAX_REFUSED + 1) {
             if winner == default {
                 break;
             }
@@ -84,7 +84,7 @@ impl Cuts<'_> {
         }
         if !self.safe {
             let others = ranked(found).filter(|point| !tested.contains(point));
-            for point in others.take(MOST.saturating_sub(tested.len())) {
+            for point in others.take(MAX_CANDIDATES.saturating_sub(tested.len())) {
                 safety.front.push(self.candidate(space, &point, objective, points)?.0);
             }
         }
@@ -92,7 +92,7 @@ impl Cuts<'_> {
         Ok(safety)
     }
 
-    /// One candidate with its losses.
+    /// Runs the trial and the power cuts of one candidate, and returns it with its losses.
     fn candidate(
         &self,
         space: &Space,
@@ -103,7 +103,7 @@ impl Cuts<'_> {
         let settings = bench::settings(space, point);
         let cell = points.cell(&settings)?;
         let mut plan = cell.plan.clone();
-        // Each of these guests has its own log in memory.
+        // It boots cold, because each of these guests has its own log in memory.
         if let Some(lab) = plan.lab_mut() {
             lab.boot = BootPlan::Cold;
         }
@@ -151,7 +151,7 @@ impl Cuts<'_> {
     }
 }
 
-/// The winner, then the other measured points, the fastest first.
+/// Returns the winner, then the other measured points that are faster than the default, fastest first.
 fn ranked(found: &Found) -> impl Iterator<Item = Point> {
     let mut others: Vec<_> = found.measured.iter().filter(|it| it.value < 0.0).collect();
     others.sort_by(|a, b| a.value.total_cmp(&b.value));
@@ -161,7 +161,7 @@ fn ranked(found: &Found) -> impl Iterator<Item = Point> {
     std::iter::once(winner).chain(others)
 }
 
-/// Space in use at the end of the last phase that uses any.
+/// Maximum space in use at the end of a phase; 0 if the trial failed.
 fn space_used(trial: &Trial) -> u64 {
     if trial.outcome != Outcome::Ok {
         return 0;

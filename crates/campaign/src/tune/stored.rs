@@ -1,4 +1,4 @@
-//! The result of a search in its folder.
+//! Stores the result of a search in its folder, and reads it.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use fsdyno_report::tune::{FILE, Tuned};
 use crate::files::{make_folder, pretty, write_file};
 use crate::{Failure, store};
 
-/// The result in a folder of an earlier search, if it has one.
+/// Reads the result of an earlier search from its folder, if there is one.
 ///
 /// # Errors
 /// A result that cannot be read.

@@ -1,4 +1,4 @@
-//! The confirmation of a winner under conditions that took no part in the search.
+//! Confirms a winner under conditions that the search did not use.
 
 use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_report::tune::{Ratio, Truth};
@@ -10,16 +10,16 @@ use super::request::TuneRequest;
 use crate::notes::say;
 use crate::{Failure, PointSettings, Points};
 
-/// The first seed of confirmations: after those of the search and of its own fresh seeds.
+/// The first seed of these confirmations, above all seeds of the search and of its own confirmation.
 const FIRST: u64 = 5_001;
 
-/// The trials of each side.
+/// Number of trials of each side.
 const TRIALS: u64 = 3;
 
-/// The level of a confirmation.
+/// The significance level of a confirmation.
 const LEVEL: f64 = 0.05;
 
-/// A work to confirm with.
+/// A workload to confirm with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
     /// The workload.
@@ -32,7 +32,7 @@ impl Work {
     /// Parses `WORKLOAD [KEY=VALUE ...]`.
     ///
     /// # Errors
-    /// An unknown workload; a word that is no parameter.
+    /// An unknown workload; a word that is not a parameter.
     pub fn parse(text: &str) -> Result<Work, Failure> {
         let mut words = text.split_whitespace();
         let workload = words.next().unwrap_or_default().to_string();
@@ -50,10 +50,10 @@ impl Work {
     }
 }
 
-/// The works to confirm with: those of --also, else twice the work and a second workload of the same kind.
+/// The workloads to confirm with: those of --also, else the same one at twice the size and a second one of its kind.
 ///
 /// # Errors
-/// A wrong --also.
+/// An invalid --also.
 pub fn works(tune: &TuneRequest, trial: &Trial) -> Result<Vec<Work>, Failure> {
     if !tune.also.is_empty() {
         return tune.also.iter().map(|text| Work::parse(text)).collect();
@@ -78,7 +78,7 @@ pub fn works(tune: &TuneRequest, trial: &Trial) -> Result<Vec<Work>, Failure> {
     Ok(works)
 }
 
-/// Compares the winner with the default under each work.
+/// Compares the winner with the default under each workload.
 ///
 /// # Errors
 /// The reason that a run ended early.
@@ -117,7 +117,7 @@ pub fn confirm(
     Ok(all)
 }
 
-/// Compares trials of the default and of the winner, which follow each other by turns.
+/// Compares trials of the default and of the winner, which alternate.
 fn compared(trials: &[Trial], are_pairs: bool) -> Option<Comparison> {
     let pairs: Vec<(f64, f64)> =
         trials.chunks_exact(2).map(|pair| (whole(&pair[0]), whole(&pair[1]))).collect();
@@ -130,7 +130,7 @@ fn compared(trials: &[Trial], are_pairs: bool) -> Option<Comparison> {
     }
 }
 
-/// A comparison as a result has it.
+/// Converts a comparison to the form that a result stores.
 pub fn ratio(it: &Comparison, least: f64, level: f64) -> Ratio {
     let is_faster = it.ratio < 1.0 / (1.0 + least);
     let holds = is_faster && (it.exact || it.p.is_some_and(|p| p < level));
