@@ -9,17 +9,17 @@ use crate::pairing::{Matching, Pairing, Values};
 use crate::processor;
 use crate::sort::Sort;
 
-/// The default of the least difference that matters: 1 %.
+/// The default for the smallest difference that matters: 1 %.
 pub const LEAST: f64 = 0.01;
 
-/// The base of ratios, the least difference that matters, and what tables show.
+/// The base of ratios, the smallest difference that matters, and what tables show.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Basis<'b> {
-    /// The label of the baseline; none for the best row of each section.
+    /// The label of the baseline; none if ratios are taken to the best row of each section.
     pub baseline: Option<&'b str>,
-    /// The least difference that matters, relative.
+    /// The smallest difference that matters, relative.
     pub least: f64,
-    /// The order of rows in tables; none for the order of the trials.
+    /// The order of rows in tables; none to keep the order of the trials.
     pub sort: Option<Sort>,
     /// The columns of tables ([`crate::columns::CHOICES`]); the usual ones if empty.
     pub columns: &'b [&'b str],
@@ -43,7 +43,8 @@ pub struct Against {
 }
 
 /// The ratio of every row to its base, and its comparison. The base is the best row, or the row of the
-/// baseline's label with the same disk, kernel and threads. None if there is no such row, or if a time is zero.
+/// baseline's label with the same disk, kernel and threads. An entry is none if there is no such row or a time is
+/// zero.
 pub fn ratios(rows: &[Row<'_>], basis: Basis<'_>, measure: Measure) -> Vec<Option<Against>> {
     let best = best(rows, measure);
     let ratio = |row: &Row<'_>| {
@@ -54,24 +55,24 @@ pub fn ratios(rows: &[Row<'_>], basis: Basis<'_>, measure: Measure) -> Vec<Optio
             Some(label) => base_of(row, rows, label)?,
             None => best?,
         };
-        let at = rows.iter().position(|other| std::ptr::eq(other, base))?;
+        let base_index = rows.iter().position(|other| std::ptr::eq(other, base))?;
         let compared = compare(base, row, measure, basis.least)?;
         if std::ptr::eq(row, base) {
             return Some(Against {
                 ratio: Ratio { value: 1.0, standing: Standing::Plain },
-                base: at,
+                base: base_index,
                 comparison: None,
             });
         }
         let ratio = Ratio { value: compared.0.ratio, standing: Standing::Plain };
-        Some(Against { ratio, base: at, comparison: Some(compared) })
+        Some(Against { ratio, base: base_index, comparison: Some(compared) })
     };
     rows.iter().map(ratio).collect()
 }
 
-/// The p-values of the pairs of rows that are not displayed, but would have been if another row were the best: as the
-/// best is chosen by the times that are then compared with it, every pair is one test of the family. Pairs of fresh
-/// and aged are displayed anyway. None for a baseline, which is chosen beforehand.
+/// The p-values of the pairs of rows that are not displayed but would be if a different row were the best: because
+/// the best is chosen by the same times that are then compared with it, every pair is one test of the family. Pairs
+/// of a fresh and an aged row are displayed in any case. Empty with a baseline, because it is chosen beforehand.
 pub fn unshown_p_values(
     rows: &[Row<'_>],
     basis: Basis<'_>,
@@ -99,7 +100,7 @@ pub fn unshown_p_values(
     compared.filter_map(p).collect()
 }
 
-/// Adjusts all verdicts of one report for their number, including those of fresh against aged, and marks the
+/// Adjusts all verdicts of a report for their number, including those of aged against fresh rows, and marks the
 /// ratios that become undecided. Single trials have no verdict.
 pub fn adjust_all(sections: &mut [Section<'_>]) {
     let aged = || sections.iter().flat_map(|section| &section.aged).filter(|pair| !pair.of_row);
@@ -130,14 +131,14 @@ pub fn adjust_all(sections: &mut [Section<'_>]) {
     }
 }
 
-/// The rows that can be the best: those that do not give up durability, or all if every one does.
+/// For each row, whether it can be the best: a row that does not give up durability, or any row if all of them do.
 pub fn candidates(rows: &[Row<'_>]) -> Vec<bool> {
     let any_safe = rows.iter().any(|row| real(row) && row.is_safe());
     rows.iter().map(|row| real(row) && (row.is_safe() || !any_safe)).collect()
 }
 
-/// The row with the least geometric mean among those that can be the best; none if the mean of one of them is
-/// zero, which has no ratio.
+/// The row with the smallest geometric mean among those that can be the best; none if a value of one of them is zero,
+/// because then there is no ratio.
 pub fn best<'a, 'b>(rows: &'a [Row<'b>], measure: Measure) -> Option<&'a Row<'b>> {
     let may_be_best = candidates(rows);
     let rivals = || rows.iter().zip(&may_be_best).filter(|(_, may)| **may).map(|(row, _)| row);
@@ -146,8 +147,8 @@ pub fn best<'a, 'b>(rows: &'a [Row<'b>], measure: Measure) -> Option<&'a Row<'b>
     ranked.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
 }
 
-/// Marks each row whose values are noisy and whose ratios to other rows are no better known. Paired trials of a lab
-/// may decide between two rows whose values both scatter.
+/// For each row, whether its values are noisy and its ratios to other rows are not known any better. Paired trials of
+/// a lab can decide between two rows whose values both scatter.
 pub fn noisy(rows: &[Row<'_>]) -> Vec<bool> {
     let known = |row: &Row<'_>| row.comparison.as_ref().is_some_and(validity::well_known);
     let is_noisy = |(at, row): (usize, &Row<'_>)| {
@@ -163,7 +164,7 @@ pub fn noisy(rows: &[Row<'_>]) -> Vec<bool> {
     rows.iter().enumerate().map(is_noisy).collect()
 }
 
-/// The logarithm of the geometric mean of a row's values, which must be positive.
+/// The logarithm of the geometric mean of a row's values; none unless all of them are positive.
 fn log_mean(row: &Row<'_>, measure: Measure) -> Option<f64> {
     let log = |run| measure.value(run).filter(|value| *value > 0.0).map(f64::ln);
     let logs: Option<Vec<f64>> = row.trials.iter().map(log).collect();
@@ -175,16 +176,16 @@ fn real(row: &Row<'_>) -> bool {
     !row.flags.contains(&Flag::NoCalls)
 }
 
-/// The row of that label that differs from this one only in the label; the only row of the label, if there is
-/// just one.
+/// The row with this label that differs from `row` only in the label; otherwise the only row with this label, if
+/// there is exactly one.
 pub fn base_of<'a, 'b>(row: &Row<'_>, rows: &'a [Row<'b>], label: &str) -> Option<&'a Row<'b>> {
     let mut of_label = rows.iter().filter(|other| other.label() == label);
     let alike = of_label.clone().find(|other| other.variant == row.variant);
     alike.or_else(|| of_label.next().filter(|_| of_label.next().is_none()))
 }
 
-/// Compares `new` with `base`, without adjustment, with the least difference that matters: paired by seed or as
-/// samples, and which of the two.
+/// Compares `new` with `base` without adjustment, given the smallest difference that matters. Also returns how the
+/// trials were matched: paired by seed or as samples.
 pub fn compare(
     base: &Row<'_>,
     new: &Row<'_>,

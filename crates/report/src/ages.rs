@@ -9,7 +9,7 @@ use crate::against::compare;
 use crate::measure::Measure;
 use crate::model::{Pair, Row};
 
-/// All pairs, the ages of one fresh row together.
+/// All pairs; those of one fresh row are adjacent.
 pub fn pairs(rows: &[Row<'_>], measure: Measure, least: f64) -> Vec<Pair> {
     let firsts = || rows.iter().map(|row| row.trials.first().map(|(trial, _)| *trial));
     let is_aged: Vec<bool> =
@@ -17,10 +17,10 @@ pub fn pairs(rows: &[Row<'_>], measure: Measure, least: f64) -> Vec<Pair> {
     if !is_aged.contains(&true) {
         return Vec::new();
     }
-    let but_for_age: Vec<_> = firsts().map(|trial| trial.map(but_for_age)).collect();
+    let keys: Vec<_> = firsts().map(|trial| trial.map(key)).collect();
     let mut pairs = Vec::new();
     for young in (0..rows.len()).filter(|at| !is_aged[*at]) {
-        let alike = |at: &usize| is_aged[*at] && but_for_age[*at] == but_for_age[young];
+        let alike = |at: &usize| is_aged[*at] && keys[*at] == keys[young];
         for aged in (0..rows.len()).filter(alike) {
             let Some((comparison, _)) = compare(&rows[young], &rows[aged], measure, least) else {
                 continue;
@@ -32,13 +32,13 @@ pub fn pairs(rows: &[Row<'_>], measure: Measure, least: f64) -> Vec<Pair> {
     pairs
 }
 
-/// The key that two rows must share: the plan without the age, and the lab or the host. A lab's snapshot is of one
-/// file system's guest, and not part of the conditions.
-fn but_for_age(trial: &Trial) -> (Plan, BTreeMap<&str, &str>, &str, &str) {
+/// The key that two rows must share: the plan without the age, and the lab or the host. A lab's snapshot belongs to
+/// the guest of one file system and is not part of the conditions.
+fn key(trial: &Trial) -> (Plan, BTreeMap<&str, &str>, &str, &str) {
     let parts = trial.lab.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let found = &trial.conditions;
+    let conditions = &trial.conditions;
     let lab = parts.filter(|(name, _)| *name != "snapshot").collect();
-    (without_age(&trial.plan), lab, &found.kernel, &found.cpu)
+    (without_age(&trial.plan), lab, &conditions.kernel, &conditions.cpu)
 }
 
 /// The plan of the same trial on a fresh file system; labels may differ, because they name the age.

@@ -29,7 +29,11 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
         return vec![
             format!(
                 "There is one trial of each, so the spread is unknown and no file system is called {}.",
-                if best_of(&contested) == "fastest" { "faster" } else { "more space-efficient" }
+                if superlative(&contested) == "fastest" {
+                    "faster"
+                } else {
+                    "more space-efficient"
+                }
             ),
             "Repeat with at least 3 seeds (--repeat 3) to learn which differences are real.".into(),
         ];
@@ -41,17 +45,17 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
     sentences.extend(widest(&contested));
     if !minor.is_empty() {
         let titles: Vec<String> = minor.iter().map(|section| section.title()).collect();
-        let share = number::difference(MAIN);
+        let share = number::difference(MIN_MAIN_SHARE);
         sentences.push(format!("Not ranked, under {share} of the time: {}.", join_list(&titles)));
     }
     sentences
 }
 
-/// The share of its workload's time above which a phase is a main one.
-const MAIN: f64 = 0.1;
+/// The minimum share of its workload's time that makes a phase a main phase.
+const MIN_MAIN_SHARE: f64 = 0.1;
 
-/// The phases that took at least [`MAIN`] of the time of their workload in some row, and the others, such as the making
-/// of directories before the work.
+/// The phases that took at least [`MIN_MAIN_SHARE`] of the time of their workload in some row, and the others, such
+/// as the creation of directories beforehand.
 fn main_phases<'s, 'a>(all: Vec<&'s Section<'a>>) -> (Vec<&'s Section<'a>>, Vec<&'s Section<'a>>) {
     let time = |section: &Section<'_>, name: &str| -> f64 {
         let rows = section.rows.iter().filter(|row| row.name == name);
@@ -62,17 +66,16 @@ fn main_phases<'s, 'a>(all: Vec<&'s Section<'a>>) -> (Vec<&'s Section<'a>>, Vec<
         phases.map(|section| time(section, name)).sum()
     };
     let is_main = |section: &&Section<'_>| {
-        section
-            .rows
-            .iter()
-            .any(|row| time(section, &row.name) >= MAIN * whole(&section.workload, &row.name))
+        section.rows.iter().any(|row| {
+            time(section, &row.name) >= MIN_MAIN_SHARE * whole(&section.workload, &row.name)
+        })
     };
     let (main, minor): (Vec<_>, Vec<_>) = all.iter().copied().partition(is_main);
-    // A workload of many phases may have none that takes so large a part.
+    // A workload with many phases may have none that takes such a large share.
     if main.is_empty() { (all, Vec::new()) } else { (main, minor) }
 }
 
-/// The position of the first phase that takes a main part of its workload's time.
+/// The index of the first main phase; 0 if there is none.
 pub fn first_main(sections: &[Section<'_>]) -> usize {
     let (main, _) = main_phases(sections.iter().collect());
     let is_first =
@@ -80,7 +83,7 @@ pub fn first_main(sections: &[Section<'_>]) -> usize {
     sections.iter().position(is_first).unwrap_or(0)
 }
 
-/// The rows that sentences are about: unsafe ones only if all are, or if one of them is the baseline.
+/// The rows that sentences are about: unsafe rows only if all are unsafe, or if others are compared with them.
 fn ranked<'s, 'a>(section: &'s Section<'a>) -> impl Iterator<Item = &'s Row<'a>> + Clone {
     let all = section.rows.iter().all(|row| !row.is_safe());
     section.rows.iter().filter(move |row| all || row.is_safe() || is_base(row, section))
@@ -163,14 +166,18 @@ fn winners(sections: &[&Section<'_>]) -> String {
         ));
     }
     if parts.is_empty() {
-        return format!("No file system is clearly {}: {}.", best_of(sections), open.join("; "));
+        return format!(
+            "No file system is clearly {}: {}.",
+            superlative(sections),
+            open.join("; ")
+        );
     }
     parts.extend(open);
     format!("{}.", parts.join("; "))
 }
 
-/// The superlative that no file system has earned: fastest, or the one for capacity.
-fn best_of(sections: &[&Section<'_>]) -> &'static str {
+/// The superlative for the best file system: fastest, or most space-efficient if all sections measure space.
+fn superlative(sections: &[&Section<'_>]) -> &'static str {
     if sections.iter().all(|section| section.measure == Measure::Space) {
         "most space-efficient"
     } else {
@@ -178,15 +185,14 @@ fn best_of(sections: &[&Section<'_>]) -> &'static str {
     }
 }
 
-/// The relation of a row to its base, by its interval and with Holm's correction for all comparisons of the
-/// report.
+/// The relation of a row to its base, by its interval, after Holm's correction for all comparisons of the report.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Relation {
     Better,
     Worse,
-    /// No difference, or one below the least difference that matters.
+    /// No difference, or one below the smallest difference that matters.
     Same,
-    /// No more than the error of the processor profile.
+    /// A difference within the error of the processor profile.
     Inside,
     Undecided,
 }
@@ -214,7 +220,8 @@ const WORDS: [&str; 7] = [
     "undecided in",
 ];
 
-/// One sentence for each file system: the phases in which it is faster than the baseline, and slower.
+/// One sentence for each file system: the phases in which it is faster than the baseline, and those in which it is
+/// slower.
 fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
     let mut names: Vec<(String, Lists)> = Vec::new();
     for section in sections {
@@ -259,7 +266,7 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
     sentences
 }
 
-/// Items under headings, both in the order of their first use.
+/// Items grouped under headings, both in the order of their first use.
 type Lists = Vec<(String, Vec<String>)>;
 
 fn put(lists: &mut Lists, name: String, item: String) {
@@ -280,8 +287,8 @@ fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
     }
 }
 
-/// The largest difference between best and worst, or between the baseline and any other; that there is none, unless
-/// that was stated of every phase.
+/// A sentence on the largest difference between a row and its base. Without a difference: that none is significant,
+/// or nothing if no comparison is undecided.
 fn widest(sections: &[&Section<'_>]) -> Option<String> {
     let mut gaps: Vec<(Comparison, String, String)> = Vec::new();
     for section in sections {
@@ -289,7 +296,7 @@ fn widest(sections: &[&Section<'_>]) -> Option<String> {
             let Some(base) = row.base.and_then(|at| section.rows.get(at)) else { continue };
             let Some(gap) = row.comparison else { continue };
             if matches!(relation(row, section.least), Relation::Better | Relation::Worse) {
-                // The slower one comes first, which with a baseline may be the baseline.
+                // The slower side comes first; it may be the baseline.
                 let (gap, slow, fast) = match gap.ratio < 1.0 {
                     true => (inverse(gap), base, row),
                     false => (gap, row, base),
@@ -326,7 +333,7 @@ fn widest(sections: &[&Section<'_>]) -> Option<String> {
     Some(format!("Largest difference: {start} {} {end}{interval}.", two(gap.ratio)))
 }
 
-/// The comparison with its sides exchanged.
+/// The comparison with its sides swapped.
 fn inverse(gap: Comparison) -> Comparison {
     let interval = gap.interval.map(|(low, high)| (1.0 / high, 1.0 / low));
     Comparison { ratio: 1.0 / gap.ratio, interval, ..gap }
@@ -383,7 +390,7 @@ mod tests {
         let mut trials = fixture::trials();
         trials.retain(|trial| trial.plan.label != "far");
         for trial in &mut trials {
-            // As certain as possible: all pairs differ by the same.
+            // As certain as possible: all pairs differ by the same amount.
             let slower = if trial.plan.label == "xfs" { 1_800 } else { 0 };
             for phase in &mut trial.measured.phases {
                 phase.durable_ns = Some(Nanos(1_122_713_900 + trial.seed * 10_000 + slower));
@@ -396,7 +403,7 @@ mod tests {
         assert_eq!(sections[0].rows[1].ratio.unwrap().to_string(), "= 1.00x");
         let against = sentences(&view::sections(&trials, Some("ext4")), Some("ext4")).join(" ");
         assert!(against.contains("xfs is the same in dirops create"), "{against}");
-        // Without a least difference it is significant.
+        // With a threshold of zero, it is significant.
         let basis = crate::Basis { least: 0.0, ..None.into() };
         let text = sentences(&view::sections(&trials, basis), None).join(" ");
         assert!(text.starts_with("ext4 is fastest in dirops create"), "{text}");

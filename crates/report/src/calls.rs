@@ -23,17 +23,17 @@ pub struct Calls {
     pub max: Nanos,
 }
 
-/// Above this share, one kind of call represents them all.
-const ALL: f64 = 0.9;
+/// At this share or above, one kind of call represents all of them.
+const DOMINANT_SHARE: f64 = 0.9;
 
 /// Below this share, a kind of call is omitted from a line.
-const LEAST: f64 = 0.05;
+const MIN_SHARE: f64 = 0.05;
 
-/// Every kind of call of a row, the one that took most of the time first.
+/// Every kind of call of a row, in descending order of its share of the time.
 pub fn of(row: &Row<'_>) -> Vec<Calls> {
     let total: u64 =
         row.trials.iter().flat_map(|(_, phase)| phase.ops.values()).map(|s| s.total_ns.0).sum();
-    let of = |kind: &OpKind| {
+    let of_kind = |kind: &OpKind| {
         let all = merge_latencies(&row.trials, *kind)?;
         Some(Calls {
             kind: *kind,
@@ -44,17 +44,19 @@ pub fn of(row: &Row<'_>) -> Vec<Calls> {
             max: Nanos(all.max()),
         })
     };
-    let mut calls: Vec<Calls> = OpKind::ALL.iter().filter_map(of).collect();
+    let mut calls: Vec<Calls> = OpKind::ALL.iter().filter_map(of_kind).collect();
     calls.sort_by(|a, b| b.share.total_cmp(&a.share));
     calls
 }
 
-/// A line for each row, unless every row's time is that of the one kind of call whose latencies are in the
-/// table: `ext4: fsync 95 % of the calls' time (p50 16.0 ms, p99 24.6 ms), create 5 % (...)`.
+/// A line for each row; no lines if in every row one kind of call dominates and its latencies are in the table:
+/// `ext4: fsync 95 % of the calls' time (p50 16.0 ms, p99 24.6 ms), create 5 % (...)`.
 pub fn lines(section: &Section<'_>) -> Vec<String> {
     let single = |row: &Row<'_>| {
         of(row).first().is_none_or(|first| {
-            first.share >= ALL && section.latency_op == Some(first.kind) && section.unit.is_none()
+            first.share >= DOMINANT_SHARE
+                && section.latency_op == Some(first.kind)
+                && section.unit.is_none()
         })
     };
     if section.rows.iter().all(single) {
@@ -68,7 +70,7 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
             format!("{} {share} (p50 {}, p99 {})", calls.kind, calls.p50, calls.p99)
         };
         let parts: Vec<String> =
-            calls.iter().filter(|calls| calls.share >= LEAST).take(4).map(part).collect();
+            calls.iter().filter(|calls| calls.share >= MIN_SHARE).take(4).map(part).collect();
         let name = number::clean(&row.in_sentence());
         Some(format!("where {name}'s time went: {}", parts.join(", ")))
     };

@@ -14,8 +14,8 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
 }
 
 fn line(row: &Row<'_>) -> Option<String> {
-    let mean = |of: &dyn Fn(&Capacity) -> Option<f64>| {
-        let one = |trial: &Trial| of(trial.measured.capacity.as_ref()?);
+    let mean = |figure: &dyn Fn(&Capacity) -> Option<f64>| {
+        let one = |trial: &Trial| figure(trial.measured.capacity.as_ref()?);
         let values: Option<Vec<f64>> = row.trials.iter().map(|(trial, _)| one(trial)).collect();
         Summary::of(&values?).map(|summary| summary.mean)
     };
@@ -43,19 +43,19 @@ fn line(row: &Row<'_>) -> Option<String> {
     Some(number::clean(&format!("full, {}: {}", row.in_sentence(), parts.join("; "))))
 }
 
-/// The number of files it held.
+/// The mean number of files that a full file system held; none if it was not filled.
 pub fn files(row: &Row<'_>) -> Option<f64> {
     let files = |trial: &Trial| Some(trial.measured.capacity.as_ref()?.files as f64);
     let values: Option<Vec<f64>> = row.trials.iter().map(|(trial, _)| files(trial)).collect();
     Summary::of(&values?).map(|summary| summary.mean).filter(|files| *files > 0.0)
 }
 
-/// Space that was taken.
+/// The space that was taken by filling, in bytes.
 fn space_taken(held: &Capacity) -> f64 {
     held.free_empty.0 as f64 - held.free_full.0 as f64
 }
 
-/// Bytes of the device that were never free.
+/// The space of the device that was never free, in bytes.
 fn space_lost(held: &Capacity) -> Option<f64> {
     Some(held.device?.0 as f64 - held.free_empty.0 as f64)
 }

@@ -1,5 +1,5 @@
-//! File systems shared over a modelled network: the rate of each phase by the number of clients, the knee of that curve,
-//! and the split of the guest's one processor between clients and server.
+//! File systems shared over a modelled network: the rate of each phase by the number of clients, the knee of that
+//! curve, and the split of the guest's single processor between clients and server.
 
 use fsdyno_record::trial::Phase;
 use fsdyno_record::{Nanos, Trial};
@@ -14,28 +14,29 @@ pub struct Clients<'a> {
     pub trials: &'a [Trial],
 }
 
-/// Kernel threads whose work is that of both sides, or of the network between them: pooled workers send and receive RPC
-/// for clients and write back for the server; the others serve interrupts.
+/// Kernel threads that work for both sides, or for the network between them: pooled workers send and receive RPC for
+/// clients and write back for the server; the others serve interrupts.
 const COMMON: &[&str] = &["kworker", "ksoftirqd", "rcu_preempt", "rcu_sched", "migration"];
 
-/// A further client that adds less than this part of what a client had on average is past the knee.
-const LEAST_GAIN: f64 = 0.5;
+/// The gain per additional client, as a fraction of the average rate per client, below which a curve is past its
+/// knee.
+const MIN_GAIN: f64 = 0.5;
 
-/// A phase of a trial.
-struct OfPhase<'a> {
+/// A phase of a trial: one point of a curve over the number of clients.
+struct Point<'a> {
     trial: &'a Trial,
     phase: &'a Phase,
     clients: u32,
     network: &'a str,
     rate: f64,
-    /// The rate over that with the fewest clients of this result, if there are several numbers.
+    /// The rate relative to that with the fewest clients; none if the result has only one number of clients.
     scaling: Option<f64>,
-    /// True if more clients than this one's are past the knee.
+    /// True if this point is the knee of its curve.
     knee: bool,
 }
 
-impl OfPhase<'_> {
-    /// The curve that it is a point of.
+impl Point<'_> {
+    /// The key of the curve that this point belongs to.
     fn curve(&self) -> (&str, &str, &str, u64, &str) {
         let plan = &self.trial.plan;
         (&plan.workload.name, &plan.label, self.network, self.trial.seed, &self.phase.name)
@@ -45,7 +46,7 @@ impl OfPhase<'_> {
         self.phase.durable_ns.or(self.phase.synced_ns).unwrap_or(self.phase.returned_ns)
     }
 
-    fn of_kernel(&self, common: bool) -> Nanos {
+    fn kernel_cpu(&self, common: bool) -> Nanos {
         let named = self.phase.kernel_cpu_ns.iter();
         let named = named.filter(|(name, _)| COMMON.contains(&name.as_str()) == common);
         named.fold(Nanos(0), |sum, (_, time)| sum + *time)
@@ -57,7 +58,7 @@ impl OfPhase<'_> {
     }
 
     fn idle(&self) -> Nanos {
-        let busy = self.phase.cpu_ns + self.of_kernel(true) + self.of_kernel(false);
+        let busy = self.phase.cpu_ns + self.kernel_cpu(true) + self.kernel_cpu(false);
         self.length() - (busy + self.instrument())
     }
 
@@ -69,24 +70,24 @@ impl OfPhase<'_> {
     }
 }
 
-/// Calls of the kind that most calls of a phase are of, in a second.
+/// Calls per second of the most frequent kind of call in a phase.
 fn rate(phase: &Phase) -> f64 {
-    let most = phase.ops.values().map(|stats| stats.count).max().unwrap_or(0);
+    let max_count = phase.ops.values().map(|stats| stats.count).max().unwrap_or(0);
     match phase.returned_ns.is_zero() {
         true => 0.0,
-        false => most as f64 * 1e9 / phase.returned_ns.0 as f64,
+        false => max_count as f64 * 1e9 / phase.returned_ns.0 as f64,
     }
 }
 
-fn phases(trials: &[Trial]) -> Vec<OfPhase<'_>> {
-    let mut all: Vec<OfPhase<'_>> = Vec::new();
+fn phases(trials: &[Trial]) -> Vec<Point<'_>> {
+    let mut all: Vec<Point<'_>> = Vec::new();
     for trial in trials {
         let Some(lab) = trial.plan.lab() else { continue };
         let (Some(clients), Some(network)) = (lab.clients, &lab.network) else { continue };
         for phase in &trial.measured.phases {
             let (network, rate) = (network.name.as_str(), rate(phase));
             let (scaling, knee) = (None, false);
-            all.push(OfPhase { trial, phase, clients, network, rate, scaling, knee });
+            all.push(Point { trial, phase, clients, network, rate, scaling, knee });
         }
     }
     let points: Vec<(usize, u32, f64)> =
@@ -110,18 +111,18 @@ fn phases(trials: &[Trial]) -> Vec<OfPhase<'_>> {
     all
 }
 
-/// The first point of a curve after which further clients gain less than half of what a client had on average; none if
-/// all gain more.
+/// The index of the first point of a curve after which each additional client gains less than [`MIN_GAIN`] of the
+/// average rate per client; none if all gain more.
 fn knee(curve: &[(usize, u32, f64)]) -> Option<usize> {
     curve.windows(2).find_map(|pair| {
         let ((at, few, low), (_, many, high)) = (pair[0], pair[1]);
         let average = low / f64::from(few.max(1));
         let gain = (high - low) / f64::from(many.saturating_sub(few).max(1));
-        (gain < LEAST_GAIN * average).then_some(at)
+        (gain < MIN_GAIN * average).then_some(at)
     })
 }
 
-fn of(trial: &Trial) -> String {
+fn name_of(trial: &Trial) -> String {
     clean(&format!("{} {}, seed {}", trial.plan.workload.name, trial.plan.label, trial.seed))
 }
 
@@ -130,28 +131,28 @@ fn table(trials: &[Trial]) -> Option<Table> {
     if rows.is_empty() {
         return None;
     }
-    let columns: Vec<Column<'_, OfPhase<'_>>> = vec![
-        Column::words("trial", |it: &OfPhase<'_>| of(it.trial)),
-        Column::words("network", |it: &OfPhase<'_>| clean(it.network)),
-        Column::words("phase", |it: &OfPhase<'_>| clean(&it.phase.name)),
-        Column::number("clients", |it: &OfPhase<'_>| it.clients.to_string()),
-        Column::number("ops/s", |it: &OfPhase<'_>| short(it.rate))
+    let columns: Vec<Column<'_, Point<'_>>> = vec![
+        Column::words("trial", |it: &Point<'_>| name_of(it.trial)),
+        Column::words("network", |it: &Point<'_>| clean(it.network)),
+        Column::words("phase", |it: &Point<'_>| clean(&it.phase.name)),
+        Column::number("clients", |it: &Point<'_>| it.clients.to_string()),
+        Column::number("ops/s", |it: &Point<'_>| short(it.rate))
             .means("calls of the kind that most calls of the phase are of, of all clients, until the last returned"),
-        Column::number("scaling", |it: &OfPhase<'_>| it.scaling.map(short).unwrap_or_default())
+        Column::number("scaling", |it: &Point<'_>| it.scaling.map(short).unwrap_or_default())
             .means("the rate over that with the fewest clients"),
-        Column::words("knee", |it: &OfPhase<'_>| {
+        Column::words("knee", |it: &Point<'_>| {
             if it.knee { "knee".to_string() } else { String::new() }
         })
         .means("each further client adds less than half of what a client has on average here"),
-        Column::number("clients' CPU", |it: &OfPhase<'_>| it.share(it.phase.cpu_ns))
+        Column::number("clients' CPU", |it: &Point<'_>| it.share(it.phase.cpu_ns))
             .means("part of the time until durable in which the guest's one processor ran the threads that issue operations, with their part of the client's code and of interrupts"),
-        Column::number("server's CPU", |it: &OfPhase<'_>| it.share(it.of_kernel(false)))
+        Column::number("server's CPU", |it: &Point<'_>| it.share(it.kernel_cpu(false)))
             .means("the same of nfsd and the threads of the server's file system"),
-        Column::number("common CPU", |it: &OfPhase<'_>| it.share(it.of_kernel(true)))
+        Column::number("common CPU", |it: &Point<'_>| it.share(it.kernel_cpu(true)))
             .means("the same of pooled kernel workers (RPC of both sides, write-back) and of interrupts"),
-        Column::number("instrument", |it: &OfPhase<'_>| it.share(it.instrument()))
+        Column::number("instrument", |it: &Point<'_>| it.share(it.instrument()))
             .means("the same of fsdyno itself: the modelled disk's server, mostly"),
-        Column::number("idle", |it: &OfPhase<'_>| it.share(it.idle()))
+        Column::number("idle", |it: &Point<'_>| it.share(it.idle()))
             .means("the same without any work: all wait for network or disk"),
     ];
     let mut table = Table::of(columns, &rows);
@@ -159,7 +160,7 @@ fn table(trials: &[Trial]) -> Option<Table> {
     Some(table)
 }
 
-/// The statement that belongs to every such result.
+/// The caveat that is printed with every such result.
 const ONE_PROCESSOR: &str = "Server, clients and network share the one processor of a guest, so the rate with many clients is \
                              bounded by the work of all of them together; on real hosts only the server's part is common.";
 
@@ -178,24 +179,24 @@ impl Output for Clients<'_> {
 
     /// One row for each trial and phase.
     fn rows(&self, out: &mut dyn Rows) {
-        let time = |head: &str, of: fn(&OfPhase<'_>) -> Nanos| {
-            Column::number(head, move |it: &OfPhase<'_>| of(it).0.to_string())
+        let time = |head: &str, value: fn(&Point<'_>) -> Nanos| {
+            Column::number(head, move |it: &Point<'_>| value(it).0.to_string())
         };
-        let columns: Vec<Column<'_, OfPhase<'_>>> = vec![
-            Column::words("trial_id", |it: &OfPhase<'_>| it.trial.trial_id.clone()),
-            Column::words("workload", |it: &OfPhase<'_>| it.trial.plan.workload.name.clone()),
-            Column::words("label", |it: &OfPhase<'_>| it.trial.plan.label.clone()),
-            Column::number("seed", |it: &OfPhase<'_>| it.trial.seed.to_string()),
-            Column::words("network", |it: &OfPhase<'_>| it.network.to_string()),
-            Column::words("phase", |it: &OfPhase<'_>| it.phase.name.clone()),
-            Column::number("clients", |it: &OfPhase<'_>| it.clients.to_string()),
-            Column::number("ops_per_s", |it: &OfPhase<'_>| it.rate.to_string()),
-            Column::words("knee", |it: &OfPhase<'_>| it.knee.to_string()),
+        let columns: Vec<Column<'_, Point<'_>>> = vec![
+            Column::words("trial_id", |it: &Point<'_>| it.trial.trial_id.clone()),
+            Column::words("workload", |it: &Point<'_>| it.trial.plan.workload.name.clone()),
+            Column::words("label", |it: &Point<'_>| it.trial.plan.label.clone()),
+            Column::number("seed", |it: &Point<'_>| it.trial.seed.to_string()),
+            Column::words("network", |it: &Point<'_>| it.network.to_string()),
+            Column::words("phase", |it: &Point<'_>| it.phase.name.clone()),
+            Column::number("clients", |it: &Point<'_>| it.clients.to_string()),
+            Column::number("ops_per_s", |it: &Point<'_>| it.rate.to_string()),
+            Column::words("knee", |it: &Point<'_>| it.knee.to_string()),
             time("returned_ns", |it| it.phase.returned_ns),
             time("length_ns", |it| it.length()),
             time("clients_cpu_ns", |it| it.phase.cpu_ns),
-            time("server_cpu_ns", |it| it.of_kernel(false)),
-            time("common_cpu_ns", |it| it.of_kernel(true)),
+            time("server_cpu_ns", |it| it.kernel_cpu(false)),
+            time("common_cpu_ns", |it| it.kernel_cpu(true)),
             time("instrument_cpu_ns", |it| it.instrument()),
             time("idle_ns", |it| it.idle()),
         ];
@@ -210,8 +211,8 @@ impl Output for Clients<'_> {
                     "trial_id": it.trial.trial_id, "label": it.trial.plan.label, "seed": it.trial.seed,
                     "network": it.network, "phase": it.phase.name, "clients": it.clients,
                     "ops_per_s": it.rate, "knee": it.knee, "length_ns": it.length(),
-                    "clients_cpu_ns": it.phase.cpu_ns, "server_cpu_ns": it.of_kernel(false),
-                    "common_cpu_ns": it.of_kernel(true), "instrument_cpu_ns": it.instrument(),
+                    "clients_cpu_ns": it.phase.cpu_ns, "server_cpu_ns": it.kernel_cpu(false),
+                    "common_cpu_ns": it.kernel_cpu(true), "instrument_cpu_ns": it.instrument(),
                     "idle_ns": it.idle(),
                 })
             })
@@ -228,7 +229,7 @@ mod tests {
     use crate::fixture;
     use crate::table::{Format, Style};
 
-    /// A trial of this number of clients whose first phase took this time.
+    /// A trial with this number of clients whose first phase took this time, in ns.
     fn trial(clients: u32, returned: u64) -> Trial {
         let mut trial = fixture::trials().remove(0);
         let lab = trial.plan.lab_mut().unwrap();
@@ -250,7 +251,7 @@ mod tests {
         let trials = [trial(2, 900_000_000)];
         let one = phases(&trials).remove(0);
         assert_eq!(
-            (one.of_kernel(false), one.of_kernel(true)),
+            (one.kernel_cpu(false), one.kernel_cpu(true)),
             (Nanos(350_000_000), Nanos(100_000_000))
         );
         assert_eq!((one.idle(), one.scaling), (Nanos(350_000_000), None));
@@ -266,7 +267,7 @@ mod tests {
         ];
         let all = phases(&trials);
         let knees: Vec<u32> = all.iter().filter(|it| it.knee).map(|it| it.clients).collect();
-        // From 2 to 4 clients each adds half of what one had, from 4 to 8 next to nothing.
+        // From 2 to 4 clients, each adds half of the average before; from 4 to 8, next to nothing.
         assert_eq!(knees, [4]);
         let scaling: Vec<String> =
             all.iter().map(|it| format!("{:.2}", it.scaling.unwrap())).collect();

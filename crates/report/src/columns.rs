@@ -1,5 +1,5 @@
-//! The columns of a section's table, each with its cell and its meaning: a new column is a row of
-//! [`columns`].
+//! The columns of a section's table, each with its cell and its meaning. A new column is added in [`times`] or
+//! [`rates`].
 
 use fsdyno_record::Nanos;
 use fsdyno_record::plan::MediumPlan;
@@ -13,10 +13,10 @@ use crate::number;
 use crate::run::Run;
 use crate::table::{Column, Kind, Row as Cells, Table, Term, Tone, legend};
 
-/// The work unit for a workload's bytes.
+/// The name of the work unit in which a workload counts its bytes.
 pub const BYTES: &str = "bytes";
 
-/// The columns that can be chosen, by the names that they are chosen by.
+/// The names of the columns that can be chosen.
 pub const CHOICES: &[&str] = &[
     "n",
     "files",
@@ -32,8 +32,8 @@ pub const CHOICES: &[&str] = &[
     "ratio",
 ];
 
-/// The table of a section among all sections of a report, with the columns of [`CHOICES`], or the usual ones if none
-/// is chosen.
+/// The table of a section, one of `all` sections of a report, with the columns chosen from [`CHOICES`], or the usual
+/// ones if none are chosen.
 pub fn table(section: &Section<'_>, all: &[Section<'_>], chosen: &[&str]) -> Table {
     let columns = columns(section, all).into_iter().filter(|it| match chosen.is_empty() {
         true => it.on != On::Page,
@@ -51,7 +51,7 @@ pub fn table(section: &Section<'_>, all: &[Section<'_>], chosen: &[&str]) -> Tab
     table
 }
 
-/// The table of a section in a page, which has space for all columns and shows flags below their row.
+/// The table of a section on a page, which has room for all columns and shows flags below their row.
 pub fn page_table(section: &Section<'_>) -> Table {
     let all = std::slice::from_ref(section);
     let columns = columns(section, all).into_iter().filter(|it| it.on != On::Text);
@@ -62,13 +62,13 @@ pub fn page_table(section: &Section<'_>) -> Table {
     table
 }
 
-/// The meaning of every column that some section has.
+/// The meaning of every column that any section has.
 pub fn meanings(sections: &[Section<'_>]) -> Vec<Term> {
-    let of = |section| {
+    let table = |section| {
         let columns = columns(section, sections).into_iter().map(|it| it.column);
         self::of(columns.collect(), section)
     };
-    let tables: Vec<Table> = sections.iter().map(of).collect();
+    let tables: Vec<Table> = sections.iter().map(table).collect();
     let heads = |table| Table::shown(table).map(|at| (at, &table.heads[at])).collect::<Vec<_>>();
     legend(tables.iter().flat_map(heads))
 }
@@ -86,18 +86,18 @@ fn of<'a>(columns: Vec<Column<'_, Row<'a>>>, section: &Section<'a>) -> Table {
 enum On {
     All,
     Page,
-    /// A page shows them in a figure of their own.
+    /// Only text: a page shows these values in a separate figure.
     Text,
 }
 
-/// A column, the outputs that have it, and the name of [`CHOICES`] that it is chosen by; it is always there without one.
+/// A column, the outputs that have it, and its name in [`CHOICES`]; a column with an empty name is always shown.
 struct Placed<'s, 'a> {
     column: Column<'s, Row<'a>>,
     on: On,
     choice: &'static str,
 }
 
-/// Every column, in order. If space is short, the highest priority is omitted first.
+/// Every column, in order. If space is short, the column with the highest priority number is omitted first.
 fn columns<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<Placed<'s, 'a>> {
     let mut columns = times(all);
     columns.extend(rates(section, all));
@@ -176,9 +176,9 @@ fn times<'s, 'a>(all: &[Section<'_>]) -> Vec<Placed<'s, 'a>> {
 
 /// The rate, latencies, throughput, ratio and flags.
 fn rates<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<Placed<'s, 'a>> {
-    // A single row is compared with nothing.
+    // A single row has nothing to be compared with.
     let alone = section.rows.len() < 2;
-    let of = |column| latency_op(section, column);
+    let with_op = |column| latency_op(section, column);
     vec![
         everywhere(
             "rate",
@@ -189,13 +189,18 @@ fn rates<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<Placed<'s
             .term("/s")
             .means("over the time to returned"),
         ),
-        in_text("p50", of(Column::number("p50", |row: &Row<'_>| latency(row, 50.0)).priority(8))),
+        in_text(
+            "p50",
+            with_op(Column::number("p50", |row: &Row<'_>| latency(row, 50.0)).priority(8)),
+        ),
         in_text(
             "p99",
-            of(Column::number("p99", |row: &Row<'_>| latency(row, 99.0))
-                .priority(7)
-                .means("99 % of these ops returned within this time")
-                .after("50 % and 99 % of these ops returned within this time")),
+            with_op(
+                Column::number("p99", |row: &Row<'_>| latency(row, 99.0))
+                    .priority(7)
+                    .means("99 % of these ops returned within this time")
+                    .after("50 % and 99 % of these ops returned within this time"),
+            ),
         ),
         everywhere(
             "mib",
@@ -220,7 +225,7 @@ fn rates<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<Placed<'s
     ]
 }
 
-/// A column of the spread of the one before it.
+/// A column for the spread of the column before it.
 fn spread<'c, 'a>(
     all: &[Section<'_>],
     cell: impl Fn(&Row<'a>) -> String + 'c,
@@ -234,7 +239,7 @@ fn spread_of(summary: &Summary) -> String {
     summary.relative_half_width().map(number::percent).unwrap_or_default()
 }
 
-/// The column of a latency, which is of another op than the rate counts if the section says so.
+/// A latency column, with a note if its op is different from the one that the rate counts.
 fn latency_op<'c, 'a>(section: &Section<'_>, mut it: Column<'c, Row<'a>>) -> Column<'c, Row<'a>> {
     it.head.of = section.latency_note();
     it
@@ -244,9 +249,9 @@ fn latency(row: &Row<'_>, p: f64) -> String {
     row.latency.as_ref().map_or("-".into(), |h| Nanos(h.percentile(p)).to_string())
 }
 
-/// Bytes over the time to returned; none if no byte was moved. The workload's own count of bytes if it has one,
-/// because it counts a rewrite once (Bonnie's rewrite reads and writes each byte); else all bytes written and
-/// read.
+/// The throughput over the time to returned, in MiB/s; none if no bytes were moved. Bytes are the workload's own
+/// count if it has one, because that counts a rewrite once (Bonnie's rewrite reads and writes each byte); otherwise
+/// all bytes written and read.
 pub fn throughput(row: &Row<'_>) -> Option<String> {
     let rate = row.mean(|phase| {
         let moved = phase.bytes_written.0 + phase.bytes_read.0;
@@ -260,7 +265,7 @@ fn rows<'s, 'a>(sections: &'s [Section<'a>]) -> impl Iterator<Item = &'s Row<'a>
     sections.iter().flat_map(|section| &section.rows)
 }
 
-/// The meaning of durable: memory below a loop device has no cache to empty.
+/// The meaning of the column `durable`: memory below a loop device has no cache to empty.
 fn durable(sections: &[Section<'_>]) -> String {
     let rows = || sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
     let in_memory = |(trial, _): &Run<'_>| matches!(trial.plan.medium, MediumPlan::Ram(_));
@@ -301,10 +306,10 @@ fn cpu(sections: &[Section<'_>]) -> &'static str {
     }
 }
 
-/// The comparison uses logarithms (stats::compare), so its ratio is of geometric means.
+/// The note on ratios: a comparison uses logarithms (stats::compare), so its ratio is that of geometric means.
 const MEANS: &str = " (geometric means)";
 
-/// The meaning of a ratio: the times it is of, and its base.
+/// The meaning of a ratio: the times that it relates, and its base.
 fn ratio(sections: &[Section<'_>]) -> String {
     let by = |measure| sections.iter().filter(|section| section.measure == measure).count();
     let (space, each) = (by(Measure::Space), by(Measure::Operation));

@@ -10,11 +10,10 @@ use fsdyno_record::shell::quote;
 use crate::against::{Basis, LEAST};
 use crate::number::significant;
 
-/// A `fsdyno run` with every option spelled out, quoted for a shell; several if one command line cannot
-/// express it (two targets, two numbers of threads); empty without trials.
+/// The `fsdyno run` command with every option spelled out, quoted for a shell; several commands if one cannot express
+/// the trials (two targets, two numbers of threads); empty without trials.
 ///
-/// One command repeats trials that crossed every workload with every file system; if they did not, it repeats
-/// more than was measured, never less.
+/// A command runs every workload on every file system, so it may repeat more than was measured, but never less.
 pub fn of<'b>(trials: &[Trial], basis: impl Into<Basis<'b>>) -> String {
     let basis = basis.into();
     let mut groups: Vec<Group<'_>> = Vec::new();
@@ -28,10 +27,10 @@ pub fn of<'b>(trials: &[Trial], basis: impl Into<Basis<'b>>) -> String {
     groups.iter().map(|group| group.command(basis)).collect::<Vec<_>>().join("\n")
 }
 
-/// The options of a command line by subject; empty if the subject has its default.
+/// The options of a command line by subject; an empty list if the subject has its default.
 type Choices = BTreeMap<String, Vec<String>>;
 
-/// The key of a label's spec, which `--fs` expresses; it only separates groups.
+/// The prefix of the keys of labels' specs, which `--fs` expresses; they only separate groups.
 const LABEL: &str = "label ";
 
 /// Trials that one command line can repeat.
@@ -41,7 +40,7 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// Returns true if no subject has two different values.
+    /// Returns true if no subject would have two different values.
     fn takes(&self, choices: &Choices) -> bool {
         choices
             .iter()
@@ -95,7 +94,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The options of an axis of which one command takes the values of all trials; none if all have the default.
+/// The options of an axis for which one command accepts the values of all trials; none if all have the default.
 fn joined(axis: &Axis, trials: &[&Trial]) -> Vec<String> {
     let value = |trial: &&Trial| axis.text(&trial.plan);
     let values = distinct(trials.iter().filter_map(value));
@@ -105,12 +104,12 @@ fn joined(axis: &Axis, trials: &[&Trial]) -> Vec<String> {
     }
 }
 
-/// The options that a command line can have only once.
+/// The options that can occur only once in a command line.
 fn choices(trial: &Trial) -> Choices {
     let plan = &trial.plan;
     let mut choices = Choices::new();
     let mut say = |what: String, words: Vec<String>| drop(choices.insert(what, words));
-    // The names sort in the order of the options.
+    // The keys sort in the order of the options.
     for (at, axis) in AXES.iter().enumerate().filter(|(_, axis)| !axis.joined) {
         let words = match (axis.value)(plan) {
             Value::Absent => continue,
@@ -120,7 +119,7 @@ fn choices(trial: &Trial) -> Choices {
         say(format!("0 {at:02}"), words);
     }
     if let Some(filesystem) = &plan.filesystem {
-        // Two specs under one label are two commands.
+        // Two specs under one label need two commands.
         say(format!("{LABEL}{}", plan.label), vec![filesystem.spec.clone()]);
     }
     say(format!("1 set {}", plan.workload.name), settings(trial));
@@ -214,7 +213,7 @@ mod tests {
         let mut specs = [fixture::trials(), fixture::trials()].concat();
         specs[0].plan.filesystem.as_mut().unwrap().spec = "ext4 -I 128".into();
         assert_eq!(of(&specs, None).matches("fsdyno run").count(), 2);
-        // Two disks and two kernels are one command.
+        // Two disks, or two kernels, fit into one command.
         let mut disks = [fixture::trials(), fixture::trials()].concat();
         fixture::set_disk(&mut disks[0], "instant");
         assert_eq!(of(&disks, None).matches("fsdyno run").count(), 1, "{}", of(&disks, None));

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_record::bounded::{self, Bounded, Limit};
 
-/// The extension of a compressed file, after its own: `trials.ndjson.zst`.
+/// The extension that a compressed file's name has after the original one: `trials.ndjson.zst`.
 const ENDING: &str = "zst";
 
-/// Compression level: records are written once and read often, and repetitive.
+/// The compression level: high, because records are repetitive, written once and read often.
 const LEVEL: i32 = 19;
 
 /// The name of a file's compressed form.
@@ -25,10 +25,10 @@ pub fn find(file: &Path) -> Option<PathBuf> {
     [file.to_path_buf(), name(file)].into_iter().find(|path| path.is_file())
 }
 
-/// Opens a file at its beginning, unpacked up to its limit; if it does not exist, its compressed form.
+/// Opens a file, or its compressed form if it does not exist, for reading from the start, unpacked up to the limit.
 ///
 /// # Errors
-/// The system's error for the file itself, if neither exists or it is not a file.
+/// The system's error for the file itself, if neither form exists or it is not a file.
 pub fn open(file: &Path, limit: &Limit) -> io::Result<Box<dyn BufRead>> {
     let path = match bounded::open(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => find(file).ok_or(error)?,
@@ -37,7 +37,7 @@ pub fn open(file: &Path, limit: &Limit) -> io::Result<Box<dyn BufRead>> {
     read(bounded::open(&path)?, &path, limit)
 }
 
-/// Returns true if the compressed form itself is damaged, and the error is not the system's.
+/// Returns true if an error means that the compressed form is damaged, not that the system failed.
 pub fn is_damage(path: &Path, error: &io::Error) -> bool {
     let other = [ErrorKind::FileTooLarge, ErrorKind::InvalidInput];
     is_packed(path) && error.raw_os_error().is_none() && !other.contains(&error.kind())
@@ -51,7 +51,7 @@ fn read(opened: File, path: &Path, limit: &Limit) -> io::Result<Box<dyn BufRead>
     Ok(match is_packed(path) {
         true => {
             let mut source = BufReader::new(opened);
-            // The library unpacks nothing from an empty file, which would look like a complete file without a line.
+            // From an empty file the library unpacks nothing, which would look like a complete file without lines.
             if source.fill_buf()?.is_empty() {
                 return Err(io::Error::new(ErrorKind::UnexpectedEof, "it is empty"));
             }
@@ -62,7 +62,7 @@ fn read(opened: File, path: &Path, limit: &Limit) -> io::Result<Box<dyn BufRead>
     })
 }
 
-/// The compressed bytes of a source.
+/// Compresses a source.
 ///
 /// # Errors
 /// An error of the source or the library.

@@ -1,4 +1,4 @@
-//! A comparison for programs: JSON and CSV, nothing rounded.
+//! A comparison for programs: JSON and CSV, without rounding.
 
 use fsdyno_stats::compare::Comparison;
 use schemars::JsonSchema;
@@ -199,7 +199,7 @@ impl From<Side> for SideName {
     }
 }
 
-/// One object, pretty-printed: docs/schema/compare.schema.json.
+/// A comparison as one object, pretty-printed: docs/schema/compare.schema.json.
 ///
 /// # Errors
 /// Only [`ReportError::Json`].
@@ -264,7 +264,7 @@ pub fn rows(compared: &Compared, out: &mut dyn Rows) {
     out.table(&columns(), &compared.rows);
 }
 
-/// The columns, for programs that know them by name: new ones come last.
+/// The columns, which programs know by name: new ones are appended.
 fn columns<'r>() -> Vec<Column<'static, &'r Row>> {
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let low = |c: &Comparison| c.interval.map(|interval| interval.0);
@@ -301,7 +301,7 @@ fn columns<'r>() -> Vec<Column<'static, &'r Row>> {
     ]
 }
 
-/// A column of explained steps; empty for others.
+/// A column of explained steps; empty in other rows.
 fn explained<'r>(head: &str, cell: fn(&ExplainedStep) -> String) -> Column<'static, &'r Row> {
     Column::words(head, move |row: &&Row| row.explained.as_ref().map(cell).unwrap_or_default())
 }
@@ -310,7 +310,7 @@ fn step<'r>(row: &&'r Row) -> Option<&'r Step> {
     row.step.as_ref()
 }
 
-/// A column of the comparison; empty without one.
+/// A column computed from the comparison; empty in rows without one.
 fn of<'r>(head: &str, cell: impl Fn(&Comparison) -> String + 'static) -> Column<'static, &'r Row> {
     Column::number(head, move |row: &&Row| row.comparison.as_ref().map(&cell).unwrap_or_default())
 }

@@ -24,14 +24,14 @@ pub struct Difference {
     pub cells: Vec<String>,
 }
 
-/// The value where there is none.
+/// The text for a value that a side does not have.
 const NONE: &str = "none";
 
-/// The longest displayed value, in characters.
-const LONGEST: usize = 100;
+/// The maximum length of a displayed value, in characters.
+const MAX_LENGTH: usize = 100;
 
-/// The differences of all pairs; one shared by several pairs is listed once. Of steps along an axis, what follows from
-/// its values is left out, and the steps are named instead of the cells.
+/// The differences of all pairs; one shared by several pairs is listed once. For steps along an axis, differences
+/// that follow from its values are omitted, and steps are named instead of cells.
 pub fn differences(pairs: &[Pair<'_>]) -> Vec<Difference> {
     let mut found: Vec<Difference> = Vec::new();
     let place = |pair: &Pair<'_>| match &pair.step {
@@ -49,7 +49,7 @@ pub fn differences(pairs: &[Pair<'_>]) -> Vec<Difference> {
             if base == new || follows {
                 continue;
             }
-            let (base, new) = apart(base, new);
+            let (base, new) = truncate_pair(base, new);
             let same = |d: &&mut Difference| (&d.what, &d.base, &d.new) == (&name.1, &base, &new);
             let cell = place(pair);
             match found.iter_mut().find(same) {
@@ -67,14 +67,14 @@ pub fn differences(pairs: &[Pair<'_>]) -> Vec<Difference> {
     found
 }
 
-/// The beginnings of the names of what does not follow from the value of an axis.
+/// The prefixes of the names of facts that do not follow from the value of an axis.
 const INDEPENDENT: [&str; 7] =
     ["schema of records", "fsdyno", "mount", "tool ", "feature ", "queue ", "sysctl "];
 
 type Facts = BTreeMap<(u8, String), BTreeSet<String>>;
 
-/// All facts that may differ, with every value of some trial of the cell, in the order of the number. A trial
-/// that failed may have no conditions, so empty values are skipped.
+/// All facts that may differ, each with the values that occur in trials of the cell, in the order of the number in
+/// the key. A trial that failed may have no conditions, so empty values are skipped.
 fn facts(cell: &Cell<'_>) -> Facts {
     let mut facts = Facts::new();
     let mut add = |order: u8, what: &str, value: String| {
@@ -85,28 +85,28 @@ fn facts(cell: &Cell<'_>) -> Facts {
     let good: Vec<&Trial> = cell.good().collect();
     let trials = if good.is_empty() { &cell.trials } else { &good };
     for trial in trials {
-        let found = &trial.conditions;
+        let conditions = &trial.conditions;
         add(0, "schema of records", trial.schema.to_string());
         add(1, "fsdyno", trial.program());
-        // Enough of it to distinguish it; the records have all of it.
+        // A prefix is enough to distinguish it; the records have all of it.
         let lab = trial.lab_id.iter().flat_map(|id| id.chars()).take(16);
         add(2, "lab identity", lab.collect());
-        add(3, "kernel", found.kernel.clone());
+        add(3, "kernel", conditions.kernel.clone());
         for (what, value) in plan_facts(&trial.plan) {
             add(4, &what, value);
         }
-        add(5, "CPU", found.cpu.clone());
-        // For a directory its device; for a loop device or an array it is only a number that changes.
+        add(5, "CPU", conditions.cpu.clone());
+        // Only for a directory: for a loop device or an array it is just a number that changes.
         if trial.plan.medium.directory().is_some() {
-            add(6, "device", found.device.clone());
+            add(6, "device", conditions.device.clone());
         }
-        add(6, "mount", found.mount.clone());
-        add(6, "mount below", found.below.clone());
+        add(6, "mount", conditions.mount.clone());
+        add(6, "mount below", conditions.below.clone());
         for (what, values) in [
-            ("tool", &found.tools),
-            ("feature", &found.features),
-            ("queue", &found.queue),
-            ("sysctl", &found.sysctls),
+            ("tool", &conditions.tools),
+            ("feature", &conditions.features),
+            ("queue", &conditions.queue),
+            ("sysctl", &conditions.sysctls),
             ("lab", &trial.lab),
         ] {
             let add = |(key, value): (&String, &String)| {
@@ -118,14 +118,14 @@ fn facts(cell: &Cell<'_>) -> Facts {
     facts
 }
 
-/// The chosen one of several values as sysfs lists them, `mq-deadline` of `[mq-deadline] none`, whose order differs
-/// between kernels; another value as it is.
+/// The selected one of several values as sysfs lists them (`mq-deadline` of `[mq-deadline] none`), because their
+/// order differs between kernels; any other value unchanged.
 fn chosen(value: &str) -> &str {
     let mut words = value.split_whitespace();
     words.find_map(|word| word.strip_prefix('[')?.strip_suffix(']')).unwrap_or(value)
 }
 
-/// The facts of a plan that are not conditions of the match.
+/// The facts of a plan that cells may differ in and still match.
 fn plan_facts(plan: &Plan) -> Vec<(String, String)> {
     let mut facts = vec![("label".to_string(), plan.label.clone())];
     if let Some(filesystem) = &plan.filesystem {
@@ -157,17 +157,17 @@ fn plan_facts(plan: &Plan) -> Vec<(String, String)> {
     facts
 }
 
-/// The parameters of a disk, a line for each value.
-fn disk_parameters(of: &str, spec: &Value) -> Vec<(String, String)> {
+/// The parameters of a disk, each with its value; names start with `prefix`.
+fn disk_parameters(prefix: &str, spec: &Value) -> Vec<(String, String)> {
     match spec {
         Value::Object(fields) => fields
             .iter()
             .map(|(key, value)| {
                 let text = value.as_str().map_or_else(|| value.to_string(), String::from);
-                (format!("{of} {key}"), text)
+                (format!("{prefix} {key}"), text)
             })
             .collect(),
-        other => vec![(of.to_string(), other.to_string())],
+        other => vec![(prefix.to_string(), other.to_string())],
     }
 }
 
@@ -176,19 +176,19 @@ fn format_values(values: Option<&BTreeSet<String>>) -> String {
     if all.is_empty() { NONE.into() } else { all.join(" | ") }
 }
 
-/// Two different values, truncated to a readable length from where they begin to differ.
-fn apart(base: String, new: String) -> (String, String) {
+/// Truncates two different values to a readable length, from shortly before the point where they differ.
+fn truncate_pair(base: String, new: String) -> (String, String) {
     let alike = base.chars().zip(new.chars()).take_while(|(a, b)| a == b).count();
-    let from = if base.chars().count().max(new.chars().count()) > LONGEST {
-        alike.saturating_sub(LONGEST / 4)
+    let from = if base.chars().count().max(new.chars().count()) > MAX_LENGTH {
+        alike.saturating_sub(MAX_LENGTH / 4)
     } else {
         0
     };
     let truncated = |text: &str| {
         let rest: Vec<char> = text.chars().skip(from).collect();
         let start = if from > 0 { "..." } else { "" };
-        let end = if rest.len() > LONGEST { "..." } else { "" };
-        format!("{start}{}{end}", rest.iter().take(LONGEST).collect::<String>())
+        let end = if rest.len() > MAX_LENGTH { "..." } else { "" };
+        format!("{start}{}{end}", rest.iter().take(MAX_LENGTH).collect::<String>())
     };
     (truncated(&base), truncated(&new))
 }
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn long_values_are_cut_where_they_differ() {
         let long = |end: &str| format!("{}{end}", "x".repeat(300));
-        let (base, new) = apart(long("one"), long("two"));
+        let (base, new) = truncate_pair(long("one"), long("two"));
         assert!(base.ends_with("one") && new.ends_with("two") && base.len() < 120, "{base}");
     }
 }

@@ -1,7 +1,7 @@
 //! A comparison as JUnit's XML, which CI systems show: a test case for each cell and phase.
 //!
-//! `failure` is slower, `error` a trial of NEW that failed, `skipped` an undecided or unmatched phase, which is not
-//! a pass.
+//! A slower phase is a `failure`, a failed trial of NEW an `error`; an undecided or unmatched phase is `skipped`,
+//! because it is not a pass.
 
 use fsdyno_stats::compare::Verdict;
 

@@ -1,7 +1,7 @@
 //! Comparison of two results: `fsdyno compare BASE NEW`.
 //!
-//! [`cells`] matches the cells of both, [`rows`] compares the phases of each pair, [`differences`] lists
-//! other differences; the other files are the forms in which it is printed.
+//! [`cells`] matches the cells of both, [`rows`] compares the phases of each pair, [`differences`] lists other
+//! differences; the other modules are the output formats.
 
 mod cells;
 mod data;
@@ -39,7 +39,7 @@ use crate::table::{Document, Output, Own, Rows};
 pub struct CompareOptions {
     /// The measure.
     pub metric: Metric,
-    /// The least difference that matters, relative: 0.03 is 3 %.
+    /// The smallest difference that matters, relative: 0.03 is 3 %.
     pub threshold: f64,
 }
 
@@ -50,13 +50,13 @@ pub struct Compared {
     pub by: Option<&'static str>,
     /// The requested measure.
     pub metric: Metric,
-    /// The least difference that matters, relative.
+    /// The smallest difference that matters, relative.
     pub threshold: f64,
     /// A row for each phase of each pair of cells, in the order of the base.
     pub rows: Vec<Row>,
     /// Other differences.
     pub differences: Vec<Difference>,
-    /// Unmatched cells and phases, each in a sentence.
+    /// Unmatched cells and phases.
     pub alone: Vec<Unmatched>,
     /// Failed and skipped trials.
     pub unfinished: Vec<Unfinished>,
@@ -125,8 +125,8 @@ pub struct NothingInCommon(String);
 /// superseded ones.
 ///
 /// # Errors
-/// No cell of one has a match in the other, or no pair has successful trials of both sides and nothing
-/// has failed.
+/// No cell of one result has a match in the other, or no pair has successful trials on both sides and no trial of the
+/// new result failed.
 pub fn compare(
     base: &[Trial],
     new: &[Trial],
@@ -134,7 +134,7 @@ pub fn compare(
 ) -> Result<Compared, NothingInCommon> {
     let Matched { pairs, base_alone, new_alone } = cells::match_cells(base, new);
     if pairs.is_empty() {
-        let sides = [(Side::Base, &base_alone), (Side::New, &new_alone)].map(has);
+        let sides = [(Side::Base, &base_alone), (Side::New, &new_alone)].map(list_cells);
         return Err(NothingInCommon(format!(
             "no cell of one has the conditions of a cell of the other; {}; {}",
             sides[0], sides[1]
@@ -152,10 +152,11 @@ pub fn compare(
     compared(None, options, (rows, &pairs), alone, unfinished)
 }
 
-/// Compares the cells of one result that differ in an axis only, each with that of the next value.
+/// Compares the cells of one result that differ only in one axis, each with the cell of the next value.
 ///
 /// # Errors
-/// The trials have one value of the axis, or no step has successful trials on both sides and nothing has failed.
+/// The trials have only one value of the axis, or no step has successful trials on both sides and no trial of a new
+/// side failed.
 pub fn compare_by(
     trials: &[Trial],
     axis: &'static Axis,
@@ -170,7 +171,7 @@ pub fn compare_by(
     alone.extend(new_alone.iter().map(|cell| Unmatched { side, what: cell.name.clone() }));
     let mut unfinished: Vec<Unfinished> = Vec::new();
     let sides = pairs.iter().flat_map(|pair| [(Side::Base, &pair.base), (Side::New, &pair.new)]);
-    // A cell in the middle is the new one of a step, and the base of the next.
+    // A cell in the middle is the new side of one step and the base of the next.
     let mut known = BTreeSet::new();
     let mut sides: Vec<_> = sides.chain(new_alone.iter().map(|cell| (side, cell))).collect();
     sides.sort_by_key(|(side, _)| *side == Side::Base);
@@ -182,8 +183,8 @@ pub fn compare_by(
     compared(Some(axis.key), options, (rows, &pairs), alone, unfinished)
 }
 
-/// A trial of each side of every step along an axis, of the lowest seed that succeeded on both, with the step's name
-/// ([`Row::group`]).
+/// For every step along an axis, its name ([`Row::group`]) and one trial of each side, with the lowest seed that
+/// succeeded on both.
 pub fn sides_of_steps<'a>(
     trials: &'a [Trial],
     axis: &'static Axis,
@@ -197,7 +198,7 @@ pub fn sides_of_steps<'a>(
     sides.collect()
 }
 
-/// The reason that trials have no step along an axis.
+/// The reason why trials have no step along an axis.
 fn no_step(trials: &[Trial], axis: &Axis) -> String {
     let subjects: Vec<Subject<'_>> = trials.iter().map(Into::into).collect();
     let differ: Vec<&str> = along::differing(&subjects);
@@ -213,7 +214,7 @@ fn no_step(trials: &[Trial], axis: &Axis) -> String {
     }
 }
 
-/// The comparison, or the reason that it has no row.
+/// The comparison, or the reason why it has no row.
 fn compared(
     by: Option<&'static str>,
     CompareOptions { metric, threshold }: CompareOptions,
@@ -232,16 +233,17 @@ fn compared(
     Err(NothingInCommon(format!("no phase of equal conditions succeeded on both sides{why}")))
 }
 
-/// The number of cells listed if none has a match.
-const NAMED: usize = 6;
+/// The maximum number of cells listed for a side if none has a match.
+const MAX_LISTED: usize = 6;
 
-fn has((side, cells): (Side, &Vec<Cell<'_>>)) -> String {
+fn list_cells((side, cells): (Side, &Vec<Cell<'_>>)) -> String {
     if cells.is_empty() {
         return format!("{} has no trial", side.name());
     }
-    let mut names: Vec<&str> = cells.iter().take(NAMED).map(|cell| cell.name.as_str()).collect();
-    let more = format!("and {} more", cells.len().saturating_sub(NAMED));
-    if cells.len() > NAMED {
+    let mut names: Vec<&str> =
+        cells.iter().take(MAX_LISTED).map(|cell| cell.name.as_str()).collect();
+    let more = format!("and {} more", cells.len().saturating_sub(MAX_LISTED));
+    if cells.len() > MAX_LISTED {
         names.push(&more);
     }
     format!("{} has {}", side.name(), names.join("; "))

@@ -94,7 +94,7 @@ pub struct Row {
     pub base: (usize, Option<f64>),
     /// Number and mean of values of the new result.
     pub new: (usize, Option<f64>),
-    /// Their ratio; none if a value is zero.
+    /// Their comparison; none if a value is zero or unknown.
     pub comparison: Option<Comparison>,
     /// Notes on the row.
     pub marks: Vec<Mark>,
@@ -113,7 +113,8 @@ pub struct ExplainedStep {
     pub base: f64,
     /// The same of the new side.
     pub new: f64,
-    /// The function that has most of the difference, or else the largest part of it; none without a difference.
+    /// The function that accounts for most of the difference, or else for the largest part of it; none without a
+    /// difference.
     pub source: Option<fsdyno_why::functions::Source>,
 }
 
@@ -157,7 +158,7 @@ impl Row {
     }
 }
 
-/// The rows of all pairs, corrected for their number, and the phases that only one side has.
+/// The rows of all pairs, with p-values adjusted for their number, and the phases that only one side has.
 pub fn rows(pairs: &[Pair<'_>], options: CompareOptions) -> (Vec<Row>, Vec<Unmatched>) {
     let (mut rows, mut alone) = (Vec::new(), Vec::new());
     for pair in pairs {
@@ -183,7 +184,7 @@ fn without(side: Side, cell: &Cell<'_>, phase: &str) -> Unmatched {
     Unmatched { side, what: format!("{}, phase {}", cell.name, clean(phase)) }
 }
 
-/// The phases of a cell's successful trials, in the order of the first that has them.
+/// The phases of a cell's successful trials, in the order of their first occurrence.
 fn phases<'a>(cell: &Cell<'a>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for phase in cell.good().flat_map(|trial| &trial.measured.phases) {
@@ -194,7 +195,7 @@ fn phases<'a>(cell: &Cell<'a>) -> Vec<&'a str> {
     names
 }
 
-/// The trials that ran a phase; if the lab ran a seed twice, only one of these equal trials.
+/// The trials that ran a phase; if the lab ran a seed twice, only one of the identical trials.
 fn runs<'a>(cell: &Cell<'a>, phase: &str) -> Vec<Run<'a>> {
     let mut known = BTreeSet::new();
     let run = |trial: &'a Trial| {
@@ -255,7 +256,7 @@ fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
     })
 }
 
-/// The measure that the trials of both sides have for a metric.
+/// The measure for a metric that the trials of both sides support.
 fn measure_of(runs: &[Run<'_>], metric: Metric) -> Measure {
     let each = runs.iter().any(|run| run.1.limit_ns.is_some());
     match metric {
@@ -267,7 +268,7 @@ fn measure_of(runs: &[Run<'_>], metric: Metric) -> Measure {
     }
 }
 
-/// The most frequent op, close(2) left out.
+/// The most frequent op other than close(2).
 fn main_op(runs: &[Run<'_>]) -> Option<OpKind> {
     let mut counts: BTreeMap<OpKind, u64> = BTreeMap::new();
     for (kind, stats) in runs.iter().flat_map(|run| &run.1.ops) {
@@ -278,7 +279,7 @@ fn main_op(runs: &[Run<'_>]) -> Option<OpKind> {
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(kind, _)| kind)
 }
 
-/// The geometric mean, which ratios are of; if a value is zero, the arithmetic mean.
+/// The geometric mean, on which ratios are based; if a value is zero, the arithmetic mean.
 fn mean(values: &[f64]) -> f64 {
     let n = values.len().max(1) as f64;
     if values.iter().all(|value| *value > 0.0) && !values.is_empty() {
@@ -297,7 +298,7 @@ fn mark(row: &mut Row) {
         Some(comparison) if comparison.interval.is_none() => marks.push(Mark::Single),
         Some(comparison) if comparison.exact => marks.push(Mark::Exact),
         Some(comparison) if comparison.verdict == Verdict::Unknown => {
-            // The test is corrected for the number of rows, the estimate is not.
+            // The test is adjusted for the number of rows; the estimate is not.
             let more = comparison.n_that_would_decide().filter(|n| *n as usize > comparison.n);
             marks.extend(more.map(Mark::Decides));
         }

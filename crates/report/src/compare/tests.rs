@@ -19,8 +19,8 @@ fn between(base: &[Trial], new: &[Trial]) -> Compared {
     compare(base, new, options()).unwrap()
 }
 
-/// The trials with the times of one label's phases multiplied by `permille` thousandths and a little of the
-/// seed.
+/// The fixture's trials with the times of one label's phases multiplied by `permille` / 1000, plus a small amount
+/// that depends on the seed.
 fn slowed(label: &str, permille: u64) -> Vec<Trial> {
     let mut trials = fixture::trials();
     for trial in trials.iter_mut().filter(|trial| trial.plan.label == label) {
@@ -34,7 +34,7 @@ fn slowed(label: &str, permille: u64) -> Vec<Trial> {
     trials
 }
 
-/// Every case: slower, faster, same, undecided, another kernel, an unmatched cell, a failed trial.
+/// Every case: slower, faster, same, undecided, a different kernel, an unmatched cell, a failed trial.
 fn mixed() -> Compared {
     let mut new = slowed("ext4", 1120);
     for trial in &mut new {
@@ -78,7 +78,7 @@ fn a_slowdown_is_found_by_pairs_of_seeds_and_is_bad() {
     assert_eq!(row.comparison.unwrap().method, fsdyno_stats::compare::Method::Paired);
     assert!((row.comparison.unwrap().ratio - 1.1201).abs() < 1e-4, "{row:?}");
     assert!(row.comparison.unwrap().p_in_table > row.comparison.unwrap().p);
-    // The other way round it is no regression.
+    // The other way round, it is not a regression.
     let back = between(&slowed("ext4", 1120), &fixture::trials());
     assert_eq!((back.count(Verdict::Faster), back.bisect()), (4, Bisect::Good));
 }
@@ -339,7 +339,7 @@ fn steps_of_one_result_are_along_any_axis_and_the_rest_has_no_neighbour() {
     assert!(error.contains("all trials have the same kernel, "), "{error}");
     let error = by(&trials, "raid").unwrap_err().to_string();
     assert!(error.contains("they differ in fs"), "{error}");
-    // Three kernels, of which one has no trial of xfs.
+    // Three kernels, one of which has no trial of xfs.
     let mut trials = crate::timeline::tests::on_kernels();
     trials.retain(|it| {
         it.plan.label != "xfs" || it.plan.lab().unwrap().kernel.to_string() != "6.12.3"

@@ -7,7 +7,7 @@ use super::{Compared, Difference, ExplainedStep, Mark, Metric, Row, Side, Unmatc
 use crate::number::{self, clean};
 use crate::processor::INSIDE;
 
-/// A verdict in a table.
+/// The word for a verdict in a table.
 pub fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
@@ -18,14 +18,14 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A ratio as a change: `+12.3 %`, `-4.0 %`, `+0.003 %`; `x2.31` from a doubling on.
+/// A ratio as a change: `+12.3 %`, `-4.0 %`, `+0.003 %`; `x2.31` if it at least doubles.
 pub fn change(ratio: f64) -> String {
     if ratio >= 1.9995 {
         return format!("x{}", number::relative(ratio).trim_end_matches('x'));
     }
     let percent = (ratio - 1.0) * 100.0;
     let digits = match percent.abs() {
-        // The rounding of a division is not a difference.
+        // A rounding error of the division is not a difference.
         p if p < 1e-9 => return "0 %".into(),
         p if p < 0.0995 => 3,
         p if p < 0.995 => 2,
@@ -50,7 +50,7 @@ pub fn interval(row: &Row) -> String {
     interval.map_or("-".into(), |(low, high)| format!("{} to {}", change(low), change(high)))
 }
 
-/// Holm's p of the table: `0.012`, `<0.001`, or `-` if nothing was tested.
+/// The p-value adjusted by Holm's method for the table: `0.012`, `<0.001`, or `-` if nothing was tested.
 pub fn p(row: &Row) -> String {
     match row.comparison.and_then(|comparison| comparison.p_in_table) {
         None => "-".into(),
@@ -65,7 +65,7 @@ pub fn n(row: &Row) -> String {
     if base == new { base.to_string() } else { format!("{base}/{new}") }
 }
 
-/// A mark in the table.
+/// The text of a mark in a table.
 pub fn mark(mark: &Mark) -> String {
     match mark {
         Mark::ByReturned => "by returned".into(),
@@ -159,7 +159,7 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
                 "no verdict",
                 "something other than the requested comparison was measured; see the flag of the row",
             ),
-            // The comparison has a text of its own for these.
+            // The comparison's own notes, added above, explain these.
             Mark::Single | Mark::Exact => {}
             Mark::Unpaired => add(
                 "not paired",
@@ -274,7 +274,7 @@ pub fn source(step: &ExplainedStep) -> String {
     source.map_or("no function has it".into(), |source| clean(&source.to_string()))
 }
 
-/// The sentence if no other differences are listed.
+/// The sentence that is shown if no other differences are listed.
 pub fn nothing_else(compared: &Compared) -> &'static str {
     match compared.by {
         Some(_) => "Nothing else differs: tools, features and settings are the same.",
@@ -282,7 +282,7 @@ pub fn nothing_else(compared: &Compared) -> &'static str {
     }
 }
 
-/// Failed and skipped trials, those of one cell and one reason once.
+/// Failed and skipped trials, with one line for all trials of the same cell and reason.
 pub fn unfinished(compared: &Compared) -> Vec<String> {
     let mut groups: Vec<(String, &str, Vec<String>)> = Vec::new();
     for trial in &compared.unfinished {
