@@ -1,4 +1,4 @@
-//! The cost of power cuts for each file system, with its speed: the table of `fsdyno crash`.
+//! The losses of each file system after power cuts, with its speed: the table of `fsdyno crash`.
 
 use crate::validity::Flag;
 use fsdyno_axes::naming::RowNames;
@@ -27,8 +27,8 @@ fn columns() -> Vec<Column<'static, Row>> {
         Column::number("VIOLATIONS", |row: &Row| row.violations().to_string())
             .means("acknowledged bytes or names that are missing, over all cuts; must be 0"),
         Column::number("lost s", |row: &Row| {
-                let (middle, most) = row.median_and_max(lost);
-                format!("{} / {}", seconds(middle), seconds(most))
+                let (median, max) = row.median_and_max(lost);
+                format!("{} / {}", seconds(median), seconds(max))
             })
             .means("age of the oldest unacknowledged work that was lost"),
         Column::number("lost files", |row: &Row| pair(row, |tried| tried.findings.files_lost))
@@ -42,8 +42,8 @@ fn columns() -> Vec<Column<'static, Row>> {
         Column::number("doubled", |row: &Row| pair(row, |tried| tried.findings.names_doubled))
             .means("files under both names of a rename"),
         Column::number("recovery", |row: &Row| {
-                let (middle, most) = row.median_and_max(mount);
-                format!("{} / {}", Nanos(middle), Nanos(most))
+                let (median, max) = row.median_and_max(mount);
+                format!("{} / {}", Nanos(median), Nanos(max))
             })
             .means("virtual time of the mount"),
         Column::number("repaired", |row: &Row| row.count(|tried| tried.recovery.repair.is_some()).to_string())
@@ -60,7 +60,7 @@ pub fn table_of(rows: &[Row]) -> Table {
     Table::of(columns(), ran(rows))
 }
 
-/// The meaning of pairs, before the columns' meanings.
+/// The meaning of pairs of figures, printed before the meanings of the columns.
 pub const PAIRS: &str = "Pairs are the median / the worst cut.";
 
 /// Age of the oldest lost work, in nanoseconds.
@@ -68,7 +68,7 @@ pub fn lost(tried: &CutOutcome) -> u64 {
     tried.findings.lost_ns.0
 }
 
-/// Time of the mount, in nanoseconds.
+/// Duration of the mount, in nanoseconds.
 pub fn mount(tried: &CutOutcome) -> u64 {
     tried.recovery.mount_ns.0
 }
@@ -100,8 +100,8 @@ pub fn blocks(rows: &[Row]) -> Vec<Block> {
     vec![Block::Table(table), Block::Paragraph(sentences(&rows).join(" ")), Block::Own(legend)]
 }
 
-/// The rows with unique names: equal labels, as from two results, get the conditions in which they differ. Unsafe rows
-/// are last.
+/// The rows with unique names: the conditions in which rows differ are added to equal labels, such as those from two
+/// results. Unsafe rows are last.
 pub fn with_unique_names(rows: &[Row]) -> Vec<Row> {
     let names = RowNames::of(rows.iter().map(subject));
     let mut new: Vec<Row> = Vec::new();
@@ -125,7 +125,7 @@ pub fn with_unique_names(rows: &[Row]) -> Vec<Row> {
             if namesakes().any(|other| other.tear != row.tear) {
                 label += &format!(", torn at {}", row.tear);
             }
-            // Equal conditions.
+            // Rows with equal conditions are numbered.
             let numbered = (2..).map(|number| format!("{label} ({number})"));
             let free = |name: &String| new.iter().all(|other| other.label != *name);
             label = std::iter::once(label.clone()).chain(numbered).find(free).unwrap_or_default();
@@ -136,12 +136,12 @@ pub fn with_unique_names(rows: &[Row]) -> Vec<Row> {
     new
 }
 
-/// The reasons why acknowledged data of a row may be lost by its options, whatever these cuts found.
+/// The reasons why acknowledged data of a row may be lost because of its options, whatever these cuts found.
 fn risks(row: &Row) -> Vec<String> {
     durability::risks(row.plan.filesystem.as_ref(), &Conditions::default())
 }
 
-/// A row's name with a mark if its options give up durability: a chart has no column of flags.
+/// A row's name, with a mark if its options give up durability, because a chart has no column of flags.
 fn marked_name(row: &Row, name: String) -> String {
     if risks(row).is_empty() { name } else { format!("{} {name}", Flag::Unsafe) }
 }
@@ -162,12 +162,12 @@ fn json(rows: &[Row]) -> Result<Vec<serde_json::Value>, ReportError> {
     rows.iter().map(value).collect()
 }
 
-/// The facts that a row's name is made of.
+/// The facts that a row's name is made from.
 fn subject(row: &Row) -> Subject<'_> {
     Subject { lab_id: row.lab_id.as_deref(), ..Subject::from(&row.plan) }
 }
 
-/// The rows whose power was cut, without those that could not run.
+/// The rows that ran, without those that were skipped.
 pub fn ran(rows: &[Row]) -> impl Iterator<Item = &Row> {
     rows.iter().filter(|row| row.skipped.is_none())
 }
@@ -193,7 +193,7 @@ fn legend(table: &Table) -> String {
     format!("{PAIRS} {}", meanings.join(" "))
 }
 
-/// A figure of each cut, with the name of its columns.
+/// A figure of a cut: the prefix of its columns, and its value.
 type Figure = (&'static str, fn(&CutOutcome) -> u64);
 
 const FIGURES: &[Figure] = &[
@@ -207,8 +207,9 @@ const FIGURES: &[Figure] = &[
     ("mount_ns", mount),
 ];
 
-/// The columns of the data, for programs that know them by name: the median, the worst and the sum over all cuts of
-/// each figure; the number of cuts that lost something acknowledged and the 95 % limits of their share.
+/// The columns of the exported data, which programs know by name. They include the median, the worst and the sum of
+/// each figure over all cuts, and the number of cuts that lost something acknowledged, with the 95 % limits of their
+/// share.
 fn data<'r>() -> Vec<Column<'static, &'r Row>> {
     let fault = |row: &Row| {
         DiskFault::ALL.iter().find(|(_, _, disk)| *disk == row.disk).map_or("", |(name, ..)| name)
@@ -243,11 +244,11 @@ fn data<'r>() -> Vec<Column<'static, &'r Row>> {
         count("last_resort", |tried| tried.recovery.last_resort.is_some()),
         count("unmountable", |tried| tried.recovery.lost.is_some()),
     ];
-    for (name, of) in FIGURES {
+    for (name, value) in FIGURES {
         columns.extend([
-            measured(format!("{name}_middle"), |row| row.median_and_max(*of).0.to_string()),
-            measured(format!("{name}_most"), |row| row.median_and_max(*of).1.to_string()),
-            sum(format!("{name}_sum"), *of),
+            measured(format!("{name}_middle"), |row| row.median_and_max(*value).0.to_string()),
+            measured(format!("{name}_most"), |row| row.median_and_max(*value).1.to_string()),
+            sum(format!("{name}_sum"), *value),
         ]);
     }
     let limit = |share: Option<f64>| share.filter(|share| !share.is_nan());
@@ -262,7 +263,7 @@ fn data<'r>() -> Vec<Column<'static, &'r Row>> {
     columns
 }
 
-/// A column of every row.
+/// A column with a value in every row.
 fn always<'r>(
     head: impl Into<String>,
     cell: impl Fn(&Row) -> String + 'static,
@@ -270,7 +271,7 @@ fn always<'r>(
     Column::words(head, move |row: &&Row| cell(row))
 }
 
-/// A column of a result, which a row that could not run does not have: that is not 0.
+/// A column of a measured value; empty, not 0, in a row that could not run.
 fn measured<'r>(
     head: impl Into<String>,
     cell: impl Fn(&Row) -> String + 'static,
@@ -278,17 +279,17 @@ fn measured<'r>(
     always(head, move |row| if row.skipped.is_some() { String::new() } else { cell(row) })
 }
 
-fn sum<'r>(head: impl Into<String>, of: fn(&CutOutcome) -> u64) -> Column<'static, &'r Row> {
-    measured(head, move |row| row.sum(of).to_string())
+fn sum<'r>(head: impl Into<String>, value: fn(&CutOutcome) -> u64) -> Column<'static, &'r Row> {
+    measured(head, move |row| row.sum(value).to_string())
 }
 
-fn count<'r>(head: &str, so: fn(&CutOutcome) -> bool) -> Column<'static, &'r Row> {
-    measured(head, move |row| row.count(so).to_string())
+fn count<'r>(head: &str, condition: fn(&CutOutcome) -> bool) -> Column<'static, &'r Row> {
+    measured(head, move |row| row.count(condition).to_string())
 }
 
-fn pair(row: &Row, of: fn(&CutOutcome) -> u64) -> String {
-    let (middle, most) = row.median_and_max(of);
-    format!("{middle} / {most}")
+fn pair(row: &Row, value: fn(&CutOutcome) -> u64) -> String {
+    let (median, max) = row.median_and_max(value);
+    format!("{median} / {max}")
 }
 
 fn seconds(ns: u64) -> String {

@@ -13,7 +13,7 @@ use crate::number;
 use crate::table::{Fit, Table};
 use crate::view::{self, CURVE, is_point};
 
-/// The workload parameter that holds a trial's own point.
+/// The workload parameter that holds the point of a trial: its number of files.
 const FILES: &str = "files";
 
 /// One phase of one workload over every point.
@@ -21,9 +21,9 @@ const FILES: &str = "files";
 pub struct Curve<'a> {
     /// The workload and the phase.
     pub title: String,
-    /// Numbers of files, rising.
+    /// Numbers of files, ascending.
     pub points: Vec<u64>,
-    /// One for each file system.
+    /// A line for each file system.
     pub lines: Vec<Line<'a>>,
 }
 
@@ -53,12 +53,12 @@ pub struct PointRow<'a> {
     pub row: Row<'a>,
 }
 
-/// The class of a growth.
+/// The kind of growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// The whole interval of the exponent lies nearer to 1 than to any other whole number.
+    /// The whole interval of the exponent is nearer to 1 than to any other whole number.
     Line,
-    /// The whole interval of the exponent lies nearer to 2 than to any other whole number.
+    /// The whole interval of the exponent is nearer to 2 than to any other whole number.
     Parabola,
     /// Neither, or undecided.
     Neither,
@@ -88,8 +88,8 @@ impl Shape {
     }
 }
 
-/// Returns true if the displayed interval of the exponent contains that of its shape: an exponent nearest to 1 may
-/// still be significantly above 1.
+/// Returns true if the displayed interval of the exponent contains the exponent of its shape: an exponent nearest to
+/// 1 may still be significantly above 1.
 fn includes_shape(growth: &Growth) -> bool {
     let shown = |end: f64| (end * 100.0).round() / 100.0;
     let Some((low, high)) = growth.interval else { return false };
@@ -115,20 +115,21 @@ pub fn words(growth: &Growth) -> String {
 
 /// The curves of these trials, in their order.
 pub fn curves<'a>(trials: &'a [Trial]) -> Vec<Curve<'a>> {
-    let at = |here: &[&'a Trial], names: &RowNames| view::sections_named(here, names, None.into());
-    let of_each = each_point(trials, at);
+    let sections_of =
+        |here: &[&'a Trial], names: &RowNames| view::sections_named(here, names, None.into());
+    let of_each = each_point(trials, sections_of);
     of_each.into_iter().flat_map(|(sizes, sections)| assemble(&sizes, sections)).collect()
 }
 
-/// Each point of each curve as a section of its own, by the time to returned, which the exponent is fitted to; its
+/// Each point of each curve as a separate section, measured by the time to returned, to which the exponent is fitted;
 /// p-values are not adjusted yet.
 pub fn points<'a>(trials: &'a [Trial], basis: Basis<'_>) -> Vec<Section<'a>> {
     let measure = Some(Measure::Returned);
-    let at = |here: &[&'a Trial], names: &RowNames| {
+    let sections_of = |here: &[&'a Trial], names: &RowNames| {
         view::unadjusted_sections(here, names, basis, measure)
     };
     let mut points = Vec::new();
-    for (sizes, sections) in each_point(trials, at) {
+    for (sizes, sections) in each_point(trials, sections_of) {
         for (size, sections) in sizes.iter().zip(sections) {
             points.extend(sections.into_iter().map(|section| {
                 let workload = format!("{} {FILES}={size}", section.workload);
@@ -144,39 +145,40 @@ type Points<'a> = (Vec<u64>, Vec<Vec<Section<'a>>>);
 
 fn each_point<'a>(
     trials: &'a [Trial],
-    at: impl Fn(&[&'a Trial], &RowNames) -> Vec<Section<'a>>,
+    sections_of: impl Fn(&[&'a Trial], &RowNames) -> Vec<Section<'a>>,
 ) -> Vec<Points<'a>> {
-    let of = |trial: &'a Trial, key: &str| trial.plan.workload.params.get(key).map(String::as_str);
-    let files = |trial: &'a Trial| of(trial, FILES).and_then(|n| n.parse::<u64>().ok());
+    let param =
+        |trial: &'a Trial, key: &str| trial.plan.workload.params.get(key).map(String::as_str);
+    let files = |trial: &'a Trial| param(trial, FILES).and_then(|n| n.parse::<u64>().ok());
     let points = || trials.iter().filter(|trial| is_point(trial));
     let mut groups: Vec<(&str, &str)> = Vec::new();
     for trial in points() {
-        let group = (trial.plan.workload.name.as_str(), of(trial, CURVE).unwrap_or_default());
+        let group = (trial.plan.workload.name.as_str(), param(trial, CURVE).unwrap_or_default());
         if !groups.contains(&group) {
             groups.push(group);
         }
     }
     let mut curves = Vec::new();
     for (workload, curve) in groups {
-        let mine: Vec<&Trial> = points()
-            .filter(|t| t.plan.workload.name == workload && of(t, CURVE) == Some(curve))
+        let of_curve: Vec<&Trial> = points()
+            .filter(|t| t.plan.workload.name == workload && param(t, CURVE) == Some(curve))
             .collect();
-        let mut sizes: Vec<u64> = mine.iter().filter_map(|trial| files(trial)).collect();
+        let mut sizes: Vec<u64> = of_curve.iter().filter_map(|trial| files(trial)).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        // A row has one name at every point, whichever of its neighbours failed there.
-        let names = RowNames::of(mine.iter().copied());
-        let at = |size: &u64| {
-            let here = mine.iter().copied().filter(|trial| files(trial) == Some(*size));
-            at(&view::distinct(here), &names)
+        // A row has the same name at every point, even where other rows failed.
+        let names = RowNames::of(of_curve.iter().copied());
+        let at_size = |size: &u64| {
+            let here = of_curve.iter().copied().filter(|trial| files(trial) == Some(*size));
+            sections_of(&view::distinct(here), &names)
         };
-        let sections = sizes.iter().map(at).collect();
+        let sections = sizes.iter().map(at_size).collect();
         curves.push((sizes, sections));
     }
     curves
 }
 
-/// Assembles the sections of each point into one curve for each section.
+/// Combines the sections of all points into one curve for each title.
 fn assemble<'a>(points: &[u64], sections: Vec<Vec<Section<'a>>>) -> Vec<Curve<'a>> {
     let mut curves: Vec<Curve<'a>> = Vec::new();
     for (index, sections) in sections.into_iter().enumerate() {
@@ -213,7 +215,7 @@ fn assemble<'a>(points: &[u64], sections: Vec<Vec<Section<'a>>>) -> Vec<Curve<'a
     curves
 }
 
-/// Fits over every trial, not over means, so that the interval includes the spread of the trials.
+/// Fits the exponent to all trials, not to means, so that the interval includes the spread of the trials.
 fn growth_of(points: &[u64], rows: &[Option<PointRow<'_>>]) -> Option<Growth> {
     let times: Vec<(f64, f64)> = points
         .iter()
@@ -257,7 +259,7 @@ pub fn table(curve: &Curve<'_>) -> Table {
     }
 }
 
-/// Every flag of some point of some curve.
+/// The flags of all points of all curves.
 pub fn flags(curves: &[Curve<'_>]) -> Vec<Flag> {
     let places = || {
         let lines = curves.iter().flat_map(|curve| &curve.lines);
@@ -267,7 +269,7 @@ pub fn flags(curves: &[Curve<'_>]) -> Vec<Flag> {
     Flag::ALL.iter().copied().filter(has).collect()
 }
 
-/// A sentence for each file system, and one for each flag of some point.
+/// A sentence for each file system, and one for each flag of its points.
 pub fn sentences(curve: &Curve<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     for line in &curve.lines {
@@ -291,10 +293,10 @@ pub fn sentences(curve: &Curve<'_>) -> Vec<String> {
     sentences
 }
 
-/// The curve in a sentence: the file systems whose time is linear or quadratic, or nearest to it; none if
+/// A curve in a sentence: the file systems whose time grows linearly or quadratically, or closest to that; none if
 /// nothing can be concluded.
 pub fn answer(curve: &Curve<'_>) -> Option<String> {
-    let of = |(target, just): (Shape, bool)| {
+    let part = |(target, just): (Shape, bool)| {
         let is = |growth: &Growth| shape(growth) == target && includes_shape(growth) == just;
         let lines = curve.lines.iter().filter(|line| line.growth.as_ref().is_some_and(is));
         let names: Vec<&str> = lines.map(|line| line.name.as_str()).collect();
@@ -303,8 +305,8 @@ pub fn answer(curve: &Curve<'_>) -> Option<String> {
         (!names.is_empty()).then(|| format!("{is} {shape} on {}", names.join(", ")))
     };
     let kinds = [Shape::Line, Shape::Parabola].into_iter().flat_map(|s| [(s, true), (s, false)]);
-    let parts: Vec<String> = kinds.filter_map(of).collect();
-    // A shape is no better than its points.
+    let parts: Vec<String> = kinds.filter_map(part).collect();
+    // A shape is only as reliable as its points.
     let flags = flags(std::slice::from_ref(curve));
     let flags: Vec<&str> = flags.iter().map(|flag| flag.name()).collect();
     let doubt = match flags.as_slice() {

@@ -15,22 +15,22 @@ use crate::model::{Row, Section};
 use crate::number;
 use crate::pairing::Matching;
 
-/// The p-value below which a drift or a warm-up is reported below the table: of a hundred rows without one, one is
-/// reported. [OWN] Every p is in the exports.
-const REPORTED: f64 = 0.01;
+/// The p-value below which a drift or a warm-up is reported below the table: of a hundred rows without either, about
+/// one is reported. [OWN] Every p is in the exports.
+const P_LIMIT: f64 = 0.01;
 
-/// The distance from the median, as a part of it, beyond which an outlier outside Tukey's outer fence is reported: if
-/// values hardly vary, many lie outside some fence. [OWN]
-const FAR: f64 = 0.01;
+/// The distance from the median, as a fraction of it, beyond which an outlier outside Tukey's outer fence is
+/// reported: if values hardly vary, many lie outside a fence. [OWN]
+const MIN_DISTANCE: f64 = 0.01;
 
-/// The number of outliers of a row that are listed one by one.
-const LISTED: usize = 3;
+/// The maximum number of outliers of a row that are listed individually.
+const MAX_LISTED: usize = 3;
 
 /// The repeats of a row.
 pub struct Described {
     /// The measure.
     pub measure: Measure,
-    /// Seed and value of each trial, in the order of their runs; in the lab, where that order means nothing, by
+    /// Seed and value of each trial, in the order of their runs; in the lab, where that order is meaningless, by
     /// seed.
     pub values: Vec<(u64, f64)>,
     /// The values beyond the fences.
@@ -83,7 +83,7 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
         let name = &row.name;
         let mut report = |what: String| lines.push(format!("{name}: {what}"));
         if let Some((drift, change)) = described.drift.and_then(|d| Some((d, d.change?)))
-            && drift.p < REPORTED
+            && drift.p < P_LIMIT
         {
             let way = if change > 0.0 { "rose" } else { "fell" };
             let by = number::percent(change.abs());
@@ -95,7 +95,7 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
             ));
         }
         if let Some((first, share)) = described.warmup.and_then(|w| Some((w, w.share?)))
-            && first.p.is_some_and(|p| p < REPORTED)
+            && first.p.is_some_and(|p| p < P_LIMIT)
         {
             let way = if share > 0.0 { "longer" } else { "shorter" };
             let by = number::percent(share.abs());
@@ -105,10 +105,11 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
         }
         let seconds = described.numbers();
         let median = describe::median(&seconds).unwrap_or(0.0);
-        let far =
-            |outlier: &&Outlier| outlier.far && (outlier.value - median).abs() > FAR * median.abs();
+        let far = |outlier: &&Outlier| {
+            outlier.far && (outlier.value - median).abs() > MIN_DISTANCE * median.abs()
+        };
         let far: Vec<&Outlier> = described.outliers.iter().filter(far).collect();
-        for outlier in far.iter().take(LISTED) {
+        for outlier in far.iter().take(MAX_LISTED) {
             let (seed, _) = described.values[outlier.at];
             let [value, median] =
                 [outlier.value, median].map(|value| described.measure.format(value));
@@ -116,8 +117,8 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
                 "seed {seed} is an outlier, {value} against a median of {median}; it is counted"
             ));
         }
-        if far.len() > LISTED {
-            report(format!("{} more outliers", far.len() - LISTED));
+        if far.len() > MAX_LISTED {
+            report(format!("{} more outliers", far.len() - MAX_LISTED));
         }
         if let Some(share) = described.levels.and_then(|levels| levels.share) {
             let share = number::percent(share);
@@ -137,7 +138,7 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
     lines
 }
 
-/// The matching of a lab row's trials, if some are unmatched.
+/// A sentence on how a lab row's trials were matched, if some are unmatched.
 fn partners(row: &Row<'_>, section: &Section<'_>) -> Option<String> {
     let base = row.base.and_then(|at| section.rows.get(at))?;
     let how = match row.how? {
@@ -173,7 +174,7 @@ mod tests {
         let trial = fixture::on_a_host().remove(0);
         let trial = |(at, seconds): (usize, f64)| {
             let mut trial = trial.clone();
-            // Seeds against the order of the runs.
+            // Seeds in the opposite order of the runs.
             trial.seed = 20 - at as u64;
             trial.host.started = format!("2026-11-22T00:00:{at:02}Z");
             trial.measured.phases.truncate(1);

@@ -1,5 +1,5 @@
-//! The highest speed of a trial's device, if it is known: for a modelled disk by its model. The speed of a host's own
-//! drives is unknown and not estimated.
+//! The flags and risks of trials, and the maximum speed of their devices, which is known only for modelled disks. The
+//! speed of a host's own drives is not estimated.
 
 use crate::validity::{self, DeviceSpeed, Flag};
 use fsdyno_disk::WriteCache;
@@ -10,8 +10,8 @@ use fsdyno_record::{OpKind, Trial};
 
 use crate::run::Run;
 
-/// The flags of repeats of one phase, the gravest first: the one list for every output. [`Flag::Noisy`] is not among
-/// them, because it depends on the row's comparisons.
+/// The flags of the repeats of a phase, the most serious first; every output uses this list. [`Flag::Noisy`] is not
+/// included, because it depends on the row's comparisons.
 pub fn flags(runs: &[Run<'_>]) -> Vec<Flag> {
     let mut flags = validity::flags(runs, speed);
     if runs.iter().any(|(trial, _)| !risks(trial).is_empty()) {
@@ -21,8 +21,8 @@ pub fn flags(runs: &[Run<'_>]) -> Vec<Flag> {
     flags
 }
 
-/// The reasons why acknowledged data of a trial may be lost at a power cut: by its options, and by the flushes that its
-/// modelled disk received.
+/// The reasons why acknowledged data of a trial may be lost at a power cut: because of its options, or because its
+/// modelled disk received too few flushes.
 pub fn risks(trial: &Trial) -> Vec<String> {
     let mut risks = durability::risks(trial.plan.filesystem.as_ref(), &trial.conditions);
     let lacks_flushes = trial.measured.phases.iter().any(|phase| lacks_flushes(trial, phase));
@@ -32,10 +32,10 @@ pub fn risks(trial: &Trial) -> Vec<String> {
     risks
 }
 
-/// Number of fsyncs of a phase for each flush, above which they cannot be explained by threads that share a flush.
-const FSYNCS_FOR_A_FLUSH: u64 = 100;
+/// The number of fsyncs per flush above which threads that share a flush cannot explain the difference.
+const FSYNCS_PER_FLUSH: u64 = 100;
 
-/// Returns true if the fsyncs of a phase left a volatile cache as it was.
+/// Returns true if the fsyncs of a phase did not flush a volatile cache.
 fn lacks_flushes(trial: &Trial, phase: &Phase) -> bool {
     let count = |kind| phase.ops.get(&kind).map_or(0, |op| op.count);
     let fsyncs = count(OpKind::Fsync) + count(OpKind::Fdatasync);
@@ -44,14 +44,13 @@ fn lacks_flushes(trial: &Trial, phase: &Phase) -> bool {
         Some(spec.get("queue")?.get("write_cache")?.as_str()? == WriteCache::WriteBack.name())
     };
     let flushes = phase.device.as_ref().map(|device| device.flushes);
-    flushes.is_some_and(|flushes| {
-        fsyncs >= FSYNCS_FOR_A_FLUSH && fsyncs > flushes * FSYNCS_FOR_A_FLUSH
-    }) && volatile() == Some(true)
+    flushes.is_some_and(|flushes| fsyncs >= FSYNCS_PER_FLUSH && fsyncs > flushes * FSYNCS_PER_FLUSH)
+        && volatile() == Some(true)
 }
 
 /// The speed of the modelled disk, or of an array of them.
 fn speed(trial: &Trial, phase: &Phase) -> Option<DeviceSpeed> {
-    // Without bytes nothing can be too fast.
+    // A phase that moves no bytes cannot be too fast.
     if phase.bytes_written.0 == 0 && phase.bytes_read.0 == 0 {
         return None;
     }
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// A trial on the catalog's 7200 rpm disk, with an additional phase of these bytes.
+    /// The flags of a phase that moved these bytes on the catalog's 7200 rpm disk.
     fn moved(raid: Option<&str>, written: u64, read: u64) -> Vec<Flag> {
         let mut trial = fixture::trials().remove(0);
         let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();

@@ -29,7 +29,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The schema of words, each with its meaning.
+/// The schema of a set of words, each with its meaning.
 pub(crate) fn words<'w>(words: impl IntoIterator<Item = (&'w str, &'w str)>) -> Schema {
     let word = |(word, meaning): (&str, &str)| json!({"const": word, "description": meaning});
     json_schema!({"type": "string", "oneOf": words.into_iter().map(word).collect::<Vec<_>>()})
@@ -41,7 +41,7 @@ pub(crate) fn methods(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": names})
 }
 
-/// The schema of a comparison's method, or of none.
+/// The schema of a comparison's method, or null.
 pub(crate) fn methods_or_null(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [methods(generator), {"type": "null"}]})
 }
@@ -63,6 +63,6 @@ pub(crate) fn verdicts(_: &mut SchemaGenerator) -> Schema {
 
 /// A value as indented JSON with a newline at the end.
 pub(crate) fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
-    // By way of a map, whose keys are sorted.
+    // Goes through a map, which sorts the keys.
     Ok(format!("{:#}\n", serde_json::to_value(value)?))
 }

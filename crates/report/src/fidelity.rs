@@ -1,4 +1,4 @@
-//! How far a replay may be trusted: what of the recording it makes, in a sentence for each recording.
+//! The fidelity of replays: the part of each recording that is replayed, in a sentence.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use fsdyno_record::trial::{Outcome, ReplayReport};
 
 use crate::number::{clean, count, counted, percent};
 
-/// The most reasons that are named.
-const REASONS: usize = 3;
+/// The maximum number of reasons that are named.
+const MAX_REASONS: usize = 3;
 
 /// A sentence for each recording and its settings.
 pub fn sentences(trials: &[Trial]) -> Vec<String> {
@@ -69,7 +69,7 @@ fn sentence(group: &[(&Trial, &ReplayReport)]) -> String {
     format!("Fidelity of the replay: {}.", parts.join("; "))
 }
 
-/// The most frequent reasons for which calls are left out.
+/// The most frequent reasons why calls are left out.
 fn reasons(replay: &ReplayReport) -> String {
     if replay.replayed == replay.calls {
         return String::new();
@@ -77,8 +77,8 @@ fn reasons(replay: &ReplayReport) -> String {
     let mut reasons: Vec<(&String, u64)> =
         replay.left_out.iter().map(|(reason, count)| (reason, *count)).collect();
     reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let more = reasons.len().saturating_sub(REASONS);
-    let named = reasons.iter().take(REASONS);
+    let more = reasons.len().saturating_sub(MAX_REASONS);
+    let named = reasons.iter().take(MAX_REASONS);
     let mut named: Vec<String> =
         named.map(|(reason, number)| format!("{} {}", count(*number), clean(reason))).collect();
     if more > 0 {

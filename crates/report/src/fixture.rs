@@ -22,7 +22,7 @@ const FILESYSTEMS: [(&str, &str, &str, u64, u64); 3] = [
     ("far", "ext4", "ext4 -J device={journal}", 112, 36),
 ];
 
-/// Workload, phase, its main op, its count, and true if it belongs to the creating half.
+/// Workload, phase, its main op and the count of that, and whether the phase creates files.
 const PHASES: [(&str, &str, OpKind, u64, bool); 4] = [
     ("dirops", "create", OpKind::Create, 10_000, true),
     ("dirops", "delete", OpKind::Unlink, 10_000, false),
@@ -30,7 +30,7 @@ const PHASES: [(&str, &str, OpKind, u64, bool); 4] = [
     ("tarball", "remove", OpKind::Unlink, 20_000, false),
 ];
 
-/// All successful, interleaved as a study runs them.
+/// Successful trials, interleaved as a study runs them.
 pub fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for workload in ["dirops", "tarball"] {
@@ -52,8 +52,8 @@ pub fn curve() -> Vec<Trial> {
             params.insert("curve".into(), "1000..8000x2".into());
             for (phase, slow) in trial.measured.phases.iter_mut().zip([100_000, 40_000]) {
                 // Varied by a tenth of a percent, so that there is a spread.
-                let doubt = if files == 2000 { 1001 } else { 1000 };
-                phase.returned_ns = Nanos(files.pow(power) * slow * doubt / 1000);
+                let noise = if files == 2000 { 1001 } else { 1000 };
+                phase.returned_ns = Nanos(files.pow(power) * slow * noise / 1000);
                 phase.durable_ns = Some(Nanos(phase.returned_ns.0 + 1_000_000));
             }
             trial.plan = trial.plan.sealed();
@@ -64,12 +64,12 @@ pub fn curve() -> Vec<Trial> {
     trials
 }
 
-/// One seed of each.
+/// The trials of one seed.
 pub fn single() -> Vec<Trial> {
     trials().into_iter().filter(|trial| trial.seed == 1).collect()
 }
 
-/// The trials with one failed and one skipped.
+/// The successful trials, one failed and one skipped trial.
 pub fn with_failures() -> Vec<Trial> {
     let mut trials = trials();
     let mut failed = trials[0].clone();
@@ -149,7 +149,7 @@ pub fn put_on(trial: &mut Trial, on: &str) {
     trial.plan.venue = VenuePlan::Host;
 }
 
-/// Puts a trial on an array of loop devices with another one for the journal.
+/// Puts a trial on an array of loop devices with one more for the journal.
 pub fn put_on_an_array(trial: &mut Trial) {
     let (size, journal_size) = (Bytes(8 << 30), Some(Bytes(64 << 20)));
     let raid = "5x3".parse().ok();
@@ -157,7 +157,7 @@ pub fn put_on_an_array(trial: &mut Trial) {
     trial.plan.venue = VenuePlan::Host;
 }
 
-/// Puts a trial on another disk, with its hash and id.
+/// Puts a trial on a different disk and updates its hash and id.
 pub fn set_disk(trial: &mut Trial, name: &str) {
     if let Some(modelled) = trial.plan.medium.modelled_mut() {
         modelled.disk.name = name.into();
@@ -270,7 +270,7 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
     .sealed()
 }
 
-/// The first trial on an aged file system.
+/// The first trial, on an aged file system.
 pub fn on_an_aged_one() -> Trial {
     let mut trial = trials().swap_remove(0);
     if let Some(filesystem) = &mut trial.plan.filesystem {
@@ -306,7 +306,7 @@ pub fn young_and_aged() -> Vec<Trial> {
     trials
 }
 
-/// Series over time of each trial: ops at an even pace until they returned, pages that become dirty
+/// Series over time of each trial: ops at a steady pace until the last one returned, pages that become dirty
 /// meanwhile and are written back at the end.
 pub fn series(trials: &[Trial]) -> Vec<Series> {
     let phase = |phase: &Phase| {
@@ -362,7 +362,7 @@ pub fn on_several_disks() -> Trial {
     trial
 }
 
-/// A trial on a file system above another, served by a process.
+/// A trial on a user-space file system above another file system.
 pub fn over_another_in_user_space() -> Trial {
     let mut trial = trials().swap_remove(0);
     if let Some(filesystem) = &mut trial.plan.filesystem {

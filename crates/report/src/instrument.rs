@@ -29,13 +29,14 @@ struct Line {
     driver: String,
     late: String,
     engine: String,
-    /// The largest share of all trials of the row.
+    /// The largest share in any trial of the row.
     share: String,
     over: bool,
 }
 
-/// A line for each row of each section, at most `most`: means over its trials.
-pub fn view(sections: &[Section<'_>], most: usize) -> InstrumentView {
+/// The table, with a line for each row of each section, at most `max_lines`. Values are means over the trials of a
+/// row.
+pub fn view(sections: &[Section<'_>], max_lines: usize) -> InstrumentView {
     let lines = |section: &Section<'_>| {
         let title = section.title();
         section.rows.iter().map(|row| line(&title, row)).collect::<Vec<_>>()
@@ -46,8 +47,8 @@ pub fn view(sections: &[Section<'_>], most: usize) -> InstrumentView {
     InstrumentView {
         disk: rows.any(|row| row.trials.iter().any(in_lab)),
         limit: format!("{:.0} %", INSTRUMENT_LIMIT * 100.0),
-        lines: sections.iter().flat_map(lines).take(most).collect(),
-        left_out: all.saturating_sub(most),
+        lines: sections.iter().flat_map(lines).take(max_lines).collect(),
+        left_out: all.saturating_sub(max_lines),
     }
 }
 
@@ -78,8 +79,8 @@ pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
 }
 
 fn line(title: &str, row: &Row<'_>) -> Line {
-    let mean = |of: fn(&Instrument) -> Nanos| {
-        let mean = row.mean(|phase| Some(of(&phase.instrument).seconds()));
+    let mean = |value: fn(&Instrument) -> Nanos| {
+        let mean = row.mean(|phase| Some(value(&phase.instrument).seconds()));
         mean.map_or("–".into(), number::seconds)
     };
     let share = instrument_share(&row.trials);

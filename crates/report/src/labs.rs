@@ -14,14 +14,15 @@ pub struct LabRows<'a> {
     pub id: &'a str,
     /// The rows that ran in it.
     pub rows: Vec<String>,
-    /// If one of its rows ran in an earlier lab too: the components in which the two differ.
+    /// The components in which it differs from an earlier lab that one of its rows also ran in; empty if there is
+    /// none.
     pub differs: Vec<String>,
     components: &'a BTreeMap<String, String>,
 }
 
 /// The distinct lab identities with the rows that ran in each, in the order of the trials.
 pub fn labs(trials: &[Trial]) -> Vec<LabRows<'_>> {
-    // The identity is displayed next to the name, and need not be in it.
+    // The identity is displayed next to the name, so the name need not include it.
     let row = |trial| Subject { lab_id: None, ..Subject::from(trial) };
     let names = RowNames::of(trials.iter().filter(|trial| trial.lab_id.is_some()).map(row));
     let mut labs: Vec<LabRows<'_>> = Vec::new();

@@ -1,4 +1,4 @@
-//! Several file systems on each of several machines: sections of their own.
+//! Separate sections for each of several machines, if several file systems ran on one of them.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,9 @@ use fsdyno_record::Trial;
 
 use crate::run::Run;
 
-/// The machines of trials with several file systems on each of several machines: sections of their own, because a file
-/// system on one machine is not compared with another one on another machine.
+/// The machines that have separate sections, because a file system on one machine is not compared with a different
+/// one on a different machine. Empty unless there are several machines, all named, at least one of which ran several
+/// file systems.
 #[derive(Default)]
 pub struct Machines {
     /// The names of rows by machine.
@@ -22,7 +23,8 @@ impl Machines {
         for trial in trials {
             by_machine.entry(machine(trial).unwrap_or_default()).or_default().push(trial);
         }
-        let has_several = |of: &Vec<&Trial>| of.iter().any(|it| it.plan.label != of[0].plan.label);
+        let has_several =
+            |group: &Vec<&Trial>| group.iter().any(|it| it.plan.label != group[0].plan.label);
         let all_named = !by_machine.contains_key("");
         if by_machine.len() < 2 || !all_named || !by_machine.values().any(has_several) {
             return Machines::default();
@@ -31,12 +33,12 @@ impl Machines {
         Machines { rows: by_machine.into_iter().map(named).collect() }
     }
 
-    /// The name of the machine of a trial, if machines have sections of their own.
+    /// The name of the machine of a trial, if machines have separate sections.
     pub fn name<'t>(&self, trial: &'t Trial) -> Option<&'t str> {
         machine(trial).filter(|name| self.rows.contains_key(*name))
     }
 
-    /// The names of the rows of a section, if machines have sections of their own.
+    /// The names of the rows of a section, if machines have separate sections.
     pub fn rows(&self, runs: &[Run<'_>]) -> Option<&RowNames> {
         self.rows.get(machine(runs.first()?.0)?)
     }
@@ -52,15 +54,15 @@ mod tests {
     use crate::model::Section;
     use crate::{fixture, view};
 
-    /// The titles of the sections of the fixture's dirops, each trial on the machine that `of` names.
-    fn titles(of: impl Fn(&Trial) -> Option<&'static str>) -> Vec<String> {
+    /// The titles of the sections of the fixture's dirops, each trial on the machine that `machine_of` names.
+    fn titles(machine_of: impl Fn(&Trial) -> Option<&'static str>) -> Vec<String> {
         let mut trials = fixture::trials();
         trials.retain(|trial| trial.plan.workload.name == "dirops");
         let mut second = trials.clone();
         for (at, trial) in trials.iter_mut().chain(&mut second).enumerate() {
             trial.trial_id = format!("{at}");
             trial.plan.hash = format!("{at}");
-            let machine = of(trial).map(String::from);
+            let machine = machine_of(trial).map(String::from);
             trial.plan.lab_mut().unwrap().machine = machine;
         }
         view::sections(&trials, None).iter().map(Section::title).collect()

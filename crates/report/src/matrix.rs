@@ -1,16 +1,16 @@
 //! The comparison matrix: a row for each configuration, a column for each phase, and in each cell the ratio as in the
-//! tables of the phases, shaded by its size. The number is in the cell, so that the shade only repeats it.
+//! tables of the phases, shaded by its size. The number is in the cell, so the shade only repeats it.
 
 use crate::model::{Row as Configuration, Section};
 use crate::table::{Fit, Head, Kind, Row, Table};
 
-/// The least number of configurations and of phases; with fewer the tables of the phases are as short.
-const LEAST: (usize, usize) = (5, 2);
+/// The minimum numbers of configurations and of phases; with fewer, the tables of the phases are just as short.
+const MIN_SIZE: (usize, usize) = (5, 2);
 
 /// The ratios at which a darker shade begins.
 const SHADES: [f64; 5] = [1.05, 1.25, 1.6, 2.5, 5.0];
 
-/// The matrix; none for few configurations or phases.
+/// The matrix; none if there are too few configurations or phases.
 pub fn table(sections: &[Section<'_>]) -> Option<Table> {
     let mut names: Vec<String> = Vec::new();
     for row in sections.iter().flat_map(|section| &section.rows) {
@@ -19,7 +19,7 @@ pub fn table(sections: &[Section<'_>]) -> Option<Table> {
             names.push(name);
         }
     }
-    if names.len() < LEAST.0 || sections.len() < LEAST.1 {
+    if names.len() < MIN_SIZE.0 || sections.len() < MIN_SIZE.1 {
         return None;
     }
     let first = Head { text: "file system".into(), kind: Kind::Words, ..Head::default() };
@@ -52,7 +52,7 @@ fn line(sections: &[Section<'_>], name: String) -> Row {
 /// The shade of a ratio: positive for slower, negative for faster.
 fn shade(ratio: f64) -> i8 {
     let far = ratio.max(1.0 / ratio);
-    let level = SHADES.iter().take_while(|least| far >= **least).count() as i8;
+    let level = SHADES.iter().take_while(|limit| far >= **limit).count() as i8;
     if ratio < 1.0 { -level } else { level }
 }
 

@@ -1,5 +1,5 @@
-//! The measure of trials: decided once for all that are compared with each other, so that no table shows the
-//! ratio of another measure.
+//! The measure of trials: chosen once for all trials that are compared with each other, so that no table mixes ratios
+//! of different measures.
 
 use crate::seconds;
 use fsdyno_record::trial::Phase;
@@ -149,7 +149,7 @@ impl Measure {
 }
 
 /// Bytes of the device per file of a full file system, including mkfs's part: the measure of such trials. On devices
-/// of one size the least is the most files. None for a trial that filled nothing.
+/// of equal size, the smallest value means the most files. None for a trial that did not fill its file system.
 pub fn space_per_file(trial: &Trial) -> Option<f64> {
     let held = trial.measured.capacity.as_ref().filter(|held| held.files > 0)?;
     Some(held.device.unwrap_or(held.total).0 as f64 / held.files as f64)

@@ -18,25 +18,25 @@ pub struct Section<'a> {
     pub workload: String,
     /// The phase.
     pub phase: String,
-    /// The op that `rate` counts and whose latency is shown; none if no op on names was done, and then
-    /// `rate` counts all ops and no latency is shown.
+    /// The op that `rate` counts and whose latency is shown; none if there was no op on names; then `rate` counts all
+    /// ops and no latency is shown.
     pub main_op: Option<OpKind>,
     /// The work unit that `rate` counts instead of the main op, if the workload names one.
     pub unit: Option<String>,
-    /// The op whose latencies are shown: the main op, or the one that took most of the time if the main
-    /// op took a small part.
+    /// The op whose latencies are shown: the main op, or the one that took most of the time if the main op took only
+    /// a small part.
     pub latency_op: Option<OpKind>,
     /// The measure of all its rows, for ratios and verdicts.
     pub measure: Measure,
     /// The base of ratios: `best`, or the label of the baseline.
     pub versus: String,
-    /// In the order of the trials, unsafe rows last.
+    /// The rows in the order of the trials, unsafe rows last.
     pub rows: Vec<Row<'a>>,
     /// Pairs of rows that differ only in the age of their file system.
     pub aged: Vec<Pair>,
-    /// The least difference that matters, relative.
+    /// The smallest difference that matters, relative.
     pub least: f64,
-    /// The p-values of the pairs that would have been shown if another row were the best.
+    /// The p-values of the pairs that would be shown if a different row were the best.
     pub unshown: Vec<f64>,
 }
 
@@ -68,23 +68,23 @@ pub struct Row<'a> {
     /// The comparison with the best row, or with the baseline, with p adjusted by Holm for all comparisons of the
     /// report; none without that row, and for that row itself.
     pub comparison: Option<Comparison>,
-    /// The way its trials were matched for that.
+    /// The way in which its trials were matched for that comparison.
     pub how: Option<Matching>,
     /// Index of the row that it is compared with.
     pub base: Option<usize>,
     /// Its time over that of the best row, or of the baseline; none without that row.
     pub ratio: Option<Ratio>,
-    /// True if the geometric mean of its times is the least of several rows with several trials; single
-    /// trials are not ranked.
+    /// True if the geometric mean of its times is the smallest of several rows with several trials; single trials are
+    /// not ranked.
     pub best: bool,
-    /// The flags of its trials, the gravest first.
+    /// The flags of its trials, the most serious first.
     pub flags: Vec<Flag>,
     /// The reasons why acknowledged data may be lost at a power cut, a sentence for each option; usually none.
     pub risks: Vec<String>,
 }
 
 impl<'a> Row<'a> {
-    /// The label given by the user or by its spec.
+    /// The label given by the user or derived from its spec.
     pub fn label(&self) -> &'a str {
         self.trials.first().map_or("", |(trial, _)| &trial.plan.label)
     }
@@ -108,7 +108,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Its time, whatever the section's measure is: per operation if a phase ended by time, else to durable if that
+    /// Its time, regardless of the section's measure: per operation if a phase ended by time, else to durable if that
     /// is known, else to returned.
     pub fn time(&self) -> &Summary {
         let whole = self.durable.as_ref().unwrap_or(&self.returned);
@@ -116,8 +116,8 @@ impl<'a> Row<'a> {
     }
 
     /// The mean over its trials of a value that may be unknown in some; none if it is unknown in any.
-    pub fn mean(&self, of: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
-        let values: Option<Vec<f64>> = self.trials.iter().map(|(_, phase)| of(phase)).collect();
+    pub fn mean(&self, value: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
+        let values: Option<Vec<f64>> = self.trials.iter().map(|(_, phase)| value(phase)).collect();
         Summary::of(&values?).map(|summary| summary.mean)
     }
 }
@@ -129,7 +129,7 @@ impl Section<'_> {
         format!("{}/s", unit.unwrap_or(self.main_op.map_or("op", OpKind::name)))
     }
 
-    /// `fsync`, if p50 and p99 are of another op than the rate counts.
+    /// The op of p50 and p99, such as `fsync`, if it is different from the one that the rate counts.
     pub fn latency_note(&self) -> Option<&'static str> {
         let other = self.unit.is_some() || self.latency_op != self.main_op;
         self.latency_op.filter(|_| other).map(OpKind::name)
@@ -149,7 +149,7 @@ impl Section<'_> {
 /// The ratio of a row's time to that of its base.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Ratio of the geometric means of their times, which the interval and the verdict are about.
+    /// Ratio of the geometric means of their times, to which the interval and the verdict refer.
     pub value: f64,
     /// Its significance.
     pub standing: Standing,
@@ -162,15 +162,15 @@ pub enum Standing {
     Plain,
     /// Undecided by several trials of both.
     Open,
-    /// The two differ by less than the least difference that matters.
+    /// The two differ by less than the smallest difference that matters.
     Same,
     /// The two differ by no more than the error of the processor profile.
     Inside,
 }
 
 impl std::fmt::Display for Ratio {
-    /// With a mark if the trials leave it open, `~ 1.08x`, or show no difference that matters, `= 1.00x`, or the
-    /// processor profile is no more exact, `? 1.20x`.
+    /// Writes the ratio, with a mark if the trials leave it undecided (`~ 1.08x`) or show no difference that matters
+    /// (`= 1.00x`), or if it is within the error of the processor profile (`? 1.20x`).
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mark = match self.standing {
             Standing::Plain => "",
@@ -185,12 +185,12 @@ impl std::fmt::Display for Ratio {
 /// The rows of a fresh and of an aged file system, by their indices in the section.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
-    /// The fresh one.
+    /// The fresh row.
     pub young: usize,
-    /// The aged one.
+    /// The aged row.
     pub aged: usize,
-    /// The aged one's measure over the fresh one's, adjusted by Holm with all comparisons of the report.
+    /// The aged row's measure over that of the fresh row, adjusted by Holm with all comparisons of the report.
     pub comparison: Comparison,
-    /// True if the aged row is compared with the fresh one anyway; it then counts once.
+    /// True if the fresh row is also the base of the aged row; the comparison is then counted once.
     pub of_row: bool,
 }

@@ -53,7 +53,7 @@ pub fn percent(share: f64) -> String {
     if percent != 0.0 && percent < 0.01 {
         return "<0.01 %".into();
     }
-    // Rounded first: 0.0997 is 0.1 as 0.1003 is.
+    // The limits allow for rounding: 0.0997 is shown as 0.1, as is 0.1003.
     let digits = if percent != 0.0 && percent < 0.095 {
         2
     } else if percent < 9.95 {
@@ -69,8 +69,8 @@ pub fn difference(share: f64) -> String {
     format!("{} %", significant(share * 100.0, 4))
 }
 
-/// Numbers from here on are written as `1e15`.
-const WHOLE: f64 = 1e15;
+/// The smallest number that is written with an exponent: `1e15`.
+const MIN_EXPONENTIAL: f64 = 1e15;
 
 /// A number with this many significant digits and no trailing zeros, without decimals if all digits stand before the
 /// point; very small or large ones as `3.48e-5`.
@@ -80,10 +80,10 @@ pub fn significant(value: f64, digits: usize) -> String {
         let text = if text.contains('.') { text.trim_end_matches('0') } else { text };
         text.trim_end_matches('.').to_string()
     };
-    // This form is rounded before its exponent is known, so 999.96 has that of 1000.
+    // This form is rounded before its exponent is taken, so 999.96 has the exponent of 1000.
     let scientific = format!("{value:.*e}", digits.saturating_sub(1));
     let Some((front, exponent)) = scientific.split_once('e') else { return scientific };
-    if size != 0.0 && !(0.0001..WHOLE).contains(&size) {
+    if size != 0.0 && !(0.0001..MIN_EXPONENTIAL).contains(&size) {
         return format!("{}e{exponent}", short(front));
     }
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -98,7 +98,7 @@ pub fn relative(ratio: f64) -> String {
     }
     let digits = match ratio {
         // Two digits for any size: no ratio is shown as zero.
-        r if r > 0.0 && !(0.00995..WHOLE).contains(&r) => {
+        r if r > 0.0 && !(0.00995..MIN_EXPONENTIAL).contains(&r) => {
             return format!("{}x", significant(ratio, 2));
         }
         r if r < 0.0995 => 3,
@@ -112,8 +112,8 @@ pub fn relative(ratio: f64) -> String {
 /// Foreign text made safe for a terminal: a label must not move the cursor, hide a line, or change the
 /// direction of text (Unicode's bidirectional formatting, UAX 9).
 pub fn clean(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars().map(|c| if c.is_control() || turns(c) { '\u{fffd}' } else { c }).collect()
+    let is_bidi = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if c.is_control() || is_bidi(c) { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

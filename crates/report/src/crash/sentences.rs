@@ -1,4 +1,4 @@
-//! The results of power cuts, in sentences: losses, and the statistical limits of the number of cuts.
+//! The results of power cuts, in sentences: losses, and the confidence limits that follow from the number of cuts.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,12 @@ use crate::number;
 /// The confidence of all limits.
 const LEVEL: f64 = 0.95;
 
-/// Shares of cuts, for one of which a number of cuts without a loss is suggested.
+/// Shares of cuts. The first one below half of the present limit is the next goal: the number of cuts without a loss
+/// that would show it is suggested.
 const SHARES: [f64; 3] = [0.05, 0.01, 0.001];
 
-/// Losses of acknowledged work by file system, with the limits of their share; what could not be examined, or only
-/// after a repair; what could not run.
+/// Losses of acknowledged work by file system, with the limits of their share; cuts whose result could not be
+/// examined, or only after a repair; rows that could not run.
 pub fn sentences(rows: &[Row]) -> Vec<String> {
     let mut lines = without_loss(rows);
     lines.extend(rows.iter().filter_map(risk_sentence));
@@ -53,7 +54,7 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
     lines
 }
 
-/// The limits of the share of such cuts that lose something acknowledged; none if there was no cut.
+/// The confidence limits of the share of such cuts that lose something acknowledged; none without cuts.
 pub fn limits(row: &Row) -> Option<(f64, f64)> {
     let (lost, cuts) = (violations_of(row), row.tried.len());
     (cuts > 0).then(|| proportion::interval(lost as u64, cuts as u64, LEVEL))
@@ -75,13 +76,13 @@ fn without_loss(rows: &[Row]) -> Vec<String> {
         by_cuts.entry(row.tried.len()).or_default().push(named(row));
     }
     let say = |(cuts, names): (usize, Vec<String>)| {
-        let (_, most) = proportion::interval(0, cuts as u64, LEVEL);
+        let (_, upper) = proportion::interval(0, cuts as u64, LEVEL);
         let (each, of) = match names.len() {
             1 => ("", ""),
             _ => (" each", "for each of them "),
         };
         let s = if cuts == 1 { "" } else { "s" };
-        let more = SHARES.into_iter().find(|share| *share < most / 2.0);
+        let more = SHARES.into_iter().find(|share| *share < upper / 2.0);
         let more = more.map_or(String::new(), |share| {
             let more = number::count(proportion::trials_below(share, LEVEL));
             format!("; {more} cuts without a loss would show fewer than {}", plain(share))
@@ -92,7 +93,7 @@ fn without_loss(rows: &[Row]) -> Vec<String> {
             number::count(cuts as u64),
             names.join(", "),
             plain(LEVEL),
-            at_most(most)
+            at_most(upper)
         )
     };
     by_cuts.into_iter().map(say).collect()
@@ -125,7 +126,7 @@ fn keeps_cache(disk: &DiskPlan) -> bool {
 }
 
 fn loss_sentence(row: &Row) -> Option<String> {
-    let (least, most) = limits(row).filter(|_| row.is_bad())?;
+    let (lower, upper) = limits(row).filter(|_| row.is_bad())?;
     let count = match row.violations() {
         0 => String::new(),
         count => format!(", {} in all", number::count(count)),
@@ -137,8 +138,8 @@ fn loss_sentence(row: &Row) -> Option<String> {
         violations_of(row),
         all(row),
         plain(LEVEL),
-        at_least(least),
-        at_most(most)
+        at_least(lower),
+        at_most(upper)
     ))
 }
 
@@ -201,12 +202,12 @@ fn plain(share: f64) -> String {
     format!("{} %", number::significant(share * 100.0, 3))
 }
 
-/// An upper limit as a percentage with two digits, which is never below it.
+/// An upper limit as a percentage with two digits, rounded up.
 fn at_most(share: f64) -> String {
     round_percent(share, f64::ceil)
 }
 
-/// A lower limit as a percentage with two digits, which is never above it.
+/// A lower limit as a percentage with two digits, rounded down.
 fn at_least(share: f64) -> String {
     round_percent(share, f64::floor)
 }
@@ -323,7 +324,7 @@ mod tests {
         );
         rows[0].tried.clear();
         assert!(sentences(&rows).iter().any(|text| text.contains("never cut")));
-        // Torn within what the disk writes atomically.
+        // Torn within a unit that the disk writes atomically.
         let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
         let mut torn = rows[1].clone();
         torn.plan.medium.modelled_mut().unwrap().disk.spec =

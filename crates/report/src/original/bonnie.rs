@@ -1,14 +1,13 @@
-//! bonnie++'s CSV line, format 1.98, which `bon_csv2html` reads; for Bonnie of 1996 its table.
+//! The CSV line of bonnie++, format 1.98, which `bon_csv2html` reads; for the Bonnie of 1996, its table.
 //!
-//! Times are until the last call returned, as the original's, without the mkdir calls, which the
-//! original makes before its clock starts. Rates and shares of CPU are truncated as the original's.
-//! CPU time is that of the threads that issue ops; it extends to the phase's last stamp, so it includes
-//! their part of the final sync. The longest op is taken from the calls that the phase is about, without
-//! the sync that ends it: in a run of bonnie++, the rewrite of 16 MiB, fsync included, has a longest op
-//! of 49 us.
+//! Times are until the last call returned, as in the original, without the mkdir calls, which the original makes
+//! before its clock starts. Rates and shares of CPU are truncated as in the original. CPU time is that of the threads
+//! that issue ops; it extends to the phase's last stamp, so it includes their part of the final sync. The longest op
+//! is that of the calls that the phase measures, without the sync that ends it: a run of bonnie++ reports 49 us as
+//! the longest op of the rewrite of 16 MiB, fsync included.
 //!
-//! Where bonnie++ 2.00a departs from its own format, this follows the format: the program leaves the chunk
-//! size always empty, and writes the number of directories one field late.
+//! Where bonnie++ 2.00a departs from its own format, this follows the format: the program always leaves the chunk
+//! size empty, and writes the number of directories one field too late.
 
 use fsdyno_record::trial::Phase;
 use fsdyno_record::{Nanos, OpKind, Trial};
@@ -16,8 +15,9 @@ use fsdyno_record::{Nanos, OpKind, Trial};
 /// The fields of a line.
 const FIELDS: usize = 50;
 /// A phase shorter than this has no rate, as in the original.
-const SHORTEST: Nanos = Nanos(500_000_000);
-/// The first field of a rate and of the longest op, the phase, and the calls that it is about.
+const MIN_TIME: Nanos = Nanos(500_000_000);
+/// For each phase of the large file: the fields of its rate and of its longest op, its name, and the calls that it
+/// measures.
 const IO: [(usize, usize, &str, &[OpKind]); 5] = [
     (9, 38, "char-write", &[OpKind::Write]),
     (11, 39, "block-write", &[OpKind::Write]),
@@ -25,20 +25,20 @@ const IO: [(usize, usize, &str, &[OpKind]); 5] = [
     (15, 41, "char-read", &[OpKind::Read]),
     (17, 42, "block-read", &[OpKind::Read]),
 ];
-/// The fields, phase and calls of the seeks.
+/// The same for the seeks.
 const SEEKS: (usize, usize, &str, &[OpKind]) = (19, 43, "seeks", &[OpKind::Read, OpKind::Write]);
-/// The fields, phases and calls of the many files; the sync that ends a phase is not one of these kinds.
+/// The same for the phases of the small files; the sync that ends a phase is not one of these calls.
 const FILES: [(usize, usize, &str, &[OpKind]); 6] = [
-    (26, 44, "create-seq", MAKE),
-    (28, 45, "stat-seq", ASK),
+    (26, 44, "create-seq", CREATE),
+    (28, 45, "stat-seq", STAT),
     (30, 46, "delete-seq", REMOVE),
-    (32, 47, "create-random", MAKE),
-    (34, 48, "stat-random", ASK),
+    (32, 47, "create-random", CREATE),
+    (34, 48, "stat-random", STAT),
     (36, 49, "delete-random", REMOVE),
 ];
-const MAKE: &[OpKind] =
+const CREATE: &[OpKind] =
     &[OpKind::Create, OpKind::Link, OpKind::Symlink, OpKind::Write, OpKind::Fsync, OpKind::Close];
-const ASK: &[OpKind] = &[OpKind::Stat, OpKind::Open, OpKind::Read, OpKind::Close];
+const STAT: &[OpKind] = &[OpKind::Stat, OpKind::Open, OpKind::Read, OpKind::Close];
 const REMOVE: &[OpKind] = &[OpKind::Unlink, OpKind::Fsync];
 
 /// The report of one trial.
@@ -93,7 +93,7 @@ fn large_file(fields: &mut [String; FIELDS], trial: &Trial) {
 fn small_files(fields: &mut [String; FIELDS], trial: &Trial) {
     let Some(created) = phase(trial, "create-seq") else { return };
     let param = |key: &str| trial.plan.workload.params.get(key).map_or("", String::as_str);
-    // A default is empty.
+    // A default is written as an empty field.
     let unless = |key: &str, default: &str| match param(key) {
         value if value == default => String::new(),
         value => value.to_string(),
@@ -159,17 +159,17 @@ fn per_second(count: u64, phase: &Phase) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-/// CPU time in per cent of the time.
+/// CPU time as a percentage of the time.
 fn cpu(phase: &Phase) -> f64 {
     let seconds = time(phase).seconds();
     if seconds > 0.0 { 100.0 * phase.cpu_ns.seconds() / seconds } else { 0.0 }
 }
 
 fn unless_short(phase: &Phase, plus: &str, text: String) -> String {
-    if time(phase) < SHORTEST { plus.to_string() } else { text }
+    if time(phase) < MIN_TIME { plus.to_string() } else { text }
 }
 
-/// The longest op of these kinds in the unit that fits, as `4072us`.
+/// The longest op of these kinds, in the unit that fits: `4072us`.
 fn longest_of(phase: &Phase, kinds: &[OpKind]) -> String {
     let longest = kinds.iter().filter_map(|kind| phase.ops.get(kind)).map(|ops| ops.max_ns).max();
     match longest.map(|ns| ns.0 / 1000) {
@@ -180,7 +180,7 @@ fn longest_of(phase: &Phase, kinds: &[OpKind]) -> String {
     }
 }
 
-/// A size in the largest unit that it is a whole number of.
+/// A size in the largest unit of which it is a multiple.
 fn size(bytes: u64) -> String {
     let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k")];
     match units.iter().find(|(unit, _)| bytes > 0 && bytes % unit == 0) {
@@ -348,7 +348,7 @@ mod tests {
         );
     }
 
-    /// Runs a program of bonnie++ with this input; none, and a printed reason, if it is not installed.
+    /// Runs a program of bonnie++ with this input; returns none and prints a reason if it is not installed.
     fn original(program: &str, args: &[&str], input: &str) -> Option<String> {
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn our_line_has_the_same_empty_fields_as_the_originals() {
-        // The options of theirs, what ours did, and the parameters of ours.
+        // The options of the original, and the phases and parameters of our trial.
         type Case<'a> = (&'a [&'a str], Vec<Row<'a>>, &'a [(&'a str, &'a str)]);
         let fast = [vec![BIG[1], BIG[2], BIG[4], BIG[5]], SMALL.to_vec()].concat();
         let cases: [Case<'_>; 3] = [

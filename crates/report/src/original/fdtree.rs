@@ -1,9 +1,9 @@
-//! fdtree's own report: whole seconds and whole rates, with the exact ones in brackets after them.
+//! The report of fdtree: whole seconds and whole rates, each followed by the exact value in brackets.
 //!
 //! The script reads bash's SECONDS before and after each phase and divides whole numbers; a phase of
-//! less than a second has rate 0. Its phases follow each other at once, so this report concatenates the
-//! times until the last call returned, and omits the gaps between the phases of the trial (verification,
-//! syncs) and the lines of `date`: the lab has no date.
+//! less than a second has rate 0. Its phases follow each other immediately, so this report concatenates the times
+//! until the last call returned, and omits the gaps between the phases of the trial (verification, syncs) and the
+//! lines of `date`: the lab has no date.
 
 use std::fmt::Write;
 
@@ -91,8 +91,8 @@ fn header(out: &mut String, trial: &Trial) {
     line(out, format_args!("\tfor a total of {files} files and {kib} KiB"));
 }
 
-/// Levels and directories per directory of the program's defaults and of the published sets, as in the
-/// workload; their number of directories is compared with the count.
+/// For the program's defaults and the published sets, the levels and the directories per directory, as in the
+/// workload. The resulting number of directories is compared with the count.
 const SETS: [(&str, (u64, u64)); 5] = [
     ("none", (4, 10)),
     ("small-shallow", (3, 20)),

@@ -1,6 +1,6 @@
 //! Trials in the report format of the program that the workload reproduces.
 //!
-//! One file for each program; its row here makes `--format original` print it.
+//! One module for each program; its entry here makes `--format original` print it.
 
 mod bonnie;
 mod fdtree;
@@ -12,17 +12,17 @@ use fsdyno_record::trial::Outcome;
 
 use crate::error::ReportError;
 
-/// Prints a successful trial in the form of the original; ends in a newline.
+/// Formats a successful trial as the original program does; the text ends in a newline.
 type Form = fn(&Trial) -> String;
 
-/// Workload and the form of its original.
+/// Each workload with the format of its original.
 const FORMS: &[(&str, Form)] =
     &[("fdtree", fdtree::form), ("bonnie", bonnie::form), ("postmark", postmark::form)];
 
-/// Prints every successful trial, one after the other.
+/// Formats all successful trials, one after the other.
 ///
 /// # Errors
-/// [`ReportError::NoOriginal`] if no trial's workload has such a form.
+/// [`ReportError::NoOriginal`] if no successful trial has such a form.
 pub fn original(trials: &[Trial]) -> Result<String, ReportError> {
     let form_of = |trial: &&Trial| {
         let form = FORMS.iter().find(|(name, _)| *name == trial.plan.workload.name)?.1;

@@ -1,9 +1,8 @@
-//! PostMark's own reports, verbose and terse: whole seconds of at least one, and counts.
+//! The reports of PostMark, verbose and terse: counts, and times in whole seconds, at least one.
 //!
-//! PostMark calls time(2) before and after each part [SRC]. Its parts follow each other at once, so this
-//! report concatenates the times until the last call returned, from a full second on, and omits the gaps
-//! between the phases of the trial (verification, syncs) and the phases of the subdirectories, which
-//! PostMark does not time.
+//! PostMark calls time(2) before and after each part [SRC]. Its parts follow each other immediately, so this report
+//! concatenates the times until the last call returned, starting at a full second, and omits the gaps between the
+//! phases of the trial (verification, syncs) and the phases of the subdirectories, which PostMark does not time.
 
 use fsdyno_record::trial::Phase;
 use fsdyno_record::{Nanos, Trial};
@@ -22,7 +21,7 @@ pub fn form(trial: &Trial) -> String {
 
 /// PostMark's counts and its whole seconds.
 struct Run {
-    /// Seconds in total, of creation alone, of the transactions, of deletion alone.
+    /// Seconds: in total, of creation alone, of the transactions, and of deletion alone.
     total: u64,
     creation: u64,
     mixed: u64,
@@ -127,7 +126,8 @@ impl Run {
     }
 }
 
-/// Bytes as PostMark scales them [RUN: from one byte to above a mebibyte; nothing is in bytes].
+/// A number of bytes in the units that PostMark chooses [RUN: from one byte to above a mebibyte; only zero is in
+/// bytes].
 fn scaled(bytes: f32) -> String {
     if bytes > 1_048_576.0 {
         format!("{:.2} megabytes", bytes / 1_048_576.0)
