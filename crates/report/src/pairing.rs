@@ -1,4 +1,4 @@
-//! Pairing of two sets of trials: the one mechanism for the ratios of a report and the rows of a comparison.
+//! Pairing of two sets of trials: the only mechanism for the ratios of a report and the rows of a comparison.
 //!
 //! In the lab everything arbitrary depends on the seed, so trials of one seed are a pair. On a host only the
 //! time of day is shared, so the trials are two samples: Welch's interval, and a permutation test, which
@@ -12,16 +12,16 @@ use fsdyno_stats::permutation::two_samples;
 use crate::device;
 use crate::run::Run;
 
-/// The largest number of trials on a side for a permutation test. Exact tests end at ten on each side; above
-/// about twenty the t test of logarithms depends little on the distribution.
-const RELABELLED: usize = 20;
+/// The maximum number of trials on a side for a permutation test. Exact tests end at ten on each side; above about
+/// twenty the t test of logarithms depends little on the distribution.
+const MAX_RELABELLED: usize = 20;
 
-/// The seed of relabellings that are drawn and not counted.
+/// The seed for relabellings that are drawn at random instead of enumerated.
 const SEED: u64 = 1;
 
 /// Trials of two sides, matched for a comparison.
 pub struct Pairing<'a> {
-    /// The base's trials; if they are pairs, by seed.
+    /// The base's trials; sorted by seed if they are pairs.
     pub base: Vec<Run<'a>>,
     /// The new trials, in the same order.
     pub new: Vec<Run<'a>>,
@@ -41,8 +41,8 @@ pub enum Matching {
 }
 
 impl Matching {
-    /// The matching of two sides with this number of common seeds; `once` if neither has a seed twice. A single common
-    /// seed is a pair only if a side has no more trials, because samples would show more.
+    /// The matching of two sides with this number of common seeds; `once` is true if neither has a seed twice. A
+    /// single common seed is a pair only if a side has no other trials, because two samples would show more.
     fn of(in_lab: bool, once: bool, common: usize, (base, new): (usize, usize)) -> Matching {
         let enough = common > 1 || (common == 1 && base.min(new) == 1);
         match (in_lab, once && enough) {
@@ -62,7 +62,7 @@ impl Matching {
 }
 
 impl<'a> Pairing<'a> {
-    /// Matches each trial.
+    /// Matches the trials of two sides.
     pub fn of(base: &[Run<'a>], new: &[Run<'a>]) -> Pairing<'a> {
         let (mut base, mut new) = (base.to_vec(), new.to_vec());
         let in_lab = base.iter().chain(&new).all(|(trial, _)| trial.lab_id.is_some());
@@ -81,13 +81,13 @@ impl<'a> Pairing<'a> {
         Pairing { base, new, how }
     }
 
-    /// The ratio of the values, new over base; none if a value is unknown or not positive. There is no verdict if a flag
-    /// of some trial forbids it.
+    /// The ratio of the values, new over base; none if a value is unknown or not positive. There is no verdict if a
+    /// flag of any trial forbids it.
     pub fn compare_runs(&self, value: impl Fn(&Run<'_>) -> Option<f64>) -> Option<Comparison> {
         self.compare_sides(&value, &value)
     }
 
-    /// The ratio, with a measure of its own for each side.
+    /// The ratio of the values, with a separate measure for each side.
     pub fn compare_sides(
         &self,
         base: impl Fn(&Run<'_>) -> Option<f64>,
@@ -95,7 +95,7 @@ impl<'a> Pairing<'a> {
     ) -> Option<Comparison> {
         let (base, new) = self.values(base, new)?;
         let comparison = self.t_test(&base, &new)?;
-        let few = base.len().max(new.len()) <= RELABELLED;
+        let few = base.len().max(new.len()) <= MAX_RELABELLED;
         let comparison = match self.how {
             Matching::Unpaired | Matching::Samples if few => {
                 comparison.with_permutation(two_samples(&base, &new, SEED))
@@ -148,11 +148,11 @@ impl Values {
 
     /// The p-value that [`Pairing::compare_runs`] gives for both.
     pub fn p(&self, new: &Values) -> Option<f64> {
-        let of = |seed: u64| new.by_seed.binary_search_by_key(&seed, |(seed, _)| *seed).ok();
+        let position = |seed: u64| new.by_seed.binary_search_by_key(&seed, |(seed, _)| *seed).ok();
         let pairs = self
             .by_seed
             .iter()
-            .filter_map(|(seed, value)| of(*seed).map(|at| (*value, new.by_seed[at].1)));
+            .filter_map(|(seed, value)| position(*seed).map(|at| (*value, new.by_seed[at].1)));
         let pairs: Vec<(f64, f64)> = pairs.collect();
         let (once, sizes) = (self.once && new.once, (self.by_seed.len(), new.by_seed.len()));
         let compared = match Matching::of(self.in_lab && new.in_lab, once, pairs.len(), sizes) {

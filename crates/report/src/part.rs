@@ -1,5 +1,5 @@
 //! A set of trials that are compared with each other: those of one result, or of one run of a study under one set of
-//! conditions. Nothing is compared across two parts.
+//! conditions. Trials of different parts are never compared.
 
 use fsdyno_record::Trial;
 

@@ -1,4 +1,4 @@
-//! The error of the processor profiles of the lab's CPU times.
+//! The error of the processor profiles that estimate the lab's CPU times.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,13 @@ use crate::model::Section;
 use crate::run::Run;
 use crate::validity::cpu_share;
 
-/// The meaning of a ratio that is no larger than that error.
+/// The meaning of a ratio that is no larger than the error of the processor profile.
 pub const INSIDE: &str = "Inside the processor model's error: this ratio between two file systems is no larger than the typical error of the \
      processor profile, for the share of the time that the CPU took, so it is not called a difference; no number of \
      seeds makes it one.";
 
-/// A sentence on the processor profiles of the lab's CPU times, with their errors; none without such a profile.
+/// A sentence on the processor profiles that estimate the lab's CPU times, with their errors; none without such a
+/// profile.
 pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
     let trials = sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
     let profiles = trials.filter(|(trial, _)| trial.lab_id.is_some());
@@ -25,12 +26,13 @@ pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
     (!words.is_empty()).then(|| format!("CPU times: estimated by {}", words.join(", ")))
 }
 
-/// The error that the processor profile may put into the ratio of two file systems (0.2 is 20 %): its typical error, for
-/// the larger share of the time that the CPU took. Zero without a profile or its error, and between two versions or
-/// options of one file system, which that error is not about.
+/// The error that the processor profile may cause in the ratio of two file systems (0.2 is 20 %): its typical error,
+/// for the larger share of the time that the CPU took. Zero without a profile or its error, and between two versions
+/// or options of one file system, to which that error does not apply.
 pub fn error(base: &[Run<'_>], new: &[Run<'_>], measure: Measure) -> f64 {
-    let of = |trial: &Trial| Some(trial.plan.lab()?.cpu.processor()?.error?.ratio_percent);
-    let errors = base.iter().chain(new).filter_map(|(trial, _)| of(trial));
+    let ratio_percent =
+        |trial: &Trial| Some(trial.plan.lab()?.cpu.processor()?.error?.ratio_percent);
+    let errors = base.iter().chain(new).filter_map(|(trial, _)| ratio_percent(trial));
     let error = errors.max().unwrap_or_default() as f64 / 100.0;
     let kind = |runs: &[Run<'_>]| {
         let (trial, _) = runs.first()?;
@@ -48,7 +50,7 @@ pub fn error(base: &[Run<'_>], new: &[Run<'_>], measure: Measure) -> f64 {
     }
 }
 
-/// The same for a claim: of a CPU time, or of an elapsed one.
+/// [`error`] for a claim on a CPU time or on an elapsed time.
 pub fn of_figure(base: &[Run<'_>], new: &[Run<'_>], is_cpu: bool) -> f64 {
     error(base, new, if is_cpu { Measure::Cpu { each: false } } else { Measure::Returned })
 }

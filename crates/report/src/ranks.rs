@@ -1,4 +1,4 @@
-//! Trials that several processes shared: a table of their phases, and one of their ranks.
+//! Trials that several processes shared: tables of their phases, clients and ranks.
 
 use fsdyno_record::ranks::{Member, RankPhase, RanksMeasured, RanksPhase, Stonewall, View};
 use fsdyno_record::{Nanos, Trial};
@@ -14,13 +14,13 @@ pub struct Ranks<'a> {
 }
 
 /// A phase of a trial over its ranks.
-struct OfPhase<'a> {
+struct PhaseRow<'a> {
     trial: &'a Trial,
     phase: &'a RanksPhase,
 }
 
 /// A rank in a phase.
-struct OfRank<'a> {
+struct RankRow<'a> {
     trial: &'a Trial,
     phase: &'a RanksPhase,
     rank: &'a RankPhase,
@@ -28,7 +28,7 @@ struct OfRank<'a> {
 }
 
 /// All ranks of one client in a phase.
-struct OfClient {
+struct ClientRow {
     what: String,
     host: String,
     client: u32,
@@ -42,43 +42,43 @@ fn measured(trials: &[Trial]) -> impl Iterator<Item = (&Trial, &RanksMeasured)> 
     trials.iter().filter_map(|trial| Some((trial, trial.measured.ranks.as_ref()?)))
 }
 
-fn phases(trials: &[Trial]) -> Vec<OfPhase<'_>> {
+fn phases(trials: &[Trial]) -> Vec<PhaseRow<'_>> {
     let each = |(trial, ranks)| {
         let ranks: &RanksMeasured = ranks;
-        ranks.phases.iter().map(move |phase| OfPhase { trial, phase })
+        ranks.phases.iter().map(move |phase| PhaseRow { trial, phase })
     };
     measured(trials).flat_map(each).collect()
 }
 
-fn ranks(trials: &[Trial]) -> Vec<OfRank<'_>> {
+fn ranks(trials: &[Trial]) -> Vec<RankRow<'_>> {
     let mut all = Vec::new();
-    for (trial, of) in measured(trials) {
-        for phase in &of.phases {
+    for (trial, shared) in measured(trials) {
+        for phase in &shared.phases {
             for rank in &phase.ranks {
-                let member = of.members.iter().find(|member| member.rank == rank.rank);
-                all.push(OfRank { trial, phase, rank, member });
+                let member = shared.members.iter().find(|member| member.rank == rank.rank);
+                all.push(RankRow { trial, phase, rank, member });
             }
         }
     }
     all
 }
 
-/// A number of items in a time, each second.
+/// Items per second.
 fn rate(items: u64, time: Nanos) -> f64 {
     if time.is_zero() { 0.0 } else { items as f64 * 1e9 / time.0 as f64 }
 }
 
-/// A rate and what it is of, if that is known.
+/// A rate with its unit, if that is known.
 fn per_second(rate: f64, unit: &str) -> String {
     let rate = short(rate);
     if unit.is_empty() { rate } else { format!("{rate} {}/s", clean(unit)) }
 }
 
-fn of(trial: &Trial) -> String {
+fn name_of(trial: &Trial) -> String {
     clean(&format!("{} {}, seed {}", trial.plan.workload.name, trial.plan.label, trial.seed))
 }
 
-impl OfPhase<'_> {
+impl PhaseRow<'_> {
     fn items(&self) -> u64 {
         self.phase.ranks.iter().map(|rank| rank.items).sum()
     }
@@ -106,7 +106,7 @@ impl OfPhase<'_> {
     }
 
     fn stragglers(&self) -> String {
-        const SHOWN: usize = 3;
+        const MAX_SHOWN: usize = 3;
         let late: Vec<String> = self
             .phase
             .ranks
@@ -116,8 +116,8 @@ impl OfPhase<'_> {
             .collect();
         match late.len() {
             0 => String::new(),
-            some if some <= SHOWN => late.join(", "),
-            some => format!("{}, and {} more", late[..SHOWN].join(", "), some - SHOWN),
+            some if some <= MAX_SHOWN => late.join(", "),
+            some => format!("{}, and {} more", late[..MAX_SHOWN].join(", "), some - MAX_SHOWN),
         }
     }
 
@@ -129,8 +129,8 @@ impl OfPhase<'_> {
     }
 }
 
-/// The number of the layout of the phases' table, followed by those of the other two: none of them has the columns of
-/// a report's other tables.
+/// The layout number of the table of phases; the next two are those of the other tables here. No other table of a
+/// report has these columns.
 const ALIKE: usize = usize::MAX - 2;
 
 /// The table of phases, if any of the trials has ranks.
@@ -139,37 +139,37 @@ pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
     if rows.is_empty() {
         return None;
     }
-    let mut columns: Vec<Column<'_, OfPhase<'_>>> = vec![
-        Column::words("trial", |it: &OfPhase<'_>| of(it.trial)),
-        Column::words("phase", |it: &OfPhase<'_>| clean(&it.phase.name)),
-        Column::number("items/s", |it: &OfPhase<'_>| {
+    let mut columns: Vec<Column<'_, PhaseRow<'_>>> = vec![
+        Column::words("trial", |it: &PhaseRow<'_>| name_of(it.trial)),
+        Column::words("phase", |it: &PhaseRow<'_>| clean(&it.phase.name)),
+        Column::number("items/s", |it: &PhaseRow<'_>| {
             short(rate(it.items(), it.phase.last_done_ns))
         })
         .means("calls of the kind that most calls of the phase are of, of all ranks, divided by the time until the last rank was done"),
-        Column::number("first done", |it: &OfPhase<'_>| it.phase.first_done_ns.to_string())
+        Column::number("first done", |it: &PhaseRow<'_>| it.phase.first_done_ns.to_string())
             .means("time from the first op of all ranks until one rank was done"),
-        Column::number("last done", |it: &OfPhase<'_>| it.phase.last_done_ns.to_string())
+        Column::number("last done", |it: &PhaseRow<'_>| it.phase.last_done_ns.to_string())
             .means("the same until all ranks were done"),
-        Column::number("skew", OfPhase::skew)
+        Column::number("skew", PhaseRow::skew)
             .means("time between the first and the last rank's first op, with the uncertainty of their clocks if they are two"),
-        Column::number("missing", |it: &OfPhase<'_>| it.seen(|view| view.missing)).priority(2),
-        Column::number("extra", |it: &OfPhase<'_>| it.seen(|view| view.extra)).priority(2),
-        Column::number("wrong", |it: &OfPhase<'_>| it.seen(|view| view.wrong))
+        Column::number("missing", |it: &PhaseRow<'_>| it.seen(|view| view.missing)).priority(2),
+        Column::number("extra", |it: &PhaseRow<'_>| it.seen(|view| view.extra)).priority(2),
+        Column::number("wrong", |it: &PhaseRow<'_>| it.seen(|view| view.wrong))
             .priority(2)
             .means("entries that another client found with other contents, size or attributes than were written"),
-        Column::number("stale", |it: &OfPhase<'_>| it.seen(|view| view.stale))
+        Column::number("stale", |it: &PhaseRow<'_>| it.seen(|view| view.stale))
             .priority(1)
             .means("differences that another client saw at first and not later: it showed an earlier state of the tree"),
-        Column::words("stragglers", OfPhase::stragglers)
+        Column::words("stragglers", PhaseRow::stragglers)
             .priority(1)
             .means("ranks that took more than half again as long as the median rank, and three times the median deviation longer"),
     ];
     if rows.iter().any(|it| it.phase.stonewall.is_some()) {
-        let column = Column::number("at stonewall", OfPhase::at_stonewall);
+        let column = Column::number("at stonewall", PhaseRow::at_stonewall);
         let meaning =
             "rate until all ranks had reached the stonewall, before they went on to one number";
         columns.insert(3, column.means(meaning));
-        let column = Column::number("whole phase", OfPhase::to_the_end);
+        let column = Column::number("whole phase", PhaseRow::to_the_end);
         columns.insert(4, column.means("the same until all ranks had done as many"));
     }
     let mut table = Table::of(columns, &rows);
@@ -178,29 +178,29 @@ pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
     Some(table)
 }
 
-/// The columns of a rank in a phase, for programs that know them by name: new ones come last.
-fn columns<'a>() -> Vec<Column<'static, OfRank<'a>>> {
-    let time = |head: &str, of: fn(&RankPhase) -> Nanos| {
-        Column::number(head, move |it: &OfRank<'a>| of(it.rank).0.to_string())
+/// The columns of a rank in a phase, which programs know by name: new ones are appended.
+fn columns<'a>() -> Vec<Column<'static, RankRow<'a>>> {
+    let time = |head: &str, value: fn(&RankPhase) -> Nanos| {
+        Column::number(head, move |it: &RankRow<'a>| value(it.rank).0.to_string())
     };
     vec![
-        Column::words("trial_id", |it: &OfRank<'a>| it.trial.trial_id.clone()),
-        Column::words("started", |it: &OfRank<'a>| it.trial.host.started.clone()),
-        Column::words("workload", |it: &OfRank<'a>| it.trial.plan.workload.name.clone()),
-        Column::words("label", |it: &OfRank<'a>| it.trial.plan.label.clone()),
-        Column::words("phase", |it: &OfRank<'a>| it.phase.name.clone()),
-        Column::number("rank", |it: &OfRank<'a>| it.rank.rank.to_string()),
-        Column::words("host", |it: &OfRank<'a>| {
+        Column::words("trial_id", |it: &RankRow<'a>| it.trial.trial_id.clone()),
+        Column::words("started", |it: &RankRow<'a>| it.trial.host.started.clone()),
+        Column::words("workload", |it: &RankRow<'a>| it.trial.plan.workload.name.clone()),
+        Column::words("label", |it: &RankRow<'a>| it.trial.plan.label.clone()),
+        Column::words("phase", |it: &RankRow<'a>| it.phase.name.clone()),
+        Column::number("rank", |it: &RankRow<'a>| it.rank.rank.to_string()),
+        Column::words("host", |it: &RankRow<'a>| {
             it.member.map(|member| member.host.clone()).unwrap_or_default()
         }),
-        Column::number("client", |it: &OfRank<'a>| {
+        Column::number("client", |it: &RankRow<'a>| {
             it.member.map(|member| member.client.to_string()).unwrap_or_default()
         }),
-        Column::number("ops", |it: &OfRank<'a>| it.rank.ops.to_string()),
-        Column::number("items", |it: &OfRank<'a>| it.rank.items.to_string()),
+        Column::number("ops", |it: &RankRow<'a>| it.rank.ops.to_string()),
+        Column::number("items", |it: &RankRow<'a>| it.rank.items.to_string()),
         time("started_ns", |rank| rank.started_ns),
         time("returned_ns", |rank| rank.returned_ns),
-        Column::number("synced_ns", |it: &OfRank<'a>| {
+        Column::number("synced_ns", |it: &RankRow<'a>| {
             it.rank.synced_ns.map(|at| at.0.to_string()).unwrap_or_default()
         }),
         time("p50_ns", |rank| rank.p50_ns),
@@ -208,10 +208,10 @@ fn columns<'a>() -> Vec<Column<'static, OfRank<'a>>> {
         time("p999_ns", |rank| rank.p999_ns),
         time("max_ns", |rank| rank.max_ns),
         time("cpu_ns", |rank| rank.cpu_ns),
-        Column::number("clock_offset_ns", |it: &OfRank<'a>| it.rank.clock_offset_ns.to_string()),
+        Column::number("clock_offset_ns", |it: &RankRow<'a>| it.rank.clock_offset_ns.to_string()),
         time("clock_uncertainty_ns", |rank| rank.clock_uncertainty_ns),
-        Column::words("straggler", |it: &OfRank<'a>| it.rank.straggler.to_string()),
-        Column::number("stonewall_items", |it: &OfRank<'a>| {
+        Column::words("straggler", |it: &RankRow<'a>| it.rank.straggler.to_string()),
+        Column::number("stonewall_items", |it: &RankRow<'a>| {
             it.rank.stonewall_items.map(|items| items.to_string()).unwrap_or_default()
         }),
     ]
@@ -219,24 +219,24 @@ fn columns<'a>() -> Vec<Column<'static, OfRank<'a>>> {
 
 fn rank_table(trials: &[Trial]) -> Table {
     let rows = ranks(trials);
-    let columns: Vec<Column<'_, OfRank<'_>>> =
+    let columns: Vec<Column<'_, RankRow<'_>>> =
         vec![
-            Column::words("trial", |it: &OfRank<'_>| of(it.trial)).priority(3),
-            Column::words("phase", |it: &OfRank<'_>| clean(&it.phase.name)),
-            Column::number("rank", |it: &OfRank<'_>| it.rank.rank.to_string()),
-            Column::words("host", |it: &OfRank<'_>| {
+            Column::words("trial", |it: &RankRow<'_>| name_of(it.trial)).priority(3),
+            Column::words("phase", |it: &RankRow<'_>| clean(&it.phase.name)),
+            Column::number("rank", |it: &RankRow<'_>| it.rank.rank.to_string()),
+            Column::words("host", |it: &RankRow<'_>| {
                 it.member.map(|member| clean(&member.host)).unwrap_or_default()
             }),
-            Column::number("items/s", |it: &OfRank<'_>| {
+            Column::number("items/s", |it: &RankRow<'_>| {
                 short(rate(it.rank.items, it.rank.returned_ns.since(it.rank.started_ns)))
             }),
-            Column::number("started", |it: &OfRank<'_>| it.rank.started_ns.to_string())
+            Column::number("started", |it: &RankRow<'_>| it.rank.started_ns.to_string())
                 .means("its first op, from the first op of all ranks"),
-            Column::number("done", |it: &OfRank<'_>| it.rank.returned_ns.to_string()),
-            Column::number("p50", |it: &OfRank<'_>| it.rank.p50_ns.to_string()),
-            Column::number("p99", |it: &OfRank<'_>| it.rank.p99_ns.to_string()),
-            Column::number("max", |it: &OfRank<'_>| it.rank.max_ns.to_string()).priority(1),
-            Column::words("", |it: &OfRank<'_>| {
+            Column::number("done", |it: &RankRow<'_>| it.rank.returned_ns.to_string()),
+            Column::number("p50", |it: &RankRow<'_>| it.rank.p50_ns.to_string()),
+            Column::number("p99", |it: &RankRow<'_>| it.rank.p99_ns.to_string()),
+            Column::number("max", |it: &RankRow<'_>| it.rank.max_ns.to_string()).priority(1),
+            Column::words("", |it: &RankRow<'_>| {
                 if it.rank.straggler { "straggler".to_string() } else { String::new() }
             }),
         ];
@@ -246,12 +246,12 @@ fn rank_table(trials: &[Trial]) -> Table {
     table
 }
 
-/// The ranks of each host and mount together.
-fn clients(trials: &[Trial]) -> Vec<OfClient> {
-    let mut all: Vec<OfClient> = Vec::new();
+/// The clients: the ranks of each host and mount, combined.
+fn clients(trials: &[Trial]) -> Vec<ClientRow> {
+    let mut all: Vec<ClientRow> = Vec::new();
     for it in ranks(trials) {
         let Some(member) = it.member else { continue };
-        let what = format!("{}: {}", of(it.trial), clean(&it.phase.name));
+        let what = format!("{}: {}", name_of(it.trial), clean(&it.phase.name));
         let slow = rate(it.rank.items, it.rank.returned_ns.since(it.rank.started_ns));
         match all.iter_mut().find(|one| one.what == what && one.client == member.client) {
             Some(one) => {
@@ -260,7 +260,7 @@ fn clients(trials: &[Trial]) -> Vec<OfClient> {
                 one.last_done = one.last_done.max(it.rank.returned_ns);
                 one.slowest = one.slowest.min(slow);
             }
-            None => all.push(OfClient {
+            None => all.push(ClientRow {
                 what,
                 host: clean(&member.host),
                 client: member.client,
@@ -275,15 +275,15 @@ fn clients(trials: &[Trial]) -> Vec<OfClient> {
 }
 
 fn client_table(trials: &[Trial]) -> Table {
-    let columns: Vec<Column<'_, OfClient>> = vec![
-        Column::words("phase", |it: &OfClient| it.what.clone()),
-        Column::words("host", |it: &OfClient| it.host.clone()),
-        Column::number("client", |it: &OfClient| it.client.to_string())
+    let columns: Vec<Column<'_, ClientRow>> = vec![
+        Column::words("phase", |it: &ClientRow| it.what.clone()),
+        Column::words("host", |it: &ClientRow| it.host.clone()),
+        Column::number("client", |it: &ClientRow| it.client.to_string())
             .means("ranks of one number share a host and a mount"),
-        Column::number("ranks", |it: &OfClient| it.ranks.to_string()),
-        Column::number("items/s", |it: &OfClient| short(rate(it.items, it.last_done))),
-        Column::number("last done", |it: &OfClient| it.last_done.to_string()),
-        Column::number("slowest rank/s", |it: &OfClient| short(it.slowest)),
+        Column::number("ranks", |it: &ClientRow| it.ranks.to_string()),
+        Column::number("items/s", |it: &ClientRow| short(rate(it.items, it.last_done))),
+        Column::number("last done", |it: &ClientRow| it.last_done.to_string()),
+        Column::number("slowest rank/s", |it: &ClientRow| short(it.slowest)),
     ];
     let mut table = Table::of(columns, &clients(trials));
     table.title = "Each client".into();

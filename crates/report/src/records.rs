@@ -8,7 +8,7 @@ use crate::device;
 use crate::part::Part;
 use crate::table::{Column, Rows};
 
-/// One row: a trial, a phase of it, and an op of that.
+/// One row: a trial, one of its phases, and one of the phase's ops.
 struct Record<'a> {
     part: &'a Part<'a>,
     trial: &'a Trial,
@@ -16,8 +16,8 @@ struct Record<'a> {
     op: Option<(OpKind, &'a OpStats)>,
 }
 
-/// The records as rows. Numbers are the record's own and not rounded; an unknown value is empty. A trial without
-/// phases has one row. For a study each row names its run and its conditions.
+/// The records as rows. Numbers are those of the record, without rounding; an unknown value is empty. A trial without
+/// phases has one row. For a study, each row names its run and its conditions.
 pub fn rows(parts: &[Part<'_>], out: &mut dyn Rows) {
     let trials = parts.iter().flat_map(|part| part.trials.iter().map(move |trial| (part, trial)));
     let records = trials.flat_map(|(part, trial)| {
@@ -32,13 +32,13 @@ pub fn rows(parts: &[Part<'_>], out: &mut dyn Rows) {
     out.table(&columns(), records);
 }
 
-/// The columns, for programs that know them by name: new ones come last.
+/// The columns, which programs know by name: new ones are appended.
 fn columns<'a>() -> Vec<Column<'static, Record<'a>>> {
     let mut columns = of_trials();
     columns.extend(of_phases());
     columns.extend(of_ops());
     columns.extend(later());
-    // Axes that have no column yet.
+    // Axes without a column above.
     for axis in AXES {
         if columns.iter().all(|column| column.head.text != axis.key) {
             columns.push(Column::words(axis.key, |it: &Record<'_>| {
@@ -96,7 +96,7 @@ fn of_phases<'a>() -> Vec<Column<'static, Record<'a>>> {
         of_device("device_bytes_written", |device| Some(device.bytes_written.0)),
         of_device("device_seeks", |device| device.seeks),
         Column::number("space_used", |it: &Record<'_>| {
-            // For a directory it would be the use of the whole file system.
+            // For a directory, it would be that of the whole file system.
             let own = it.trial.plan.filesystem.as_ref().and(it.phase);
             own.map(|phase| phase.space_used.0.to_string()).unwrap_or_default()
         }),
@@ -125,7 +125,7 @@ fn of_ops<'a>() -> Vec<Column<'static, Record<'a>>> {
     ]
 }
 
-/// Columns that were added since.
+/// Columns that were added later.
 #[rustfmt::skip]
 fn later<'a>() -> Vec<Column<'static, Record<'a>>> {
     vec![
@@ -136,7 +136,7 @@ fn later<'a>() -> Vec<Column<'static, Record<'a>>> {
         of_trial("repeats_at_most", |trial| {
             trial.repeats.map(|rule| rule.at_most.to_string()).unwrap_or_default()
         }),
-        // Where each run is a trial of its own, this distinguishes it from others of its plan and seed.
+        // Where each run is a separate trial, this distinguishes it from others of the same plan and seed.
         of_trial("started", |trial| trial.identity().started.to_string()),
         of_phase("user_ns", |phase| phase.user_ns.0.to_string()),
         of_phase("system_ns", |phase| phase.system_ns.0.to_string()),

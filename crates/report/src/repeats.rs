@@ -1,4 +1,4 @@
-//! The number of trials that a two-stage rule requires, computed again from the pilot's trials.
+//! The number of trials that a two-stage rule requires, recomputed from the pilot's trials.
 
 use crate::seconds;
 use fsdyno_record::Repeats;
@@ -20,21 +20,21 @@ pub fn required_total(row: &Row<'_>) -> Option<Total> {
     Rule::TwoStage { half_width: rule.width(), cap: rule.at_most }.total(&[values])
 }
 
-/// One sentence for each rule that set the number of some trials: the requested width and the result.
+/// A sentence for each rule that determined a number of trials: the requested width and the result.
 pub fn sentences(sections: &[Section<'_>]) -> Vec<String> {
-    let mut most: Vec<(Repeats, Total, String)> = Vec::new();
+    let mut largest: Vec<(Repeats, Total, String)> = Vec::new();
     for section in sections {
         for row in &section.rows {
             let (Some(rule), Some(total)) = (rule(row), required_total(row)) else { continue };
             let by = format!("{} on {}", section.title(), row.name);
-            match most.iter_mut().find(|(other, ..)| other.same_rule(&rule)) {
+            match largest.iter_mut().find(|(other, ..)| other.same_rule(&rule)) {
                 Some((_, known, _)) if known.wanted >= total.wanted => {}
                 Some(entry) => (entry.1, entry.2) = (total, by),
-                None => most.push((rule, total, by)),
+                None => largest.push((rule, total, by)),
             }
         }
     }
-    most.iter().map(|(rule, total, by)| sentence(rule, *total, by)).collect()
+    largest.iter().map(|(rule, total, by)| sentence(rule, *total, by)).collect()
 }
 
 fn sentence(rule: &Repeats, total: Total, by: &str) -> String {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::{Format, Own, Style, fixture, html, table, view};
 
-    /// The fixture's ext4 and xfs under a rule, with seven trials each that vary by some percent.
+    /// The fixture's ext4 and xfs under a rule, with seven trials each that vary by a few percent.
     fn under(at_most: u32) -> Vec<Trial> {
         let rule = Repeats { width_ppm: 20_000, pilot: 5, at_most, first_seed: 1, wanted: None };
         let mut trials = Vec::new();
