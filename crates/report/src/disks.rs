@@ -15,8 +15,8 @@ fn line(row: &Row<'_>) -> Option<String> {
     let (trial, phase) = row.trials.first()?;
     (!phase.devices.is_empty()).then_some(())?;
     let part = |name: &String| {
-        let mean = |of: fn(&fsdyno_record::trial::Device) -> u64| {
-            row.mean(|phase| Some(of(phase.devices.get(name)?) as f64)).unwrap_or_default()
+        let mean = |value: fn(&fsdyno_record::trial::Device) -> u64| {
+            row.mean(|phase| Some(value(phase.devices.get(name)?) as f64)).unwrap_or_default()
         };
         let requests = mean(|device| device.reads + device.writes + device.flushes);
         let written = mean(|device| device.bytes_written.0) / f64::from(1 << 20);

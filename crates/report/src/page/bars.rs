@@ -5,7 +5,7 @@ use super::colour::{Look, Looks};
 use super::scale::{Scale, Unit};
 use crate::model::Row;
 
-/// The largest number of bars in one chart; the table below it has all rows.
+/// The maximum number of bars in a chart; the table below it has all rows.
 pub const MOST: usize = 24;
 
 const ROW: f64 = 44.0;
@@ -15,13 +15,13 @@ const BAR: f64 = 14.0;
 /// Height of an additional line, for names and values that do not fit into one.
 const LINE: f64 = 16.0;
 
-/// Width of a letter of a name, of a letter of a value, and of the narrowest chart, in pixels.
+/// Width of a character of a name, of a character of a value, and of the narrowest chart, in pixels.
 const NAME: f64 = 9.3;
 const VALUE: f64 = 8.4;
 const NARROW: f64 = 300.0;
 
-/// Letters of a name and of a value that fit into the narrowest chart.
-const LONGEST: usize = 32;
+/// The maximum number of characters of a name or a value that fit into the narrowest chart.
+const MAX_CHARS: usize = 32;
 
 /// The contents of a bar chart.
 pub struct Bars {
@@ -43,7 +43,7 @@ pub struct Bar {
     pub look: Look,
     /// Its value in words.
     pub value: String,
-    /// Its parts from zero on.
+    /// Its parts, starting at zero.
     pub parts: Vec<Part>,
     /// A 95 % interval of its end.
     pub interval: Option<(f64, f64)>,
@@ -64,18 +64,18 @@ pub struct Part {
 pub enum Tone {
     /// The full colour of its file system.
     Full,
-    /// Half of it.
+    /// Half the strength of that colour.
     Half,
-    /// A light tone of it.
+    /// A light tone of that colour.
     Light,
-    /// A neutral tone, 0 the strongest.
+    /// A neutral tone; 0 is the strongest.
     Neutral(usize),
 }
 
 impl Bar {
     /// Returns true if name and value fit into one line.
     fn fits(&self) -> bool {
-        let letters = |text: &str| text.chars().count().min(LONGEST) as f64;
+        let letters = |text: &str| text.chars().count().min(MAX_CHARS) as f64;
         letters(&self.name) * NAME + letters(&self.value) * VALUE < NARROW
     }
 
@@ -90,21 +90,21 @@ impl Bar {
     }
 }
 
-/// The class of a key's box that stands for each row's own colour: that of the first row.
+/// The class of a box in the key that stands for the colour of each row: that of the first row.
 pub fn own(rows: &[Row<'_>], looks: &Looks) -> String {
     rows.first().map_or("ink".into(), |row| format!("f{}", looks.get(row).colour))
 }
 
-/// Draws the first [`MOST`] of them.
-pub fn draw(of: &Bars) -> Chart {
-    let bars = &of.bars[..of.bars.len().min(MOST)];
+/// Draws the first [`MOST`] bars.
+pub fn draw(contents: &Bars) -> Chart {
+    let bars = &contents.bars[..contents.bars.len().min(MOST)];
     let described = bars.iter().map(|bar| format!("{}: {}", bar.name, bar.value));
-    let mut chart = Chart::new(&of.title, described.collect::<Vec<_>>().join("; ") + ".");
-    chart.key(&of.key[..if of.key.len() > 1 { of.key.len() } else { 0 }]);
-    if of.key.len() < 2 {
+    let mut chart = Chart::new(&contents.title, described.collect::<Vec<_>>().join("; ") + ".");
+    chart.key(&contents.key[..if contents.key.len() > 1 { contents.key.len() } else { 0 }]);
+    if contents.key.len() < 2 {
         chart.grow(-6.0);
     }
-    let scale = Scale::over(bars.iter().map(Bar::reach).fold(0.0, f64::max), of.unit);
+    let scale = Scale::over(bars.iter().map(Bar::reach).fold(0.0, f64::max), contents.unit);
     let top = chart.height();
     let line = if bars.iter().all(Bar::fits) { 0.0 } else { LINE };
     let row = ROW + line;
@@ -113,22 +113,22 @@ pub fn draw(of: &Bars) -> Chart {
         chart.upright(at, top, bottom, &label);
     }
     for (index, bar) in bars.iter().enumerate() {
-        one(&mut chart, bar, &scale, top + row * index as f64, line);
+        draw_bar(&mut chart, bar, &scale, top + row * index as f64, line);
     }
     chart.grow(row * bars.len() as f64 + super::chart::AXIS);
     chart
 }
 
 /// Draws a bar below its name and value; `line` is the offset of a value on its own line.
-fn one(chart: &mut Chart, bar: &Bar, scale: &Scale, top: f64, line: f64) {
-    let value = truncate(&bar.value, LONGEST);
-    chart.text("name", 0.0, top + 15.0, Anchor::Start, &truncate(&bar.name, LONGEST));
+fn draw_bar(chart: &mut Chart, bar: &Bar, scale: &Scale, top: f64, line: f64) {
+    let value = truncate(&bar.value, MAX_CHARS);
+    chart.text("name", 0.0, top + 15.0, Anchor::Start, &truncate(&bar.name, MAX_CHARS));
     chart.text("value", 1.0, top + 15.0 + line, Anchor::End, &value);
     let y = top + BAR_AT + line;
     let width = |value: f64| percent(scale.at(value));
     let mut from = 0.0;
     let whole: f64 = bar.parts.iter().map(|part| part.length.max(0.0)).sum();
-    // The grid must not show through.
+    // The grid must not show through the bar.
     chart.put(format_args!(
         r#"<rect class="back" y="{y:.1}" width="{}" height="{BAR}"/>"#,
         width(whole)

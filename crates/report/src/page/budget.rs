@@ -1,7 +1,7 @@
 //! The size budget of the page, which keeps it fast to open for any number of trials.
 //!
-//! Sections of the page share the bytes for figures evenly; what one does not use passes to the
-//! next. Everything that does not fit is counted and reported.
+//! The sections of the page share the bytes for figures evenly; bytes that one does not use pass to the next.
+//! Everything that does not fit is counted and reported.
 
 use crate::table::Table;
 
@@ -13,38 +13,39 @@ pub const CONDITIONS: usize = 220_000;
 /// See [`CONDITIONS`].
 pub const GAPS: usize = 40_000;
 
-/// Lines of a list, such as that of failed trials.
+/// The maximum number of lines of a list, such as that of failed trials.
 pub const LINES: usize = 200;
 
-/// Letters of a text that was not written for the page: a message, a command, a sentence.
-const LETTERS: usize = 1600;
+/// The maximum number of characters of a text that was not written for the page: a message, a command, a sentence.
+const MAX_CHARS: usize = 1600;
 
-/// Lines of a list within a section.
-const FEW: usize = 24;
+/// The maximum number of lines of a list within a section.
+const MAX_SECTION_LINES: usize = 24;
 
-/// The largest number of sections.
-const PARTS: usize = 300;
+/// The maximum number of sections.
+const MAX_PARTS: usize = 300;
 
 /// The remaining budget.
 pub struct Budget {
-    /// For all sections to come, including the current one.
+    /// Bytes for all remaining sections, including the current one.
     all: usize,
-    /// For the current section.
+    /// Bytes for the current section.
     own: usize,
-    /// Sections to come, without the current one.
+    /// Number of remaining sections, without the current one.
     parts: usize,
     charts_left_out: usize,
     parts_left_out: usize,
 }
 
 impl Budget {
-    /// The budget of a page of `parts` sections; before the first [`Budget::next_part`] is the overview.
+    /// The budget of a page of `parts` sections; what is taken before the first [`Budget::next_part`] is for the
+    /// overview.
     pub fn of(parts: usize) -> Budget {
-        let (parts, more) = (parts.min(PARTS), parts.saturating_sub(PARTS));
+        let (parts, more) = (parts.min(MAX_PARTS), parts.saturating_sub(MAX_PARTS));
         Budget { all: FIGURES, own: FIGURES / 6, parts, charts_left_out: 0, parts_left_out: more }
     }
 
-    /// Begins the next section; false if the page can have no more.
+    /// Begins the next section; returns false if the page cannot have more.
     pub fn next_part(&mut self) -> bool {
         if self.parts == 0 {
             return false;
@@ -54,7 +55,7 @@ impl Budget {
         true
     }
 
-    /// Takes this number of bytes, if available.
+    /// Takes this number of bytes if it is available; otherwise returns false.
     pub fn take(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.own;
         if fits {
@@ -81,7 +82,7 @@ impl Budget {
         self.charts_left_out += 1;
     }
 
-    /// What the page omits, in a sentence; none if it has everything.
+    /// A sentence on what the page omits; none if it omits nothing.
     pub fn left_out(&self) -> Option<String> {
         let what = match (self.parts_left_out, self.charts_left_out) {
             (0, 0) => return None,
@@ -96,10 +97,10 @@ impl Budget {
     }
 }
 
-/// A list of sentences, cut off after the first ones if there are too many; none is too long.
+/// Truncates a list of sentences if there are too many, and each sentence if it is too long.
 pub fn lines(mut all: Vec<String>) -> Vec<String> {
-    let more = all.len().saturating_sub(FEW);
-    all.truncate(FEW);
+    let more = all.len().saturating_sub(MAX_SECTION_LINES);
+    all.truncate(MAX_SECTION_LINES);
     all.iter_mut().for_each(|line| *line = text(std::mem::take(line)));
     if more > 0 {
         all.push(format!("… and {more} more."));
@@ -107,9 +108,9 @@ pub fn lines(mut all: Vec<String>) -> Vec<String> {
     all
 }
 
-/// A text, cut off if it is too long.
+/// Truncates a text if it is too long.
 pub fn text(all: String) -> String {
-    match all.char_indices().nth(LETTERS) {
+    match all.char_indices().nth(MAX_CHARS) {
         None => all,
         Some((at, _)) => {
             format!("{} … ({} more characters)", &all[..at], all[at..].chars().count())
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn long_lists_and_texts_say_what_is_omitted() {
         let all = lines(vec!["x".into(); 30]);
-        assert_eq!((all.len(), all[FEW].as_str()), (25, "… and 6 more."));
+        assert_eq!((all.len(), all[MAX_SECTION_LINES].as_str()), (25, "… and 6 more."));
         assert!(text("é".repeat(1700)).ends_with("(100 more characters)"));
         assert_eq!(text("é".into()), "é");
     }

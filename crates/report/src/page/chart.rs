@@ -1,8 +1,8 @@
 //! One drawing, as part of the page or as a separate file.
 //!
-//! Horizontal positions are percentages and letters have a fixed size, so one drawing fits a
-//! phone and a wide screen without scaling its text. Paths do not support percentages: they lie in a
-//! nested drawing that is stretched, with strokes that are not.
+//! Horizontal positions are percentages and text has a fixed size, so one drawing fits a phone and a wide screen
+//! without scaling its text. Paths do not support percentages: they are in a nested drawing that is stretched, while
+//! their strokes are not.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::markup::escape;
 /// Width of a separate chart, in pixels.
 const WIDTH: u32 = 720;
 
-/// The first bytes of every chart file: a file that begins so may be overwritten.
+/// The first bytes of every chart file: a file that begins with them may be overwritten.
 pub const MARK: &str = "<!-- a chart of fsdyno -->";
 
 /// A drawing under construction.
@@ -46,14 +46,14 @@ pub enum Key {
     Line(Look),
 }
 
-/// Letters of a name in the key that fit into half of the narrowest chart, and into all of it.
+/// Numbers of characters of a name in the key that fit into half of the narrowest chart, and into all of it.
 const SHORT: usize = 18;
 const LONG: usize = 36;
 
 /// Height of a line of the key.
 const KEY: f64 = 20.0;
 
-/// The largest width of a tick label of an axis, on each side.
+/// Height of the tick labels below a field, in pixels.
 pub const AXIS: f64 = 24.0;
 
 impl Chart {
@@ -75,7 +75,7 @@ impl Chart {
 
     /// Adds elements; all foreign text in them must be escaped.
     pub fn put(&mut self, elements: std::fmt::Arguments<'_>) {
-        // Writing to a string cannot fail, so the result carries nothing.
+        // Writing to a string cannot fail, so the result is ignored.
         let _ = self.body.write_fmt(elements);
     }
 
@@ -143,7 +143,8 @@ impl Chart {
         self.height += KEY * entries.len().div_ceil(columns) as f64 + 6.0;
     }
 
-    /// Adds lines over the whole width between two heights; each is a path in a field of 1000 by `height`.
+    /// Adds lines over the whole width between two heights; each is a path in a coordinate system of 1000 by
+    /// `height`.
     pub fn paths(&mut self, top: f64, height: f64, paths: &[(Look, String)]) {
         self.put(format_args!(
             r#"<svg y="{top:.1}" width="100%" height="{height:.1}" viewBox="0 0 1000 {height:.1}" preserveAspectRatio="none" overflow="visible">"#
@@ -192,12 +193,12 @@ fn dashes(look: Look) -> String {
     }
 }
 
-/// A text of at most `most` letters, the last one an ellipsis if it is longer.
-pub fn truncate(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+/// A text truncated to at most `max` characters; if it is longer, the last one is an ellipsis.
+pub fn truncate(text: &str, max: usize) -> String {
+    if text.chars().count() <= max {
         return text.into();
     }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+    text.chars().take(max.saturating_sub(1)).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -35,10 +35,11 @@ const OTHERS: [[&str; 3]; 8] = [
     ["--n3", "#d3d8dd", "#454c55"],
 ];
 
-/// Number of neutral tones, from the strongest on.
+/// Number of neutral tones, starting with the strongest.
 pub const NEUTRALS: usize = 4;
 
-/// The colour of a kind of file system, from the catalog; a kind without one gets one by its name, always the same.
+/// The colour of a kind of file system, from the catalog; a kind without one always gets the same colour, chosen by
+/// its name.
 fn of(kind: &str) -> usize {
     let known = catalog::get(kind).ok().and_then(|filesystem| filesystem.colour);
     let by_name = || kind.bytes().fold(7usize, |hash, byte| hash * 31 % 8191 + byte as usize);
@@ -46,7 +47,7 @@ fn of(kind: &str) -> usize {
 }
 
 /// Stripes in the background colour, so that they show on light and dark pages. The first row of a colour has
-/// none; page.css has the same for the tables.
+/// none; page.css has the same hatches for tables.
 const HATCHES: [Hatch; 7] = [
     Hatch { turn: 45, apart: 7, crossed: false },
     Hatch { turn: 135, apart: 7, crossed: false },
@@ -70,7 +71,7 @@ struct Hatch {
     turn: u32,
     /// Distance between stripes.
     apart: u32,
-    /// True if other stripes cross them.
+    /// True if perpendicular stripes cross them.
     crossed: bool,
 }
 
@@ -80,7 +81,7 @@ pub struct Look {
     /// Index into the palette: `f0` fills with the first colour, `l0` draws lines in it, `d0` is a dot of
     /// a table.
     pub colour: usize,
-    /// 0 is plain; the hatches count from 1.
+    /// 0 is plain; hatches are numbered from 1.
     pub hatch: usize,
 }
 
@@ -96,7 +97,7 @@ impl Look {
     }
 }
 
-/// The looks of a page: a row of one name has one look in all its sections.
+/// The looks of a page: rows of the same name have the same look in all sections.
 pub struct Looks(BTreeMap<String, Look>);
 
 impl Looks {
@@ -113,8 +114,8 @@ impl Looks {
     }
 
     /// The looks of rows that are not trials, by their kinds, in their order. Rows of one colour differ by their
-    /// hatch. If a kind has more rows than hatches, the others take colours that no kind uses here, while there
-    /// are any; then looks repeat, because every bar has its name next to it.
+    /// hatch. If a kind has more rows than hatches, the others take colours that no kind uses here, as long as there
+    /// are any. After that looks repeat, which is acceptable because every bar has its name next to it.
     pub fn of_kinds<'r>(kinds: impl Iterator<Item = &'r str>) -> Vec<Look> {
         let colours: Vec<usize> = kinds.map(of).collect();
         let mut used = [0usize; COLOURS.len()];
@@ -143,7 +144,7 @@ pub fn patterns() -> String {
         let name = index + 1;
         let across = format!(r#"<rect class="stripe" width="{apart}" height="2.5"/>"#);
         let across = if *crossed { across.as_str() } else { "" };
-        // Writing to a string cannot fail, so the result of `write!` carries nothing.
+        // Writing to a string cannot fail, so the result of `write!` is ignored.
         let _ = write!(
             svg,
             r#"<pattern id="hatch{name}" width="{apart}" height="{apart}" patternUnits="userSpaceOnUse" patternTransform="rotate({turn})"><rect class="stripe" width="2.5" height="{apart}"/>{across}</pattern>"#
@@ -155,8 +156,9 @@ pub fn patterns() -> String {
 /// The palette's style for the page: light, dark if the reader prefers it, light on paper.
 pub fn style() -> String {
     let set = |dark: usize| {
-        let colours = COLOURS.iter().enumerate().map(|(i, of)| format!("--c{i}:{};", of[dark]));
-        let others = OTHERS.iter().map(|of| format!("{}:{};", of[0], of[1 + dark]));
+        let colours =
+            COLOURS.iter().enumerate().map(|(i, colour)| format!("--c{i}:{};", colour[dark]));
+        let others = OTHERS.iter().map(|colour| format!("{}:{};", colour[0], colour[1 + dark]));
         format!(":root{{{}}}", colours.chain(others).collect::<String>())
     };
     let dots = (0..COLOURS.len()).map(|i| format!(".d{i}{{background-color:var(--c{i})}}"));
@@ -184,11 +186,11 @@ pub fn alone(chart: &str) -> String {
     let style = format!("{chart}\n{}", rules());
     let spelled = |dark: usize| {
         let mut style = style.clone();
-        for (index, of) in COLOURS.iter().enumerate() {
-            style = style.replace(&format!("var(--c{index})"), of[dark]);
+        for (index, colour) in COLOURS.iter().enumerate() {
+            style = style.replace(&format!("var(--c{index})"), colour[dark]);
         }
-        for of in OTHERS {
-            style = style.replace(&format!("var({})", of[0]), of[1 + dark]);
+        for colour in OTHERS {
+            style = style.replace(&format!("var({})", colour[0]), colour[1 + dark]);
         }
         style
     };
@@ -202,7 +204,7 @@ mod tests {
 
     type Linear = [f64; 3];
 
-    /// From sRGB as HTML writes it to linear light (IEC 61966-2-1).
+    /// Converts an sRGB colour, as written in HTML, to linear light (IEC 61966-2-1).
     fn linear(hex: &str) -> Linear {
         [1, 3, 5].map(|at| {
             let value = f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()) / 255.0;
@@ -210,7 +212,7 @@ mod tests {
         })
     }
 
-    /// The contrast of WCAG 2.1.
+    /// The contrast ratio of WCAG 2.1.
     fn contrast(a: &str, b: &str) -> f64 {
         let light = |hex: &str| {
             let [r, g, b] = linear(hex);
@@ -237,7 +239,7 @@ mod tests {
         ],
     ];
 
-    /// B. Ottosson's Oklab (2020), in which equal distances look about equally far.
+    /// B. Ottosson's Oklab (2020), in which equal distances look about equally different.
     fn oklab([r, g, b]: Linear) -> Linear {
         let l = (0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b).cbrt();
         let m = (0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b).cbrt();
@@ -249,9 +251,9 @@ mod tests {
         ]
     }
 
-    /// The nearest two of these colours, over all eyes.
-    fn nearest(colours: &[&str]) -> f64 {
-        let mut least = f64::INFINITY;
+    /// The minimum distance between two of these colours, over all kinds of vision.
+    fn min_distance(colours: &[&str]) -> f64 {
+        let mut min = f64::INFINITY;
         for eye in EYES {
             let perceived = |hex: &&str| {
                 let light = linear(hex);
@@ -261,23 +263,24 @@ mod tests {
             let perceived: Vec<Linear> = colours.iter().map(perceived).collect();
             for (at, a) in perceived.iter().enumerate() {
                 for b in &perceived[..at] {
-                    let apart = a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
-                    least = least.min(apart);
+                    let distance =
+                        a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+                    min = min.min(distance);
                 }
             }
         }
-        least
+        min
     }
 
     #[test]
     fn colours_contrast_with_their_background_and_each_other_for_all_vision() {
         for ground in 0..2 {
             let panel = OTHERS[0][1 + ground];
-            let colours: Vec<&str> = COLOURS.iter().map(|of| of[ground]).collect();
+            let colours: Vec<&str> = COLOURS.iter().map(|colour| colour[ground]).collect();
             for colour in &colours {
                 assert!(contrast(colour, panel) >= 3.0, "{colour} on {panel}");
             }
-            assert!(nearest(&colours) >= 0.09, "{}", nearest(&colours));
+            assert!(min_distance(&colours) >= 0.09, "{}", min_distance(&colours));
         }
         // The reason for the search: the published palette, on white.
         let published = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];

@@ -1,4 +1,4 @@
-//! The conditions in full: first what all trials share, then what is particular to each row.
+//! The conditions in full: first what all trials share, then what is specific to each row.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::labs::LabRows;
 use crate::model::Row;
 use crate::run::Run;
 
-/// The largest number of trials of a row that are listed; more are counted.
-const LISTED: usize = 20;
+/// The maximum number of trials of a row that are listed; the others are counted.
+const MAX_TRIALS: usize = 20;
 
 /// The last section of the page.
 #[derive(Debug, Serialize)]
@@ -24,7 +24,7 @@ pub struct Conditions {
     left_out: usize,
 }
 
-/// A row: its particular facts and its trials.
+/// A row: its specific facts and its trials.
 #[derive(Debug, Default, Serialize)]
 struct Block {
     name: String,
@@ -52,7 +52,7 @@ impl Conditions {
         Conditions::of_blocks(blocks, bytes)
     }
 
-    /// Blocks of names and facts, for rows without trials of their own.
+    /// Blocks of names and facts, for rows that have no trials.
     pub fn of_facts(blocks: Vec<(String, Vec<(String, String)>)>, bytes: usize) -> Conditions {
         let block = |(name, facts)| Block { name, facts, ..Block::default() };
         Conditions::of_blocks(blocks.into_iter().map(block).collect(), bytes)
@@ -108,8 +108,8 @@ fn block(workload: &str, row: &Row<'_>, trial: &Trial) -> Block {
         name: format!("{workload} on {}", row.name),
         facts: facts::of(trial),
         notes: trial.conditions.notes.clone(),
-        trials: row.trials.iter().take(LISTED).map(one).collect(),
-        more: row.trials.len().saturating_sub(LISTED),
+        trials: row.trials.iter().take(MAX_TRIALS).map(one).collect(),
+        more: row.trials.len().saturating_sub(MAX_TRIALS),
     }
 }
 
@@ -121,7 +121,7 @@ pub struct Lab {
     parts: BTreeMap<String, String>,
 }
 
-/// The largest number of lab identities that are listed; more are counted.
+/// The maximum number of lab identities that are listed; the others are counted.
 pub const LABS: usize = 24;
 
 /// Each lab identity with the rows that ran in it and, after the first, only those parts that differ

@@ -13,7 +13,7 @@ use crate::model::{Row, Section};
 use crate::number;
 use crate::table::Table;
 
-/// The label of threads beyond those that have a tone of their own.
+/// The label of all threads that do not have a separate tone.
 const REST: &str = "other threads";
 
 /// The figure; none if no CPU time was recorded.
@@ -78,7 +78,7 @@ fn threads(work: &str) -> String {
 
 /// Mean seconds in user mode, in the kernel, and of each kind of kernel thread.
 fn means(row: &Row<'_>, works: &[String]) -> Vec<f64> {
-    let mean = |of: &dyn Fn(&Phase) -> f64| row.mean(|phase| Some(of(phase))).unwrap_or(0.0);
+    let mean = |value: &dyn Fn(&Phase) -> f64| row.mean(|phase| Some(value(phase))).unwrap_or(0.0);
     let mut means =
         vec![mean(&|phase| phase.user_ns.seconds()), mean(&|phase| phase.system_ns.seconds())];
     for work in works {

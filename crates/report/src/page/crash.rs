@@ -1,4 +1,4 @@
-//! The page of power cuts: the speed of each file system and what a power cut costs it.
+//! The page of power cuts: the speed of each file system and what it loses at a power cut.
 
 use fsdyno_crash::{CutOutcome, Row};
 use minijinja::{Value, context};
@@ -18,7 +18,7 @@ use crate::error::ReportError;
 use crate::number;
 use crate::table::{self, Table};
 
-/// An outcome of a cut, the worst first: its label in the key and its test.
+/// An outcome of a cut: its label in the key and its test. Outcomes are listed with the worst first.
 type Outcome = (&'static str, fn(&CutOutcome) -> bool);
 
 const OUTCOMES: [Outcome; 4] = [
@@ -34,7 +34,7 @@ const OUTCOMES: [Outcome; 4] = [
     ("nothing lost", |_| true),
 ];
 
-/// The page. It needs no network, no script and no font of its own; all foreign text is escaped.
+/// The page. It needs no network, scripts or fonts; all foreign text is escaped.
 ///
 /// # Errors
 /// Only [`ReportError::Template`], for a fault in the page's own template.
@@ -192,11 +192,11 @@ fn part(length: f64, tone: Tone) -> bars::Part {
     bars::Part { length, tone }
 }
 
-/// The number of cuts with each outcome as their worst.
+/// The number of cuts by their worst outcome.
 fn count_outcomes(row: &Row) -> [usize; OUTCOMES.len()] {
     let mut counts = [0; OUTCOMES.len()];
     for tried in &row.tried {
-        if let Some(at) = OUTCOMES.iter().position(|(_, so)| so(tried)) {
+        if let Some(at) = OUTCOMES.iter().position(|(_, test)| test(tried)) {
             counts[at] += 1;
         }
     }
@@ -235,35 +235,35 @@ fn outcomes(rows: &[Row], looks: &[Look]) -> Figure {
     Figure { slug: "outcomes", title: "Outcomes of power cuts".into(), note, chart, table }
 }
 
-/// The median and the worst cut of a time.
+/// The figure of a time: its median and its maximum over the cuts.
 fn worst(
     rows: &[Row],
     looks: &[Look],
     (slug, title): (&'static str, &'static str),
-    of: fn(&CutOutcome) -> u64,
+    value: fn(&CutOutcome) -> u64,
     what: &str,
 ) -> Figure {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut table = Table::new(what, &["<file system", "median", "worst"]);
     let mut bars = Vec::new();
     for (row, look) in rows.iter().zip(looks) {
-        let (middle, most) = row.median_and_max(of);
+        let (median, max) = row.median_and_max(value);
         bars.push(Bar {
             name: named(row),
             look: *look,
             value: format!(
                 "{} / {}",
-                number::seconds(seconds(middle)),
-                number::seconds(seconds(most))
+                number::seconds(seconds(median)),
+                number::seconds(seconds(max))
             ),
             parts: vec![
-                part(seconds(middle), Tone::Full),
-                part(seconds(most - middle), Tone::Light),
+                part(seconds(median), Tone::Full),
+                part(seconds(max - median), Tone::Light),
             ],
             interval: None,
             beneath: None,
         });
-        let cells = [middle, most].map(|ns| number::seconds(seconds(ns)));
+        let cells = [median, max].map(|ns| number::seconds(seconds(ns)));
         table.row(*look, std::iter::once(named(row)).chain(cells).collect());
     }
     let own = looks.first().map_or("ink".into(), |look| format!("f{}", look.colour));

@@ -1,4 +1,4 @@
-//! How power cuts were made: the facts and commands that reproduce a page of them.
+//! The setup of power cuts: the facts and commands that reproduce a page of them.
 
 use fsdyno_axes::{AXES, Crash, Value};
 use fsdyno_crash::{DiskFault, Row};
@@ -12,7 +12,7 @@ use crate::number;
 /// The file with all details.
 pub const FILE: &str = "crash.json";
 
-/// How rows were made, for the top of the page: one line for each distinct way.
+/// A line for each distinct setup of the rows, for the top of the page.
 pub fn subject(rows: &[Row]) -> Vec<String> {
     let line = |row: &Row| {
         let kernel = row.plan.lab().map(|lab| lab.kernel.release.clone()).unwrap_or_default();
@@ -79,7 +79,7 @@ fn sysctls(row: &Row) -> impl Iterator<Item = String> {
 /// A command line: the file systems, and their shared workload and options.
 type Line = (Vec<String>, (String, Vec<String>));
 
-/// The commands that reproduce them, one for each set of options; file systems with equal options share one.
+/// The commands that reproduce the rows, one for each set of options; file systems with equal options share one.
 pub fn commands(rows: &[Row]) -> String {
     let mut commands: Vec<Line> = Vec::new();
     for row in rows.iter().filter(|row| !row.tried.is_empty()) {

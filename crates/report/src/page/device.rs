@@ -12,11 +12,11 @@ use crate::model::{Row, Section};
 use crate::number;
 use crate::table::Table;
 
-/// Requests and seeks; none if the device has no counters.
+/// The figure of requests and seeks; none if the device has no counters.
 pub fn requests(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let rows: Vec<&Row<'_>> =
         section.rows.iter().filter(|row| mean(row, |d| Some(d.reads)).is_some()).collect();
-    let count = |row: &Row<'_>, of: fn(&Device) -> Option<u64>| mean(row, of).unwrap_or(0.0);
+    let count = |row: &Row<'_>, value: fn(&Device) -> Option<u64>| mean(row, value).unwrap_or(0.0);
     let bar = |row: &&Row<'_>| {
         let [reads, writes, flushes] = [
             count(row, |d| Some(d.reads)),
@@ -67,9 +67,9 @@ pub fn requests(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     Some(Figure { slug: "device", title: "Device requests".into(), note, chart, table })
 }
 
-/// The mean over the seeds of a device counter.
-fn mean(row: &Row<'_>, of: impl Fn(&Device) -> Option<u64>) -> Option<f64> {
-    row.mean(|phase| phase.device.as_ref().and_then(&of).map(|n| n as f64))
+/// The mean of a device counter over the trials of a row.
+fn mean(row: &Row<'_>, value: impl Fn(&Device) -> Option<u64>) -> Option<f64> {
+    row.mean(|phase| phase.device.as_ref().and_then(&value).map(|n| n as f64))
 }
 
 fn table(rows: &[&Row<'_>], looks: &Looks) -> Table {
@@ -77,11 +77,11 @@ fn table(rows: &[&Row<'_>], looks: &Looks) -> Table {
         ["<file system", "n", "reads", "writes", "flushes", "discards", "read", "written", "seeks"];
     let mut table = Table::new("Means over n trials, to the durable (else the last) stamp", &heads);
     for row in rows {
-        let count = |of: fn(&Device) -> Option<u64>| {
-            mean(row, of).map_or("–".into(), |n| number::count(n.round() as u64))
+        let count = |value: fn(&Device) -> Option<u64>| {
+            mean(row, value).map_or("–".into(), |n| number::count(n.round() as u64))
         };
-        let bytes = |of: fn(&Device) -> Option<u64>| {
-            mean(row, of).map_or("–".into(), |n| Bytes(n as u64).to_string())
+        let bytes = |value: fn(&Device) -> Option<u64>| {
+            mean(row, value).map_or("–".into(), |n| Bytes(n as u64).to_string())
         };
         let discards = count(|d| Some(d.discards).filter(|n| *n > 0));
         let cells = vec![
@@ -100,7 +100,7 @@ fn table(rows: &[&Row<'_>], looks: &Looks) -> Table {
     table.without_empty()
 }
 
-/// Space in use at the end of the phase; none for a directory, where statfs counts the whole file
+/// The figure of the space in use at the end of the phase; none for a directory, where statfs counts the whole file
 /// system.
 pub fn space(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let rows: Vec<(&Row<'_>, f64)> =

@@ -1,4 +1,5 @@
-//! The picture of a study's tables of factors: rows by columns, the darker the farther from the best.
+//! The picture of a study's tables of factors: rows by columns; the farther a cell is from the best, the darker it
+//! is.
 
 use super::chart::{Anchor, Chart, percent, truncate};
 use super::files::ChartFile;
@@ -8,10 +9,10 @@ use crate::study::{Factor, Factors, Judged};
 /// Share of the width that the labels of rows take.
 const LABELS: f64 = 0.14;
 
-/// The factor from which on cells are darkest.
+/// The factor from which cells have the darkest shade.
 const DARKEST: f64 = 8.0;
 
-/// The opacity of the darkest.
+/// The opacity of the darkest shade.
 const DENSE: f64 = 0.8;
 
 const TITLE: f64 = 24.0;
@@ -19,13 +20,15 @@ const HEADS: f64 = 18.0;
 const ROW: f64 = 22.0;
 const BETWEEN: f64 = 14.0;
 
-/// Letters of the name of a table that fit on the narrowest chart; its caption stands above the numbers.
+/// The maximum number of characters of a table name, which must fit on the narrowest chart; the caption is above the
+/// numbers.
 const NAME: usize = 36;
 
-/// Letters of the head of a column that fit above it.
+/// The maximum number of characters of the head of a column.
 const LETTERS: usize = 12;
 
-/// The tables of factors of a study as chart files: `factors.svg`, of several variants `factors-2.svg` and on.
+/// The tables of factors of a study as chart files: `factors.svg`, then `factors-2.svg` and so on for further
+/// variants.
 pub fn charts(judged: &Judged) -> Vec<ChartFile> {
     let drawn = judged.variants.iter().filter_map(|variant| chart(&variant.factors));
     let file = |(index, chart): (usize, Chart)| ChartFile {
@@ -87,7 +90,7 @@ fn draw(chart: &mut Chart, cell: &Factor, (column, columns): (usize, usize), y: 
     chart.text(class, left + width / 2.0, y + 15.0, Anchor::Middle, &cell.text());
 }
 
-/// The opacity of a cell: by the logarithm of its factor.
+/// The opacity of a cell, by the logarithm of its factor.
 fn shade(factor: f64) -> f64 {
     DENSE * (factor.ln() / DARKEST.ln()).clamp(0.0, 1.0)
 }

@@ -69,7 +69,7 @@ pub fn of(trial: &Trial) -> Vec<(String, String)> {
 }
 
 /// CPU time of kernel threads by kind of work, a line for each phase. The kernel's pooled workers
-/// (kworker) serve every subsystem, and their time cannot be attributed.
+/// (kworker) serve every subsystem, so their time cannot be attributed.
 fn kernel_threads(trial: &Trial) -> String {
     let name = |work: &str| match work {
         "kworker" => "kworker (pooled, unattributed)".to_string(),
@@ -106,6 +106,7 @@ fn pairs(map: &BTreeMap<String, String>) -> String {
 fn lines(map: &BTreeMap<String, String>) -> String {
     map.iter().map(|(key, value)| format!("{key}: {value}")).collect::<Vec<_>>().join("\n")
 }
+
 /// The parameters of a network, a line for each.
 fn of_network(network: &NetworkPlan) -> String {
     let NetworkPlan { name, bits_per_second, delay_ns, limit } = network;

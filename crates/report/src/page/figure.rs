@@ -10,7 +10,7 @@ pub struct Figure {
     pub slug: &'static str,
     /// The heading.
     pub title: String,
-    /// What a reader needs to know: n, what is drawn and how, what is omitted.
+    /// The note that a reader needs: n, what is drawn and how, and what is omitted.
     pub note: String,
     /// The drawing.
     pub chart: Chart,
@@ -18,7 +18,7 @@ pub struct Figure {
     pub table: Table,
 }
 
-/// `n = 3`, `n = 2 to 5`; with `no interval with n = 1` if that is so.
+/// `n = 3`, `n = 2 to 5`; with a note if some have no interval because n = 1.
 pub fn n_of(numbers: impl Iterator<Item = usize>) -> String {
     let numbers: Vec<usize> = numbers.collect();
     let least = numbers.iter().copied().min().unwrap_or(0);

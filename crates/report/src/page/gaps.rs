@@ -18,7 +18,7 @@ pub fn table(sections: &[Section<'_>]) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// Workload, row, the following phase, the requested and the actual action, and its duration.
+/// Workload, row, position, the actual action, its mean duration, and the number of trials.
 fn lines(sections: &[Section<'_>]) -> Vec<Vec<String>> {
     let mut lines = Vec::new();
     for section in sections {

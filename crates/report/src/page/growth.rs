@@ -13,7 +13,7 @@ use crate::table::Table;
 const FIELD: f64 = 260.0;
 const HEAD: f64 = 14.0;
 
-/// The end of the axis of files, before the right edge, where the names of the lines are.
+/// The position at which the axis of files ends: left of the right edge, where the names of the lines are.
 const RIGHT: f64 = 0.97;
 
 /// The figure of a curve: files to the right, time upward, both from zero.
@@ -38,8 +38,8 @@ fn chart(curve: &Curve<'_>, looks: &Looks) -> Chart {
         place.returned.interval().map_or(place.returned.mean, |(_, high)| high)
     };
     let up = Scale::over(places().map(reach).fold(0.0, f64::max), Unit::Seconds);
-    let most = curve.points.last().copied().unwrap_or(1).max(1) as f64;
-    let x = |files: u64| RIGHT * files as f64 / most;
+    let max_files = curve.points.last().copied().unwrap_or(1).max(1) as f64;
+    let x = |files: u64| RIGHT * files as f64 / max_files;
     let y = |seconds: f64| HEAD + FIELD * (1.0 - up.at(seconds));
     for (at, label) in up.ticks() {
         chart.level(HEAD + FIELD * (1.0 - at), if at > 0.0 { &label } else { "" });
@@ -50,11 +50,11 @@ fn chart(curve: &Curve<'_>, looks: &Looks) -> Chart {
     for files in &curve.points {
         let last = Some(files) == curve.points.last();
         let at = x(*files);
-        // Points that double lie close together near zero; the last one always has its number.
+        // Points that double are close together near zero; the last one always has its label.
         if last || (at > free && at < RIGHT - 0.2) {
             let files = if last { " files" } else { "" };
             let anchor = if last { Anchor::End } else { Anchor::Middle };
-            let text = format!("{}{files}", number::count((at / RIGHT * most).round() as u64));
+            let text = format!("{}{files}", number::count((at / RIGHT * max_files).round() as u64));
             chart.text("tick", if last { 1.0 } else { at }, foot, anchor, &text);
             free = at + 0.14;
         }
@@ -86,7 +86,7 @@ fn chart(curve: &Curve<'_>, looks: &Looks) -> Chart {
     chart
 }
 
-/// A dot and its interval.
+/// Draws a dot and its interval.
 fn point(
     chart: &mut Chart,
     x: f64,
@@ -108,7 +108,7 @@ fn point(
     ));
 }
 
-/// Writes the names of lines above their ends, moved up where one would overlap another.
+/// Writes the names of lines above their ends, moved up where they would overlap.
 fn names(chart: &mut Chart, mut ends: Vec<(f64, f64, String)>) {
     const LINE: f64 = 15.0;
     ends.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -10,13 +10,13 @@ use crate::model::{Row, Section};
 use crate::number;
 use crate::table::Table;
 
-/// The largest number of lines that can be distinguished in one chart.
+/// The maximum number of lines that can be distinguished in a chart.
 pub const MOST: usize = 8;
 
 const HEIGHT: f64 = 208.0;
 
 /// The smallest share of ops that is drawn.
-const RAREST: f64 = 1e-6;
+const MIN_SHARE: f64 = 1e-6;
 
 /// The figure; none if no op has a latency.
 pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
@@ -47,18 +47,18 @@ fn chart(title: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Chart {
         rows.iter().map(|(row, _)| (Key::Line(looks.get(row)), row.name.clone())).collect();
     chart.key(&key);
     let buckets: Vec<Vec<(u64, u64)>> = rows.iter().map(|(_, all)| all.buckets()).collect();
-    let shortest = buckets.iter().filter_map(|of| of.first()).map(|of| of.0.max(1)).min();
+    let shortest = buckets.iter().filter_map(|all| all.first()).map(|bucket| bucket.0.max(1)).min();
     let longest = rows.iter().map(|(_, all)| all.max()).max();
     let seconds = |ns: Option<u64>| ns.unwrap_or(1) as f64 / 1e9;
     let x = Log::around(seconds(shortest), seconds(longest));
-    let most = rows.iter().map(|(_, all)| all.count()).max().unwrap_or(1) as f64;
-    let y = Log::around((1.0 / most).max(RAREST), 1.0);
+    let max_count = rows.iter().map(|(_, all)| all.count()).max().unwrap_or(1) as f64;
+    let y = Log::around((1.0 / max_count).max(MIN_SHARE), 1.0);
     let top = chart.height();
     for (at, value) in x.ticks() {
         chart.upright(at, top, top + HEIGHT, &Unit::Seconds.label(value));
     }
     for (at, share) in y.ticks() {
-        // The line of all ops is the upper edge, and needs no name.
+        // The line for all ops is the upper edge and needs no label.
         let label = if share < 1.0 { percentile(share) } else { String::new() };
         chart.level(top + HEIGHT * (1.0 - at), &label);
     }
@@ -72,14 +72,14 @@ fn chart(title: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Chart {
     chart
 }
 
-/// `1 % (p99)` for the share of ops that took longer.
+/// The label for the share of ops that took longer: `1 % (p99)`.
 fn percentile(share: f64) -> String {
     let (percent, rest) = (share * 100.0, 100.0 - share * 100.0);
     let digits = (-percent.log10().floor()).max(0.0) as usize;
     format!("{percent:.digits$} % (p{rest:.digits$})")
 }
 
-/// Steps from bucket to bucket; steps too small to be visible are merged.
+/// The path with a step at each bucket; steps that are too small to be visible are merged.
 fn path(buckets: &[(u64, u64)], longest: u64, x: &Log, y: &Log) -> String {
     let count: u64 = buckets.iter().map(|(_, n)| n).sum();
     let right = |ns: u64| (x.at(ns.min(longest) as f64 / 1e9) * 1000.0).round();

@@ -1,9 +1,9 @@
 //! The page: one self-contained report.html with every number, chart and condition; and the same
 //! charts as files.
 //!
-//! A [`figure::Figure`] is a chart with its table. Each kind of chart is one file here that makes
-//! figures of a section; [`bars`] and [`chart`] draw. Parts that would make the page too large are
-//! omitted, and the page says so ([`budget`]).
+//! A [`figure::Figure`] is a chart with its table. Each kind of chart is a module here that makes figures of a
+//! section; [`bars`] and [`chart`] draw. Parts that would make the page too large are omitted, and the page says so
+//! ([`budget`]).
 
 mod aged;
 mod bars;
@@ -71,8 +71,8 @@ pub use published::charts as published_charts;
 pub use tune::html as tune_html;
 pub use why::why_charts;
 
-/// The page with series over time, and with ratios to the label of the baseline or to the best. It
-/// needs no network, no script and no font of its own; all foreign text is escaped.
+/// The page, with series over time, and with ratios to the baseline or to the best. It needs no network, scripts or
+/// fonts; all foreign text is escaped.
 ///
 /// # Errors
 /// Only [`ReportError::Template`], for a fault in the page's own template.
@@ -131,7 +131,7 @@ fn page_of(
     let mut budget = Budget::of(sections.len() + curves.len() + more);
     let overview = overview::figure(&sections, &looks);
     let overview = overview.and_then(|figure| figure_view(figure, "all", &mut budget));
-    let matrix = crate::matrix::table(&sections).map(|of| grid(&budget.fit(of)));
+    let matrix = crate::matrix::table(&sections).map(|matrix| grid(&budget.fit(matrix)));
     let along = timeline::part(&timelines, &mut budget);
     let mut parts = parts(&sections, &curves, &looks, &Index::of(series), &mut budget);
     parts.splice(0..0, along);
@@ -143,7 +143,7 @@ fn page_of(
     let counts = |judged: &Judged| [extras.not_run(), crate::study::counts(judged)].concat();
     let study = judged.map(|judged| study::section(judged, leads, &mut environment)).transpose()?;
     Ok(environment.get_template("page")?.render(context! {
-        title => judged.map_or_else(|| measured(&sections, &curves), |judged| number::clean(&judged.title)),
+        title => judged.map_or_else(|| plain_title(&sections, &curves), |judged| number::clean(&judged.title)),
         style => Value::from_safe_string(style() + judged.map_or("", |_| study::STYLE)),
         study => study.map(Value::from_safe_string),
         patterns => Value::from_safe_string(colour::patterns()),
@@ -184,13 +184,13 @@ fn environment() -> Result<Environment<'static>, ReportError> {
 
 /// Every row, with the name of its workload.
 fn rows_of<'s, 'a>(sections: &'s [Section<'a>]) -> impl Iterator<Item = (&'s str, &'s Row<'a>)> {
-    let of =
+    let with_workload =
         |section: &'s Section<'a>| section.rows.iter().map(|row| (section.workload.as_str(), row));
-    sections.iter().flat_map(of)
+    sections.iter().flat_map(with_workload)
 }
 
-/// The title of a page of measurements.
-fn measured(sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
+/// The title of a page without a study.
+fn plain_title(sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
     title(rows_of(sections).chain(places_of(curves).map(|place| (place.of.as_str(), &place.row))))
 }
 
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_page_is_as_reviewed() {
-        // A file of its own, so that a reader can open the sample in a browser.
+        // A separate file, so that a reader can open the sample in a browser.
         insta::assert_binary_snapshot!("report.html", page(&fixture::with_failures()).into_bytes());
     }
 

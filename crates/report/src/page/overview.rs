@@ -16,8 +16,8 @@ const LINEAR: f64 = 5.0;
 /// An interval is drawn up to this multiple of the farthest ratio, then clipped.
 const FAR: f64 = 1.5;
 
-/// The largest number of rows with names next to their dots; with more, only the table has them.
-const NAMED: usize = 40;
+/// The maximum number of rows with names next to their dots; with more, only the table has names.
+const MAX_NAMED: usize = 40;
 
 /// The position of the names of dots.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ enum NamePlacement {
 impl NamePlacement {
     fn of(phases: &[Phase], axis: &Axis) -> NamePlacement {
         let dots = || phases.iter().flat_map(|phase| &phase.dots);
-        if dots().count() > NAMED {
+        if dots().count() > MAX_NAMED {
             NamePlacement::TableOnly
         } else if dots().all(|dot| side_position(dot, axis).is_some()) {
             NamePlacement::Side
@@ -42,7 +42,7 @@ impl NamePlacement {
         }
     }
 
-    /// The height of the rows of a number of dots.
+    /// The height of the rows of this number of dots.
     fn height(self, dots: usize) -> f64 {
         match self {
             NamePlacement::Side => ROW * dots as f64,
@@ -51,7 +51,7 @@ impl NamePlacement {
         }
     }
 
-    /// The vertical middle of a dot within them.
+    /// The vertical middle of a dot within those rows.
     fn middle(self, index: usize) -> f64 {
         match self {
             NamePlacement::Side => ROW * index as f64 + ROW / 2.0,
@@ -61,12 +61,12 @@ impl NamePlacement {
     }
 }
 
-/// The least width of a chart and the largest width of a letter, in pixels.
+/// The minimum width of a chart and the maximum width of a character, in pixels.
 const NARROW: f64 = 308.0;
-const LETTER: f64 = 7.2;
+const CHAR_WIDTH: f64 = 7.2;
 
-/// The largest number of phases in an overview.
-const PHASES: usize = 24;
+/// The maximum number of phases in an overview.
+const MAX_PHASES: usize = 24;
 
 const TITLE: f64 = 22.0;
 const ROW: f64 = 18.0;
@@ -103,7 +103,7 @@ pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
     if phases.is_empty() {
         return None;
     }
-    let shown = &phases[..phases.len().min(PHASES)];
+    let shown = &phases[..phases.len().min(MAX_PHASES)];
     let dots = || shown.iter().flat_map(|phase| &phase.dots);
     let axis = Axis::over(dots());
     let chart = chart(shown, &axis, &versus);
@@ -149,7 +149,7 @@ fn phase<'s>(section: &'s Section<'_>, looks: &Looks) -> Option<Phase> {
             significant: comparison.is_some_and(|comparison| comparison.n > 1)
                 && ratio.standing == Standing::Plain,
             measured: section.measure.format(row.measured.mean),
-            verdict: comparison.map_or("", |of| section.measure.verdict(of.verdict)),
+            verdict: comparison.map_or("", |it| section.measure.verdict(it.verdict)),
         })
     };
     let dots: Vec<Dot> = section.rows.iter().filter_map(dot).collect();
@@ -164,14 +164,15 @@ enum Axis {
 }
 
 impl Axis {
-    /// At least from zero to 1.5, or from a half to double, so that small differences look small.
+    /// Returns an axis that extends at least from zero to 1.5, or from a half to double, so that small differences
+    /// look small.
     fn over<'a>(dots: impl Iterator<Item = &'a Dot> + Clone) -> Axis {
         let ratios = || dots.clone().map(|dot| dot.ratio);
-        let (most, least) = (ratios().fold(1.0, f64::max), ratios().fold(1.0, f64::min));
+        let (max, min) = (ratios().fold(1.0, f64::max), ratios().fold(1.0, f64::min));
         let ends = || dots.clone().filter_map(|dot| dot.interval);
-        let high = ends().map(|(_, high)| high).fold(most, f64::max).min(most * FAR);
-        let low = ends().map(|(low, _)| low).fold(least, f64::min).max(least / FAR);
-        if most <= LINEAR {
+        let high = ends().map(|(_, high)| high).fold(max, f64::max).min(max * FAR);
+        let low = ends().map(|(low, _)| low).fold(min, f64::min).max(min / FAR);
+        if max <= LINEAR {
             Axis::Linear(Scale::over(high.max(1.5), Unit::Times))
         } else {
             Axis::Factors(low.clamp(1e-9, 0.5).ln(), high.max(2.0).ln())
@@ -185,7 +186,7 @@ impl Axis {
         }
     }
 
-    /// Returns true if a value lies within the axis.
+    /// Returns true if a ratio is within the axis.
     fn has(&self, ratio: f64) -> bool {
         match self {
             Axis::Linear(scale) => (0.0..=scale.end).contains(&ratio),
@@ -198,7 +199,7 @@ impl Axis {
             let Axis::Linear(scale) = self else { return Vec::new() };
             return scale.ticks();
         };
-        // 1, 2, 5 while there are few of them; then only powers of ten.
+        // 1, 2 and 5 as long as there are few of them; then only powers of ten.
         let decades = (high - low) / std::f64::consts::LN_10;
         let digits: &[f64] = if decades < 2.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let every = if decades > 6.0 { 2 } else { 1 };
@@ -240,7 +241,7 @@ fn chart(phases: &[Phase], axis: &Axis, versus: &str) -> Chart {
     chart
 }
 
-/// Its name and its ratio.
+/// The label of a dot: its name and its ratio.
 fn label(dot: &Dot, axis: &Axis) -> String {
     let (_, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
     let beyond = if axis.has(high) { "" } else { " …" };
@@ -250,12 +251,12 @@ fn label(dot: &Dot, axis: &Axis) -> String {
     }
 }
 
-/// The position of its name, right or left of its interval, with true for right; none if it fits on
-/// neither side of the narrowest chart.
+/// The position of a dot's name next to its interval, and true if that is on the right; none if the name fits on
+/// neither side in the narrowest chart.
 fn side_position(dot: &Dot, axis: &Axis) -> Option<(f64, bool)> {
     let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
     let (left, right) = (axis.at(low), axis.at(high));
-    let wide = label(dot, axis).chars().count() as f64 * LETTER + 14.0;
+    let wide = label(dot, axis).chars().count() as f64 * CHAR_WIDTH + 14.0;
     match wide {
         wide if right * NARROW + wide < NARROW => Some((right, true)),
         wide if wide < left * NARROW => Some((left, false)),
@@ -263,7 +264,7 @@ fn side_position(dot: &Dot, axis: &Axis) -> Option<(f64, bool)> {
     }
 }
 
-/// A dot with its interval and its name.
+/// Draws a dot with its interval and its name.
 fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: NamePlacement) {
     let (at, colour) = (axis.at(dot.ratio), dot.look.colour);
     let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
@@ -283,7 +284,7 @@ fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: NamePlacement)
         .put(format_args!(r#"<circle class="{class}" cx="{}" cy="{y:.1}" r="4.5"/>"#, percent(at)));
     match (names, side_position(dot, axis)) {
         (NamePlacement::TableOnly, _) => {}
-        // Letters are pixels and positions are shares, so an offset from a share needs a nested drawing.
+        // Text is in pixels and positions are shares, so an offset from a share needs a nested drawing.
         (NamePlacement::Side, Some((at, right))) => {
             let (inner, anchor) = if right { (10, "start") } else { (-10, "end") };
             chart.put(format_args!(
@@ -309,7 +310,7 @@ fn describe(phases: &[Phase]) -> String {
         format!("{} {}{open}", dot.name, number::relative(dot.ratio))
     };
     let phase = |phase: &Phase| {
-        let dots: Vec<String> = phase.dots.iter().take(NAMED).map(dot).collect();
+        let dots: Vec<String> = phase.dots.iter().take(MAX_NAMED).map(dot).collect();
         format!("{}: {}", phase.title, dots.join(", "))
     };
     phases.iter().map(phase).collect::<Vec<_>>().join("; ") + "."

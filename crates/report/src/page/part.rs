@@ -1,4 +1,4 @@
-//! A section of the page, as its template takes it.
+//! A section of the page, in the form that its template takes.
 
 use minijinja::Value;
 use serde::Serialize;
@@ -14,7 +14,7 @@ pub struct Part {
     pub id: String,
     /// Its title.
     pub title: String,
-    /// True if a short print has it.
+    /// True if a short printout has this section.
     pub main: bool,
     /// The first figure, with its table unfolded.
     pub first: Option<FigureView>,
@@ -43,7 +43,7 @@ pub struct FigureView {
     pub table: Value,
 }
 
-/// The figure, if the page has space for it.
+/// Converts a figure if the page has space for it; otherwise counts it as omitted.
 pub fn figure_view(figure: Figure, part: &str, budget: &mut Budget) -> Option<FigureView> {
     let Figure { slug, title, note, chart, table } = figure;
     let id = format!("{part}-{slug}");
@@ -69,9 +69,9 @@ pub fn grid(table: &Table) -> Value {
 }
 
 /// `a, b and 12 more`.
-pub fn join_names(names: &[&str], most: usize) -> String {
-    match names.len().checked_sub(most + 1) {
+pub fn join_names(names: &[&str], max: usize) -> String {
+    match names.len().checked_sub(max + 1) {
         None => names.join(", "),
-        Some(_) => format!("{} and {} more", names[..most].join(", "), names.len() - most),
+        Some(_) => format!("{} and {} more", names[..max].join(", "), names.len() - max),
     }
 }

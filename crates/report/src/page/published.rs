@@ -1,5 +1,5 @@
-//! Published numbers with measured ones: a pair for each claim of a study that has both, on a logarithmic axis for
-//! each unit.
+//! Published and measured numbers: a pair for each claim of a study that has both, on a logarithmic axis for each
+//! unit.
 
 use super::chart::{AXIS, Anchor, Chart, Key, percent, truncate};
 use super::figure::Figure;
@@ -9,10 +9,11 @@ use crate::number::{clean, counted, relative};
 use crate::study::{Claim, Judged, Number, Variant, digits};
 use crate::table::{Row, Table};
 
-/// The largest number of claims that are drawn.
+/// The maximum number of claims that are drawn.
 const MOST: usize = 40;
 
-/// Letters of a claim's identifier that fit next to its numbers on the narrowest chart.
+/// The maximum number of characters of a claim's identifier, which must fit next to its numbers on the narrowest
+/// chart.
 const ID: usize = 20;
 
 /// The classes of the two kinds of marks.
@@ -36,7 +37,7 @@ struct Panel<'a> {
     pairs: Vec<Pair<'a>>,
 }
 
-/// The charts of a study as files: `published.svg`, of several variants `published-2.svg` and on.
+/// The charts of a study as files: `published.svg`, then `published-2.svg` and so on for further variants.
 pub fn charts(judged: &Judged) -> Vec<ChartFile> {
     let drawn = judged.variants.iter().filter_map(figure);
     let file = |(index, figure): (usize, Figure)| ChartFile {
@@ -74,14 +75,14 @@ pub fn figure(variant: &Variant) -> Option<Figure> {
     })
 }
 
-/// Both numbers of a claim; none if a logarithmic axis has no place for them.
+/// Both numbers of a claim; none if one is missing or cannot be on a logarithmic axis.
 fn pair(claim: &Claim) -> Option<Pair<'_>> {
     let (published, measured) = (claim.published?, claim.measured?);
     let is_drawn = |value: f64| value.is_finite() && value > 0.0;
     (is_drawn(published) && is_drawn(measured.value)).then_some(Pair { claim, published, measured })
 }
 
-/// The pairs by their units, in the order of their first claims.
+/// The pairs grouped by unit, in the order of their first claims.
 fn panels(pairs: Vec<Pair<'_>>) -> Vec<Panel<'_>> {
     let mut panels: Vec<Panel<'_>> = Vec::new();
     for pair in pairs.into_iter().take(MOST) {
@@ -111,20 +112,20 @@ impl Panel<'_> {
     }
 }
 
-/// A logarithmic axis between two of its ticks.
+/// A logarithmic axis that begins and ends at a tick.
 struct Axis {
-    /// 1, 2 and 5 times powers of ten; the first is at most the least value, the last at least the largest.
+    /// 1, 2 and 5 times powers of ten; the first is at most the smallest value, the last at least the largest.
     ticks: Vec<f64>,
 }
 
 impl Axis {
-    fn around(least: f64, most: f64) -> Axis {
+    fn around(min: f64, max: f64) -> Axis {
         let power = |value: f64| value.log10().floor() as i32;
-        let decades = power(least)..=power(most) + 1;
+        let decades = power(min)..=power(max) + 1;
         let all: Vec<f64> =
             decades.flat_map(|at| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(at))).collect();
-        let first = all.iter().rposition(|tick| *tick <= least * 1.0001).unwrap_or(0);
-        let last = all.iter().position(|tick| *tick >= most * 0.9999).unwrap_or(all.len() - 1);
+        let first = all.iter().rposition(|tick| *tick <= min * 1.0001).unwrap_or(0);
+        let last = all.iter().position(|tick| *tick >= max * 0.9999).unwrap_or(all.len() - 1);
         Axis { ticks: all[first..=last.max(first + 1).min(all.len() - 1)].to_vec() }
     }
 
@@ -162,7 +163,7 @@ fn chart(variant: &Variant, panels: &[Panel<'_>]) -> Chart {
     chart
 }
 
-/// A claim: its identifier and its numbers, and below them both marks with what lies between.
+/// Draws a claim: its identifier and its numbers, and below them both marks, joined by a line.
 fn draw(chart: &mut Chart, pair: &Pair<'_>, axis: &Axis, top: f64) {
     let (claim, y) = (pair.claim, top + 25.0);
     chart.text("dotname", 0.0, top + 13.0, Anchor::Start, &truncate(&clean(&claim.id), ID));
@@ -180,7 +181,7 @@ fn draw(chart: &mut Chart, pair: &Pair<'_>, axis: &Axis, top: f64) {
     if let Some((low, high)) = pair.measured.interval {
         chart.put(format_args!("{}", line("span l0", (axis.at(low), axis.at(high)))));
     }
-    // Marks have a size in pixels and a place in percent, which needs a nested drawing.
+    // The size of a mark is in pixels and its position in percent, which needs a nested drawing.
     chart.put(format_args!(
         r#"<svg x="{}" overflow="visible"><title>{}</title><rect class="{PUBLISHED}" x="-4.5" y="{:.1}" width="9" height="9"/></svg><circle class="{MEASURED}" cx="{}" cy="{y:.1}" r="4.5"/>"#,
         percent(from),

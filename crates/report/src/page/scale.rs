@@ -18,7 +18,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// A round number of it, without trailing zeros.
+    /// A round number in this unit, without trailing zeros.
     pub fn label(self, value: f64) -> String {
         if value == 0.0 {
             return "0".into();
@@ -73,7 +73,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Steps of 1, 2 or 5 times a power of ten (of bytes: of KiB, MiB ...), so that there are 2 to 6.
+    /// The scale for values up to `longest`. Its 2 to 6 steps are 1, 2 or 5 times a power of ten (for bytes, of KiB,
+    /// MiB and so on).
     pub fn over(longest: f64, unit: Unit) -> Scale {
         if !longest.is_finite() || longest <= 0.0 {
             return Scale { end: 1.0, step: 1.0, unit };
@@ -89,9 +90,9 @@ impl Scale {
             .map(|digit| digit * power)
             .find(|step| longest / step >= 2.0)
             .unwrap_or(power);
-        // Counts have no halves.
+        // Counts are whole numbers.
         let step = if unit == Unit::Count { step.max(1.0) } else { step };
-        // A bar that ends on a line except for rounding needs no further step.
+        // A bar that ends on a line, except for rounding, needs no further step.
         Scale { end: (longest / step - 1e-9).ceil().max(1.0) * step, step, unit }
     }
 
@@ -120,11 +121,11 @@ pub struct Log {
 }
 
 impl Log {
-    /// The whole powers of ten around these two positive values; at least one decade.
-    pub fn around(least: f64, most: f64) -> Log {
+    /// The axis between whole powers of ten around these two positive values; at least one decade.
+    pub fn around(min: f64, max: f64) -> Log {
         let power = |value: f64| if value > 0.0 { value.log10() } else { 0.0 };
-        let low = (power(least) + 1e-9).floor() as i32;
-        Log { low, high: ((power(most) - 1e-9).ceil() as i32).max(low + 1) }
+        let low = (power(min) + 1e-9).floor() as i32;
+        Log { low, high: ((power(max) - 1e-9).ceil() as i32).max(low + 1) }
     }
 
     /// The position of a value, from 0 to 1.
@@ -136,7 +137,7 @@ impl Log {
         ((value.log10() - f64::from(self.low)) / span).clamp(0.0, 1.0)
     }
 
-    /// The position and value of each power; every second one if there are many.
+    /// The position and value of each power; every other one if there are many.
     pub fn ticks(&self) -> Vec<(f64, f64)> {
         let every = if self.high - self.low > 5 { 2 } else { 1 };
         let powers = (self.low..=self.high).filter(|power| (power - self.low) % every == 0);

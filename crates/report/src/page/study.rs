@@ -51,7 +51,7 @@ pub struct Leads {
     why: Vec<[String; 3]>,
     /// The cost of power cuts, in sentences.
     cost: Vec<String>,
-    /// The anchor of the section that draws it, if the page has space for it.
+    /// The anchor of the section that shows it, if the page has space for it.
     cost_at: Option<String>,
 }
 
@@ -113,7 +113,7 @@ struct ShownPoint {
     id: String,
     text: String,
     changes: bool,
-    /// The verdict, the measured number, and the reason, on each.
+    /// The verdict, the measured number and the reason on each kernel.
     at: Vec<(VerdictView, String, String)>,
 }
 
@@ -143,7 +143,7 @@ struct Shown {
     subject: String,
     count: String,
     claims: Vec<ShownClaim>,
-    /// Published numbers with measured ones.
+    /// The chart of published and measured numbers; none if no claim has both.
     pairs: Option<ShownPairs>,
     /// The drawing of the tables of factors.
     picture: Option<Value>,

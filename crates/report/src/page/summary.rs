@@ -64,7 +64,7 @@ pub fn compared_sentence(
     )
 }
 
-/// The answer: the fastest, and the growth of times.
+/// The answer: the fastest file systems, and the growth of times.
 pub fn answers(sections: &[Section<'_>], curves: &[Curve<'_>], basis: Basis<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     if !sections.is_empty() {
@@ -74,7 +74,7 @@ pub fn answers(sections: &[Section<'_>], curves: &[Curve<'_>], basis: Basis<'_>)
     sentences
 }
 
-/// Outcome, trial and reason; those beyond a limit are counted.
+/// Outcome, trial and reason of each unfinished trial; those beyond a limit are counted.
 pub fn unfinished(trials: &[Trial]) -> Vec<[String; 3]> {
     let all = crate::unfinished::unfinished(trials);
     let more = all.len().saturating_sub(budget::LINES);

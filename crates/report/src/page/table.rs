@@ -4,8 +4,8 @@ use super::colour::Look;
 use crate::table::{Head, Kind, Row, Table};
 
 impl Table {
-    /// An empty table. A head that begins with `<` marks a column of words, `±` one of the spread of
-    /// the column before it.
+    /// An empty table. A head that begins with `<` marks a column of words, and `±` is the spread of the column
+    /// before it.
     pub fn new(caption: impl Into<String>, heads: &[&str]) -> Table {
         let head = |text: &&str| match text.strip_prefix('<') {
             Some(words) => Head { text: words.into(), kind: Kind::Words, ..Head::default() },
@@ -18,12 +18,12 @@ impl Table {
         Table { caption: caption.into(), heads, ..Table::default() }
     }
 
-    /// Adds a row of a file system.
+    /// Adds a row for a file system.
     pub fn row(&mut self, look: Look, cells: Vec<String>) {
         self.rows.push(Row { dot: look.dot(), cells, ..Row::default() });
     }
 
-    /// The approximate number of bytes it takes in the page.
+    /// The approximate number of bytes that it takes in the page.
     pub fn size(&self) -> usize {
         200 + self.rows.iter().map(|row| self.size_of(row)).sum::<usize>()
     }
@@ -44,7 +44,7 @@ impl Table {
     }
 
     fn size_of(&self, row: &Row) -> usize {
-        // Characters that HTML escapes (`&lt;`) are rare enough.
+        // Characters that HTML escapes (`&lt;`) are rare enough to be ignored.
         let cells: usize = self.shown().map(|at| row.cells[at].len() + 18).sum();
         60 + row.dot.len() + cells + 60 * row.flags.len()
     }

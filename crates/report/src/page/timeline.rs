@@ -1,4 +1,4 @@
-//! Timelines: each phase over the kernels, a line for each file system, its steps marked.
+//! Timelines: each phase over the kernels, with a line for each file system and its steps marked.
 
 use super::budget::{self, Budget};
 use super::chart::{AXIS, Anchor, Chart, percent, truncate};
@@ -13,14 +13,15 @@ use crate::timeline::{LEAST, Line, Timeline};
 const FIELD: f64 = 240.0;
 const HEAD: f64 = 18.0;
 
-/// The positions of the first and the last version; the names of lines are after it.
+/// The positions of the first and the last version; the names of lines are to the right of the last.
 const LEFT: f64 = 0.09;
 const RIGHT: f64 = 0.84;
 
 /// Height of a line of names.
 const NAME: f64 = 16.0;
 
-/// The section with all timelines, and a sentence for each marked step; none without timelines.
+/// The section with all timelines, and a sentence for each marked step; none if there are no timelines or the page
+/// has no space.
 pub fn part(timelines: &[Timeline], budget: &mut Budget) -> Option<Part> {
     if timelines.is_empty() || !budget.next_part() {
         return None;
@@ -121,7 +122,7 @@ fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
     chart
 }
 
-/// The dots of a line: a large one with its change for each marked step.
+/// Draws the dots of a line, with a large one and its change for each marked step.
 fn dots(chart: &mut Chart, line: &Line, look: Look, x: &dyn Fn(usize) -> f64, axis: &Levels) {
     let colour = look.colour;
     for point in &line.points {
@@ -148,7 +149,7 @@ fn names(chart: &mut Chart, mut ends: Vec<(f64, &str)>, right: f64) {
     }
 }
 
-/// The series of a release, `6.12` of `6.12.117+deb12-amd64`; another text as it is.
+/// The series of a release: `6.12` of `6.12.117+deb12-amd64`; any other text is truncated.
 fn short(version: &str) -> String {
     let mut parts = version.split(['.', '-', '+']);
     match (parts.next(), parts.next()) {
@@ -161,7 +162,7 @@ fn short(version: &str) -> String {
     }
 }
 
-/// The vertical axis: changes, with no change among them.
+/// The vertical axis: ratios, always including 1, which is no change.
 struct Levels {
     low: f64,
     high: f64,
@@ -172,7 +173,7 @@ impl Levels {
     fn over(ratios: impl Iterator<Item = f64>) -> Levels {
         let (low, high) =
             ratios.fold((1.0f64, 1.0f64), |(low, high), it| (low.min(it), high.max(it)));
-        // Differences far below the least marked one are drawn as a flat line.
+        // Differences far below the smallest marked one are drawn as a flat line.
         let (low, high) = (low.min(1.0 - LEAST), high.max(1.0 + LEAST));
         let steps = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
         let step = steps.into_iter().find(|step| (high - low) / step <= 6.0).unwrap_or(high - low);

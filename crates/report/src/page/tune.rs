@@ -16,7 +16,7 @@ use crate::table::Table;
 use crate::tune::{Tuned, TunedFilesystem, certificate_sentences, recommendation};
 use crate::tune::{front_columns, lines, truth_sentences, worth_columns};
 
-/// The page. It needs no network, no script and no font of its own; all foreign text is escaped.
+/// The page. It needs no network, scripts or fonts; all foreign text is escaped.
 ///
 /// # Errors
 /// Only [`ReportError::Template`], for a fault in the page's own template.
@@ -25,12 +25,12 @@ pub fn html(tuned: &Tuned) -> Result<String, ReportError> {
     let mut budget = Budget::of(tuned.filesystems.len());
     let looks = Looks::of_kinds(tuned.filesystems.iter().map(|it| it.filesystem.as_str()));
     let mut parts: Vec<Part> = Vec::new();
-    for (of, look) in tuned.filesystems.iter().zip(looks) {
+    for (result, look) in tuned.filesystems.iter().zip(looks) {
         if budget.next_part() {
-            parts.push(part(tuned, of, look, &mut budget));
+            parts.push(part(tuned, result, look, &mut budget));
         }
     }
-    let answer = tuned.filesystems.iter().map(|of| recommendation(tuned, of));
+    let answer = tuned.filesystems.iter().map(|result| recommendation(tuned, result));
     let answer = answer.chain(tuned.between.iter().cloned()).collect();
     let page = environment.get_template("page")?.render(context! {
         title => clean(&format!("Options for {}", tuned.workload)),
@@ -45,40 +45,43 @@ pub fn html(tuned: &Tuned) -> Result<String, ReportError> {
     Ok(page)
 }
 
-fn part(tuned: &Tuned, of: &TunedFilesystem, look: Look, budget: &mut Budget) -> Part {
-    let id = format!("tune-{}", of.filesystem);
+fn part(tuned: &Tuned, result: &TunedFilesystem, look: Look, budget: &mut Budget) -> Part {
+    let id = format!("tune-{}", result.filesystem);
     let mut drawn = Vec::new();
-    if !of.effects.is_empty() {
-        drawn.push(worth(of, look));
+    if !result.effects.is_empty() {
+        drawn.push(worth(result, look));
     }
-    if of.front.len() > 1 {
-        drawn.push(front(of, look));
+    if result.front.len() > 1 {
+        drawn.push(front(result, look));
     }
     let mut views: Vec<FigureView> =
         drawn.into_iter().filter_map(|figure| figure_view(figure, &id, budget)).collect();
     let first = (!views.is_empty()).then(|| views.remove(0));
-    let mut said: Vec<String> = lines(of).iter().map(|line| line.trim().to_string()).collect();
-    said.extend(of.recommended.gives_up.iter().map(|it| format!("It gives up {it}")));
-    said.extend(of.why.iter().cloned());
-    said.extend(truth_sentences(tuned, of));
-    said.extend(
-        certificate_sentences(&of.certificate).into_iter().map(|it| format!("Certificate: {it}")),
+    let mut sentences: Vec<String> =
+        lines(result).iter().map(|line| line.trim().to_string()).collect();
+    sentences.extend(result.recommended.gives_up.iter().map(|it| format!("It gives up {it}")));
+    sentences.extend(result.why.iter().cloned());
+    sentences.extend(truth_sentences(tuned, result));
+    sentences.extend(
+        certificate_sentences(&result.certificate)
+            .into_iter()
+            .map(|it| format!("Certificate: {it}")),
     );
-    said.extend(of.refused.iter().map(|it| format!("Refused: {}: {}", it.what, it.why)));
-    said.extend(of.dropped.iter().map(|it| format!("Not tried: {}: {}", it.what, it.why)));
+    sentences.extend(result.refused.iter().map(|it| format!("Refused: {}: {}", it.what, it.why)));
+    sentences.extend(result.dropped.iter().map(|it| format!("Not tried: {}: {}", it.what, it.why)));
     Part {
         main: true,
         id,
-        title: of.filesystem.clone(),
+        title: result.filesystem.clone(),
         first,
         figures: views,
-        lines: budget::lines(said),
+        lines: budget::lines(sentences),
         calls: None,
     }
 }
 
-/// The absolute change by each option alone, the largest first; slower ones in a neutral tone.
-fn worth(of: &TunedFilesystem, look: Look) -> Figure {
+/// The figure of the absolute change by each option alone, the largest first; slower options are in a neutral tone.
+fn worth(result: &TunedFilesystem, look: Look) -> Figure {
     let bar = |it: &crate::tune::OptionWorth| {
         let change = it.alone.or(it.average).unwrap_or(0.0);
         let tone = if change < 0.0 { Tone::Full } else { Tone::Neutral(1) };
@@ -93,24 +96,24 @@ fn worth(of: &TunedFilesystem, look: Look) -> Figure {
             beneath: it.with_winner.map(|change| 100.0 * change.abs()),
         }
     };
-    let all = of.effects.iter().map(bar).collect();
+    let all = result.effects.iter().map(bar).collect();
     let title = "Worth of each option".to_string();
     let chart =
         bars::draw(&Bars { title: title.clone(), unit: Unit::Count, bars: all, key: Vec::new() });
     let note = format!(
         "Change of the time in percent by each option alone: coloured is faster, grey is slower; the thin bar is its \
          change in the company of the recommended options; * is recommended{}.",
-        drawn_note(bars::MOST, of.effects.len())
+        drawn_note(bars::MOST, result.effects.len())
     );
-    Figure { slug: "worth", title, note, chart, table: Table::of(worth_columns(), &of.effects) }
+    Figure { slug: "worth", title, note, chart, table: Table::of(worth_columns(), &result.effects) }
 }
 
-/// Each candidate by its time and the part of power cuts with a loss.
-fn front(of: &TunedFilesystem, look: Look) -> Figure {
+/// The figure of the candidates by their time and the share of power cuts with a loss.
+fn front(result: &TunedFilesystem, look: Look) -> Figure {
     const HEIGHT: f64 = 220.0;
-    let longest = of.front.iter().map(|it| it.seconds).fold(0.0, f64::max);
+    let longest = result.front.iter().map(|it| it.seconds).fold(0.0, f64::max);
     let scale = Scale::over(longest, Unit::Seconds);
-    let described = of.front.iter().map(|it| {
+    let described = result.front.iter().map(|it| {
         let lost =
             it.losses.map_or("not cut".into(), |lost| format!("{lost} of {} cuts lost", it.cuts));
         format!("{}: {}, {lost}", clean(&it.words), number::seconds(it.seconds))
@@ -125,7 +128,7 @@ fn front(of: &TunedFilesystem, look: Look) -> Figure {
     for part in [0.0, 0.5, 1.0] {
         chart.level(top + HEIGHT * (1.0 - part), &format!("{}", 100.0 * part));
     }
-    for (number, it) in (1..).zip(&of.front) {
+    for (number, it) in (1..).zip(&result.front) {
         let share = it.losses.map_or(1.0, |lost| lost as f64 / it.cuts.max(1) as f64);
         let (x, y) = (scale.at(it.seconds), top + HEIGHT * (1.0 - share));
         let fill = if it.is_on_front { format!("f{}", look.colour) } else { "n1".into() };
@@ -138,5 +141,5 @@ fn front(of: &TunedFilesystem, look: Look) -> Figure {
     let note = "Candidates by their time and the percentage of power cuts after which acknowledged work was lost; coloured ones \
                 are on the front of time, losses and space. The numbers are the rows of the table."
         .to_string();
-    Figure { slug: "front", title, note, chart, table: Table::of(front_columns(), &of.front) }
+    Figure { slug: "front", title, note, chart, table: Table::of(front_columns(), &result.front) }
 }

@@ -1,5 +1,5 @@
-//! A flame graph: functions as wide as the instructions in them and in their callees, or as their estimated time,
-//! callees below callers; for two results coloured by the difference.
+//! A flame graph: the width of a function is the number of instructions in it and its callees, or their estimated
+//! time; callees are below callers. For two results, the colour shows the difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -14,10 +14,11 @@ use crate::number::clean;
 /// Height of a row, in pixels.
 const ROW: f64 = 17.0;
 /// Functions narrower than this part of the whole are omitted and counted.
-const NARROWEST: f64 = 0.001;
-/// A name is drawn if a few of its letters fit in a chart that stands alone.
-const NAMED: f64 = 0.03;
-const DEEPEST: usize = 64;
+const MIN_WIDTH: f64 = 0.001;
+/// The minimum width of a function with a name, as a part of the whole: a few characters fit in a separate chart.
+const MIN_NAMED_WIDTH: f64 = 0.03;
+/// Functions below this depth are omitted.
+const MAX_DEPTH: usize = 64;
 
 /// The class of each layer, the same in every graph.
 fn class(layer: &str) -> &'static str {
@@ -30,14 +31,14 @@ fn class(layer: &str) -> &'static str {
         "memory" => "f2",
         "files" => "f1",
         "sockets" => "f7",
-        // Too small to be kept by name.
+        // Functions that are too small to be kept by name.
         layer if layer.starts_with('(') => "n3",
         // A module: the file system, the journal, the driver.
         _ => "f0",
     }
 }
 
-/// What the width of a function shows.
+/// The quantity that the width of a function shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// Its instructions.
@@ -54,7 +55,7 @@ impl By {
         }
     }
 
-    /// The tree of a phase's ops; none without what is shown.
+    /// The tree of a phase's ops; none if the phase does not have that quantity.
     fn tree(self, phase: &Phase) -> Option<Frame> {
         let tree = phase.executed.get(&Task::Ops)?;
         match self {
@@ -64,7 +65,7 @@ impl By {
     }
 }
 
-/// What is shown per op in a frame and all below it.
+/// The instructions or the time per op in a frame and all frames below it.
 fn width(frame: Option<&Frame>, ops: f64) -> f64 {
     frame.map_or(0.0, |frame| frame.whole() as f64 / ops)
 }
@@ -82,7 +83,7 @@ struct Graph {
     layers: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
-/// The graph of what a phase's ops executed, as wide as the whole; compared with another it is red where this one
+/// The graph of the functions that a phase's ops executed. Compared with another result, it is red where this one
 /// takes more, and blue where it takes less. None if nothing was executed.
 pub fn chart(
     it: &Explained,
@@ -127,18 +128,18 @@ pub fn chart(
 
 impl Graph {
     fn row(&mut self, frame: &Frame, other: Option<&Frame>, from: f64, depth: usize) {
-        if depth == DEEPEST {
+        if depth == MAX_DEPTH {
             return;
         }
         let mut x = from;
         for (name, below) in &frame.below {
             let there = other.and_then(|other| other.below.get(name));
             let wide = width(Some(below), self.ops) / self.whole;
-            if wide < NARROWEST {
+            if wide < MIN_WIDTH {
                 self.left_out += 1;
             } else {
                 self.depth = self.depth.max(depth);
-                self.one(name, below, there, (x, wide, depth as f64 * ROW));
+                self.draw(name, below, there, (x, wide, depth as f64 * ROW));
                 self.row(below, there, x, depth + 1);
             }
             x += wide;
@@ -158,7 +159,7 @@ impl Graph {
         self.layers.iter().map(key).collect()
     }
 
-    fn one(
+    fn draw(
         &mut self,
         name: &str,
         frame: &Frame,
@@ -184,12 +185,12 @@ impl Graph {
                 (if part >= 0.0 { "f1" } else { "f0" }, part.abs().min(1.0) * 0.8)
             }
         };
-        let text = match wide >= NAMED {
+        let text = match wide >= MIN_NAMED_WIDTH {
             true => format!(r#"<text class="key" x="3" y="12">{}</text>"#, escape(&clean(name))),
             false => String::new(),
         };
-        // A nested drawing clips the name where the function ends. Writing to a string cannot fail, so the
-        // results carry nothing.
+        // A nested drawing clips the name where the function ends. Writing to a string cannot fail, so the results
+        // are ignored.
         let _ = write!(
             self.body,
             r#"<svg x="{}" y="{y:.0}" width="{}" height="16"><title>{}</title><rect class="{class}" width="100%" height="16" fill-opacity="{opacity:.2}"/><rect class="edge" width="100%" height="16"/>{text}</svg>"#,
@@ -200,7 +201,7 @@ impl Graph {
     }
 }
 
-/// The note that explains it.
+/// The note that explains a graph.
 pub fn note(against: bool, by: By) -> String {
     let width = match by {
         By::Instructions => "the number of instructions in",

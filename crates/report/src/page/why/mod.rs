@@ -16,7 +16,7 @@ use crate::number::clean;
 use crate::table::Table;
 use crate::why::{rows, title};
 
-/// The largest number of explained trials on the page; the file has all.
+/// The maximum number of explained trials on the page; the file has all.
 pub const MOST: usize = 24;
 
 /// An explained trial.
@@ -38,13 +38,17 @@ impl View {
 }
 
 /// The explained trials that the page has space for, each with its run if it has one.
-pub fn views(told: &[StoredExplanation], places: &[String], budget: &mut Budget) -> Vec<View> {
+pub fn views(
+    explanations: &[StoredExplanation],
+    places: &[String],
+    budget: &mut Budget,
+) -> Vec<View> {
     let mut views = Vec::new();
-    for (index, told) in told.iter().take(MOST).enumerate() {
+    for (index, explanation) in explanations.iter().take(MOST).enumerate() {
         if !budget.next_part() {
             break;
         }
-        let (it, against) = (&told.it, told.against.as_ref());
+        let (it, against) = (&explanation.it, explanation.against.as_ref());
         let id = format!("w{index}");
         let place = places.get(index).map(|place| format!(" ({place})")).unwrap_or_default();
         let mut lines = say::sentences(it, against);

@@ -15,13 +15,13 @@ const HEIGHT: f64 = 200.0;
 /// Below this number of spots, spots are drawn three times as wide and high to be visible.
 const FEW: usize = 1000;
 
-/// Height of a part that has space for two labels, in pixels.
+/// Minimum height of a part that has space for two labels, in pixels.
 const LABELLED: f64 = 30.0;
 
 /// The class for requests of an unknown structure.
 const UNKNOWN: &str = "ink";
 
-/// The class of each structure, the same in every picture; any two of one file system differ.
+/// The class of each structure, the same in every picture; any two structures of one file system differ.
 fn class(structure: Structure) -> &'static str {
     match structure {
         Structure::Data => "f0",
@@ -65,7 +65,7 @@ pub fn chart(title: &str, grid: &Grid) -> Chart {
         chart.grow(HEIGHT + 6.0);
     }
     let bottom = chart.height();
-    let ends = [(0.0, "first request".into(), Anchor::Start), (1.0, lasts(grid), Anchor::End)];
+    let ends = [(0.0, "first request".into(), Anchor::Start), (1.0, end_label(grid), Anchor::End)];
     for (at, label, anchor) in ends {
         chart.text("tick", at, bottom + 12.0, anchor, &label);
     }
@@ -78,20 +78,20 @@ fn look(structure: Option<Structure>) -> (&'static str, &'static str) {
 }
 
 fn description(grid: &Grid) -> String {
-    format!("{} requests within {}, by their address", grid.requests, took(grid))
+    format!("{} requests within {}, by their address", grid.requests, duration(grid))
 }
 
 /// The time from the first request to the last.
-fn took(grid: &Grid) -> Nanos {
+fn duration(grid: &Grid) -> Nanos {
     Nanos(grid.time.1.0.saturating_sub(grid.time.0.0))
 }
 
 /// The label below the last request.
-fn lasts(grid: &Grid) -> String {
-    if took(grid).0 == 0 { String::new() } else { format!("{} later", took(grid)) }
+fn end_label(grid: &Grid) -> String {
+    if duration(grid).0 == 0 { String::new() } else { format!("{} later", duration(grid)) }
 }
 
-/// The note that explains it.
+/// The note that explains a picture.
 pub fn note(grid: &Grid) -> String {
     let hides = match grid.hidden {
         0 => String::new(),
@@ -108,7 +108,7 @@ pub fn note(grid: &Grid) -> String {
     )
 }
 
-/// One disk: a path for each structure, in a field that is stretched.
+/// Draws one disk: a path for each structure, in a nested drawing that is stretched.
 fn field(chart: &mut Chart, disk: &DiskGrid, top: f64) {
     chart.put(format_args!(
         r#"<svg y="{top:.1}" width="100%" height="{HEIGHT}" viewBox="0 0 {COLUMNS} {ROWS}" preserveAspectRatio="none">"#
@@ -126,14 +126,14 @@ fn field(chart: &mut Chart, disk: &DiskGrid, top: f64) {
         let (bottom, top) = (top + HEIGHT - low * row, top + HEIGHT - high * row);
         chart.level(bottom, &gibibytes(band.bytes.0));
         chart.level(top, "");
-        // Two labels need space, and so do two numbers.
+        // A second label needs space, and is useful only if it differs from the first.
         if bottom - top >= LABELLED && gibibytes(band.bytes.0) != gibibytes(band.bytes.1) {
             chart.text("tick", 0.0, top + 12.0, Anchor::Start, &gibibytes(band.bytes.1));
         }
     }
 }
 
-/// The cells as boxes, larger by `around` cells on each side; adjacent ones are merged.
+/// The cells as boxes, enlarged by `around` cells on each side; adjacent ones are merged.
 fn path(cells: &[(u16, u16)], around: u16) -> String {
     let mut cells: Vec<(u16, u16)> = cells.iter().map(|(column, row)| (*row, *column)).collect();
     cells.sort_unstable();
@@ -144,11 +144,11 @@ fn path(cells: &[(u16, u16)], around: u16) -> String {
             *cell == (row, from.saturating_add(u16::try_from(offset).unwrap_or(u16::MAX)))
         };
         let many = cells[at..].iter().enumerate().take_while(|it| follows(*it)).count();
-        // Rows count from below. Parts beyond the edge are clipped.
+        // Rows are counted from the bottom. Parts beyond the edge are clipped.
         let (wide, high) = (many + 2 * usize::from(around), 1 + 2 * around);
         let (x, y) = (i32::from(from) - i32::from(around), (ROWS - 1).saturating_sub(row));
         let y = i32::from(y) - i32::from(around);
-        // Writing to a string cannot fail, so the result carries nothing.
+        // Writing to a string cannot fail, so the result is ignored.
         let _ = write!(out, "M{x} {y}h{wide}v{high}h-{wide}z");
         at += many.max(1);
     }
