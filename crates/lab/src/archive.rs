@@ -1,14 +1,14 @@
-//! Archives of packages: Debian's with all its suites, and Ubuntu's, whose kernels have ZFS.
+//! Package archives: Debian's, with all its suites, and Ubuntu's, whose kernels include ZFS.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// An archive whose lists are kept in the cache.
+/// An archive whose package lists are cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Archive {
     /// Debian's suites from bullseye to experimental.
     Debian,
-    /// One suite of Ubuntu, whose packages do not change after its release.
+    /// One Ubuntu suite, whose packages do not change after its release.
     Ubuntu,
 }
 
@@ -26,31 +26,32 @@ const SUITES: &[&str] = &[
     "experimental",
 ];
 
-/// Ubuntu's suite: 26.04.
+/// The Ubuntu suite: 26.04.
 const UBUNTU_SUITE: &str = "resolute";
 
-/// Ubuntu's archive.
+/// The URL of Ubuntu's archive.
 const UBUNTU: &str = "http://archive.ubuntu.com/ubuntu";
 
-/// The end of the releases of Ubuntu's kernels.
+/// The suffix of Ubuntu's kernel releases.
 const GENERIC: &str = "-generic";
 
-/// End of the names of suites that are in an archive of their own, `debian-security` in place of `debian`.
+/// The suffix of suites that have a separate archive: `debian-security` instead of `debian`.
 const SECURITY: &str = "-security";
 
-/// The file of Ubuntu's public keys in its folder of the cache. The system's apt knows only those of its distribution.
+/// The file with Ubuntu's public keys, in Ubuntu's cache folder. The system's apt knows only its own distribution's
+/// keys.
 pub const KEYRING: &str = "keyring.gpg";
 
-/// Debian's package of these keys.
+/// The Debian package that contains these keys.
 pub const UBUNTU_KEYS: &str = "ubuntu-keyring";
 
 impl Archive {
-    /// Returns the archive in which a requested kernel is searched: Ubuntu's for a whole release such as 7.0.0-14-generic.
+    /// Returns the archive to search for a requested kernel: Ubuntu's for a full release such as 7.0.0-14-generic.
     pub fn of(wish: &str) -> Archive {
         if wish.ends_with(GENERIC) { Archive::Ubuntu } else { Archive::Debian }
     }
 
-    /// The folder of its lists in the cache.
+    /// Returns the folder of its lists in the cache.
     pub fn folder(self) -> &'static str {
         match self {
             Archive::Debian => "apt",
@@ -58,7 +59,7 @@ impl Archive {
         }
     }
 
-    /// Its name in messages.
+    /// Returns its name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Archive::Debian => "Debian",
@@ -66,7 +67,7 @@ impl Archive {
         }
     }
 
-    /// The names of its suites.
+    /// Returns the names of its suites, separated by commas.
     pub fn suites(self) -> String {
         match self {
             Archive::Debian => SUITES.join(", "),
@@ -74,7 +75,7 @@ impl Archive {
         }
     }
 
-    /// The address of its mirror.
+    /// Returns the URL of its mirror.
     pub fn mirror(self) -> String {
         match self {
             Archive::Debian => mirror_of_system(),
@@ -82,8 +83,8 @@ impl Archive {
         }
     }
 
-    /// Returns apt's sources.list: only the packages of each suite, whatever the system's settings are. `folder` is that of
-    /// the lists, with the keys of an archive that the system's apt does not know.
+    /// Returns apt's sources.list, which selects only the package index of each suite, whatever the system's settings.
+    /// `folder` is the folder of the lists; it also has the keys of an archive that the system's apt does not know.
     pub fn sources(self, folder: &Path) -> String {
         let mirror = self.mirror();
         let mirror = mirror.trim_end_matches('/');
@@ -105,7 +106,7 @@ impl Archive {
     }
 }
 
-/// Returns the mirror of the system's sources, or else Debian's own.
+/// Returns the mirror in the system's sources, or Debian's own if there is none.
 fn mirror_of_system() -> String {
     let mut sources = vec![PathBuf::from("/etc/apt/sources.list")];
     let parts = fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten();
@@ -122,7 +123,7 @@ fn mirror_of_system() -> String {
         .unwrap_or_else(|| "http://deb.debian.org/debian".into())
 }
 
-/// Returns the first address of a Debian archive in a sources file of either format.
+/// Returns the first URL of a Debian archive in a sources file of either format.
 fn mirror_of(text: &str) -> Option<String> {
     text.lines()
         .filter(|line| !line.trim_start().starts_with('#'))

@@ -1,4 +1,4 @@
-//! Downloads the tools of a file system that no package of this host has.
+//! Downloads the tools of a file system that no package of this host provides.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,10 +12,10 @@ use crate::fetch;
 use crate::tool_set::{FOLDER, LAUNCH, launcher, program_in, root_in};
 use crate::tools;
 
-/// Downloads the tools of a file system into the cache, unless the host or the cache has them.
+/// Downloads the tools of a file system into the cache, unless the host or the cache already has them.
 ///
 /// # Errors
-/// [`LabError::NoToolSet`] if a package is in no list or cannot be downloaded; errors of the cache.
+/// [`LabError::NoToolSet`] if a package is not in any list or cannot be downloaded; errors of the cache.
 pub fn bring(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<(), LabError> {
     if is_here(kind) || root_in(cache, kind).is_dir() {
         return Ok(());
@@ -40,7 +40,7 @@ pub fn bring(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<(),
     }
     cache::sync_all(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
     let root = root_in(cache, kind);
-    // The first process wins; another one downloaded the same packages.
+    // The first process wins; any other process has downloaded the same packages.
     if rustix::fs::renameat_with(CWD, unpacked.path(), CWD, &root, RenameFlags::NOREPLACE).is_ok() {
         let _ = unpacked.keep();
     }

@@ -1,9 +1,9 @@
-//! The cache folder of a lab: kernels, snapshots, images of disks.
+//! The cache folder of a lab: kernels, snapshots, disk images.
 //!
-//! A lab boots files from there and unpacks packages there, as root if run by root, so no other user may be
-//! able to change anything in it. Every component of its path must belong to root or to the user of this
-//! process, and must not be writable by others; in a sticky folder (such as /tmp) others can add entries but
-//! cannot replace ours. A path below the folder then names the same file as long as we do not change it.
+//! A lab boots files from it and unpacks packages into it, as root if run by root, so it must not be possible for
+//! another user to change anything in it. Every component of its path must belong to root or to the user of this
+//! process, and must not be writable by others; in a sticky folder (such as /tmp) others can add entries but cannot
+//! replace ours. A path below the folder then names the same file as long as we do not change it.
 
 use std::env;
 use std::ffi::OsString;
@@ -14,10 +14,10 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::LabError;
 
-/// The limit of links in a path, the same as in Linux.
+/// The maximum number of symbolic links in a path, the same as in Linux.
 const LINKS: u32 = 40;
 
-/// The cache folder of a root without a home.
+/// The cache folder of root if it has no home.
 const OF_ROOT: &str = "/var/cache";
 
 /// A folder that no other user can change.
@@ -33,7 +33,7 @@ impl Cache {
     /// Those of [`Cache::at`], and [`LabError::UnsafeCache`] if no folder is known.
     pub fn of_user() -> Result<Cache, LabError> {
         let xdg = env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty());
-        // Without HOME, the home in /etc/passwd.
+        // If HOME is unset, this is the home in /etc/passwd.
         let home = env::home_dir().filter(|home| home.is_dir());
         let root = user() == 0;
         let folder = match (xdg, home) {
@@ -53,7 +53,7 @@ impl Cache {
     /// # Errors
     /// [`LabError::UnsafeCache`] if another user can change it.
     pub fn at(folder: &Path) -> Result<Cache, LabError> {
-        walk(folder, Absent::Left).map(|folder| Cache { folder })
+        walk(folder, Absent::Leave).map(|folder| Cache { folder })
     }
 
     /// Returns the path.
@@ -92,7 +92,7 @@ pub fn sync(folder: &Path) -> io::Result<()> {
 /// The handling of a missing folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Absent {
-    Left,
+    Leave,
     Create,
 }
 
@@ -110,7 +110,7 @@ fn walk(path: &Path, absent: Absent) -> Result<PathBuf, LabError> {
             _ => at.push(component),
         }
         let found = match (fs::symlink_metadata(&at), absent) {
-            (Err(error), Absent::Left) if error.kind() == ErrorKind::NotFound => {
+            (Err(error), Absent::Leave) if error.kind() == ErrorKind::NotFound => {
                 at.extend(left.into_iter().rev());
                 return Ok(at);
             }
@@ -119,7 +119,7 @@ fn walk(path: &Path, absent: Absent) -> Result<PathBuf, LabError> {
             }
             (found, _) => found.map_err(LabError::io("inspect", &at))?,
         };
-        of_others(&at, &found, left.is_empty()).map_err(unsafe_for)?;
+        check_component(&at, &found, left.is_empty()).map_err(unsafe_for)?;
         if found.is_symlink() {
             links += 1;
             if links > LINKS {
@@ -151,9 +151,9 @@ fn components(path: &Path) -> Vec<OsString> {
 }
 
 /// Checks that no other user can change a component.
-fn of_others(at: &Path, found: &Metadata, last: bool) -> Result<(), String> {
+fn check_component(at: &Path, found: &Metadata, last: bool) -> Result<(), String> {
     let (owner, user, shown) = (found.uid(), user(), at.display());
-    if owner != user && owner != 0 && !is_outside(owner) {
+    if owner != user && owner != 0 && !is_unmapped(owner) {
         return Err(format!(
             "{shown} belongs to the user {owner}, and this is the user {user}; its files are booted"
         ));
@@ -174,9 +174,9 @@ fn of_others(at: &Path, found: &Metadata, last: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Reports whether an owner has no number in this user namespace; the root that owns the system's folders may
-/// be one of them.
-fn is_outside(owner: u32) -> bool {
+/// Reports whether an owner is not mapped in this user namespace; the root that owns the system's folders may be such
+/// an owner.
+fn is_unmapped(owner: u32) -> bool {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let all = read("/proc/self/uid_map").split_whitespace().eq(["0", "0", "4294967295"]);
     !all && read("/proc/sys/kernel/overflowuid").trim() == owner.to_string()

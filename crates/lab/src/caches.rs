@@ -1,4 +1,4 @@
-//! What the lab keeps in the cache between commands.
+//! The files that the lab keeps in the cache between commands.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Changes of a lab for benches: some without effect, and one that slows unlink down by a known amount.
+//! Changes to a lab, for benches: some have no effect, and one slows unlink down by a known amount.
 //!
 //! They test the comparison of two labs (bench/honesty.sh). Each is part of the lab's identity, like
 //! everything in its guests.
@@ -9,22 +9,22 @@ use fsdyno_record::guest::{PADDING, PLANTED};
 
 use crate::Parts;
 
-/// A change.
+/// A change to a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// An additional word of the kernel's command line. It has the form of a parameter of a missing module,
-    /// because other unknown words are passed to PID 1.
+    /// An additional word on the kernel's command line. It has the form of a parameter of a missing module, because the
+    /// kernel passes other unknown words to PID 1.
     Word(String),
     /// Additional bytes in the initramfs.
     Padding(usize),
-    /// An additional kernel module, loaded and not used.
+    /// An additional kernel module, loaded but not used.
     Module(String),
-    /// A number of empty loops after each unlink(2), within the time of the call.
+    /// A number of iterations of an empty loop after each unlink(2), within the time of the call.
     Unlink(u32),
 }
 
-/// The largest padding: it about doubles the initramfs.
-const MOST_PADDING: usize = 16 << 20;
+/// The maximum padding, in bytes; it roughly doubles the initramfs.
+const MAX_PADDING: usize = 16 << 20;
 
 /// The forms of a change, for messages.
 const FORMS: &str = "word=TEXT, padding=BYTES (up to 16777216), module=NAME or unlink=LOOPS";
@@ -41,7 +41,7 @@ impl FromStr for Change {
             "word" if is_plain => Ok(Change::Word(value.into())),
             "module" if is_plain => Ok(Change::Module(value.into())),
             "padding" => {
-                let bytes = value.parse().ok().filter(|bytes| *bytes <= MOST_PADDING);
+                let bytes = value.parse().ok().filter(|bytes| *bytes <= MAX_PADDING);
                 bytes.map(Change::Padding).ok_or_else(wrong)
             }
             "unlink" => value.parse().map(Change::Unlink).map_err(|_| wrong()),

@@ -10,11 +10,11 @@ use fsdyno_record::canonical::{sha256, sha256_hex};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-/// The size of a piece.
+/// The size of a piece, in bytes.
 const PIECE: u64 = 1 << 20;
 
 /// Returns a hash, in hex, of a file's contents: its length, and each piece that is not all zeros. A copy with
-/// other holes has the same hash.
+/// different holes has the same hash.
 ///
 /// # Errors
 /// An error of the host.
@@ -36,7 +36,7 @@ pub fn of_file(file: &File) -> io::Result<String> {
     Ok(sha256_hex(&text))
 }
 
-/// Returns the starts of the pieces that are not holes.
+/// Returns the start offsets of the pieces that are not holes.
 fn starts(file: &File, length: u64) -> io::Result<Vec<u64>> {
     let mut starts = Vec::new();
     let mut at = 0;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_other_holes_has_the_same_hash_and_one_with_another_byte_has_not() {
+    fn a_file_with_different_holes_has_the_same_hash_and_one_with_a_different_byte_does_not() {
         let file = |write: &dyn Fn(&File)| {
             let file = tempfile::tempfile().unwrap();
             file.set_len(5 * PIECE + 7).unwrap();

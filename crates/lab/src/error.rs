@@ -65,7 +65,7 @@ pub enum LabError {
         /// The reason.
         why: String,
     },
-    /// The requested kernel is one that has to be built.
+    /// The requested kernel must be built first.
     #[error("use the kernel {what}: it is not built yet")]
     UnbuiltKernel {
         /// The kernel as given.
@@ -78,9 +78,9 @@ pub enum LabError {
     NoBuildTool {
         /// The name of the build.
         what: String,
-        /// What is missing.
+        /// The missing programs and headers.
         missing: String,
-        /// Debian's packages of it.
+        /// The Debian packages that provide them.
         packages: String,
     },
     /// A build failed.
@@ -93,7 +93,7 @@ pub enum LabError {
         /// The log of the build.
         log: PathBuf,
     },
-    /// A source to build is not what it has to be.
+    /// A source to build is not the required one.
     #[error("use the source {what}: {why}")]
     WrongSource {
         /// The source as given.
@@ -130,12 +130,12 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// An [`LabError::BadFile`], for `map_err`.
+    /// Returns a function that creates a [`LabError::BadFile`], for `map_err`.
     pub(crate) fn damaged(path: &Path) -> impl FnOnce(ElfError) -> LabError {
         move |error| LabError::BadFile { path: path.to_path_buf(), reason: error.to_string() }
     }
 
-    /// An [`LabError::Io`], for `map_err`.
+    /// Returns a function that creates a [`LabError::Io`], for `map_err`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LabError {
         let path = path.to_path_buf();
         move |error| LabError::Io { action, path, error }
@@ -218,7 +218,7 @@ impl LabError {
     }
 }
 
-/// Describes the search for a module; none for one that no distribution's kernel has.
+/// Describes where a module was searched for, unless no distribution's kernel has it.
 fn looked(module: &str, folder: &Path) -> String {
     if lookup::kernel_hint_of(module).is_some() {
         return ": no distribution's kernel has it".into();
@@ -226,7 +226,7 @@ fn looked(module: &str, folder: &Path) -> String {
     format!(": it is neither in {} nor built in", folder.display())
 }
 
-/// Describes the search for a program.
+/// Describes where a program was searched for.
 fn searched(tool: &str) -> &'static str {
     if tool.contains('/') { "" } else { " in PATH, /usr/sbin or /sbin" }
 }
@@ -281,7 +281,7 @@ pub enum RunError {
         /// The folder.
         workdir: PathBuf,
     },
-    /// A file of the lab's identity was replaced.
+    /// A file that is part of the lab's identity was replaced.
     #[error("use {path}: it was replaced after the lab's identity was taken")]
     Replaced {
         /// The file.
@@ -299,7 +299,7 @@ pub enum RunError {
     /// A system call of the host failed.
     #[error("{action}: {error}")]
     Host {
-        /// The attempt.
+        /// The attempted action.
         action: &'static str,
         /// The error of the host.
         error: io::Error,
@@ -337,7 +337,7 @@ impl RunError {
     }
 }
 
-/// Returns the reason of a panic, if its own message does not give it.
+/// Returns the reason for a panic, if the panic's own message does not give it.
 fn cause(console: &[String]) -> &'static str {
     if console.iter().any(|line| line.contains("Initramfs unpacking failed: write error")) {
         return " because its programs did not fit into memory; increase --ram";
@@ -345,8 +345,8 @@ fn cause(console: &[String]) -> &'static str {
     ""
 }
 
-/// Formats the most relevant lines of a console, to follow a sentence: those around the first sign of
-/// trouble, because a panic prints thirty lines of registers after its reason; else the last lines.
+/// Formats the most relevant lines of a console, to be appended to a sentence: those around the first sign of trouble,
+/// because a panic prints thirty lines of registers after its reason; or else the last lines.
 fn tail(console: &[String]) -> String {
     const LINES: usize = 20;
     const BEFORE: usize = 5;

@@ -1,6 +1,6 @@
-//! Downloads a kernel of the distribution with apt, as any user: its packages are downloaded into the cache
-//! folder and unpacked there. The system's own package lists are read and never written; a release
-//! that they do not have is searched in lists of Debian's suites.
+//! Downloads a kernel of the distribution with apt, as any user: its packages are downloaded into the cache folder and
+//! unpacked there. The system's own package lists are only read; a release that they lack is searched for in lists of
+//! Debian's suites, or of Ubuntu's for a full Ubuntu release.
 
 use std::fs;
 use std::path::Path;
@@ -17,14 +17,14 @@ use crate::kernel_root;
 use crate::lists::Lists;
 use crate::packages::{KernelPackages, META_PACKAGES, Package};
 
-/// The file of Ubuntu's public keys in Debian's package of them.
+/// The path of Ubuntu's public keys in the Debian package that contains them.
 const UBUNTU_KEYRING: &str = "usr/share/keyrings/ubuntu-archive-keyring.gpg";
 
 /// Downloads the kernel whose release begins with `wish`, or the distribution's default, and returns its
 /// release, its archive and the folder below `cache` into which it was unpacked.
 ///
 /// # Errors
-/// [`LabError::NoKernel`] with the message of apt.
+/// [`LabError::NoKernel`] with apt's message.
 pub fn kernel(
     wish: Option<&str>,
     cache: &Cache,
@@ -32,7 +32,7 @@ pub fn kernel(
 ) -> Result<(String, Archive, TempDir), LabError> {
     let mut found = find(wish, cache, say)?;
     let mut unpacked = found.unpack(cache, say);
-    // A mirror may remove packages that cached lists still name.
+    // A mirror may have removed packages that cached lists still name.
     if let (Err(_), Some(wish), true) = (&unpacked, wish, found.from_kept_lists)
         && let Ok(lists) = lists(Archive::of(wish), cache, say)
     {
@@ -50,10 +50,10 @@ pub fn release(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<
     Ok(find(wish, cache, say)?.kernel.release)
 }
 
-/// A kernel in package lists.
+/// A kernel that was found in package lists.
 struct Found {
     apt: Apt,
-    /// Its archive; Debian for that of the system, whichever it is.
+    /// Its archive; `Debian` for the system's own lists, whatever the distribution is.
     archive: Archive,
     kernel: KernelPackages,
     /// The series of the kernels in the lists.
@@ -62,7 +62,7 @@ struct Found {
     from_kept_lists: bool,
 }
 
-/// Searches a kernel in the system's lists, and then in those of Debian's suites.
+/// Searches for a kernel in the system's lists, and then in those of the archive that a request implies.
 fn find(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Found, LabError> {
     let apt = Apt::of_system();
     let packages = apt.packages();
@@ -96,8 +96,8 @@ fn find(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Found, 
     Ok(found)
 }
 
-/// Returns the kernels of Debian's suites with all their packages, newest first. Lists of the last day are used as they
-/// are; older ones are fetched again, and used if that fails.
+/// Returns the kernels in Debian's suites that have all their packages, newest first. Lists from the last day are used
+/// as they are; older ones are fetched again, and used only if that fails.
 ///
 /// # Errors
 /// [`LabError::NoKernel`] if there are no lists and none can be fetched.
@@ -105,11 +105,11 @@ pub fn available(cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<KernelPackages
     debian(cache, say).map(|it| it.packages.whole())
 }
 
-/// Downloads packages of Debian's suites by name, and returns the folder below `cache` into which they were unpacked, and
-/// a line of comment for each with its version and hash.
+/// Downloads packages from Debian's suites by name, and returns the folder below `cache` into which they were unpacked,
+/// and a comment line per package with its version and hash.
 ///
 /// # Errors
-/// [`LabError::NoKernel`] with the names that no list has, or with the message of apt.
+/// [`LabError::NoKernel`] with the names that are in no list, or with apt's message.
 pub fn packages(
     names: &[String],
     cache: &Cache,
@@ -124,7 +124,7 @@ pub fn packages(
         ))),
     };
     let lists = debian(cache, say)?;
-    // Cached lists may name packages that a mirror has removed since, or may lack new ones.
+    // Cached lists may name packages that a mirror has since removed, or may lack new ones.
     let found = attempt(&lists).or_else(|_| attempt(&Lists::fetch(Archive::Debian, cache, say)?));
     let (folder, packages) = found?;
     let line = |it: &Package| format!("# {} {} {}\n", it.name, it.version, it.sha256);
@@ -137,19 +137,19 @@ fn debian(cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
     recent(Lists::cached(Archive::Debian, cache)?, &fetch, say)
 }
 
-/// Fetches the lists of an archive, and its keys first, if the system's apt does not know them.
+/// Fetches the lists of an archive, preceded by its keys if the system's apt does not know them.
 fn lists(archive: Archive, cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
     if archive == Archive::Ubuntu {
         let keys = cache.folder(archive.folder())?.join(KEYRING);
         if !keys.is_file() {
-            bring_keys(&keys, cache, say)?;
+            fetch_keys(&keys, cache, say)?;
         }
     }
     Lists::fetch(archive, cache, say)
 }
 
-/// Copies Ubuntu's public keys out of Debian's package of them.
-fn bring_keys(to: &Path, cache: &Cache, say: &dyn Fn(&str)) -> Result<(), LabError> {
+/// Copies Ubuntu's public keys out of the Debian package that contains them.
+fn fetch_keys(to: &Path, cache: &Cache, say: &dyn Fn(&str)) -> Result<(), LabError> {
     let (root, _) = packages(&[UBUNTU_KEYS.to_string()], cache, say)?;
     let from = root.path().join(UBUNTU_KEYRING);
     let keys = fs::read(&from).map_err(LabError::io("read", &from))?;
@@ -181,7 +181,7 @@ fn unpack(
     Ok(root)
 }
 
-/// Returns cached lists of the last day, else fetched ones, else older cached ones.
+/// Returns cached lists from the last day, or else fetched ones, or else older cached ones.
 fn recent(
     cached: Option<Lists>,
     fetch: &dyn Fn() -> Result<Lists, LabError>,
@@ -193,7 +193,7 @@ fn recent(
     }
 }
 
-/// Returns fetched lists, else the cached ones with a message, and whether they are the cached ones.
+/// Returns fetched lists, or else the cached ones after a message, and whether they are the cached ones.
 fn fetched(
     cached: Option<Lists>,
     fetch: &dyn Fn() -> Result<Lists, LabError>,
@@ -209,7 +209,7 @@ fn fetched(
     }
 }
 
-/// Searches a kernel in the cached lists if they are recent, and then in those that `fetch` downloads.
+/// Searches for a kernel in the cached lists if they are recent, and then in those that `fetch` downloads.
 fn in_suites(
     wish: &str,
     cached: Option<Lists>,
@@ -240,7 +240,8 @@ impl Found {
         }
     }
 
-    /// Searches the kernel again in lists that were fetched since: the archive may have another of the series now, or none.
+    /// Searches for the kernel again in lists that were fetched later: the archive may now have a different kernel of
+    /// the series, or none.
     fn after(&self, lists: &Lists, wish: &str, say: &dyn Fn(&str)) -> Result<Found, LabError> {
         let (old, archive) = (&self.kernel.release, lists.archive.name());
         match Found::in_lists(lists, wish, false) {
@@ -275,7 +276,7 @@ impl Found {
     }
 }
 
-/// A folder that is removed with its handle.
+/// Creates a folder that is removed when its handle is dropped.
 fn temporary_in(cache: &Cache) -> Result<TempDir, LabError> {
     let folder = cache.folder("")?;
     let made = tempfile::Builder::new().prefix(".unpack-").tempdir_in(&folder);
@@ -293,8 +294,8 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    /// Searches 7.3 with lists cached some hours ago, or none, and with new lists or without a network; returns
-    /// the kernel or the error, whether lists were fetched, and the messages.
+    /// Searches for 7.3 with lists cached some hours ago, or none, and with new lists, or without a network if `new` is
+    /// `None`; returns the kernel or the error, whether lists were fetched, and the messages.
     fn wished(
         cached: Option<(&str, u32)>,
         new: Option<&str>,
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_fetched_where_they_are_older_than_a_day_or_do_not_have_the_kernel() {
+    fn lists_are_fetched_if_they_are_older_than_a_day_or_lack_the_kernel() {
         let (split, other) = (list(&SPLIT), list(&[("linux-image-6.1.0-9-amd64", "")]));
         let release = || Ok("7.3.4+deb13-amd64".to_string());
         let quiet = String::new;
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_left_the_archive_is_said_to_have_left_it() {
+    fn a_kernel_that_left_the_archive_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         let lists = |list: &str| {
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_network_older_lists_are_used_and_their_age_is_in_a_line() {
+    fn without_a_network_older_lists_are_used_and_their_age_is_reported() {
         let split = list(&SPLIT);
         let (found, fetched, messages) = wished(Some((&split, 72)), None);
         assert!(found.is_ok() && fetched, "{found:?}");

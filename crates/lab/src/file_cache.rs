@@ -1,10 +1,10 @@
-//! A cache of costly files between runs: snapshots of guests, prepared images of disks.
+//! A cache of expensive files between runs: guest snapshots, prepared disk images.
 //!
-//! A folder with one file for each item, named `KEY.HASH`: the key identifies its inputs, the hash its
-//! contents. A file gets its name only when it is complete and persisted, and is used only if it still has its
-//! hash; otherwise it is removed and made again. A process that needs an item that another process is making
-//! waits for it. The total size is limited, and the least recently used files are removed first. Any file may
-//! be removed at any time.
+//! It is a folder with one file per item, named `KEY.HASH`: the key identifies the item's inputs, the hash its
+//! contents. A file gets its name only once it is complete and persisted, and is used only if it still matches its
+//! hash; otherwise it is removed and made again. A process that needs an item that another process is making waits for
+//! it. The total size is limited, and the least recently used files are removed first. Any file may be removed at any
+//! time.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,14 +19,14 @@ use rustix::io::Errno;
 use crate::cache::{self, Cache};
 use crate::error::RunError;
 
-/// Prefix of the files that are locked while an item is searched or made: one for each first digit of a key, so
-/// that different items are made in parallel.
+/// The prefix of the files that are locked while an item is looked up or made: one per first digit of a key, so that
+/// different items can be made in parallel.
 const LOCK: &str = "lock";
 
-/// Prefix of unfinished files; the next maker under the same lock replaces one.
+/// The prefix of unfinished files; the next process that holds the same lock replaces a leftover one.
 const UNFINISHED: &str = "unfinished";
 
-/// The interval of attempts to take a lock.
+/// The interval between attempts to take a lock.
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// A folder of cached files.
@@ -35,7 +35,7 @@ pub struct FileCache {
     cache: Cache,
     /// The folder's name in the cache.
     name: &'static str,
-    /// The limit of their total size on the host, in bytes.
+    /// The limit of the files' total size on the host, in bytes.
     limit: u64,
     /// Computes the hash of a file's contents.
     hash: fn(&File) -> io::Result<String>,
@@ -97,7 +97,7 @@ impl FileCache {
             return Ok(found);
         }
         let unfinished = folder.join(format!("{UNFINISHED}-{stripe}"));
-        // A killed maker may have left one, which has no readers.
+        // A killed process may have left a file; it has no readers.
         let _ = fs::remove_file(&unfinished);
         let create = || File::options().read(true).write(true).create_new(true).open(&unfinished);
         let file = create().map_err(host("write into the cache"))?;
@@ -111,7 +111,7 @@ impl FileCache {
         made
     }
 
-    /// Finds the file under a key that still has its hash, and removes others.
+    /// Finds the file under a key that still matches its hash, and removes those that do not.
     fn find(&self, folder: &Path, key: &str) -> io::Result<Option<(File, String)>> {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
@@ -123,7 +123,7 @@ impl FileCache {
             let file =
                 File::options().read(true).custom_flags(libc::O_NOFOLLOW).open(entry.path())?;
             if (self.hash)(&file)? == sha256 {
-                // The time of its last use; failure is ignored, because a read-only folder can be used.
+                // Records the time of last use; a failure is ignored, because a read-only folder can be used.
                 let _ = file.set_modified(SystemTime::now());
                 return Ok(Some((file, sha256.to_string())));
             }
@@ -140,7 +140,7 @@ impl FileCache {
         unfinished: &Path,
     ) -> io::Result<String> {
         let sha256 = (self.hash)(file)?;
-        // A named file must be complete, even after a power cut of the host.
+        // A file must be complete once it has its name, even after a power cut of the host.
         file.sync_all()?;
         let path = folder.join(format!("{key}.{sha256}"));
         fs::rename(unfinished, &path)?;
@@ -149,16 +149,16 @@ impl FileCache {
         Ok(sha256)
     }
 
-    /// Removes the least recently used files until the total size is within the limit; `but` stays.
-    fn evict(&self, but: &Path) -> io::Result<()> {
+    /// Removes the least recently used files until the total size is within the limit; `keep` is not removed.
+    fn evict(&self, keep: &Path) -> io::Result<()> {
         let mut all = self.complete()?;
         all.sort();
         let mut total: u64 = all.iter().map(|(_, size, _)| size).sum();
-        for (_, size, path) in all.iter().filter(|(_, _, path)| path != but) {
+        for (_, size, path) in all.iter().filter(|(_, _, path)| path != keep) {
             if total <= self.limit {
                 break;
             }
-            // Processes that have it open keep it; another process may have removed it just now.
+            // Processes that have the file open can still use it; another process may have removed it just now.
             match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => total -= size,
@@ -176,7 +176,7 @@ impl FileCache {
             if name.starts_with(LOCK) || name.starts_with(UNFINISHED) {
                 continue;
             }
-            // Blocks of stat(2) are of 512 bytes; an image is sparse.
+            // stat(2) counts blocks of 512 bytes; the length would be wrong, because an image is sparse.
             if let Ok(metadata) = entry.metadata() {
                 all.push((metadata.modified()?, metadata.blocks() * 512, entry.path()));
             }
@@ -206,7 +206,7 @@ impl FileCache {
         Ok(CacheUse { what, folder, files: files.len(), bytes, limit })
     }
 
-    /// Removes every file that no process is making, and returns the number of complete ones.
+    /// Removes every file except those that a process is making, and returns the number of complete files removed.
     ///
     /// # Errors
     /// A file that cannot be removed.
@@ -291,7 +291,7 @@ mod tests {
         fs::write(&path, "#9 PWN").unwrap();
         let (file, again) = files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
         assert_eq!((text(&file).as_str(), again), ("#1 SMP", made));
-        // The name given by an earlier fsdyno.
+        // The name that an earlier fsdyno gave it.
         fs::rename(&path, files.folder().join("key")).unwrap();
         files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
         assert!(path.exists() && !files.folder().join("key").exists());

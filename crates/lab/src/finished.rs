@@ -1,4 +1,4 @@
-//! What a guest leaves: the result of a run, and its state after a power cut.
+//! The results of a guest: a finished run, or its state after a power cut.
 
 use std::fs::File;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Finished {
     pub cpu: Option<Duration>,
     /// The peak memory of QEMU, including touched pages of the disks.
     pub memory: Option<Bytes>,
-    /// The space of the disks on the host.
+    /// The space that the disks take on the host.
     pub stored: Bytes,
     /// The progress of the trial at its report.
     pub progress: Progress,
@@ -39,7 +39,7 @@ pub struct Finished {
     pub disks: Vec<File>,
     /// The log of their requests.
     pub log: Option<File>,
-    /// Last lines of the guest's console.
+    /// The last lines of the guest's console.
     pub console: Vec<String>,
 }
 

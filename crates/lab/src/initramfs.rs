@@ -1,8 +1,8 @@
 //! The guest's first file system: a newc cpio archive whose bytes depend on its contents alone.
 //!
-//! The format is that of Documentation/driver-api/early-userspace/buffer-format.rst. Names are sorted,
-//! times and owners are zero, inode numbers count from one, because these bytes affect the guest's results
-//! (24 bytes of times changed a create by 5e-5 [RUN]).
+//! The format is that of Documentation/driver-api/early-userspace/buffer-format.rst. Names are sorted, timestamps and
+//! owners are zero, and inode numbers start at one, because these bytes affect the guest's results (24 bytes of
+//! timestamps changed a create by 5e-5 [RUN]).
 
 use std::collections::BTreeMap;
 
@@ -37,14 +37,14 @@ impl Archive {
         archive
     }
 
-    /// Adds a file at an absolute path, with its folders, or replaces it.
+    /// Adds a file at an absolute path, with its parent folders, or replaces it.
     pub fn file(&mut self, path: &str, contents: Vec<u8>) {
         let path = path.trim_matches('/');
         for (at, _) in path.match_indices('/') {
             let folder = Entry { mode: FOLDER, device: (0, 0), contents: Vec::new() };
             self.entries.entry(path[..at].to_string()).or_insert(folder);
         }
-        // All files are executable: a guest needs no finer modes, and equal modes cannot differ.
+        // All files are executable: a guest needs no finer modes, and a fixed mode cannot vary.
         self.add(path, Entry { mode: PROGRAM, device: (0, 0), contents });
     }
 
@@ -66,7 +66,7 @@ impl Archive {
 }
 
 fn write(out: &mut Vec<u8>, inode: u32, name: &str, entry: &Entry) {
-    // The format has 32-bit sizes; larger files cannot be in a guest anyway.
+    // The format has 32-bit sizes; larger files do not fit into a guest anyway.
     let size = u32::try_from(entry.contents.len()).unwrap_or(u32::MAX);
     let name_size = u32::try_from(name.len() + 1).unwrap_or(u32::MAX);
     let (major, minor) = entry.device;

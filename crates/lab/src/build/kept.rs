@@ -1,7 +1,7 @@
-//! Kernels that were built here, in the cache.
+//! Kernels that were built on this host, stored in the cache.
 //!
-//! Such a kernel is requested by its whole release (5.10.223-reiser4) or by the part after its last dash (reiser4), so that
-//! it never takes the place of a distribution's kernel.
+//! Such a kernel is requested by its full release (5.10.223-reiser4) or by the part after its last dash (reiser4), so
+//! that it is never selected in place of a distribution's kernel.
 
 use std::fs;
 use std::io;
@@ -13,13 +13,13 @@ use rustix::fs::{CWD, RenameFlags};
 use crate::cache::{self, Cache};
 use crate::error::LabError;
 
-/// The folder in the cache, with one root folder for each.
+/// The cache folder of these kernels, with one root folder per kernel.
 pub(crate) const FOLDER: &str = "built-kernels";
 
-/// The file in the folder of modules that says what the kernel was built of.
+/// The file in the modules folder that records what the kernel was built from.
 const ORIGIN: &str = "fsdyno-build";
 
-/// The names of kernels that can be built, and the command.
+/// The names of the kernels that can be built, with the command for each.
 const BUILDS: &[(&str, &str)] =
     &[("reiser4", "fsdyno kernel build reiser4 --linux SOURCE --reiser4 SOURCE")];
 
@@ -35,18 +35,18 @@ pub fn command_for(wish: &str) -> Option<&'static str> {
     Some(command)
 }
 
-/// The part of a release after its last dash.
+/// Returns the part of a release after its last dash.
 fn name(release: &str) -> Option<&str> {
     Some(release.rsplit_once('-')?.1)
 }
 
-/// Returns the line that says what the kernel of a folder of modules was built of, if it was built here.
+/// Returns the line that records what the kernel of a modules folder was built from, if it was built here.
 pub fn origin(modules: &Path) -> Option<String> {
     let bytes = bounded::read(&modules.join(ORIGIN), &PARTS).ok()?;
     Some(String::from_utf8_lossy(&bytes).trim_end().to_string())
 }
 
-/// Puts a kernel that was built into the cache, in place of an earlier one of its release.
+/// Moves a newly built kernel into the cache, replacing an earlier one of the same release.
 ///
 /// # Errors
 /// An error of the host.
@@ -58,13 +58,13 @@ pub(crate) fn keep(
 ) -> Result<(), LabError> {
     let line = root.join("lib/modules").join(release).join(ORIGIN);
     fs::write(&line, format!("{origin}\n")).map_err(LabError::io("write", &line))?;
-    // A named kernel must be complete, even after a power cut of the host.
+    // A kernel must be complete once it has its name, even after a power cut of the host.
     cache::sync_all(root).map_err(LabError::io("write", root))?;
     let folder = cache.folder(FOLDER)?;
     let named = folder.join(release);
     let kept = match fs::rename(root, &named) {
         Ok(()) => Ok(()),
-        // The earlier one is removed with the folder of the build.
+        // The earlier kernel is then removed together with the build folder.
         Err(_) => rustix::fs::renameat_with(CWD, root, CWD, &named, RenameFlags::EXCHANGE)
             .map_err(io::Error::from),
     };

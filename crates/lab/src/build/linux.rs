@@ -1,5 +1,5 @@
-//! The places of Linux 5.10 that Reiser4 needs changed: it writes its inodes back itself, keeps dirty pages without tags,
-//! and does not bear that truncation locks pages in batches.
+//! The changes that Reiser4 needs in Linux 5.10: it writes back its inodes itself, keeps dirty pages untagged, and
+//! cannot cope with truncation that locks pages in batches.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::path::Path;
 use super::{Build, replace_once};
 use crate::error::LabError;
 
-/// Makes the changes in a source tree.
+/// Applies the changes to a source tree.
 ///
 /// # Errors
-/// A place that is not as in Linux 5.10.
+/// A file that differs from Linux 5.10 at the place of a change.
 pub(super) fn change(build: &Build<'_>, tree: &Path) -> Result<(), LabError> {
     change_writeback(build, tree)?;
     for (file, old, new) in CHANGES {
@@ -25,7 +25,7 @@ pub(super) fn change(build: &Build<'_>, tree: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// File, text, and its replacement.
+/// The changes: file, text to replace, and its replacement.
 const CHANGES: &[(&str, &str, &str)] = &[
     (
         "include/linux/fs.h",
@@ -63,18 +63,19 @@ const CHANGES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The header with what Reiser4 calls of fs/read_write.c.
+/// The header that declares what Reiser4 calls in fs/read_write.c.
 pub(super) const HEADER: &str = "\
 #include <linux/fs.h>
 ssize_t new_sync_read(struct file *filp, char __user *buf, size_t len, loff_t *ppos);
 loff_t default_llseek_unlocked(struct file *file, loff_t offset, int whence);
 ";
 
-/// Lines for Reiser4's Makefile: that header, and callbacks of list_sort(), whose arguments became const within 5.10.
+/// Lines for Reiser4's Makefile, for that header and for callbacks of list_sort(), whose arguments became const during
+/// 5.10.
 pub(super) const FLAGS: &str = "\n\
     ccflags-y += -include $(srctree)/fs/reiser4/fsdyno.h -Wno-error=incompatible-pointer-types\n";
 
-/// File, and the text to add at its end.
+/// The additions: file, and the text to append to it.
 const ADDITIONS: &[(&str, &str)] = &[
     ("fs/Makefile", "obj-$(CONFIG_REISER4_FS) += reiser4/\n"),
     (
@@ -117,7 +118,7 @@ const ADDITIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The head of the loop over a super block's dirty inodes, as a function that file systems may call.
+/// The head of a function around the loop over a superblock's dirty inodes, which file systems may call.
 const LOOP: &str = "\
 long generic_writeback_sb_inodes(struct super_block *sb, struct bdi_writeback *wb,
 \t\t\t\t struct writeback_control *wbc,
@@ -125,7 +126,7 @@ long generic_writeback_sb_inodes(struct super_block *sb, struct bdi_writeback *w
 {
 ";
 
-/// What follows that loop: the function that passes over a super block's inodes, and the head of the one that leaves
+/// The text after that loop: the function that skips a superblock's inodes, and the head of the function that leaves
 /// the loop to the file system.
 const SKIP: &str = "
 void writeback_skip_sb_inodes(struct super_block *sb, struct bdi_writeback *wb)
@@ -158,8 +159,8 @@ long generic_writeback_sb_inodes(struct super_block *sb, struct bdi_writeback *w
 void writeback_skip_sb_inodes(struct super_block *sb, struct bdi_writeback *wb);
 ";
 
-/// Makes the loop of fs-writeback.c a function of its own that takes the control block from its caller, and moves the
-/// description of a piece of work into the header.
+/// Turns the loop in fs-writeback.c into a separate function that takes the control block from its caller, and moves
+/// the declaration of a piece of work into the header.
 fn change_writeback(build: &Build<'_>, tree: &Path) -> Result<(), LabError> {
     let path = tree.join("fs/fs-writeback.c");
     let text = fs::read_to_string(&path).map_err(LabError::io("read", &path))?;
@@ -177,23 +178,23 @@ fn change_writeback(build: &Build<'_>, tree: &Path) -> Result<(), LabError> {
 
 /// Returns the changed fs-writeback.c and the declaration for the header.
 fn split_writeback(text: &str) -> Option<(String, String)> {
-    let at = text.find("struct wb_writeback_work {")?;
-    let end = at + text[at..].find("};\n")? + 3;
-    let work = text[at..end].to_string();
-    let text = format!("{}{}", &text[..at], &text[end..]);
+    let start = text.find("struct wb_writeback_work {")?;
+    let end = start + text[start..].find("};\n")? + 3;
+    let work = text[start..end].to_string();
+    let text = format!("{}{}", &text[..start], &text[end..]);
     let head = text.find("static long writeback_sb_inodes(")?;
     let control = head + text[head..].find("\tstruct writeback_control wbc = {")?;
     let body = control + text[control..].find("\tunsigned long start_time")?;
     let end = body + text[body..].find("\n}\n")? + 3;
-    let often = "\t\tif (total_wrote) {";
+    let bail_out = "\t\tif (total_wrote) {";
     let body_text = &text[body..end];
-    if body_text.matches(often).count() != 1 {
+    if body_text.matches(bail_out).count() != 1 {
         return None;
     }
     let body_text = body_text
         .replace("wbc.", "wbc->")
         .replace("&wbc", "wbc")
-        .replace(often, "\t\tif (total_wrote && !flush_all) {");
+        .replace(bail_out, "\t\tif (total_wrote && !flush_all) {");
     let control = &text[control..body];
     let changed =
         format!("{}{LOOP}{body_text}{SKIP}{control}{CHOICE}{}", &text[..head], &text[end..]);
@@ -244,7 +245,7 @@ static long caller(void)
     }
 
     #[test]
-    fn another_source_is_not_changed() {
+    fn a_different_source_is_not_changed() {
         assert_eq!(split_writeback("int main(void)\n{\n}\n"), None);
         assert_eq!(split_writeback(&TEXT.replace("total_wrote", "written")), None);
     }

@@ -1,8 +1,8 @@
-//! Kernels that no distribution has, built here and kept in the cache: `fsdyno kernel build`.
+//! Kernels that no distribution ships, built on this host and stored in the cache: `fsdyno kernel build`.
 //!
-//! A build runs in its own folder of the cache, with the compiler of this host, and its whole output goes to a log. Only a
-//! finished kernel gets its name, so an interrupted build leaves nothing that a lab would use; the next build of the same
-//! name removes what is left of it.
+//! A build runs in its own cache folder with the host's compiler, and all of its output goes to a log. Only a finished
+//! kernel gets its final name, so an interrupted build leaves nothing that a lab would use; the next build of the same
+//! name removes the leftovers.
 
 mod kept;
 mod linux;
@@ -25,16 +25,16 @@ pub(crate) use kept::{FOLDER, keep};
 pub use kept::{command_for, is_named, origin};
 pub use reiser4::{Sources, reiser4};
 
-/// The folder of builds in the cache, with their logs.
+/// The cache folder of builds and their logs.
 const BUILDS: &str = "builds";
 
-/// The number of lines of the log in an error.
+/// The maximum number of log lines in an error.
 const LINES: usize = 8;
 
-/// The time between two messages about a long command.
+/// The interval between messages about a long-running command.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// Variables that keep date, user, host and language of this build out of its output.
+/// Environment variables that keep the date, user, host and language of a build out of its output.
 const FIXED: &[(&str, &str)] = &[
     ("KBUILD_BUILD_TIMESTAMP", "1970-01-01 00:00:00 UTC"),
     ("KBUILD_BUILD_USER", "fsdyno"),
@@ -44,12 +44,12 @@ const FIXED: &[(&str, &str)] = &[
     ("TZ", "UTC"),
 ];
 
-/// The way to build.
+/// The options of a build.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
-    /// The number of compilers that run at a time.
+    /// The maximum number of compilers that run at the same time.
     pub jobs: usize,
-    /// True if the folder of the build stays.
+    /// True if the build folder is kept.
     pub keep: bool,
 }
 
@@ -60,11 +60,11 @@ pub struct Built {
     pub release: String,
     /// The elapsed time.
     pub elapsed: Duration,
-    /// The folder of the build, if it stays.
+    /// The build folder, if it is kept.
     pub folder: Option<PathBuf>,
 }
 
-/// A need of a build: a program, or a header of C, and Debian's package of it.
+/// A requirement of a build: a program or a C header, and the Debian package that provides it.
 #[derive(Clone, Copy, Debug)]
 struct Need {
     what: &'static str,
@@ -86,7 +86,7 @@ struct Build<'a> {
 impl Drop for Build<'_> {
     fn drop(&mut self) {
         if !self.manner.keep {
-            // What stays is removed by the next build.
+            // The next build removes whatever is left.
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
@@ -122,7 +122,7 @@ impl<'a> Build<'a> {
         (self.say)(&format!("{}: {words}", self.what));
     }
 
-    /// Runs one command of the build in a folder, at a low priority.
+    /// Runs one command of the build in a folder, at low priority.
     fn run(&self, words: &[&str], folder: &Path) -> Result<(), LabError> {
         let io = |error| LabError::io("write", &self.log)(error);
         let log = File::options().append(true).open(&self.log).map_err(io)?;
@@ -152,7 +152,8 @@ impl<'a> Build<'a> {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// Describes the state of a long command: the time, and the files compiled so far, if any.
+    /// Describes the progress of a long-running command: the elapsed time, and the number of files compiled so far, if
+    /// any.
     fn progress(&self) -> String {
         let text = self.log_text();
         let minutes = self.started.elapsed().as_secs_f64() / 60.0;
@@ -162,7 +163,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Returns the lines of the log that explain a failure: those from the first with `error:`, else the last ones.
+    /// Returns the log lines that explain a failure: those from the first `error:` on, or else the last ones.
     fn reason(&self) -> String {
         let text = self.log_text();
         let lines: Vec<&str> = text.lines().collect();
@@ -192,8 +193,8 @@ fn check_needs(what: &str, needs: &[Need]) -> Result<(), LabError> {
     if missing.is_empty() {
         return Ok(());
     }
-    let list = |of: fn(&Need) -> &'static str, between: &str| {
-        missing.iter().map(|need| of(need)).collect::<Vec<_>>().join(between)
+    let list = |field: fn(&Need) -> &'static str, between: &str| {
+        missing.iter().map(|need| field(need)).collect::<Vec<_>>().join(between)
     };
     Err(LabError::NoBuildTool {
         what: what.to_string(),
@@ -210,7 +211,7 @@ fn has_header(name: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Replaces a text that a file must have exactly once.
+/// Replaces a text that must occur exactly once in a file.
 fn replace_once(build: &Build<'_>, file: &Path, old: &str, new: &str) -> Result<(), LabError> {
     let text = fs::read_to_string(file).map_err(LabError::io("read", file))?;
     match text.matches(old).count() {
@@ -253,7 +254,7 @@ mod tests {
         let build = Build::begin("thing", kept, &cache, &|_| ()).unwrap();
         let place = build.folder.clone();
         fs::write(place.join("old"), "").unwrap();
-        // One build of a name at a time.
+        // Only one build per name runs at a time.
         let error = Build::begin("thing", MANNER, &cache, &|_| ()).err().unwrap().to_string();
         assert!(error.contains("another process builds it now"), "{error}");
         assert_eq!(build.done("1".into()).folder, Some(place.clone()));
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_missing_is_named_with_its_packages() {
+    fn everything_that_is_missing_is_named_with_its_packages() {
         let need = |what, package| Need { what, package };
         check_needs("thing", &[need("sh", "dash")]).unwrap();
         let needs = [
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_not_there_once_is_an_error_that_names_the_file() {
+    fn a_text_that_does_not_occur_once_is_an_error_that_names_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         let build = Build::begin("thing", MANNER, &cache, &|_| ()).unwrap();

@@ -1,4 +1,5 @@
-//! Linux 5.10 with Reiser4: both sources are the user's, or Linux is Debian's; the configuration is a small one.
+//! Linux 5.10 with Reiser4, in a small configuration. The user provides Reiser4's source and, unless Debian's is used,
+//! Linux's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,19 +14,19 @@ use crate::config;
 use crate::error::LabError;
 use crate::fetch;
 
-/// Its name: that of the build and of the kernel.
+/// The name of the build and of the kernel.
 const NAME: &str = "reiser4";
 
-/// Debian's package of Linux.
+/// The Debian package of Linux's source.
 const LINUX: &str = "linux-source-5.10";
 
-/// The series that the changes to Linux are for.
+/// The kernel series that the changes to Linux are for.
 const SERIES: &str = "5.10.";
 
-/// The commit of Reiser4 that is for it.
+/// The Reiser4 commit for that series, for messages.
 const COMMIT: &str = "commit 0dd4af06465b of github.com/edward6/reiser4 is for 5.10";
 
-/// The end of the kernel's release.
+/// The suffix of the kernel's release.
 const SUFFIX: &str = "-reiser4";
 
 /// Programs and headers that the build needs.
@@ -41,26 +42,27 @@ const NEEDS: &[Need] = &[
     Need { what: "gelf.h", package: "libelf-dev" },
 ];
 
-/// Options besides those of docs/kernel.config: what the latter are below in menus, and what the guest's programs use.
+/// Options in addition to those of docs/kernel.config: the ones that contain the latter in menus, and those that the
+/// guest's programs use.
 const CONFIG: &str = include_str!("reiser4.config");
 
-/// Words in the names of options of docs/kernel.config that this kernel does without, to be built sooner.
+/// Words in the names of options of docs/kernel.config that this kernel omits, to shorten the build.
 const WITHOUT: &[&str] =
     &["BTRFS", "JFS", "F2FS", "NILFS2", "VFAT", "OVERLAY", "FUSE", "NLS", "RAID", "MD"];
 
 /// The sources of a build.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// A folder with Linux 5.10, or a tar file of it; Debian's package if `None`.
+    /// A folder with Linux 5.10, or a tar file of it; `None` for Debian's package.
     pub linux: Option<PathBuf>,
     /// A folder with Reiser4, or a tar file of it.
     pub reiser4: PathBuf,
 }
 
-/// Builds the kernel and puts it into the cache.
+/// Builds the kernel and stores it in the cache.
 ///
 /// # Errors
-/// A missing program or source, a source of another version, [`LabError::NotBuilt`].
+/// A missing program or source, a source of a different version, [`LabError::NotBuilt`].
 pub fn reiser4(
     sources: &Sources,
     manner: Manner,
@@ -77,10 +79,10 @@ pub fn reiser4(
     check_needs(NAME, NEEDS)?;
     let build = Build::begin(NAME, manner, cache, say)?;
     let tree = build.folder.join("linux");
-    // Debian's package stays unpacked until its source is.
+    // Debian's package stays on disk until the source in it has been unpacked.
     let (linux, _package) = match linux {
         Some((source, _)) => (source, None),
-        None => debians(cache, say).map(|(source, package)| (source, Some(package)))?,
+        None => debian_source(cache, say).map(|(source, package)| (source, Some(package)))?,
     };
     build.step("copying the sources");
     linux.copy(&build, &tree)?;
@@ -105,11 +107,11 @@ fn check_reiser4(source: &Source, path: &Path) -> Result<(), LabError> {
     if source.text("volume_ops.c")?.is_some() {
         return Err(wrong(path, format!("it is Reiser5 (format 4.1 with volumes); {COMMIT}")));
     }
-    // A field that replaced a flag of tasks when Linux 5.10 took that away.
+    // This field replaced a task flag that Linux 5.10 removed.
     if !needed("context.h")?.contains("flush_bd_task") {
         return Err(wrong(path, format!("it is for a Linux older than 5.10; {COMMIT}")));
     }
-    // The argument that these methods have since Linux 5.12.
+    // These methods have had this argument since Linux 5.12.
     match needed("plugin/inode_ops.c")?.contains("user_namespace") {
         true => Err(wrong(path, format!("it is for Linux 5.12 or newer; {COMMIT}"))),
         false => Ok(()),
@@ -129,18 +131,18 @@ fn check_linux(source: &Source, path: &Path) -> Result<(), LabError> {
     }
 }
 
-/// Downloads Debian's source of Linux, and returns it with the folder of its package.
-fn debians(cache: &Cache, say: &dyn Fn(&str)) -> Result<(Source, TempDir), LabError> {
+/// Downloads Debian's Linux source, and returns it with the folder of its package.
+fn debian_source(cache: &Cache, say: &dyn Fn(&str)) -> Result<(Source, TempDir), LabError> {
     let (package, _) = fetch::packages(&[LINUX.to_string()], cache, say)?;
     let file = package.path().join(format!("usr/src/{LINUX}.tar.xz"));
     check_linux(&Source::open(&file)?, &file)?;
     Ok((Source::Archive(file), package))
 }
 
-/// Changes and configures the tree, and returns a line that says what it is made of.
+/// Patches and configures the tree, and returns a line that records what it is made from.
 fn prepare(build: &Build<'_>, tree: &Path, place: &Path) -> Result<String, LabError> {
     let reiser4 = source::hash(place)?;
-    // A source that was built before has generated files.
+    // A source that has been built before contains generated files.
     build.run(&["make", "mrproper"], tree)?;
     let linux = source::hash(tree)?;
     linux::change(build, tree)?;
@@ -164,7 +166,7 @@ fn prepare(build: &Build<'_>, tree: &Path, place: &Path) -> Result<String, LabEr
     ))
 }
 
-/// Puts the image and the modules into the cache, and returns the release.
+/// Stores the image and the modules in the cache, and returns the release.
 fn install(
     build: &Build<'_>,
     tree: &Path,
@@ -183,7 +185,7 @@ fn install(
         .and_then(|()| fs::copy(tree.join("arch/x86/boot/bzImage"), &image));
     copied.map_err(LabError::io("write", &image))?;
     let modules = root.join("lib/modules").join(&release);
-    // Links to the source, which is removed.
+    // These links point to the source, which is removed.
     for link in ["build", "source"] {
         let _ = fs::remove_file(modules.join(link));
     }
@@ -191,7 +193,7 @@ fn install(
     Ok(release)
 }
 
-/// Returns the version in the Makefile of Linux; empty if it has none.
+/// Returns the version in Linux's Makefile; empty if there is none.
 fn version(makefile: &str) -> String {
     let part = |name: &str| {
         let line = makefile.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" ="));
@@ -204,13 +206,13 @@ fn version(makefile: &str) -> String {
     }
 }
 
-/// The options of docs/kernel.config that this kernel has.
+/// Returns the options of docs/kernel.config that this kernel has.
 fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
     let unwanted = |name: &str| name.split('_').any(|word| WITHOUT.contains(&word));
     config::options().filter(move |(name, _)| !unwanted(name))
 }
 
-/// Returns the configuration: that of a lab's kernel without some file systems, and Reiser4.
+/// Returns the configuration: that of a lab's kernel without some file systems, plus Reiser4.
 fn configuration() -> String {
     let mut text: String = options().map(|(name, value)| format!("{name}={value}\n")).collect();
     text.push_str(CONFIG);
@@ -218,7 +220,7 @@ fn configuration() -> String {
     text
 }
 
-/// Returns an option that a configuration lacks although the lab needs it.
+/// Returns an option that the lab needs but a configuration lacks, if there is one.
 fn absent(config: &str) -> Option<&'static str> {
     let wanting = config::wanting(config);
     let needed = options().map(|(name, _)| name).find(|name| wanting.contains(name));
@@ -257,7 +259,7 @@ mod tests {
         assert_eq!(version("all:\n\ttrue\n"), "");
     }
 
-    /// A folder with these files.
+    /// Creates a folder with these files.
     fn tree(files: &[(&str, &str)]) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("plugin")).unwrap();
@@ -267,7 +269,7 @@ mod tests {
         folder
     }
 
-    /// The files of a source of Reiser4 that are checked, for Linux 5.10.
+    /// The files of a Reiser4 source that are checked, as for Linux 5.10.
     const RIGHT: [(&str, &str); 4] = [
         ("super_ops.c", ""),
         ("Kconfig", ""),

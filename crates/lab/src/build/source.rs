@@ -1,4 +1,4 @@
-//! The sources of a build that are the user's: a folder, or a tar file of one.
+//! The sources of a build: a folder, or a tar file of one.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,7 +11,7 @@ use fsdyno_record::canonical::sha256_hex;
 use super::Build;
 use crate::error::LabError;
 
-/// Folders and files that are no source: a repository, and what an earlier build left.
+/// Patterns of folders and files that are not source: a repository, and the output of an earlier build.
 const NOT_SOURCE: &[&str] = &[".git", "*.o", "*.ko", "*.a", "*.cmd", "modules.order"];
 
 /// A source to build.
@@ -23,13 +23,13 @@ pub enum Source {
     Archive(PathBuf),
 }
 
-/// An error about a source.
+/// Creates an error about a source.
 pub fn wrong(source: &Path, why: impl Into<String>) -> LabError {
     LabError::WrongSource { what: source.display().to_string(), why: why.into() }
 }
 
 impl Source {
-    /// Opens a source that must be there.
+    /// Opens a source, which must exist.
     pub fn open(path: &Path) -> Result<Source, LabError> {
         let whole = fs::canonicalize(path).map_err(|error| wrong(path, error.to_string()))?;
         match whole.is_dir() {
@@ -38,7 +38,7 @@ impl Source {
         }
     }
 
-    /// Reads a file of the source before the whole source is copied; `None` if it has no such file.
+    /// Reads a file of the source without copying the whole source; `None` if there is no such file.
     pub fn text(&self, name: &str) -> Result<Option<String>, LabError> {
         let file = match self {
             Source::Folder(folder) => return Ok(fs::read_to_string(folder.join(name)).ok()),
@@ -60,7 +60,7 @@ impl Source {
         Ok(output.status.success().then_some(text))
     }
 
-    /// Copies the source into an empty folder.
+    /// Copies the source into a new folder.
     pub fn copy(&self, build: &Build<'_>, to: &Path) -> Result<(), LabError> {
         fs::create_dir(to).map_err(LabError::io("create", to))?;
         match self {
@@ -73,7 +73,7 @@ impl Source {
     }
 }
 
-/// Copies a folder without what is no source.
+/// Copies a folder except for what is not source.
 fn copy_folder(build: &Build<'_>, folder: &Path, to: &Path) -> Result<(), LabError> {
     let packed = build.folder.join("source.tar");
     let (file, from) = (packed.display().to_string(), folder.display().to_string());
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_is_none_is_named() {
+    fn an_invalid_source_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let error = Source::open(&folder.path().join("none")).unwrap_err().to_string();
         assert!(error.contains("/none: No such file or directory"), "{error}");
