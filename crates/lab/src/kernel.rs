@@ -1,13 +1,14 @@
 //! Selects the kernel of a lab, and finds its image and its modules.
 //!
-//! `--kernel` takes a release (`6.1.0-56-amd64`), the beginning of one (`6.1`), an image (a
-//! bzImage or a vmlinux) whose modules are in their usual folder, or `IMAGE:MODULES`, where
-//! MODULES is the folder that has `kernel/` or the root that `make modules_install` was given.
+//! `--kernel` takes a release (`6.1.0-56-amd64`), the beginning of one (`6.1`), an image (a bzImage or a vmlinux) whose
+//! modules are in their usual folder, or `IMAGE:MODULES`, where MODULES is the folder that has `kernel/` or the root
+//! that was passed to `make modules_install`.
 //!
-//! A kernel that was built here (`fsdyno kernel build`) is requested by its whole release, or by the part after its last dash.
+//! A kernel that was built here (`fsdyno kernel build`) is requested by its full release, or by the part after its last
+//! dash.
 //!
-//! Without it the lab uses the kernel that it downloaded first; else the newest installed one; else it
-//! downloads the distribution's default. So a lab changes its kernel, and with it its results, only when the
+//! Without `--kernel`, the lab uses the kernel that it downloaded first, or else the newest installed one, or else it
+//! downloads the distribution's default. A lab's kernel, and with it its results, therefore changes only when the
 //! host's installed kernel or the request changes.
 
 use std::collections::BTreeSet;
@@ -71,8 +72,9 @@ pub fn would_be(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result
     }
 }
 
-/// Reports whether a kernel is the requested one: its release begins with the request. One of another distribution's archive
-/// is used only by its whole release, so that a download of it changes no other request; one that was built here, by its name.
+/// Reports whether a kernel is the requested one: its release begins with the request. A kernel from another
+/// distribution's archive matches only its full release, so that downloading it changes no other request; one that was
+/// built here matches only its full release or its name.
 fn is_requested(kernel: &Kernel, wish: &str, cache: &Cache) -> bool {
     if is_built(kernel, cache) {
         return build::is_named(&kernel.release, wish);
@@ -80,7 +82,7 @@ fn is_requested(kernel: &Kernel, wish: &str, cache: &Cache) -> bool {
     begins(&kernel.release, wish) && (kernel.release == wish || !is_foreign(kernel, cache))
 }
 
-/// Reports whether a kernel is of another distribution's archive.
+/// Reports whether a kernel is from another distribution's archive.
 fn is_foreign(kernel: &Kernel, cache: &Cache) -> bool {
     kernel.modules.starts_with(cache.path().join(FOREIGN))
 }
@@ -129,11 +131,11 @@ pub fn available(cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<Available>, La
     Ok(all)
 }
 
-/// Replaces a request for several series (`all`, `5.10..7.3`) by a request for each series that is available,
-/// oldest first; another request stays as it is.
+/// Expands a request for several series (`all`, `5.10..7.3`) into one request per available series, oldest first;
+/// returns any other request unchanged.
 ///
 /// # Errors
-/// [`LabError::WrongKernel`] for a range that is none, or that no kernel is in; those of [`available`] and of `cache`,
+/// [`LabError::WrongKernel`] for an invalid range or one without any kernel; those of [`available`] and of `cache`,
 /// which is opened only for several series.
 pub fn expand(
     wish: &str,
@@ -167,18 +169,18 @@ fn in_range(range: SeriesRange, kernels: &[Available]) -> Result<Vec<String>, St
     }
 }
 
-/// Returns the kernel that [`find`] uses if none is named, if it needs no download.
+/// Returns the kernel that [`find`] uses if none is requested, provided that it needs no download.
 pub fn usual(cache: &Cache) -> Option<Kernel> {
     default(cache, true, &|_| ()).ok()
 }
 
-/// Returns the folder of unpacked kernels, with one root folder each.
+/// The cache folder of unpacked kernels, with one root folder per kernel.
 const KERNELS: &str = "kernels";
 
-/// The folder of those that are not in the archive of the system's distribution.
+/// The cache folder of unpacked kernels from another distribution's archive.
 const FOREIGN: &str = "foreign-kernels";
 
-/// The file in the first folder with the release of the downloaded default kernel.
+/// The file in [`KERNELS`] with the release of the downloaded default kernel.
 const DEFAULT: &str = "default";
 
 fn kernel_folder(cache: &Cache) -> PathBuf {
@@ -216,7 +218,7 @@ fn download(
     let (release, archive, unpacked) = fetch::kernel(wish, cache, say)?;
     let folder = cache.folder(if archive == Archive::Debian { KERNELS } else { FOREIGN })?;
     let root = folder.join(&release);
-    // A named kernel must be complete, even after a power cut of the host.
+    // A kernel must be complete once it has its name, even after a power cut of the host.
     cache::sync_all(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
     keep(unpacked, &root, &release).map_err(LabError::io("write", &root))?;
     cache::sync(&folder).map_err(LabError::io("write", &folder))?;
@@ -224,8 +226,8 @@ fn download(
         .ok_or_else(|| LabError::NoKernel(format!("{} holds no kernel", root.display())))
 }
 
-/// Gives an unpacked kernel its name. The first process wins: a rename is atomic, and both downloaded the same
-/// packages. A folder without a kernel, left by an image package without its modules, is removed.
+/// Gives an unpacked kernel its name. The first process wins: a rename is atomic, and both have downloaded the same
+/// packages. A folder without a kernel, left by an image package without its modules, is replaced.
 fn keep(unpacked: TempDir, root: &Path, release: &str) -> io::Result<()> {
     if fs::rename(unpacked.path(), root).is_ok() {
         // It is no longer a temporary folder.
@@ -250,7 +252,7 @@ fn at_path(wish: &str) -> Result<Kernel, LabError> {
     let folder = image.parent().unwrap_or(Path::new("."));
     let candidates = match &modules {
         Some(folder) => vec![folder.clone(), folder.join("lib/modules").join(&release)],
-        // `..` matches an image in the folder of its modules.
+        // `..` matches an image in its modules folder.
         None => ["lib/modules", "../lib/modules", "../usr/lib/modules", "..", "/lib/modules"]
             .map(|below| folder.join(below).join(&release))
             .to_vec(),

@@ -1,4 +1,4 @@
-//! A kernel, and those below a root folder as packages unpack them.
+//! A kernel on disk, and the search for kernels below a root folder, in the layout of packages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ pub(crate) fn of_release(root: &Path, release: &str) -> Option<Kernel> {
     in_root(root).into_iter().find(|kernel| kernel.release == release)
 }
 
-/// Returns the kernels below a root folder: lib/modules/RELEASE with a readable boot/vmlinuz-RELEASE, or with
-/// its own vmlinuz (Debian's packages since 6.19, other distributions' for longer).
+/// Returns the kernels below a root folder: lib/modules/RELEASE with a readable boot/vmlinuz-RELEASE, or with its own
+/// vmlinuz (Debian's packages since 6.19, other distributions' have had it for longer).
 pub(crate) fn in_root(root: &Path) -> Vec<Kernel> {
     let mut kernels = Vec::new();
     // Debian moved its modules below usr/ in 2024.
@@ -29,7 +29,7 @@ pub(crate) fn in_root(root: &Path) -> Vec<Kernel> {
             let release = modules.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let images =
                 [root.join("boot").join(format!("vmlinuz-{release}")), modules.join("vmlinuz")];
-            // Ubuntu lets only root read its images.
+            // Ubuntu's images can be read only by root.
             let image = images.into_iter().find(|image| fs::File::open(image).is_ok());
             let Some(image) = image.filter(|_| modules.join("kernel").is_dir()) else { continue };
             if kernels.iter().all(|kernel: &Kernel| kernel.release != release) {
@@ -40,7 +40,7 @@ pub(crate) fn in_root(root: &Path) -> Vec<Kernel> {
     kernels
 }
 
-/// Returns the folders in a folder.
+/// Returns the subfolders of a folder.
 pub(crate) fn folders(path: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()

@@ -1,8 +1,8 @@
-//! Probes KVM by a boot with a deadline.
+//! Probes KVM by booting a kernel with a deadline.
 //!
-//! The existence of /dev/kvm proves nothing: on a nested host it opened, returned its API version, and a guest
-//! hung in its firmware at 100 % CPU. So the lab's own kernel is booted without an initramfs: it panics
-//! without one, a panic reboots, and a reboot ends QEMU.
+//! The existence of /dev/kvm proves nothing: on a nested host it could be opened and returned its API version, but a
+//! guest hung in its firmware at 100 % CPU. Therefore the lab's own kernel is booted without an initramfs: it panics
+//! without one, the panic causes a reboot, and the reboot ends QEMU.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -14,7 +14,7 @@ use fsdyno_child::Process;
 
 use crate::qemu::path;
 
-/// Host time after which such a boot hangs; with working KVM it takes about two seconds.
+/// The host time after which such a boot counts as hung; with working KVM it takes about two seconds.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The lab's CPU model, so that a guest has the same instructions as in virtual time.
@@ -23,7 +23,7 @@ const CPU: &str = "Nehalem-v1";
 /// The polling interval.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// The kernel's command line of that boot.
+/// The kernel's command line for that boot.
 const WORDS: &str = "console=ttyS0 panic=-1 lsm= audit=0";
 
 /// Probes KVM; the error is the reason why it cannot be used.
@@ -35,11 +35,11 @@ pub fn probe(qemu: &Path, kernel: &File) -> Result<(), String> {
     command.args(["-display", "none", "-monitor", "none", "-serial", "none", "-nodefaults"]);
     command.args(["-no-user-config", "-no-reboot", "-append", WORDS]);
     command.args(["-kernel", &path(kernel.as_raw_fd())]);
-    answer(command, &[kernel.as_fd()], DEADLINE)
+    run_probe(command, &[kernel.as_fd()], DEADLINE)
 }
 
-/// Waits for a QEMU that should end by itself. One that does not is killed on drop.
-fn answer(command: Command, files: &[BorrowedFd<'_>], deadline: Duration) -> Result<(), String> {
+/// Runs a QEMU that should end by itself; one that does not is killed on drop.
+fn run_probe(command: Command, files: &[BorrowedFd<'_>], deadline: Duration) -> Result<(), String> {
     let mut process =
         Process::start(command, files).map_err(|error| format!("start QEMU: {error}"))?;
     let started = Instant::now();
@@ -75,12 +75,12 @@ mod tests {
     #[test]
     fn success_failure_and_hang_are_distinguished() {
         let limit = Duration::from_millis(300);
-        assert_eq!(answer(sh("exit 0"), &[], DEADLINE), Ok(()));
+        assert_eq!(run_probe(sh("exit 0"), &[], DEADLINE), Ok(()));
         let refused =
-            answer(sh("echo no such accelerator >&2; exit 1"), &[], DEADLINE).unwrap_err();
+            run_probe(sh("echo no such accelerator >&2; exit 1"), &[], DEADLINE).unwrap_err();
         assert!(refused.contains("no such accelerator"), "{refused}");
         let started = Instant::now();
-        let hung = answer(sh("while :; do :; done"), &[], limit).unwrap_err();
+        let hung = run_probe(sh("while :; do :; done"), &[], limit).unwrap_err();
         assert!(hung.contains("hangs") && started.elapsed() < DEADLINE, "{hung}");
     }
 }

@@ -1,9 +1,9 @@
 //! Runs a real kernel in QEMU in virtual time: kernel, modules, initramfs, QEMU, the lab identity.
 //!
-//! [`Lab::find`] finds (or downloads) a kernel and a QEMU; [`Lab::prepare`] packs agent, tools and modules
-//! into a [`Guest`] and computes its identity; [`Guest::run`] runs one job in it. A guest may run in several
-//! threads at once. A run uses nameless files only, and QEMU dies with the thread that waits for it, so
-//! nothing is left however a run ends.
+//! [`Lab::find`] finds a QEMU, and finds or downloads a kernel; [`Lab::prepare`] packs the agent, tools and modules
+//! into a [`Guest`] and computes its identity; [`Guest::run`] runs one job in it. A guest may run in several threads at
+//! once. A run uses only nameless files, and QEMU dies with the thread that waits for it, so nothing is left behind
+//! however a run ends.
 
 mod apt;
 mod archive;
@@ -100,7 +100,7 @@ pub struct LabOptions {
     pub qemu: Option<PathBuf>,
     /// The cache of kernels.
     pub cache: Cache,
-    /// Forbids downloads.
+    /// True if downloads are forbidden.
     pub offline: bool,
 }
 
@@ -109,7 +109,7 @@ pub struct LabOptions {
 pub struct Lab {
     qemu: Qemu,
     kernel: Kernel,
-    /// The request that tells the kernel from other builds of its release, if any.
+    /// The request that distinguishes the kernel from other builds of its release, if any.
     request: Option<String>,
     modules: Modules,
     boots: Arc<Bootable>,
@@ -118,20 +118,20 @@ pub struct Lab {
 /// The parts of a guest.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
-    /// The file of the agent; it becomes /init.
+    /// The agent's file, which becomes /init.
     pub agent: PathBuf,
     /// Programs such as `mke2fs`, from PATH or the administrator's folders, with their libraries.
     pub tools: Vec<String>,
-    /// Programs that run on the host but affect the result: the check of a file system. They are looked up,
-    /// and belong to the identity.
+    /// Programs that run on the host but affect the result: the check of a file system. They are looked up on the host,
+    /// and are part of the identity.
     pub host_tools: Vec<String>,
-    /// Kernel modules; their dependencies are added. `nbd nbds_max=1` gives a parameter.
+    /// Kernel modules; their dependencies are added. `nbd nbds_max=1` sets a parameter.
     pub modules: Vec<String>,
-    /// More files: path in the guest, contents.
+    /// Additional files: path in the guest, contents.
     pub files: Vec<(String, Vec<u8>)>,
-    /// Its CPU.
+    /// The guest's CPU.
     pub cpu: CpuPlan,
-    /// Additional words of the kernel's command line; see [`Change`].
+    /// Additional words on the kernel's command line; see [`Change`].
     pub words: String,
 }
 
@@ -141,9 +141,9 @@ pub struct Guest {
     qemu: PathBuf,
     boots: Arc<Bootable>,
     initramfs: File,
-    /// The files that are used by name, with their state when they were hashed.
+    /// The files that runs use by name, with their state when they were hashed.
     files: Vec<AsHashed>,
-    /// The snapshots that were used, by key.
+    /// The snapshots used so far, by key.
     snapshots: Mutex<BTreeMap<String, Arc<Snapshot>>>,
     cpu: CpuPlan,
     words: String,
@@ -181,12 +181,12 @@ impl Lab {
         KernelPlan { release: self.kernel.release.clone(), request: self.request.clone() }
     }
 
-    /// Sets the request that tells this kernel from other builds of its release in plans.
+    /// Sets the request that, in plans, distinguishes this kernel from other builds of its release.
     pub fn requested_as(self, request: Option<String>) -> Lab {
         Lab { request, ..self }
     }
 
-    /// Checks that its guests can run on this host's own CPU, by a probe of some seconds.
+    /// Checks, with a probe of a few seconds, that its guests can run on this host's own CPU.
     ///
     /// # Errors
     /// [`LabError::NoKvm`].
@@ -199,7 +199,7 @@ impl Lab {
         &self.kernel
     }
 
-    /// Returns the QEMU.
+    /// Returns the lab's QEMU.
     pub fn qemu(&self) -> &Qemu {
         &self.qemu
     }
@@ -229,7 +229,7 @@ impl Lab {
         let mut libraries = tools::Files::new();
         let found = parts.tools.iter().map(|tool| tools::find(tool));
         let found: Vec<PathBuf> = found.collect::<Result<_, _>>()?;
-        // All programs of a guest have the same loader and C library.
+        // All programs of a guest share one loader and one C library.
         let root = found.iter().find_map(|program| Some(tool_set::downloaded(program)?.root));
         tools::add_libraries(&parts.agent, root.as_deref(), &mut libraries)?;
         for (tool, program) in parts.tools.iter().zip(found) {
@@ -311,11 +311,10 @@ impl Guest {
         &self.components
     }
 
-    /// Runs one job. `watch` is called about a hundred times a second of host time, from the
-    /// calling thread.
+    /// Runs one job. `watch` is called about a hundred times per second of host time, from the calling thread.
     ///
     /// # Errors
-    /// [`RunError`]; in any case QEMU has ended and nothing is left.
+    /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
     pub fn run(
         &self,
         machine: &Machine,
@@ -325,11 +324,11 @@ impl Guest {
         run::run(self.boots(), machine, None, job, watch)
     }
 
-    /// Profiles one job: counts executed instructions, by the code of the guest's kernel, and calls `on_begun`
-    /// at the start of each stage while the machine is paused. This is invisible to the guest.
+    /// Profiles one job: counts executed instructions by the code of the guest's kernel, and calls `on_begun` at the
+    /// start of each stage, while the machine is paused. This is invisible to the guest.
     ///
     /// # Errors
-    /// [`RunError`]; in any case QEMU has ended and nothing is left.
+    /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
     pub fn profile(
         &self,
         machine: &Machine,
@@ -341,7 +340,7 @@ impl Guest {
         run::profile(self.boots(), machine, snapshot, job, Some((code, on_begun)), watch)
     }
 
-    /// Returns the bytes of the kernel's image that it boots.
+    /// Returns the bytes of the kernel image that it boots.
     ///
     /// # Errors
     /// The error of read(2).
@@ -360,7 +359,7 @@ impl Guest {
     /// true. Polls follow host time, as in [`Guest::run`].
     ///
     /// # Errors
-    /// [`RunError`]; [`RunError::Died`] too if the job ended before the cut.
+    /// [`RunError`]; also [`RunError::Died`] if the job ended before the cut.
     pub fn cut(
         &self,
         machine: &Machine,
@@ -370,12 +369,12 @@ impl Guest {
         run::cut(self.boots(), machine, job, now)
     }
 
-    /// Returns a snapshot of this guest on such a machine, booted and without a job: from `cache`, or a new one,
-    /// which takes as long as a boot; `say` then receives a line, and `watch` may stop it. A cached one is read
-    /// and hashed once; all runs from it read the same open file.
+    /// Returns a snapshot of this guest, booted on such a machine and without a job: from `cache`, or a new one, which
+    /// takes as long as a boot; `say` then receives a line, and `watch` may stop it. A cached snapshot is read and
+    /// hashed once; all runs from it read the same open file.
     ///
     /// # Errors
-    /// [`RunError`]; in any case QEMU has ended.
+    /// [`RunError`]; in any case, QEMU has ended.
     pub fn snapshot(
         &self,
         machine: &Machine,
@@ -397,13 +396,13 @@ impl Guest {
         Ok(Arc::clone(used().entry(key).or_insert(Arc::new(snapshot))))
     }
 
-    /// Returns the disks that a job makes ([`fsdyno_record::job::Task::Make`]) in this guest on such a machine:
-    /// from `cache`, or made now by a guest that boots or resumes like the trial's own guest. The job's text and
-    /// the guest's identity are their key.
+    /// Returns the disks that a job makes ([`fsdyno_record::job::Task::Make`]) in this guest on such a machine: from
+    /// `cache`, or made now by a guest that boots or resumes like the trial's own guest. The job's text and the guest's
+    /// identity form their key.
     ///
     /// # Errors
-    /// [`RunError`]; in any case QEMU has ended. A job that could not make them is no error:
-    /// its report says why.
+    /// [`RunError`]; in any case, QEMU has ended. A job that fails to make them is not an error: its report gives the
+    /// reason.
     pub fn image(
         &self,
         snapshot: Option<&Snapshot>,
@@ -413,19 +412,19 @@ impl Guest {
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Made, RunError> {
         let components = snapshot.map_or(self.components.clone(), |it| self.components_from(it));
-        let mut decides = identity::of_booted(&components, machine);
-        identity::add_file(&mut decides, "job".into(), job);
+        let mut inputs = identity::of_booted(&components, machine);
+        identity::add_file(&mut inputs, "job".into(), job);
         let watch = RefCell::new(watch);
         let mut go_on = || watch.borrow_mut()(&NOTHING_YET) == Watch::GoOn;
         let mut run =
             || run::run(self.boots(), machine, snapshot, job, &mut |seen| watch.borrow_mut()(seen));
-        image::get(&image::file_cache(cache), &identity::lab_id(&decides), &mut go_on, &mut run)
+        image::get(&image::file_cache(cache), &identity::lab_id(&inputs), &mut go_on, &mut run)
     }
 
     /// Runs one job as [`Guest::run`] does, in a guest that resumes from a snapshot.
     ///
     /// # Errors
-    /// [`RunError`]; in any case QEMU has ended and nothing is left.
+    /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
     pub fn run_from(
         &self,
         snapshot: &Snapshot,
@@ -455,7 +454,7 @@ impl Guest {
     }
 }
 
-/// The progress of a guest that has not begun.
+/// The progress of a guest that has not started.
 const NOTHING_YET: Progress = Progress {
     stage: Stage::Starting,
     phase: 0,
@@ -470,7 +469,7 @@ fn read(path: &Path) -> Result<Vec<u8>, LabError> {
     bounded::read(path, &PARTS).map_err(LabError::io("read", path))
 }
 
-/// Splits `nbd nbds_max=1` into the name and the parameters by name.
+/// Splits entries such as `nbd nbds_max=1` into the names, and the parameters by name.
 fn split_parameters(modules: &[String]) -> (Vec<String>, BTreeMap<String, String>) {
     let mut names = Vec::new();
     let mut parameters = BTreeMap::new();

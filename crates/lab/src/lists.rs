@@ -1,9 +1,8 @@
-//! Package lists of archives in the cache folder, for kernels that the system's own lists do not
-//! have.
+//! Package lists of archives in the cache folder, for kernels that the system's own lists lack.
 //!
-//! apt fetches them and checks their signatures. Their kernel packages are stored in a file next to them, with
-//! the time and its own SHA-256, which is used for a day. A file without its hash is not used, and downloaded
-//! packages are compared with the hashes in it.
+//! apt fetches them and checks their signatures. Their kernel packages are stored in a file next to them, which begins
+//! with its own SHA-256 and the time of the fetch, and is used for a day. A file that does not match its hash is not
+//! used, and downloaded packages are verified against the hashes in it.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,13 +21,13 @@ use crate::error::LabError;
 use crate::file_cache::{CacheUse, lock_file};
 use crate::packages::Packages;
 
-/// The time for which lists are used before they are fetched again.
+/// The age at which lists are fetched again.
 const RECENT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The folder of all lists in the cache.
+/// The cache folder of all lists.
 const FOLDER: &str = "apt";
 
-/// The lock file in that folder and, by apt's own choice, in the folders below it.
+/// The lock file in that folder; apt uses the same name in the folders below it.
 const LOCK: &str = "lock";
 
 /// The file of the kernel packages in that folder.
@@ -37,17 +36,17 @@ const KERNELS: &str = "kernels";
 /// Fetched lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lists {
-    /// The apt of these lists.
+    /// The apt that uses these lists.
     pub apt: Apt,
     /// The archive that has them.
     pub archive: Archive,
-    /// The kernels in them.
+    /// The packages in them.
     pub packages: Packages,
     fetched: SystemTime,
 }
 
 impl Lists {
-    /// Returns the lists that were fetched last; none if there are no unchanged ones of these suites and this
+    /// Returns the lists that were fetched last; none if they are damaged, or of different suites or a different
     /// mirror.
     ///
     /// # Errors
@@ -67,7 +66,7 @@ impl Lists {
     /// Fetches the lists.
     ///
     /// # Errors
-    /// [`LabError::UnsafeCache`]; [`LabError::NoKernel`] if apt can read none.
+    /// [`LabError::UnsafeCache`]; [`LabError::NoKernel`] if apt cannot read any.
     pub fn fetch(archive: Archive, cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
         let folder = cache.folder(archive.folder())?;
         let begun = SystemTime::now();
@@ -94,12 +93,12 @@ impl Lists {
         Ok(Lists { apt, archive, packages, fetched })
     }
 
-    /// Reports whether they are recent. A time in the future comes from a wrong clock.
+    /// Reports whether they are recent. A time in the future comes from a wrong clock and is not recent.
     pub fn are_recent(&self) -> bool {
         self.fetched.elapsed().is_ok_and(|age| age < RECENT)
     }
 
-    /// Returns their age: `26 hours`.
+    /// Returns their age in words: `26 hours`.
     pub fn age(&self) -> String {
         let hours = self.fetched.elapsed().unwrap_or_default().as_secs() / 3600;
         match hours {
@@ -111,7 +110,7 @@ impl Lists {
     }
 }
 
-/// Returns the usage of the lists and of what apt keeps with them.
+/// Returns the usage of the lists and of the files that apt keeps with them.
 ///
 /// # Errors
 /// A folder that cannot be read.
@@ -121,8 +120,8 @@ pub fn used(cache: &Cache) -> io::Result<CacheUse> {
     Ok(CacheUse { what: "package lists", folder, files, bytes: Bytes(bytes), limit: None })
 }
 
-/// Removes the lists and what apt keeps with them, and returns the number of files. Waits until no other process
-/// fetches lists.
+/// Removes the lists and the files that apt keeps with them, and returns the number of removed files. Waits until no
+/// other process is fetching lists.
 ///
 /// # Errors
 /// A file that cannot be removed.
@@ -141,7 +140,7 @@ pub fn clear(cache: &Cache) -> io::Result<usize> {
     Ok(files)
 }
 
-/// Returns the number of files in a folder and their size in bytes, without the lock file.
+/// Returns the number of files in a folder and their size in bytes, without lock files.
 fn sizes(folder: &Path) -> io::Result<(usize, u64)> {
     let mut sum = (0, 0);
     for entry in fs::read_dir(folder)? {
@@ -156,7 +155,7 @@ fn sizes(folder: &Path) -> io::Result<(usize, u64)> {
     Ok(sum)
 }
 
-/// Waits until no other process fetches lists into a folder.
+/// Locks a folder against other processes that fetch lists into it; waits for them if necessary.
 fn lock(folder: &Path) -> Result<File, LabError> {
     let path = folder.join(LOCK);
     let file = lock_file(&path).map_err(LabError::io("open", &path))?;
@@ -171,7 +170,7 @@ fn text(fetched: u64, sources: &str, packages: &Packages) -> String {
     format!("{}\n{rest}", sha256_hex(rest.as_bytes()))
 }
 
-/// Returns the time and the packages of a stored file, if it is undamaged and of these sources.
+/// Returns the time and the packages of a stored file, if it is undamaged and was made from these sources.
 fn read(text: &str, sources: &str) -> Option<(u64, Packages)> {
     let (hash, rest) = text.split_once('\n')?;
     if sha256_hex(rest.as_bytes()) != hash {

@@ -13,13 +13,13 @@ use crate::image::Image;
 /// The settings that differ between trials.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// RAM of the guest.
+    /// The guest's RAM.
     pub ram: Bytes,
     /// The accelerator.
     pub accel: AccelPlan,
     /// The modelled disks' bytes, in the order of their PCI slots.
     pub disks: Vec<DiskRegion>,
-    /// Their initial contents, of which each guest gets its own copy; none leaves them empty.
+    /// Their initial contents, of which each guest gets its own copy; `None` leaves the disks empty.
     pub image: Option<Arc<Image>>,
     /// The workload's input, if it has one: a file whose size is a power of two. The guest reads it from a
     /// separate PCI memory region, outside its RAM.
@@ -28,19 +28,19 @@ pub struct Machine {
     pub log: Option<Bytes>,
     /// The folder of the disks' nameless files on the host.
     pub workdir: PathBuf,
-    /// Host time without any sign of life after which the guest counts as hung.
+    /// The host time without any sign of life after which the guest counts as hung.
     pub stall: Duration,
-    /// Host time limit.
+    /// The limit of host time.
     pub deadline: Duration,
 }
 
-/// Memory of the host that is a disk of the guest.
+/// Memory of the host that serves as a disk of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskRegion {
     /// The addressable size; rounded up to a power of two for a PCI region. It takes space on the host only
     /// as it is written.
     pub region: Bytes,
-    /// The attachment.
+    /// The way in which it is attached.
     pub attach: Attach,
 }
 
@@ -53,7 +53,7 @@ pub enum Attach {
     Pmem,
 }
 
-/// The action of the machine when its guest has booted.
+/// The behaviour of the machine once its guest has booted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnStop {
     /// It continues.

@@ -1,8 +1,8 @@
 //! Kernel modules: resolves the names that a trial needs to files in load order.
 //!
-//! If depmod has run, its modules.dep, modules.softdep and modules.alias are read. Debian's packages lack
-//! them; then the .modinfo sections are read, of the needed modules only (reading a compressed module takes
-//! 20 ms, and a kernel has 4,000).
+//! If depmod has run, its modules.dep, modules.softdep and modules.alias are read. Debian's packages lack these files;
+//! in that case the .modinfo sections are read, but only of the needed modules (a compressed module takes 20 ms to
+//! read, and a kernel has 4,000).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -33,7 +33,7 @@ pub struct Module {
     pub contents: Vec<u8>,
 }
 
-/// The files of depmod.
+/// The contents of depmod's files.
 #[derive(Debug, Default)]
 struct Depmod {
     needs: BTreeMap<String, Needs>,
@@ -76,7 +76,7 @@ impl Modules {
     /// so are missing ones whose name ends in `?` and missing soft dependencies, as with modprobe.
     ///
     /// # Errors
-    /// [`LabError::NoModule`] for an unknown name, or a damaged file.
+    /// [`LabError::NoModule`] for an unknown name; an error for a damaged file.
     pub fn resolve(&self, names: &[String]) -> Result<Vec<Module>, LabError> {
         let mut resolver = Resolver { modules: self, seen: BTreeSet::new(), order: Vec::new() };
         for name in names {
@@ -99,7 +99,7 @@ impl Modules {
         self.files.contains_key(&name) || self.built_in.contains(&name)
     }
 
-    /// Reports whether [`Modules::resolve`] accepts a name of the catalog.
+    /// Reports whether [`Modules::resolve`] accepts a name from the catalog.
     pub fn takes(&self, name: &str) -> bool {
         name.ends_with('?') || self.has(name)
     }
@@ -226,7 +226,7 @@ impl Needs {
 impl Depmod {
     fn read(folder: &Path) -> Option<Depmod> {
         let mut depmod = Depmod::default();
-        // Each line: `path: path path`, the first dependency to load last.
+        // Each line is `path: path path`, and the first dependency to load is at its end.
         for line in fs::read_to_string(folder.join("modules.dep")).ok()?.lines() {
             let Some((file, needed)) = line.split_once(':') else { continue };
             let needed = needed.split_whitespace().rev();
@@ -260,9 +260,9 @@ fn contents(path: &Path) -> Result<Vec<u8>, LabError> {
     Ok(without_signature(bytes))
 }
 
-/// Removes an appended signature (include/linux/module_signature.h: the signature, a struct of 12
-/// bytes that ends with its big-endian length, a mark). Checking it takes the guest 0.2 virtual
-/// seconds for ext4 and 0.5 for xfs, and kernels of distributions accept unsigned modules.
+/// Removes an appended signature (include/linux/module_signature.h: the signature, a struct of 12 bytes that ends with
+/// its big-endian length, a mark). Checking it takes the guest 0.2 virtual seconds for ext4 and 0.5 for xfs, and
+/// distributions' kernels accept unsigned modules.
 fn without_signature(mut bytes: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = b"~Module signature appended~\n";
     const STRUCT: usize = 12;
@@ -290,12 +290,12 @@ fn bad(path: &Path, error: &dyn std::fmt::Display) -> LabError {
     LabError::BadFile { path: path.to_path_buf(), reason: error.to_string() }
 }
 
-/// Normalizes dashes of a module's name to underscores, as the kernel does.
+/// Normalizes dashes in a module's name to underscores, as the kernel does.
 fn underscored(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// `kernel/fs/ext4/ext4.ko.xz` → `ext4`.
+/// Returns the name of a module's file: `ext4` for `kernel/fs/ext4/ext4.ko.xz`.
 fn module_name(path: &Path) -> String {
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     underscored(file.split(".ko").next().unwrap_or_default())

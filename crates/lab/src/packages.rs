@@ -1,13 +1,12 @@
 //! Package lists in apt's output format, and the selection of a kernel's packages.
 //!
-//! A kernel is the package `linux-image-RELEASE` and those of its dependencies that have RELEASE in their name.
-//! Debian has image and modules in one package until 6.18, and since 6.19 in four: `linux-image-` is
-//! empty, and `linux-binary-`, `linux-modules-` and `linux-base-` have the files. Ubuntu has separate module
-//! packages too.
+//! A kernel is the package `linux-image-RELEASE` and those of its dependencies that have RELEASE in their name. Up to
+//! 6.18, Debian has the image and the modules in one package, and since 6.19 in four: `linux-image-` is empty, and
+//! `linux-binary-`, `linux-modules-` and `linux-base-` contain the files. Ubuntu also has separate module packages.
 //!
-//! A suite may have packages without their dependencies: of 7.0 to 7.1 trixie-backports has images but no
-//! modules. A list does not show the contents of packages, so an incomplete kernel may still be usable
-//! (`linux-base-` of 6.18 has documents only), and is used if no complete one fits.
+//! A suite may have packages without their dependencies: for 7.0 to 7.1, trixie-backports has images but no modules. A
+//! list does not show the contents of packages, so an incomplete kernel may still be usable (`linux-base-` of 6.18
+//! contains only documentation), and is used if no complete one fits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +16,13 @@ use crate::archive::UBUNTU_KEYS;
 use crate::release::{begins, by_version};
 use crate::series::Series;
 
-/// Meta packages, whose first dependency on an image is the distribution's default kernel.
+/// The metapackages whose first dependency on an image is the distribution's default kernel.
 pub const META_PACKAGES: &[&str] = &["linux-image-amd64", "linux-image-generic"];
 
-/// The prefix of the names of images.
+/// The prefix of the names of image packages.
 const IMAGE: &str = "linux-image-";
 
-/// A package of a list.
+/// A package in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Package {
     pub name: String,
@@ -42,12 +41,12 @@ pub struct KernelPackages {
     pub release: String,
     /// The packages that are in the list.
     pub packages: Vec<Package>,
-    /// Dependencies that no package of the list meets: `linux-modules-7.1.13-amd64 (= 7.1.13-1)`.
+    /// Dependencies that no package in the list meets: `linux-modules-7.1.13-amd64 (= 7.1.13-1)`.
     pub missing: Vec<String>,
 }
 
-/// The packages of a list that a lab may need, by name: those whose names begin with `linux-`, those of tools that
-/// the catalog names of other suites, and Ubuntu's public keys.
+/// The packages in a list that a lab may need, by name: those whose names begin with `linux-`, those of tools that the
+/// catalog takes from other suites, and Ubuntu's public keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packages(BTreeMap<String, Package>);
 
@@ -76,7 +75,7 @@ impl Packages {
         self.0.values().map(stanza).collect()
     }
 
-    /// Returns the packages of these names, or the names that are not in the list.
+    /// Returns the packages with these names, or the names that are not in the list.
     pub fn named(&self, names: &[String]) -> Result<Vec<Package>, Vec<String>> {
         let missing = names.iter().filter(|name| !self.0.contains_key(*name)).cloned();
         let missing: Vec<String> = missing.collect();
@@ -86,7 +85,7 @@ impl Packages {
         }
     }
 
-    /// Returns the kernel that the distribution's meta package depends on.
+    /// Returns the kernel that the distribution's metapackage depends on.
     pub fn default_kernel(&self) -> Option<KernelPackages> {
         let metas = META_PACKAGES.iter().filter_map(|meta| self.0.get(*meta));
         let mut wanted = metas.flat_map(|meta| clauses(&meta.depends)).flatten();
@@ -125,7 +124,7 @@ impl Packages {
 
     /// Returns the packages of a release.
     fn kernel(&self, release: &str) -> Option<KernelPackages> {
-        // Only Ubuntu's meta package depends on modules-extra.
+        // Only Ubuntu's metapackage depends on modules-extra.
         let image = self.0.get(&format!("{IMAGE}{release}"))?;
         let extra = self.0.get(&format!("linux-modules-extra-{release}"));
         let mut packages: Vec<&Package> = [image].into_iter().chain(extra).collect();
@@ -145,17 +144,18 @@ impl Packages {
         Some(KernelPackages { release: release.to_string(), packages, missing })
     }
 
-    /// Returns the dependencies of a package with a release in their names, or those that are missing.
+    /// Returns the dependencies of a package that have a release in their names: for each, the package, or the
+    /// dependency if it is missing.
     fn needed(&self, package: &Package, release: &str) -> Vec<Result<&Package, String>> {
         let own = clauses(&package.depends).filter_map(|clause| {
             let own = clause.into_iter().filter(|wanted| wanted.name.contains(release));
             Some(own.collect::<Vec<_>>()).filter(|own| !own.is_empty())
         });
         own.map(|alternatives| {
-            let there = alternatives.iter().find_map(|wanted| {
+            let existing = alternatives.iter().find_map(|wanted| {
                 self.0.get(wanted.name).filter(|found| wanted.takes(&found.version))
             });
-            there.ok_or_else(|| alternatives[0].text.to_string())
+            existing.ok_or_else(|| alternatives[0].text.to_string())
         })
         .collect()
     }
@@ -169,7 +169,8 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Reports whether a version meets it. Packages of one kernel need each other in exactly one version or any.
+    /// Reports whether a version meets it. Packages of one kernel depend on each other in exactly one version, or in
+    /// any.
     fn takes(&self, version: &str) -> bool {
         let exact = self.text.split_once("(= ").and_then(|(_, rest)| rest.strip_suffix(')'));
         exact.is_none_or(|exact| exact == version)
@@ -185,7 +186,7 @@ fn clauses(depends: &str) -> impl Iterator<Item = Vec<Wanted<'_>>> {
     })
 }
 
-/// A stanza of a list.
+/// Parses a stanza of a list.
 fn package(stanza: &str) -> Package {
     let mut package = Package::default();
     for (field, value) in stanza.lines().filter_map(|line| line.split_once(": ")) {
@@ -201,13 +202,13 @@ fn package(stanza: &str) -> Package {
     package
 }
 
-/// Returns the release of an image: of `linux-image-6.1.0-56-amd64`, but not of its -dbg, -unsigned, -rt-, -cloud-
-/// variants.
+/// Returns the release of an image package: for `linux-image-6.1.0-56-amd64`, but not for its -dbg, -unsigned, -rt- and
+/// -cloud- variants.
 fn release_of(name: &str) -> Option<&str> {
     let release = name.strip_prefix(IMAGE)?;
     let version = release.strip_suffix("-amd64").or(release.strip_suffix("-generic"))?;
-    // Backports have their suite in the release: 6.12.9+bpo-amd64, 6.12.12+deb12-amd64. Candidates of a
-    // release are in experimental: 7.3-rc7-amd64.
+    // Backports have their suite in the release: 6.12.9+bpo-amd64, 6.12.12+deb12-amd64. Release candidates are in
+    // experimental: 7.3-rc7-amd64.
     let plain = version.split('+').next().unwrap_or_default();
     let plain = plain.replacen("-rc", "-", 1);
     let is_image = version.starts_with(|c: char| c.is_ascii_digit())
@@ -231,7 +232,7 @@ pub(crate) mod tests {
         packages.iter().map(stanza).collect()
     }
 
-    /// The packages of Debian since 6.19, with the names of 7.3.
+    /// Debian's packages since 6.19, with the names of 7.3.
     pub const SPLIT: [(&str, &str); 4] = [
         (
             "linux-image-7.3.4+deb13-amd64",
@@ -328,7 +329,7 @@ pub(crate) mod tests {
         let kernel = packages.newest("7.9").unwrap();
         assert_eq!(kernel.packages.len(), 1);
         assert_eq!(kernel.missing, ["linux-modules-7.9.1-amd64 (= 1)"]);
-        // The list has its modules in another version.
+        // The list has its modules in a different version.
         let kernel = packages.newest("7.10").unwrap();
         assert_eq!(kernel.missing, ["linux-modules-7.10.1-amd64 (= 2)"]);
     }

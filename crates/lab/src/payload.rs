@@ -51,7 +51,7 @@ const FORMATS: &[(&str, &[u8], Unpack)] = &[
 /// Returns the ELF kernel in `image`, which is a bzImage or already that ELF.
 ///
 /// # Errors
-/// [`PayloadError`], if it is neither, truncated, or compressed in an unknown way.
+/// [`PayloadError`], if it is neither of them, is truncated, or is compressed in an unknown way.
 pub fn vmlinux(image: &[u8]) -> Result<Cow<'_, [u8]>, PayloadError> {
     if image.starts_with(b"\x7fELF") {
         return Ok(Cow::Borrowed(image));
@@ -151,7 +151,7 @@ fn unpack_zstd(bytes: &[u8]) -> Result<Vec<u8>, String> {
     read_all(decoder.single_frame())
 }
 
-/// The legacy LZ4 frame: after the magic, blocks of at most 8 MiB unpacked, each after its
+/// Unpacks the legacy LZ4 frame: after the magic, blocks of at most 8 MiB when unpacked, each preceded by its
 /// compressed size. It has no end mark, but the kernel's build appends the unpacked size.
 fn unpack_lz4(bytes: &[u8]) -> Result<Vec<u8>, String> {
     const BLOCK: usize = 8 << 20;
@@ -196,13 +196,13 @@ pub(crate) mod tests {
         image
     }
 
-    /// Returns an ELF file with only the note that QEMU searches.
+    /// Returns an ELF file with only the note that QEMU searches for.
     pub(crate) fn pvh_kernel() -> Vec<u8> {
         let mut elf = vec![0; 64];
         elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
-        elf[32] = 64; // where the segments' headers begin
-        elf[54] = 56; // how long each is
-        elf[56] = 1; // how many there are
+        elf[32] = 64; // e_phoff
+        elf[54] = 56; // e_phentsize
+        elf[56] = 1; // e_phnum
         for word in [4u64, 120, 0, 0, 20, 20, 4] {
             elf.extend(word.to_le_bytes());
         }

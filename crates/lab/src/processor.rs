@@ -1,6 +1,7 @@
-//! The processor model: a plugin of QEMU that adds to the guest's clock what a count of instructions leaves out.
+//! The processor model: a QEMU plugin that adds to the guest's clock the costs that an instruction count does not
+//! cover.
 //!
-//! processor/processor.c describes the model. It is compiled with this crate and passed to QEMU as nameless memory;
+//! processor/processor.c describes the model. It is compiled with this crate and passed to QEMU as a file in memory;
 //! its bytes and the costs of the processor are components of a lab's identity.
 
 use std::fs::File;
@@ -13,7 +14,7 @@ use fsdyno_record::processor::{EVENTS, Processor};
 /// The plugin, an ELF shared object for the host.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/processor.so"));
 
-/// Parts of a tick in which the plugin counts costs.
+/// The number of parts per tick in which the plugin counts costs.
 const PARTS: u64 = 1024;
 
 /// Returns the plugin's arguments for a processor: costs in 1/1024 of the time of an instruction.
@@ -34,7 +35,7 @@ pub fn arguments(processor: &Processor) -> String {
     words.join(",")
 }
 
-/// The plugin for one QEMU.
+/// The plugin for one QEMU process.
 #[derive(Debug)]
 pub struct Plugin {
     library: File,
@@ -73,7 +74,7 @@ mod tests {
         let processor = Processor {
             name: "x,file=/etc/passwd".into(),
             instructions_per_us: 16_000,
-            // 100 ns are 1600 instructions; a name that the model does not know goes nowhere.
+            // 100 ns are 1600 instructions; a name that the model does not know is ignored.
             costs_ps: [("system_call", 100_000), ("miss", 62), ("x,file=/evil", 1)]
                 .map(|(name, ps)| (name.to_string(), ps))
                 .into(),

@@ -1,9 +1,8 @@
-//! Profiled runs: a plugin of QEMU counts every instruction, and pauses the machine at the start of each
-//! stage.
+//! Profiled runs: a QEMU plugin counts every instruction, and pauses the machine at the start of each stage.
 //!
-//! The plugin (profile/profile.c describes the counting) is compiled with this crate and passed to QEMU as
-//! nameless memory. It is not part of a lab's identity, because it changes nothing that the guest can see:
-//! the same seed must give the same `measured`, and the caller of a profiled run compares that.
+//! The plugin (profile/profile.c describes the counting) is compiled with this crate and passed to QEMU as a file in
+//! memory. It is not part of a lab's identity, because it changes nothing that the guest can see: the same seed must
+//! give the same `measured`, and the caller of a profiled run compares that.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,27 +17,27 @@ use fsdyno_record::mailbox::Stage;
 /// The plugin, an ELF shared object for the host.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile.so"));
 
-// `struct shared` of profile.c.
+// The layout of `struct shared` in profile.c, which calls the limits MOST_*.
 const BEGUN: u64 = 0;
 const SEEN: u64 = 8;
 const FUNCTIONS: u64 = 48;
 const ENTRY_AT: u64 = 4096;
-const MOST_ENTRIES: usize = 1 << 10;
-const INTERRUPT_AT: u64 = ENTRY_AT + 8 * MOST_ENTRIES as u64;
-const FUNCTION_AT: u64 = INTERRUPT_AT + 8 * MOST_ENTRIES as u64;
-const MOST_FUNCTIONS: usize = 1 << 18;
-const NODE_AT: u64 = FUNCTION_AT + 8 * MOST_FUNCTIONS as u64;
+const MAX_ENTRIES: usize = 1 << 10;
+const INTERRUPT_AT: u64 = ENTRY_AT + 8 * MAX_ENTRIES as u64;
+const FUNCTION_AT: u64 = INTERRUPT_AT + 8 * MAX_ENTRIES as u64;
+const MAX_FUNCTIONS: usize = 1 << 18;
+const NODE_AT: u64 = FUNCTION_AT + 8 * MAX_FUNCTIONS as u64;
 const NODE: u64 = 40;
-const MOST_NODES: u64 = 1 << 22;
+const MAX_NODES: u64 = 1 << 22;
 const CODES: u64 = 96;
-const CODE_AT: u64 = NODE_AT + MOST_NODES * NODE;
+const CODE_AT: u64 = NODE_AT + MAX_NODES * NODE;
 const CODE: u64 = 40;
-const MOST_CODES: u64 = 1 << 14;
+const MAX_CODES: u64 = 1 << 14;
 
 /// The addresses in the kernel's code that are needed to follow its calls, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Code {
-    /// The starts of functions, and finally the end of the code.
+    /// The starts of functions, followed by the end of the code.
     pub functions: Vec<u64>,
     /// The entries of system calls and faults.
     pub entries: Vec<u64>,
@@ -53,9 +52,9 @@ pub struct Code {
 /// A node of the call tree: a function with its chain of callers, and its counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// The start of the function; for a root the number of its stack: 1 for user space, 2 for interrupts.
+    /// The start of the function; for a root, the number of its stack: 1 for user space, 2 for interrupts.
     pub function: u64,
-    /// Instructions executed in it, without its callees.
+    /// Instructions executed in it, excluding its callees.
     pub instructions: u64,
     /// The number of calls.
     pub calls: u64,
@@ -65,12 +64,12 @@ pub struct Node {
     pub parent: Option<u32>,
 }
 
-/// The counts from the start of the machine until a moment.
+/// The counts since the start of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// The call tree; later counts extend earlier ones. The first node is unused.
     pub nodes: Vec<Node>,
-    /// Calls that did not fit into the tree.
+    /// The number of calls that did not fit into the tree.
     pub lost: u64,
     /// The first bytes in memory of functions outside the kernel image, by address.
     pub codes: BTreeMap<u64, Vec<u8>>,
@@ -86,7 +85,7 @@ pub struct Begun {
     at: u64,
 }
 
-/// The plugin for one QEMU.
+/// The plugin for one QEMU process.
 #[derive(Debug)]
 pub struct Profile {
     library: File,
@@ -100,13 +99,13 @@ impl Profile {
     /// An error of memfd_create(2) or write(2); a kernel with too many functions.
     pub fn new(code: &Code) -> io::Result<Profile> {
         let entries = code.entries.len().max(code.interrupts.len());
-        if code.functions.len() > MOST_FUNCTIONS || entries > MOST_ENTRIES {
+        if code.functions.len() > MAX_FUNCTIONS || entries > MAX_ENTRIES {
             return Err(io::Error::other("the kernel has too many functions to count"));
         }
         let mut library = memory_file(c"fsdyno-profile")?;
         library.write_all(LIBRARY)?;
         let shared = memory_file(c"fsdyno-counts")?;
-        shared.set_len(CODE_AT + MOST_CODES * CODE)?;
+        shared.set_len(CODE_AT + MAX_CODES * CODE)?;
         let write = |list: &[u64], at: u64| {
             let bytes: Vec<u8> = list.iter().flat_map(|word| word.to_le_bytes()).collect();
             shared.write_all_at(&bytes, at)
@@ -155,7 +154,7 @@ impl Profile {
     /// The error of pread(2).
     pub fn counts(&self) -> io::Result<Counts> {
         let [nodes, lost] = self.words(32)?;
-        let mut bytes = vec![0; (nodes.min(MOST_NODES) * NODE) as usize];
+        let mut bytes = vec![0; (nodes.min(MAX_NODES) * NODE) as usize];
         self.shared.read_exact_at(&mut bytes, NODE_AT)?;
         let node = |bytes: &[u8]| {
             let parent = word(bytes, 32) as u32;
@@ -165,7 +164,7 @@ impl Profile {
         };
         let nodes = bytes.chunks_exact(NODE as usize).map(node).collect();
         let [codes] = self.words(CODES)?;
-        let mut bytes = vec![0; (codes.min(MOST_CODES) * CODE) as usize];
+        let mut bytes = vec![0; (codes.min(MAX_CODES) * CODE) as usize];
         self.shared.read_exact_at(&mut bytes, CODE_AT)?;
         let code = |bytes: &[u8]| {
             let size = usize::from(bytes[8]).min(bytes.len() - 9);
@@ -217,7 +216,7 @@ mod tests {
 
     #[test]
     fn too_many_functions_are_refused() {
-        let code = Code { functions: vec![0; MOST_FUNCTIONS + 1], ..Code::default() };
+        let code = Code { functions: vec![0; MAX_FUNCTIONS + 1], ..Code::default() };
         assert!(Profile::new(&code).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Programs of fsdyno as files: the main one as an identity has it, without what only names its build, and sections.
+//! The files of fsdyno's programs: their bytes for an identity, without what only names the build, and their sections.
 
 use std::path::Path;
 
@@ -7,19 +7,19 @@ use fsdyno_record::build;
 use crate::elf::{Elf, ElfError};
 use crate::error::LabError;
 
-/// Sections that name a build and execute nothing: the commit, and the linker's hash, which the commit is part of.
+/// Sections that name a build and contain no code: the commit, and the linker's hash, which covers the commit.
 const OF_A_BUILD: [&str; 2] = [build::SECTION, ".note.gnu.build-id"];
 
-/// The bytes of a program, the same from every commit with the same source.
+/// Returns the bytes of a program, which are the same for every commit with the same source.
 ///
 /// # Errors
-/// A file that cannot be read or is no ELF file.
+/// A file that cannot be read or is not an ELF file.
 pub fn program_bytes(path: &Path) -> Result<Vec<u8>, LabError> {
     let bytes = crate::read(path)?;
     without_build(bytes).map_err(LabError::damaged(path))
 }
 
-/// The contents of a section of a program; none if it has no such section.
+/// Returns the contents of a section of a program; none if it has no such section.
 ///
 /// # Errors
 /// As [`program_bytes`].
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[used]
-    // SAFETY: the section means nothing to linker and loader.
+    // SAFETY: the section means nothing to the linker and the loader.
     #[unsafe(link_section = ".fsdyno.build")]
     static STAMP: [u8; 8] = *b"7d48d33+";
 

@@ -1,8 +1,8 @@
 //! A client of QEMU's control protocol (QMP), as far as snapshots need it: commands, their responses, and
 //! passing open files.
 //!
-//! The protocol (docs/interop/qmp-spec of QEMU): one JSON object per line, first a greeting, then a
-//! `return` or `error` for each command; events may come between.
+//! The protocol (docs/interop/qmp-spec of QEMU): one JSON object per line, first a greeting, then a `return` or `error`
+//! for each command; events may come in between.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IoSlice, Write};
@@ -14,10 +14,10 @@ use std::time::Duration;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 
-/// The time limit for QEMU's response to a command; it responds within milliseconds.
+/// The time limit for QEMU's response to a command; it normally responds within milliseconds.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// A connection to one QEMU.
+/// A connection to one QEMU process.
 #[derive(Debug)]
 pub struct Qmp {
     stream: UnixStream,
@@ -103,7 +103,7 @@ mod tests {
     fn qemu(lines: &'static str) -> io::Result<Qmp> {
         let (ours, mut theirs) = UnixStream::pair()?;
         theirs.write_all(lines.as_bytes())?;
-        // It reads to the end, so that our writes do not meet a closed socket.
+        // It reads to the end, so that our writes do not hit a closed socket.
         std::thread::spawn(move || io::copy(&mut theirs.try_clone()?, &mut io::sink()));
         Qmp::start(ours)
     }

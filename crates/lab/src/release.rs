@@ -1,4 +1,4 @@
-//! Releases of kernels: their order, and prefixes of them.
+//! Kernel releases: their order, and prefixes of them.
 
 /// Reports whether a release begins with a prefix at a boundary: 6.1 matches 6.1.0-56, not 6.12.
 pub(crate) fn begins(release: &str, wish: &str) -> bool {

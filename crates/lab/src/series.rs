@@ -1,8 +1,8 @@
-//! Series of kernels (6.12), and requests for several of them: `all`, `5.10..7.3`.
+//! Kernel series (6.12), and requests for several of them: `all`, `5.10..7.3`.
 
 use std::fmt;
 
-/// The series of a release, such as 6.12 of 6.12.43+deb13-amd64; a later series is greater.
+/// The series of a release, such as 6.12 for 6.12.43+deb13-amd64; a later series is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Series {
     major: u32,
@@ -17,7 +17,7 @@ impl Series {
         Some(Series { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }
 
-    /// Parses exactly a series, without the rest of a release.
+    /// Parses a series alone, without the rest of a release.
     fn exactly(text: &str) -> Option<Series> {
         Series::of(text).filter(|series| series.to_string() == text)
     }
@@ -40,7 +40,7 @@ impl SeriesRange {
     /// Parses `all`, `A..B`, `A..` or `..B`; `None` for the name of one kernel.
     ///
     /// # Errors
-    /// A range with an end that is no series, or that is empty.
+    /// A range that is empty, or with an end that is not a series.
     pub fn parse(text: &str) -> Result<Option<SeriesRange>, String> {
         if text == "all" {
             return Ok(Some(SeriesRange { first: None, last: None }));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn one_kernel_is_no_range_and_a_wrong_range_is_an_error() {
+    fn one_kernel_is_not_a_range_and_a_wrong_range_is_an_error() {
         for one in ["6.1", "6.1.0-56-amd64", "../vmlinux", "./a..b/vmlinux"] {
             assert_eq!(SeriesRange::parse(one), Ok(None), "{one}");
         }

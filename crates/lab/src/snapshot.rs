@@ -1,7 +1,7 @@
 //! Snapshots of booted guests, cached between runs.
 //!
-//! A snapshot is one file of QEMU's (the guest's memory that is not zero, the state of its devices). Its
-//! key identifies guest and machine, and its hash covers all that the guest can see ([`crate::vmstate`]).
+//! A snapshot is a single file from QEMU (the guest's memory that is not zero, and the state of its devices). Its key
+//! identifies the guest and the machine, and its hash covers everything that the guest can see ([`crate::vmstate`]).
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -16,17 +16,17 @@ use crate::error::RunError;
 use crate::file_cache::FileCache;
 use crate::vmstate;
 
-/// The limit of all snapshots on the host, in bytes; the least recently used are removed first. One takes
-/// about 110 MB.
+/// The limit of the total size of all snapshots on the host, in bytes; the least recently used are removed first. A
+/// snapshot takes about 110 MB.
 const LIMIT: u64 = 4 << 30;
 
-/// The tolerance of a saved guest's clock after the moment of its stop, in nanoseconds: saving takes some
-/// thousand instructions. Occasionally QEMU's main loop sees the stopped processor before it knows that the
-/// machine has stopped, treats it as asleep, and lets time jump to the next timer. Such a guest differs
-/// from one that boots cold.
+/// The maximum time, in nanoseconds, by which a saved guest's clock may be past the moment of its stop: saving takes a
+/// few thousand instructions. Occasionally QEMU's main loop sees the stopped processor before it knows that the machine
+/// has stopped, treats it as asleep, and lets time jump to the next timer. Such a guest differs from one that boots
+/// cold.
 const SLACK: u64 = 50_000;
 
-/// The number of boots for saving a guest until its clock is right.
+/// The maximum number of boots to save a guest whose clock is right.
 const TRIES: usize = 8;
 
 /// A saved, booted guest.
@@ -37,7 +37,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Returns the SHA-256, in hex, of all that the guest can see.
+    /// Returns the SHA-256, in hex, of everything that the guest can see.
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
@@ -53,8 +53,8 @@ pub fn file_cache(cache: &Cache) -> FileCache {
     FileCache::new(cache, "snapshots", LIMIT, |file| Ok(read(file)?.sha256))
 }
 
-/// Returns the snapshot under `key`; if there is none, `make` saves one into the given file and returns the
-/// moment of the guest's stop by its own clock.
+/// Returns the snapshot under `key`; if there is none, `make` saves one into the given file and returns the moment of
+/// the guest's stop by its own clock, in nanoseconds.
 ///
 /// # Errors
 /// Errors of `make` and of the host.
@@ -68,8 +68,8 @@ pub fn get(
     Ok(Snapshot { file, sha256 })
 }
 
-/// Makes a snapshot, again if necessary, until its clock is right; the last attempt is used anyway, and
-/// differs by its hash.
+/// Makes a snapshot, repeatedly if necessary, until its clock is right; the last attempt is used in any case, and then
+/// has a different hash.
 fn make_right(
     file: &File,
     make: &mut dyn FnMut(&File) -> Result<u64, RunError>,
@@ -101,7 +101,7 @@ fn make_loadable(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads hash and clock of the file.
+/// Reads the hash and the clock of the file.
 fn read(file: &File) -> io::Result<Contents> {
     let bytes = mapped(file)?;
     Ok(match vmstate::read(bytes.as_ref()) {

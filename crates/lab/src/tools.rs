@@ -1,7 +1,7 @@
-//! Programs of the host for the guest: their paths, and the loader and libraries they need.
+//! Host programs for the guest: their paths, and the loader and libraries that they need.
 //!
-//! Dependencies are read from the ELF headers rather than with ldd, which runs the loader of the program;
-//! not every host has that.
+//! Dependencies are read from the ELF headers rather than with ldd, which runs the program's loader; not every host has
+//! that loader.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::elf::{Dynamic, Elf};
 use crate::error::LabError;
 use crate::tool_set;
 
-/// Guest path → file on the host.
+/// Files for a guest: path in the guest → file on the host.
 pub type Files = BTreeMap<String, PathBuf>;
 
 /// Finds a program: by its absolute path, or in the folders of PATH, then the sbin folders, then the tool sets in the
@@ -24,8 +24,8 @@ pub type Files = BTreeMap<String, PathBuf>;
 pub fn find(name: &str) -> Result<PathBuf, LabError> {
     if name.contains('/') {
         let path = PathBuf::from(name);
-        let is_it = path.is_absolute() && is_program(&path);
-        return is_it.then_some(path).ok_or_else(|| LabError::NoTool(name.to_string()));
+        let is_usable = path.is_absolute() && is_program(&path);
+        return is_usable.then_some(path).ok_or_else(|| LabError::NoTool(name.to_string()));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path);
@@ -38,7 +38,7 @@ pub fn find(name: &str) -> Result<PathBuf, LabError> {
         .ok_or_else(|| LabError::NoTool(name.to_string()))
 }
 
-/// Returns a program's path in a guest: its own if it was given by path, else in the folder of tools.
+/// Returns a program's path in a guest: its own path if it was given by path, or else a path in the folder of tools.
 pub fn in_guest(tool: &str) -> String {
     if tool.starts_with('/') { tool.to_string() } else { format!("{TOOL_FOLDER}/{tool}") }
 }
@@ -48,7 +48,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// The library that glibc loads when a thread is cancelled, as libfuse does at an unmount; no ELF header names it.
+/// The library that glibc loads when a thread is cancelled, as libfuse does at unmount; no ELF header names it.
 const LOADED_BY_LIBC: &str = "libgcc_s.so.1";
 
 /// Adds to `files` the loader and the libraries of `program`, recursively: those of a tool set's root first, if one is
@@ -85,7 +85,7 @@ pub fn add_libraries(
         }
         for soname in dynamic.needed {
             let found = libraries.find(&soname, &dynamic.search, &file)?;
-            // The loader itself is often among the libraries; it has been added already.
+            // The loader itself is often among the libraries; it has already been added.
             let at = home.join(&soname).to_string_lossy().into_owned();
             if !soname.starts_with("ld-linux") && files.insert(at, found.clone()).is_none() {
                 waiting.push(found);
@@ -104,13 +104,13 @@ fn headers(file: &Path) -> Result<(Option<String>, Dynamic), LabError> {
     read().map_err(LabError::damaged(file))
 }
 
-/// The libraries of this host, after those of a root folder.
+/// The libraries of a root folder, if any, and then those of this host.
 struct Libraries {
     root: Option<PathBuf>,
     cached: BTreeMap<String, PathBuf>,
 }
 
-/// The default folders of ld.so(8), with those of Debian's multiarch.
+/// The default folders of ld.so(8), including Debian's multiarch folders.
 const STANDARD_FOLDERS: &[&str] = &[
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -151,9 +151,9 @@ impl Libraries {
     }
 }
 
-/// Parses ld.so.cache (glibc's dl-cache.h, "glibc-ld.so.cache1.1") to soname → path, for x86-64 and
-/// without variants for newer CPUs than the guest's. Unreadable entries are skipped, because the standard
-/// folders are searched too.
+/// Parses ld.so.cache (glibc's dl-cache.h, "glibc-ld.so.cache1.1") into soname → path, for x86-64 and without the
+/// variants for CPUs newer than the guest's. Unreadable entries are skipped, because the standard folders are searched
+/// too.
 fn parse_cache(cache: &[u8]) -> BTreeMap<String, PathBuf> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;

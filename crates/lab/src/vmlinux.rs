@@ -14,7 +14,7 @@ use crate::file_cache::FileCache;
 use crate::kernel_root::Kernel;
 use crate::payload;
 
-/// The limit of all of them on the host, in bytes; one takes about 60 MB.
+/// The limit of the total size of cached kernels on the host, in bytes; a kernel takes about 60 MB.
 const LIMIT: u64 = 1 << 30;
 
 /// A kernel that QEMU boots.
@@ -36,7 +36,7 @@ fn hash(file: &File) -> io::Result<String> {
     Ok(sha256_hex(Mapped::new(file, length)?.as_ref()))
 }
 
-/// Returns a kernel's vmlinux, or its bzImage if that vmlinux cannot be entered directly.
+/// Returns a kernel's vmlinux, or its bzImage if the vmlinux cannot be entered directly.
 ///
 /// # Errors
 /// [`LabError::WrongKernel`], and errors of the host.
@@ -77,7 +77,7 @@ fn in_memory(image: &[u8]) -> Result<Bootable, LabError> {
 /// The reason why no vmlinux is cached.
 #[derive(Debug)]
 enum NotCached {
-    /// It has no entry for QEMU.
+    /// It has no entry point for QEMU.
     Indirect,
     Lab(LabError),
 }

@@ -1,12 +1,12 @@
-//! QEMU's file of a saved machine: a hash of all that the guest can see, and the preparation for loading it
-//! into a new machine.
+//! QEMU's file of a saved machine: a hash of everything that the guest can see, and the preparation for loading it into
+//! a new machine.
 //!
-//! The file also has data that no guest can see: two offsets of the host's clocks, and the boundaries of the
-//! pieces in which memory was written, which depend on host time (every 50 ms). These are excluded. A piece
-//! may begin with pages of the previous piece's last block, which is then not named again.
+//! The file also has data that no guest can see: two offsets of host clocks, and the boundaries of the pieces in which
+//! memory was written, which depend on host time (every 50 ms). These are excluded. A piece may begin with pages of the
+//! previous piece's last block, which is then not named again.
 //!
-//! The format is that of QEMU's migration/savevm.c and migration/ram.c: sections of one byte of
-//! type, a number, and for a first or whole section a name; numbers are big-endian.
+//! The format is that of QEMU's migration/savevm.c and migration/ram.c: each section has a type of one byte, a number,
+//! and, if it is a first or whole section, a name; numbers are big-endian.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -29,18 +29,17 @@ const FLAG_CONTINUE: u64 = 0x20;
 
 const PAGE: u64 = 4096;
 
-/// The head of the first section of memory after its number.
+/// The head of the first memory section, after its number.
 const RAM: &[u8] = b"\x03ram";
 
-/// The position of the name of the clocks' section, `timer`, and of its two offsets of host clocks
-/// (`cpu_ticks_offset`, `cpu_clock_offset` of softmmu/cpu-timers.c; with `-icount` the guest's clock is
-/// neither).
+/// The position and the name of the clocks' section, `timer`, and the positions of its two offsets of host clocks
+/// (`cpu_ticks_offset`, `cpu_clock_offset` of softmmu/cpu-timers.c; with `-icount`, the guest's clock is neither).
 const TIMER: (usize, &[u8]) = (5, b"\x05timer");
 const HOST_CLOCKS: [std::ops::Range<usize>; 2] = [19..27, 35..43];
 
-/// Returns the positions of the guest addresses of PCI devices' shared memory in the file. A new machine,
-/// whose devices have no addresses before they are loaded, accepts the file only if these 8 bytes are zero;
-/// loading a device then restores its address.
+/// Returns the positions in the file of the guest addresses of PCI devices' shared memory. A new machine, whose devices
+/// have no addresses before they are loaded, accepts the file only if these 8 bytes are zero; loading a device then
+/// restores its address.
 pub fn placed(file: &[u8]) -> Option<Vec<usize>> {
     let mut reader = Reader { bytes: file, at: memory_section(file)? };
     // Type, number, name, instance, version of the first section.
@@ -62,7 +61,7 @@ fn memory_section(file: &[u8]) -> Option<usize> {
 /// A saved machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// SHA-256, in hex, over memory and devices.
+    /// The SHA-256, in hex, of memory and devices.
     pub sha256: String,
     /// The guest's clock, in nanoseconds since power on: instructions, and time asleep.
     pub clock: u64,
@@ -110,9 +109,9 @@ pub fn read(file: &[u8]) -> Option<Saved> {
 /// The guest's memory read so far.
 #[derive(Default)]
 struct Memory<'a> {
-    /// Block and address of each page that is not zero.
+    /// The pages that are not zero, by block and address.
     pages: BTreeMap<(Rc<str>, u64), &'a [u8]>,
-    /// The block of the last page, of any section.
+    /// The block of the last page read, in any section.
     block: Rc<str>,
 }
 
@@ -142,7 +141,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Returns block, address and hash of each page.
+    /// Returns the block, address and hash of each page that is not zero.
     fn digests(&self) -> Vec<u8> {
         let pages: Vec<&[u8]> = self.pages.values().copied().collect();
         let named = self.pages.keys().zip(digest::of_each(&pages));
@@ -154,8 +153,8 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Reads the list of memory blocks (name, size, and with x-ignore-shared address), and returns names and
-/// the file positions of the addresses.
+/// Reads the list of memory blocks (name, size and, with x-ignore-shared, address), and returns the names and the file
+/// positions of the addresses.
 fn blocks(reader: &mut Reader<'_>, total: u64) -> Option<Vec<(String, usize)>> {
     let mut found = Vec::new();
     let mut left = total;
@@ -203,7 +202,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    /// A file of one block of two pages, written in one piece or in two, at some host time.
+    /// Creates a file of one block of two pages, written in one piece or two, at a given host time.
     fn saved(pieces: usize, host_time: u64, page: u8, device: &[u8]) -> Vec<u8> {
         let mut out = b"QEVM\0\0\0\x03\x07\0\0\0\x04q35!".to_vec();
         let section = |out: &mut Vec<u8>, kind: u8| out.extend([kind, 0, 0, 0, 2]);

@@ -34,7 +34,7 @@ const POLL: Duration = Duration::from_millis(10);
 /// The number of consecutive polls for which a machine must be asleep to count as stopped.
 const POLLS_ASLEEP: u32 = 5;
 
-/// The number of last lines of console and messages in errors.
+/// The maximum number of last lines in errors, of the console and of QEMU's output each.
 const LINES: usize = 60;
 
 /// The time for a guest to power off once its report is complete.
@@ -61,7 +61,7 @@ struct Run<'a> {
 /// Boots a guest or resumes a saved one, passes the job, and waits for the report.
 ///
 /// # Errors
-/// [`RunError`]; in any case QEMU has ended and nothing is left.
+/// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
 pub fn run(
     boots: Boots<'_>,
     machine: &Machine,
@@ -72,29 +72,29 @@ pub fn run(
     profile(boots, machine, snapshot, job, None, watch)
 }
 
-/// A callback at the start of a stage, with the disks and the counts until then.
+/// A callback for the start of a stage; it receives the disks, and the counts so far.
 pub type OnBegun<'a> = &'a mut dyn FnMut(&Begun, &[File], Counts) -> io::Result<()>;
 
-/// Runs a guest as [`run`] does; with the code of its kernel it counts the instructions, and calls `on_begun`
-/// at the start of each stage.
+/// Runs a guest as [`run`] does; with `profiling`, counts instructions by the code of the kernel, and calls the
+/// callback at the start of each stage.
 ///
 /// # Errors
-/// [`RunError`]; in any case QEMU has ended and nothing is left.
+/// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
 pub fn profile(
     boots: Boots<'_>,
     machine: &Machine,
     snapshot: Option<&Snapshot>,
     job: &[u8],
-    looks: Option<(&Code, OnBegun<'_>)>,
+    profiling: Option<(&Code, OnBegun<'_>)>,
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<Finished, RunError> {
-    let (code, on_begun) = looks.unzip();
+    let (code, on_begun) = profiling.unzip();
     match snapshot {
         None => Run::start(boots, machine, OnStop::GoOn, job, code)?.watch(on_begun, watch),
         Some(snapshot) => {
             let mut run = Run::start(boots, machine, OnStop::Restore, job, code)?;
             let loading = run.load(snapshot);
-            // While QEMU loads: the disks are not part of a snapshot, and are not read yet.
+            // This happens while QEMU loads: the disks are not part of a snapshot, and are not read yet.
             lay_image(machine, &run.disks)?;
             match loading.and_then(|()| run.go_on()) {
                 Ok(()) => run.watch(on_begun, watch),
@@ -107,7 +107,7 @@ pub fn profile(
 /// Runs a guest as [`run`] does, but kills QEMU when `now` returns true.
 ///
 /// # Errors
-/// [`RunError`]; in any case QEMU has ended and nothing is left.
+/// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
 pub fn cut(
     boots: Boots<'_>,
     machine: &Machine,
@@ -126,15 +126,16 @@ pub fn cut(
     }
     run.process.kill().map_err(host("end QEMU"))?;
     run.guarded()?;
-    // Read again, because it continued until it was killed.
+    // Reads the progress again, because the guest continued until it was killed.
     let progress = run.progress()?;
     Ok(Cut { progress, disks: run.disks, log: run.log })
 }
 
-/// Boots a guest until it stops, saves it into `file`, and returns the moment of its stop by its own clock.
+/// Boots a guest until it stops, saves it into `file`, and returns the moment of its stop by its own clock, in
+/// nanoseconds.
 ///
 /// # Errors
-/// [`RunError`]; in any case QEMU has ended.
+/// [`RunError`]; in any case, QEMU has ended.
 pub fn save(
     boots: Boots<'_>,
     machine: &Machine,
@@ -157,8 +158,8 @@ fn exclude_shared_memory(control: &mut Qmp) -> io::Result<()> {
 }
 
 impl<'a> Run<'a> {
-    /// Connects to QEMU's control protocol. Not while a guest boots: each command wakes QEMU's main loop,
-    /// which then serves timers of the guest that its processor would have served at another instruction.
+    /// Connects to QEMU's control protocol, but not while a guest boots: each command wakes QEMU's main loop, which
+    /// then serves timers of the guest that its processor would have served at a different instruction.
     fn control(&mut self) -> io::Result<&mut Qmp> {
         if let Some(socket) = self.socket.take() {
             self.control = Some(Qmp::start(socket)?);
@@ -174,7 +175,7 @@ impl<'a> Run<'a> {
         control.command("migrate-incoming", &json!({ "uri": "fd:snapshot" })).map(drop)
     }
 
-    /// Resumes the guest once all is loaded. The socket stays open to the end, because closing it would wake
+    /// Resumes the guest once everything is loaded. The socket stays open to the end, because closing it would wake
     /// QEMU's main loop too.
     fn go_on(&mut self) -> io::Result<()> {
         let control = self.control()?;
@@ -221,11 +222,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Makes QEMU write all but the shared memory into `file`.
+    /// Makes QEMU write everything except the shared memory into `file`.
     fn write_state(&mut self, file: &File) -> io::Result<()> {
         let control = self.control()?;
         exclude_shared_memory(control)?;
-        // Bytes per second: unlimited.
+        // In bytes per second: practically unlimited.
         let speed = json!({ "max-bandwidth": 100_000_000_000_u64 });
         control.command("migrate-set-parameters", &speed)?;
         control.hand_over(file, "snapshot")?;
@@ -299,7 +300,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Calls `on_begun` for a stage that has begun, and resumes the machine.
+    /// Calls `on_begun` for each stage that has begun, and resumes the machine.
     fn report_stages(&self, on_begun: &mut OnBegun<'_>) -> io::Result<()> {
         let Some(profile) = &self.profile else { return Ok(()) };
         while let Some(begun) = profile.begun()? {
@@ -342,7 +343,7 @@ impl<'a> Run<'a> {
             ended = self.process.kill().map_err(&wait)?;
         }
         self.boots.unchanged()?;
-        // Blocks of stat(2) are of 512 bytes.
+        // stat(2) counts blocks of 512 bytes.
         let stored = self.disks.iter().filter_map(|disk| disk.metadata().ok());
         let stored = Bytes(stored.map(|metadata| metadata.blocks() * 512).sum());
         let console = self.lines();

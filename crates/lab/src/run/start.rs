@@ -30,11 +30,11 @@ pub struct Boots<'a> {
     pub kernel: &'a File,
     /// The initramfs.
     pub initramfs: &'a File,
-    /// Files that must be unchanged since they were hashed.
+    /// Files that must not have changed since they were hashed.
     pub files: &'a [AsHashed],
-    /// Its CPU.
+    /// The guest's CPU.
     pub cpu: &'a CpuPlan,
-    /// Additional words of the kernel's command line.
+    /// Additional words on the kernel's command line.
     pub more_words: &'a str,
 }
 
@@ -57,7 +57,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Creates it, with the job in the mailbox.
+    /// Creates the memory, with the job in the mailbox.
     fn new(machine: &Machine, job: &[u8]) -> Result<Memory, RunError> {
         let mailbox = SharedMailbox::new().map_err(host("get memory for a mailbox"))?;
         mailbox.mailbox()?.put_job(job)?;
@@ -75,7 +75,7 @@ impl Memory {
         Ok(Memory { mailbox, console, disks, log, log_size })
     }
 
-    /// Returns the descriptors that QEMU's arguments name.
+    /// Returns the descriptors that QEMU's arguments refer to.
     fn named(
         &self,
         boots: &Boots<'_>,
@@ -138,9 +138,9 @@ impl<'a> Run<'a> {
         command.args(qemu::arguments(cpu, more_words, machine, on_stop, &files)).env("LC_ALL", "C");
         let mut inherited = memory.inherited(&boots, machine, theirs.as_ref());
         let guard = Guard::new().map_err(host("get memory for the clock guard"))?;
-        // A guest that boots to be saved is not measured, and its clock must stop with it. With the guard the
-        // main loop always sees the stopped processor before it knows that the machine has stopped, and lets
-        // time jump (snapshot.rs).
+        // A guest that boots to be saved is not measured, and its clock must stop with it. With the guard, the main
+        // loop would always see the stopped processor before it knows that the machine has stopped, and let time jump
+        // (snapshot.rs).
         if on_stop != OnStop::Save && machine.accel.is_exact() {
             guard.equip(&mut command);
         }
@@ -178,7 +178,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns the error of an action of the host.
+/// Returns a function that creates a [`RunError::Host`], for `map_err`.
 pub(super) fn host(action: &'static str) -> impl Fn(io::Error) -> RunError {
     move |error| RunError::Host { action, error }
 }

@@ -116,7 +116,7 @@ fn a_program_that_was_replaced_since_it_was_hashed_is_not_run() {
     fs::write(&program, "#!/bin/sh\n").unwrap();
     let (seen, bytes) = AsHashed::read(&program).unwrap();
     assert!(seen.is_same() && bytes == b"#!/bin/sh\n");
-    // A package manager replaces it by renaming another file.
+    // A package manager replaces it by renaming another file over it.
     let new = folder.path().join("new");
     fs::write(&new, "#!/bin/sh\n").unwrap();
     fs::rename(&new, &program).unwrap();
