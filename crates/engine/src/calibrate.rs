@@ -7,9 +7,9 @@ use crate::issue::null::Null;
 use crate::recorder::Recorder;
 use crate::run::run_phase;
 
-/// Ops of one round.
+/// The number of ops per round.
 const OPS: u64 = 16_384;
-/// Number of rounds; the fastest counts, since other activity only adds time.
+/// The number of rounds; the fastest counts, since other activity only adds time.
 const ROUNDS: u32 = 5;
 
 /// The engine's own time, as measured for a number of ops.
@@ -20,7 +20,7 @@ pub struct EngineCost {
 }
 
 impl EngineCost {
-    /// The engine's own time for `ops` ops: clock, name, histogram, loop.
+    /// Returns the engine's own time for `ops` ops: clock, name, histogram, loop.
     pub fn of(&self, ops: u64) -> Nanos {
         Nanos((u128::from(self.elapsed.0) * u128::from(ops) / u128::from(self.ops.max(1))) as u64)
     }
@@ -38,7 +38,7 @@ pub fn calibrate() -> EngineCost {
     EngineCost { ops: OPS, elapsed: elapsed.unwrap_or_default() }
 }
 
-/// Ops with distinct names, as of a workload.
+/// Ops with distinct names, as in a workload.
 struct NamedOps {
     next: u64,
 }

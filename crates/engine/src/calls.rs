@@ -1,4 +1,4 @@
-//! Check that a phase made the calls that its workload predicts, kind by kind.
+//! Checks that a phase made the calls that its workload predicts, kind by kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,11 @@ type Counts = BTreeMap<OpKind, u64>;
 
 /// Compares the calls made with those that the workload predicts.
 ///
-/// Three numbers depend on the file system and may differ: how many getdents64(2) calls a directory
-/// takes; and where the phase `removes` trees whose names it does not know (see
-/// [`crate::scan`]), how often a directory had to be emptied again because names were skipped
-/// while others were removed, each time by one open, one close and one rmdir more, and whether
-/// getdents64(2) gives the type of an entry, or each one removed takes a call for its status.
+/// Three numbers depend on the file system and may differ. One is the number of getdents64(2) calls per directory. The
+/// other two differ only if the phase `removes` trees whose names it does not know (see [`crate::scan`]): how often a
+/// directory had to be emptied again because names were skipped while others were removed, with one more open, close
+/// and rmdir each time; and how many removed entries took a call for their status, because getdents64(2) did not return
+/// their type.
 ///
 /// # Errors
 /// The first kind whose number is wrong, with both numbers.
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_asked_of_each_entry_removed_is_tolerated_and_no_more() {
+    fn a_status_call_for_each_removed_entry_is_tolerated_and_no_more() {
         let right = counts([(OpKind::Unlink, 7), (OpKind::Rmdir, 1)]);
         let made = |stats| counts([(OpKind::Unlink, 7), (OpKind::Rmdir, 1), (OpKind::Stat, stats)]);
         assert_eq!(compare(&made(7), &right, true), Ok(()));

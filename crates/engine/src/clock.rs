@@ -1,8 +1,8 @@
-//! CLOCK_MONOTONIC through the vDSO, the reference of all other clocks here.
+//! CLOCK_MONOTONIC through the vDSO, the reference for all other clocks here.
 
 use fsdyno_record::Nanos;
 
-/// The current time. One call without entering the kernel, 70 to 80 instructions.
+/// Returns the current time: one call that does not enter the kernel, 70 to 80 instructions.
 #[inline]
 pub fn now() -> Nanos {
     let mut time = std::mem::MaybeUninit::<libc::timespec>::uninit();
@@ -15,8 +15,8 @@ pub fn now() -> Nanos {
     Nanos((time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64))
 }
 
-/// Maximum sleep before checking whether to stop: an acceptable delay after Ctrl-C or
-/// a failure. Shorter sleeps are one call.
+/// The maximum sleep before checking whether to stop: an acceptable delay after Ctrl-C or a failure. Shorter sleeps
+/// take one call.
 pub const MAX_SLEEP: Nanos = Nanos(1_000_000_000);
 
 /// Sleeps until `until`, despite signals.

@@ -13,17 +13,17 @@ use fsdyno_record::{Bytes, Nanos};
 /// The devices below a directory.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceCaches {
-    /// Their folders in /sys; none for memory file systems and networks.
+    /// Their folders in /sys; none for memory and network file systems.
     devices: Vec<PathBuf>,
-    /// Flushes of each when the last sync began.
+    /// The number of flushes of each device when the last sync began.
     flushes_before: Vec<u64>,
 }
 
 impl DeviceCaches {
-    /// The devices of the file system of an open directory, which is mounted by this line.
+    /// Finds the devices of the file system of an open directory, which is mounted by this line.
     ///
     /// # Errors
-    /// What fstat(2) reports.
+    /// The error of fstat(2).
     pub fn below(root: BorrowedFd<'_>, mount: Option<&MountLine>) -> io::Result<DeviceCaches> {
         let number = fs::File::from(root.try_clone_to_owned()?).metadata()?.dev();
         let devices = match (folder_of(number), mount) {
@@ -34,7 +34,7 @@ impl DeviceCaches {
         Ok(DeviceCaches { devices, flushes_before: Vec::new() })
     }
 
-    /// Their folders in /sys.
+    /// Returns their folders in /sys.
     pub fn devices(&self) -> &[PathBuf] {
         &self.devices
     }
@@ -49,8 +49,8 @@ impl DeviceCaches {
         self.doubt().is_none()
     }
 
-    /// The reason why a cache may not have been empty when syncfs(2) returned; none if all were. A device without a
-    /// volatile cache has nothing left; one with it is shown to be flushed only if it was sent a flush during that call.
+    /// Returns why a cache may not have been empty when syncfs(2) returned; none if all were. A device without a
+    /// volatile cache has nothing to flush; one with a cache counts as flushed only if sent a flush during that call.
     pub fn doubt(&self) -> Option<String> {
         if self.devices.is_empty() {
             return Some("no block device is known here that has the data".into());
@@ -67,7 +67,7 @@ impl DeviceCaches {
         Some(format!("{name} has a volatile cache, and was sent no flush by syncfs(2)"))
     }
 
-    /// Flushes of each whole device: the kernel does not count them for a partition
+    /// Returns the number of flushes of each whole device: the kernel does not count them for a partition
     /// (Documentation/block/stat.rst, field 16).
     fn flushes(&self) -> Vec<u64> {
         let of_device = |folder: &PathBuf| {
@@ -79,8 +79,8 @@ impl DeviceCaches {
     }
 }
 
-/// Counters of a block device from its `stat` file (Documentation/block/stat.rst): requests and
-/// sectors of 512 bytes; flushes where the kernel counts them (5.5 and later).
+/// Parses the counters of a block device in its `stat` file (Documentation/block/stat.rst): requests, sectors of 512
+/// bytes, and flushes if the kernel counts them (5.5 and later).
 pub fn counters(text: &str) -> Option<Device> {
     let fields: Vec<u64> =
         text.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
@@ -98,22 +98,22 @@ pub fn counters(text: &str) -> Option<Device> {
     })
 }
 
-/// A setting of a device's queue; a partition's lies in its parent.
+/// Returns a setting of a device's queue; a partition's is in its parent's folder.
 pub fn setting(folder: &Path, key: &str) -> Option<String> {
     let read = |at: &&str| fs::read_to_string(folder.join(at).join(key)).ok();
     ["queue", "../queue"].iter().find_map(read).map(|text| text.trim().to_string())
 }
 
-/// The folder of a block device in /sys, where its counters are.
+/// Returns the folder of a block device in /sys, which has its counters.
 fn folder_of(number: u64) -> Option<PathBuf> {
     let (major, minor) = (libc::major(number), libc::minor(number));
     let folder = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     folder.join("stat").exists().then_some(folder)
 }
 
-/// The devices of a file system whose number is no device's: a btrfs or bcachefs names one or all of them as
-/// its source, and `systems` has those of each mounted btrfs. Of no other file system a source is a device for
-/// certain.
+/// Returns the devices of a file system whose device number is not that of a block device: btrfs or bcachefs names one
+/// or all of them as its source, and `systems` has those of each mounted btrfs. The source of any other file system is
+/// not certain to be a device.
 fn below(mount: &MountLine, systems: &Path) -> Vec<PathBuf> {
     if !["btrfs", "bcachefs"].contains(&mount.kind.as_str()) {
         return Vec::new();
@@ -139,7 +139,7 @@ fn below(mount: &MountLine, systems: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    /// A device in a folder like that of /sys.
+    /// Creates a device in a folder like that in /sys.
     fn device(cache: &str, flushes: u64) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("queue")).unwrap();

@@ -7,22 +7,22 @@ use std::fmt;
 pub struct Errno(pub i32);
 
 impl Errno {
-    /// The error of this thread's last failed call.
+    /// Returns the error of this thread's last failed call.
     pub fn last() -> Errno {
         Errno::of(&std::io::Error::last_os_error())
     }
 
-    /// The number of an error of the standard library; EIO if it has none.
+    /// Converts an error of the standard library; EIO if it has no number.
     pub fn of(error: &std::io::Error) -> Errno {
         Errno(error.raw_os_error().unwrap_or(libc::EIO))
     }
 
-    /// The name in errno.h; none for numbers that no file system returns.
+    /// Returns the name in errno.h; none for numbers that no file system returns.
     pub fn name(self) -> Option<&'static str> {
         NAMES.iter().find(|(number, _)| *number == self.0).map(|(_, name)| *name)
     }
 
-    /// A remedy for the user, if known.
+    /// Returns a remedy for the user, if known.
     pub fn hint(self) -> Option<&'static str> {
         match self.0 {
             libc::ENOSPC => Some("use a larger medium, or fewer or smaller files"),
@@ -36,7 +36,7 @@ impl Errno {
 }
 
 impl fmt::Display for Errno {
-    /// `No space left on device (ENOSPC)`.
+    /// Formats the error: `No space left on device (ENOSPC)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = std::io::Error::from_raw_os_error(self.0).to_string();
         let text = text.split(" (os error").next().unwrap_or_default();

@@ -8,7 +8,7 @@ use fsdyno_workload::After;
 use crate::errno::Errno;
 use crate::progress::Halt;
 
-/// An op with another result than its workload expects.
+/// An op with a result that its workload does not expect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The kind of op.
@@ -17,7 +17,7 @@ pub struct Failure {
     pub path: String,
     /// The cause.
     pub cause: Cause,
-    /// Number of ops of the phase completed before it, by all threads.
+    /// The number of ops of the phase that all threads completed before it.
     pub done: u64,
 }
 
@@ -50,7 +50,7 @@ impl From<Halt> for Cause {
 }
 
 impl Failure {
-    /// A remedy for the user, if known.
+    /// Returns a remedy for the user, if known.
     pub fn hint(&self) -> Option<&'static str> {
         match self.cause {
             Cause::Errno(errno) => errno.hint(),
@@ -60,7 +60,7 @@ impl Failure {
 }
 
 impl fmt::Display for Failure {
-    /// `create d/f00017: No space left on device (ENOSPC) after 17 ops`.
+    /// Formats the failure: `create d/f00017: No space left on device (ENOSPC) after 17 ops`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: ", self.op, self.path)?;
         match self.cause {

@@ -9,7 +9,7 @@ use fsdyno_record::bounded;
 
 use crate::error::VenueError;
 
-/// An agent that fits this program, held open: all trials of a command run the same file, even if another replaces it
+/// An agent that fits this program, held open: all trials of a command run the same file, even if it is replaced
 /// meanwhile.
 #[derive(Debug)]
 pub struct Agent(File);
@@ -18,7 +18,7 @@ impl Agent {
     /// Finds the agent that [`location`] names.
     ///
     /// # Errors
-    /// [`VenueError::Missing`], with what installs it.
+    /// [`VenueError::Missing`], with the commands that install it.
     pub fn find() -> Result<Agent, VenueError> {
         Agent::open(&location())
     }
@@ -30,7 +30,7 @@ impl Agent {
             Ok(file) => Agent(file),
             Err(error) => return Err(missing(&format!("cannot be opened: {error}; {INSTALL}"))),
         };
-        // A file that is no ELF file has no such section either.
+        // A file that is not an ELF file has no such section either.
         let protocol = fsdyno_lab::section(&agent.path(), SECTION).unwrap_or_default();
         match protocol.map(|bytes| bytes.try_into().map(u32::from_le_bytes)) {
             Some(Ok(PROTOCOL)) => Ok(agent),
@@ -41,14 +41,14 @@ impl Agent {
         }
     }
 
-    /// The path by which this process and its children reach the open file.
+    /// Returns the path by which this process and its children reach the open file.
     pub fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
 }
 
-/// The path of the agent: `$FSDYNO_AGENT`, or `fsdyno-agent` in the folder of this program, or, where a package has put
-/// it, in `../lib/fsdyno`.
+/// Returns the path of the agent: `$FSDYNO_AGENT`, or `fsdyno-agent` in the folder of this program, or, if a package
+/// has put it there, in `../lib/fsdyno`.
 pub fn location() -> PathBuf {
     match std::env::var_os(VARIABLE) {
         Some(path) => path.into(),
@@ -56,7 +56,7 @@ pub fn location() -> PathBuf {
     }
 }
 
-/// The agent of the program at this path.
+/// Returns the path of the agent for the program at this path.
 fn agent_of(program: &Path) -> PathBuf {
     let adjacent = program.with_file_name(NAME);
     let packaged =
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[used]
-    // SAFETY: the section means nothing to linker and loader.
+    // SAFETY: the section means nothing to the linker and the loader.
     #[unsafe(link_section = ".fsdyno.agent")]
     static OTHER: [u8; 4] = (PROTOCOL + 1).to_le_bytes();
 
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agent_of_a_package_is_in_a_folder_of_its_own() {
+    fn the_agent_of_a_package_is_in_its_own_folder() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let program = at("bin/fsdyno");

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::error::VenueError;
 
-/// The block size in which zeros are omitted from the sparse image.
+/// The size, in bytes, of the blocks that are omitted from the sparse image if they are all zeros.
 const BLOCK: usize = 4096;
 
 /// An assembled array.
@@ -48,7 +48,7 @@ impl Assembled {
 /// Assembles an array of `size` from the images of its disks, in their order.
 ///
 /// # Errors
-/// Disks without an array; an image that cannot be read; no space for the new one.
+/// Disks without an array; an image that cannot be read; no space for the new image.
 pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<Assembled, VenueError> {
     let read = |error| VenueError::io("read the image of an array's disk")(error);
     let out = |error| VenueError::io("write the image to check")(error);
@@ -94,15 +94,15 @@ pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<Assembled
             right &= sum == other;
             (assembled.parity, assembled.redundant) = (true, true);
         }
-        // A data extent of the sparse file may still be zeros.
+        // A data extent of the sparse file may still contain only zeros.
         assembled.stripes += u64::from(any);
         assembled.wrong += u64::from(!right);
     }
     Ok(assembled)
 }
 
-/// Calls `name` with an offset in every chunk of a sparse file that has data.
-fn touched(file: &File, chunk: u64, name: &mut dyn FnMut(u64)) -> io::Result<()> {
+/// Calls `visit` with an offset in every chunk of a sparse file that has data.
+fn touched(file: &File, chunk: u64, visit: &mut dyn FnMut(u64)) -> io::Result<()> {
     let mut at = 0;
     loop {
         let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
@@ -113,7 +113,7 @@ fn touched(file: &File, chunk: u64, name: &mut dyn FnMut(u64)) -> io::Result<()>
         let hole = rustix::fs::seek(file, SeekFrom::Hole(data))?;
         let mut next = data;
         while next < hole {
-            name(next);
+            visit(next);
             next = (next / chunk + 1) * chunk;
         }
         at = hole;
@@ -125,7 +125,7 @@ fn fetch(disks: &[File], piece: Piece, into: &mut [u8]) -> io::Result<()> {
     disk.read_exact_at(into, piece.at)
 }
 
-/// Writes the blocks that are within `size` and not zero.
+/// Writes the blocks that are within `size` and not all zeros.
 fn store(image: &File, at: u64, size: u64, bytes: &[u8]) -> io::Result<()> {
     for (block, at) in bytes.chunks(BLOCK).zip((at..).step_by(BLOCK)) {
         let length = size.saturating_sub(at).min(block.len() as u64) as usize;
@@ -143,7 +143,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const CHUNK: u64 = 64 << 10;
 
-    /// Three disks of RAID 5 with chunks of 64 KiB, 1 MiB of each in use, nothing written.
+    /// Creates three disks of RAID 5 with chunks of 64 KiB, 1 MiB of each in use, nothing written.
     fn disks() -> Vec<File> {
         (0..3u16)
             .map(|role| {

@@ -1,7 +1,7 @@
 //! Runs the file system's own check on this host, on the image of a guest's disk or on the device.
 //!
-//! A check needs no guest: the same tool reads the same bytes here, some fifty times faster, and
-//! without any privilege. The image is a nameless sparse file, so nothing is left behind.
+//! A check needs no guest: the same tool reads the same bytes here, about fifty times faster, and without any
+//! privilege. The image is a nameless sparse file, so nothing is left behind.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
@@ -22,18 +22,17 @@ use crate::disk_image;
 use crate::error::{VenueError, from_lab};
 use crate::venue::Watch;
 
-/// The number of the check's last lines that are recorded.
+/// The maximum number of the check's last lines that are recorded.
 const LINES: usize = 12;
 
-/// Host time limit of a check. It reads a sparse image in the page cache, which takes seconds at most; one
+/// The limit of a check's host time. A check reads a sparse image in the page cache, which takes seconds at most; one
 /// that needs longer than this is in an endless loop.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
 /// The polling interval of the check.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// The names of the image and of a journal's image in records, because their paths differ from trial to
-/// trial.
+/// The names of the image and of a journal's image in records, used because their paths differ from trial to trial.
 pub const IMAGES: [&str; 2] = ["image", "journal"];
 
 /// Writes a partition of a modelled disk, as persisted on the medium, into a nameless sparse file. After a
@@ -66,7 +65,7 @@ pub struct Images {
     pub device: File,
     /// Its journal, if separate.
     pub journal: Option<File>,
-    /// The names of the two in records.
+    /// The names of both in records.
     pub names: [String; 2],
 }
 
@@ -122,7 +121,7 @@ pub fn check(
     let files: Vec<_> = images.journal.iter().chain([&images.device]).map(File::as_fd).collect();
     let mut process = Process::start(command, &files).map_err(VenueError::io("start the check"))?;
     let exit = wait(&mut process, DEADLINE, &mut || watch(progress))?.status.code();
-    // `/dev/fd/1` is the beginning of `/dev/fd/12`, so the longer name first.
+    // `/dev/fd/1` is a prefix of `/dev/fd/12`, so the longer name is replaced first.
     let mut names = vec![(device.as_str(), images.names[0].as_str())];
     names.extend(journal.as_deref().map(|path| (path, images.names[1].as_str())));
     names.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
@@ -142,7 +141,7 @@ pub fn check(
     Ok((report, started.elapsed()))
 }
 
-/// Waits for the end of a check. The caller's drop kills a check that is not finished.
+/// Waits for the end of a check. A check that has not ended is killed when the caller drops it.
 fn wait(
     process: &mut Process,
     deadline: Duration,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Returns the current time as RFC 3339 in UTC with microseconds: `2026-01-31T12:00:00.000000Z`. They
+/// Returns the current time as RFC 3339 in UTC with microseconds: `2026-01-31T12:00:00.000000Z`. The microseconds
 /// distinguish two hosts that are started together.
 pub fn now() -> String {
     format(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
@@ -20,7 +20,7 @@ fn format(since_epoch: Duration) -> String {
 /// Returns year, month and day of a day counted from 1970-01-01, by Howard Hinnant's `civil_from_days`
 /// (howardhinnant.github.io/date_algorithms.html), for days that are not negative.
 fn civil(days: u64) -> (u64, u64, u64) {
-    // Years begin in March, so that the leap day is the last of its year.
+    // Years begin in March, so that the leap day is the last day of its year.
     let shifted = days + 719_468;
     let era = shifted / 146_097;
     let day_of_era = shifted % 146_097;

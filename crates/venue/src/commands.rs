@@ -18,7 +18,7 @@ use crate::error::VenueError;
 pub struct Commands(FilesystemPlan);
 
 impl Commands {
-    /// Derives the commands of a plan; none without a file system.
+    /// Derives the commands of a plan; `None` for a plan without a file system.
     ///
     /// # Errors
     /// A plan whose commands are not those of the catalog.
@@ -47,7 +47,7 @@ impl Deref for Commands {
     }
 }
 
-/// Refuses a plan of a command of the user's, which only the command line that named it runs.
+/// Refuses a plan whose workload is a command of the user's; only the command line that named the command runs it.
 ///
 /// # Errors
 /// A plan of the workload `command`.
@@ -67,7 +67,7 @@ pub fn no_command(plan: &Plan) -> Result<(), VenueError> {
 /// Serializes a job for its agent, in the flat form.
 ///
 /// # Errors
-/// As [`Commands::of`] and, but for a job of the command line, [`no_command`].
+/// As [`Commands::of`] and, except for a job of the command line, [`no_command`].
 pub fn text_of(mut job: Job) -> Result<Vec<u8>, VenueError> {
     if job.task != Task::Command {
         no_command(&job.plan)?;

@@ -16,7 +16,7 @@ use crate::lab::LabVenue;
 use crate::lab_plan::{disk_of, not_a_lab};
 use crate::logged::LoggedTrial;
 
-/// Space for a store's tables, and for the blocks of mkfs, which are not logged.
+/// Space, in bytes, for a store's tables, and for the blocks that mkfs writes, which are not logged.
 const TABLES: u64 = 256 << 20;
 
 /// The state of a guest after a power cut.
@@ -85,7 +85,7 @@ impl LabVenue {
             .map_err(|error| died(error.to_string()))?;
         let log = logged.bytes()?;
         let blocks = |event: &Event| (event.end().div_ceil(8) - event.sector / 8) * 4096;
-        // At worst each block is in a page of its own.
+        // In the worst case, each block is in its own page.
         let writes = log.events().iter().filter(|event| event.kind == EventKind::Write);
         let space = TABLES + 2 * writes.map(blocks).sum::<u64>();
         let store = || {

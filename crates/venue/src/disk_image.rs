@@ -20,7 +20,7 @@ pub fn open(region: &File) -> Result<Store<Region>, VenueError> {
 /// Writes a part of a disk into a nameless sparse file in `workdir`.
 ///
 /// # Errors
-/// No space for it.
+/// No space for the image.
 pub fn partition_image<M: Memory>(
     store: &mut Store<M>,
     view: View,

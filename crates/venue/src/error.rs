@@ -24,7 +24,7 @@ pub enum VenueError {
     /// A system call around the trial failed.
     #[error("{what}: {source}")]
     Io {
-        /// The attempt.
+        /// The attempted action.
         what: &'static str,
         /// The error of the kernel.
         source: std::io::Error,
@@ -37,7 +37,7 @@ impl VenueError {
     }
 }
 
-/// Converts an error of the lab, with its hint.
+/// Converts an error of the lab, including its hint.
 pub(crate) fn from_lab(error: LabError) -> VenueError {
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     VenueError::Missing(format!("failed to {error}{hint}"))

@@ -10,7 +10,7 @@ use fsdyno_record::trial::Conditions;
 
 use crate::error::VenueError;
 
-/// Returns the fingerprint of a trial in this directory, by the names of the conditions.
+/// Returns the fingerprint of a trial in this directory, keyed by the names of the conditions.
 ///
 /// # Errors
 /// A directory that cannot be inspected.
@@ -40,7 +40,7 @@ pub fn of_record(conditions: &Conditions) -> BTreeMap<String, String> {
 
 fn named(kernel: &str, mount: &str, device: &str) -> BTreeMap<String, String> {
     let pairs = [("kernel", kernel), ("mount", mount), ("device", device)];
-    // "unknown" (of a mount that the agent cannot find) is never a difference.
+    // "unknown" (of a mount that the agent cannot find) never counts as a difference.
     let known = |(_, value): &(&str, &str)| !value.is_empty() && *value != "unknown";
     pairs.into_iter().filter(known).map(|(name, value)| (name.into(), value.into())).collect()
 }

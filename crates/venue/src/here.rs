@@ -9,7 +9,7 @@ use fsdyno_lab::{LabError, Modules};
 
 use crate::{prerequisites, tools};
 
-/// The support of a file system by a venue.
+/// A venue's support for a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CanRun {
     /// True if it can run.
@@ -30,14 +30,14 @@ impl CanRun {
     }
 }
 
-/// The facts about lab and host that decide for all file systems.
+/// The facts about the lab and this host that decide which file systems can run.
 #[derive(Debug)]
 pub struct Here {
     /// The lab's kernel, if downloaded: its release and its modules.
     kernel: Option<(String, Modules)>,
     /// Other kernels that the lab can run without a download.
     kernels: Vec<String>,
-    /// The problem of the lab for all file systems, and the cure.
+    /// The problem that keeps the lab from running any file system, and the cure.
     no_lab: Option<(String, String)>,
     /// The contents of /proc/filesystems.
     proc_filesystems: String,
@@ -101,7 +101,7 @@ impl Here {
         if let Err(error) = kind.check_kernel(release) {
             let other = self.kernels.iter().find(|other| kind.check_kernel(other).is_ok());
             let cure = match (other, &kind.until) {
-                // The series may have it, and a distribution's kernel of it not.
+                // The series may have the file system while a distribution's kernel of that series does not.
                 _ if kind.kernel.is_some() => error.hint,
                 (Some(other), _) => format!("--kernel {other}"),
                 (None, Some(until)) => format!("--kernel {until}"),
@@ -152,7 +152,7 @@ impl Here {
     }
 }
 
-/// Returns the answer of lab and host for a file system that only `--on model` has.
+/// Returns the answer of the lab and the host for a file system that only `--on model` has.
 pub fn of_a_model() -> CanRun {
     CanRun::no("it is a model in this program, not a kernel's file system", "--on model")
 }

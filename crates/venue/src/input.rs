@@ -11,8 +11,8 @@ use fsdyno_workload::{Input, Setting};
 
 use crate::error::VenueError;
 
-/// An input file as agents get it: nameless, private, an uncompressed tar archive padded with zeros to a
-/// power of two, the size of a guest's PCI region.
+/// An input file as agents receive it: a nameless, private, uncompressed tar archive, padded with zeros to a power of
+/// two, the size of a guest's PCI region.
 #[derive(Clone, Debug)]
 pub struct InputFile {
     path: String,

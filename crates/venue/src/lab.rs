@@ -29,15 +29,15 @@ use crate::profile_recorder::Recorder;
 use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 use crate::{array, check, clock, request_log, tools};
 
-/// Host time without any sign of life after which a guest has hung. Every few hundred ops and every
-/// request to its disk are a sign of life; the longest silence is one system call that needs no disk,
-/// and a quadratic one may take a minute at 400 million instructions a second.
+/// The host time without any sign of life after which a guest has hung. Every few hundred ops and every request to its
+/// disk are a sign of life; the longest silence is one system call that needs no disk, and a quadratic one may take a
+/// minute at 400 million instructions per second.
 const STALL: Duration = Duration::from_secs(600);
 
-/// Host time limit of one trial.
+/// The limit of one trial's host time.
 const DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The note in records of a guest on this host's own CPU.
+/// The note in the records of a guest that ran on this host's own CPU.
 const NOT_REPEATABLE: &str = "accelerated by KVM: the guest ran on this host's CPU and in its time, which other work on the host \
      disturbs; the results are not bit-identical, and there is no lab identity";
 
@@ -105,7 +105,8 @@ impl LabVenue {
         &self.workdir
     }
 
-    /// Runs a job until `stop` returns true, cuts its power, and returns its first disk's contents.
+    /// Runs a job until `stop` returns true, cuts the guest's power, and returns the contents of its first disk, and
+    /// the progress.
     pub(crate) fn run_until(
         &self,
         job: &Job,
@@ -326,11 +327,11 @@ impl Venue for LabVenue {
 }
 
 impl LabVenue {
-    /// Runs a job, and profiles it if `look` is given.
+    /// Runs a job, and profiles it if `recorder` is given.
     pub(crate) fn run_with(
         &self,
         job: &Job,
-        look: Option<&mut Recorder>,
+        recorder: Option<&mut Recorder>,
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<FinishedTrial, VenueError> {
         let guest = self.guest(&job.plan)?;
@@ -348,8 +349,10 @@ impl LabVenue {
         let task = if image.is_some() { Task::Use } else { job.task };
         let text = text_of(Job { task, ..job.for_agent() })?;
         machine.image = image.clone();
-        let finished = match (look, &snapshot) {
-            (Some(look), _) => look.run(&guest, &machine, snapshot.as_deref(), &text, watch),
+        let finished = match (recorder, &snapshot) {
+            (Some(recorder), _) => {
+                recorder.run(&guest, &machine, snapshot.as_deref(), &text, watch)
+            }
             (None, Some(snapshot)) => guest.run_from(snapshot, &machine, &text, watch),
             (None, None) => guest.run(&machine, &text, watch),
         }
@@ -404,12 +407,12 @@ fn unprepared(
     job: &Job,
     finished: &Finished,
     started: String,
-    of: (&Machine, &Guest, Option<&Snapshot>),
+    booted: (&Machine, &Guest, Option<&Snapshot>),
 ) -> Result<FinishedTrial, VenueError> {
     let mut report = read_report(&finished.report)?;
     report.conditions.tools = tools::of_plan(&job.plan);
     let elapsed_ns = nanos(finished.elapsed);
-    Ok(ended(report, Host { started, elapsed_ns, ..Host::default() }, of))
+    Ok(ended(report, Host { started, elapsed_ns, ..Host::default() }, booted))
 }
 
 /// Completes a trial with its identity, or the note that it has none.
@@ -425,7 +428,7 @@ fn ended(
     FinishedTrial { report, host, identity: exact.then(|| identity(guest, snapshot)) }
 }
 
-/// Returns host time by the names of stages and phases.
+/// Returns host times, keyed by the names of stages and phases.
 fn stages(
     finished: &Finished,
     report: &AgentReport,

@@ -1,4 +1,4 @@
-//! What a plan for the lab must have.
+//! The parts that a plan for the lab must have.
 
 use fsdyno_disk::DiskSpec;
 use fsdyno_record::plan::DiskPlan;
@@ -18,12 +18,12 @@ pub(crate) fn not_a_lab() -> VenueError {
     VenueError::Died("a plan for another medium was given to the lab".into())
 }
 
-/// Bytes of a modelled disk that can be stored, unless the work needs more. The region in the
-/// guest's address space is then 16 GiB with its index, and its backing file is sparse.
+/// The number of bytes of a modelled disk that can be stored, unless the workload needs more. The region in the guest's
+/// address space is then 16 GiB, including its index, and its backing file is sparse.
 const STORED: Bytes = Bytes(14 << 30);
 
-/// Returns the maximum stored size of each disk: twice what the work writes leaves space for journals and
-/// copies on write. A disk of an array gets its share.
+/// Returns the maximum stored size of each disk: twice what the workload writes leaves space for journals and copies on
+/// write. A disk of an array gets its share.
 pub(crate) fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
     let died = |error: String| VenueError::Died(error);
     let kind = workloads::find(&plan.workload.name).map_err(|error| died(error.to_string()))?;

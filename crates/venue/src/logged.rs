@@ -64,7 +64,7 @@ pub fn refusal(plan: &Plan) -> Option<String> {
 }
 
 impl LabVenue {
-    /// Runs a trial with the log of its bytes and ops. A trial that fails is an error.
+    /// Runs a trial and logs its bytes and ops. A trial that fails is an error.
     ///
     /// # Errors
     /// Those of [`crate::Venue::run`]; [`refusal`]; a log that is too small.

@@ -10,10 +10,10 @@ use fsdyno_lab::find_program;
 
 use crate::error::{VenueError, from_lab};
 
-/// Mounts of a namespace are released a moment after its last process ended.
+/// The time limit for stopping an array: mounts of a namespace are released a moment after its last process has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// High numbers, well below those that auto-assembly uses first: 127, 126, 125 and so on.
+/// The numbers of our arrays: high ones, but well below those that auto-assembly uses first (127, 126, 125 and so on).
 const NUMBERS: std::ops::RangeInclusive<u32> = 64..=119;
 
 /// An array, stopped on drop.
@@ -21,7 +21,7 @@ const NUMBERS: std::ops::RangeInclusive<u32> = 64..=119;
 pub struct Array {
     /// The device node.
     pub device: PathBuf,
-    /// The member devices; the owner holds them for longer than this.
+    /// The member devices; the owner holds them for longer than this array exists.
     members: Vec<PathBuf>,
 }
 
@@ -43,8 +43,8 @@ impl Array {
 }
 
 impl Drop for Array {
-    /// Stops all arrays over our loop devices and nothing else: the number may belong to another array by
-    /// now, and udev may have assembled our loop devices under another number.
+    /// Stops all arrays over our loop devices and nothing else: the number may belong to another array by now, and udev
+    /// may have assembled our loop devices under a different number.
     fn drop(&mut self) {
         let begin = Instant::now();
         loop {

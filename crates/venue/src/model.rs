@@ -82,7 +82,7 @@ impl Venue for ModelVenue {
     }
 }
 
-/// Returns the hash of this program, which has the disk model, the workload generator and the seed's draws.
+/// Returns the hash of this program, which contains the disk model, the workload generator and the draws from the seed.
 fn program() -> Result<&'static str, VenueError> {
     static HASH: OnceLock<String> = OnceLock::new();
     if let Some(hash) = HASH.get() {
@@ -92,7 +92,7 @@ fn program() -> Result<&'static str, VenueError> {
     Ok(HASH.get_or_init(|| sha256_hex(&bytes)))
 }
 
-/// Returns the number of phases and ops.
+/// Returns the numbers of phases and ops.
 fn extent(workload: &dyn Workload) -> (u64, u64) {
     let phases = workload.phases().len();
     let ops = (0..phases).flat_map(|phase| workload.counts(phase, 1).into_values()).sum();

@@ -13,7 +13,7 @@ use crate::commands::Commands;
 use crate::error::VenueError;
 use crate::lab_plan::{disk_of, not_a_lab};
 
-/// Returns a key of a file system and the programs that its guest needs.
+/// Returns a key that identifies a file system and the programs that its guest needs.
 pub fn programs_of(filesystem: &Commands) -> String {
     let programs = [filesystem.mkfs.first(), filesystem.mount_command.first()];
     let programs: Vec<&str> = programs.into_iter().flatten().map(String::as_str).collect();
@@ -57,7 +57,7 @@ pub fn parts(
 ) -> Result<Parts, VenueError> {
     let mut parts = Parts { agent: agent.to_path_buf(), ..Parts::default() };
     if hardware.pmem.contains(&false) {
-        // One device for each disk, because each one costs boot time.
+        // One device per disk and no more, because each device costs boot time.
         parts.modules.push(format!("nbd nbds_max={}", hardware.pmem.len()));
     }
     if hardware.pmem.contains(&true) {
@@ -78,8 +78,8 @@ pub fn parts(
     parts.modules.extend(filesystem.modules.iter().cloned());
     let kind = catalog::get(filesystem.made_kind())
         .map_err(|error| VenueError::Died(error.to_string()))?;
-    // The check runs on the host, so its tool is not part of the guest; a missing one must be reported
-    // before the first trial.
+    // The check runs on the host, so its tool is not part of the guest; a missing tool must be reported before the
+    // first trial.
     parts.host_tools.extend(filesystem.check.first().cloned());
     let journal = filesystem.journal.iter().flat_map(|plan| [&plan.make, &plan.features]);
     let own = [&filesystem.mkfs, &filesystem.features, &filesystem.mount_command];

@@ -1,4 +1,4 @@
-//! Prepared images: disks made by another guest than the measured one, cached, and used as copies.
+//! Prepared images: disks that a guest other than the measured one made, cached, and copied for use.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +18,7 @@ use crate::error::{VenueError, from_run};
 pub struct SetupHooks {
     /// Receives a line about each slow step.
     pub log: fn(&str),
-    /// Set to cancel.
+    /// Set to true to cancel.
     pub cancel: Arc<AtomicBool>,
 }
 
@@ -44,8 +44,9 @@ fn is_prepared(plan: &Plan) -> bool {
     formatted && (plan.age().is_some() || snapshot)
 }
 
-/// The job that prepares the disks of another. What is in effect only while a file system is mounted changes nothing
-/// of one that is only formatted, so that trials that differ in it share an image.
+/// Returns the job that prepares the disks of another job. Settings that are in effect only while a file system is
+/// mounted do not change one that is only formatted; they are removed, so that trials that differ only in them share an
+/// image.
 fn preparation(job: &Job) -> Job {
     let mut made = job.preparation();
     if let Some(server) = job.plan.filesystem.as_ref().and_then(of_server) {
@@ -63,8 +64,8 @@ fn preparation(job: &Job) -> Job {
     made
 }
 
-/// The file system of a server as the catalog has it, which is what its disk holds; none if the plan is not one of
-/// clients.
+/// Returns the file system of a server as the catalog has it, which is what its disk holds; none if the plan is not for
+/// clients of a server.
 fn of_server(shared: &FilesystemPlan) -> Option<FilesystemPlan> {
     let spec = Spec::parse(&shared.spec).ok()?;
     let below = spec.below.filter(|_| shared.is_shared())?;
@@ -73,8 +74,8 @@ fn of_server(shared: &FilesystemPlan) -> Option<FilesystemPlan> {
     Some(plan)
 }
 
-/// The spec of a file system without its mount options, and the options that the catalog then has; none if they are
-/// not those of the spec alone.
+/// Returns the spec of a file system without its mount options, and the options that the catalog then has; none if the
+/// spec has no mount options, or if they do not come from the spec alone.
 fn without_mount_options(plan: &FilesystemPlan) -> Option<(String, String)> {
     let mut spec = Spec::parse(&plan.spec).ok()?;
     if plan.period.is_some() || spec.below.is_some() || spec.mount.is_empty() {

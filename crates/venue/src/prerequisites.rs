@@ -16,7 +16,7 @@ use crate::tools;
 /// # Errors
 /// Something is missing; the message says how to get it.
 pub fn check(filesystem: &FilesystemPlan, raid: Option<RaidPlan>) -> Result<(), VenueError> {
-    // Its own kind and that of the lower file system, if any.
+    // The file system's own kind, and that of the lower file system, if any.
     let mut kinds = vec![filesystem.kind.as_str(), filesystem.made_kind()];
     kinds.dedup();
     for kind in kinds {

@@ -18,13 +18,13 @@ use crate::venue::{FinishedTrial, Watch};
 pub struct ProfiledRun {
     /// The repeated trial.
     pub ran: FinishedTrial,
-    /// The stages in order of their starts.
+    /// The stages in the order of their starts.
     pub seen: Vec<StageStart>,
     /// The requests to its disks; none if no disk is served.
     pub log: Option<region::Logged>,
     /// The offset of the file system on its disk.
     pub start: Bytes,
-    /// Its size; none if it is not on a single served disk.
+    /// The size of the file system; none if it is not on a single served disk.
     pub size: Option<Bytes>,
 }
 
@@ -60,11 +60,12 @@ impl LabVenue {
             range = Some((found.start, found.size));
         }
         let workdir = self.workdir().to_path_buf();
-        let mut look = Recorder { code, partition: range, workdir, seen: Vec::new(), log: None };
-        let ran = self.run_with(job, Some(&mut look), watch)?;
+        let mut recorder =
+            Recorder { code, partition: range, workdir, seen: Vec::new(), log: None };
+        let ran = self.run_with(job, Some(&mut recorder), watch)?;
         let start = range.map_or(Bytes(0), |(start, _)| start);
         let size = range.map(|(_, size)| size);
-        Ok(ProfiledRun { ran, seen: look.seen, log: look.log, start, size })
+        Ok(ProfiledRun { ran, seen: recorder.seen, log: recorder.log, start, size })
     }
 
     /// Returns the modules that the guest of a plan loads: names and bytes.

@@ -1,4 +1,4 @@
-//! The recorder of a profiled guest while it runs.
+//! Records the state of a profiled guest at the start of each stage.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use crate::disk_image;
 use crate::region::Region;
 use crate::venue::Watch;
 
-/// The recorder of a guest while it runs.
+/// The recorder of a profiled guest while it runs.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) code: Code,
@@ -52,7 +52,7 @@ impl Recorder {
         Ok(finished)
     }
 
-    /// Returns an image of the disk at the start of a stage, if it can have changed.
+    /// Returns an image of the disk at the start of a stage, if it may have changed.
     fn image(&self, begun: &Begun, disks: &[File]) -> io::Result<Option<File>> {
         let (Some((start, size)), Some(disk)) = (self.partition, disks.first()) else {
             return Ok(None);

@@ -15,15 +15,15 @@ pub use fsdyno_lab::Watch;
 ///
 /// `Sync`, because several trials run in parallel, each on its own thread.
 pub trait Venue: Sync {
-    /// Returns the identity of the lab that would run this plan, and its components; none on a host.
-    /// Exact results of two runs may be compared only if it is equal.
+    /// Returns the identity of the lab that would run this plan, and its components; none on a host. Exact results of
+    /// two runs may be compared only if their identities are equal.
     ///
     /// # Errors
-    /// Something needed to run it is missing.
+    /// Something that is needed to run the plan is missing.
     fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError>;
 
-    /// Returns the host fingerprint of every trial of this plan, by the names of the conditions; empty
-    /// where an identity covers it. The trials of a configuration all have the same fingerprint.
+    /// Returns the host fingerprint of every trial of this plan, keyed by the names of the conditions; empty if an
+    /// identity covers it. The trials of a configuration all have the same fingerprint.
     ///
     /// # Errors
     /// A target that cannot be inspected.

@@ -8,8 +8,8 @@ use crate::failure::Failure;
 use crate::issue::Issuer;
 use crate::meter::Meter;
 
-/// Wraps another issuer. Logging takes some hundred instructions after each op, which are
-/// part of its latency; it is for crash tests, not for trials that are compared.
+/// Wraps another issuer. Logging takes a few hundred instructions after each op, which are part of its latency; it is
+/// for crash tests, not for trials that are compared.
 #[derive(Debug)]
 pub struct Acked<I> {
     calls: I,
@@ -17,7 +17,7 @@ pub struct Acked<I> {
 }
 
 impl<I> Acked<I> {
-    /// An issuer that logs the calls of `calls` in `acks`.
+    /// Creates an issuer that logs the calls of `calls` in `acks`.
     pub fn new(calls: I, acks: RankAcks) -> Acked<I> {
         Acked { calls, acks }
     }

@@ -1,22 +1,22 @@
 //! A buffer whose memory O_DIRECT accepts.
 
-/// Alignment and granule in bytes: the largest logical block of a device that Linux file systems take.
+/// The alignment and granularity in bytes: the largest logical block of a device that Linux file systems support.
 #[derive(Clone, Copy)]
 #[repr(align(4096))]
 struct Page(#[allow(dead_code, reason = "the bytes are read through a pointer")] [u8; 4096]);
 
-/// A buffer that begins at a page and grows as needed.
+/// A buffer that begins at a page boundary and grows as needed.
 #[derive(Default)]
 pub(super) struct AlignedBuffer(Vec<Page>);
 
 impl AlignedBuffer {
-    /// The first `length` bytes.
+    /// Returns the first `length` bytes.
     pub(super) fn first(&mut self, length: usize) -> &mut [u8] {
         let pages = length.div_ceil(size_of::<Page>());
         if self.0.len() < pages {
             self.0.resize(pages, Page([0; 4096]));
         }
-        // SAFETY: the pages are plain bytes without padding, one after the other, and `length` lies within them.
+        // SAFETY: the pages are plain bytes without padding, consecutive, and `length` lies within them.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), length) }
     }
 }

@@ -28,15 +28,15 @@ struct Devices {
     array: Option<Array>,
     data: Vec<Device>,
     journal: Option<Device>,
-    /// Dropped last, when the others are closed.
+    /// Dropped last, after the others are closed.
     _release: LoopRelease,
 }
 
-/// Loop devices with the names of their backing files; drop waits until they are detached: the kernel detaches
-/// a loop device a moment after its last user has ended, when its data is written out.
+/// Loop devices with the names of their backing files; drop waits until they are detached: the kernel detaches a loop
+/// device shortly after its last user has ended, once its data has been written out.
 struct LoopRelease(Vec<(PathBuf, String)>);
 
-/// The time limit of that: a loop device still in use then is not used by our trial.
+/// The time limit for detaching: a loop device that is still in use after that is not in use by our trial.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl LoopRelease {
@@ -92,7 +92,7 @@ impl Devices {
         self.data.iter().chain(&self.journal)
     }
 
-    /// Returns what the agent needs of them.
+    /// Returns what the agent needs to know about the devices.
     fn handover(&self, uuids: u64) -> Handover {
         let device = |device: &Device| HandedDevice {
             fd: device.held.as_raw_fd(),
@@ -136,8 +136,8 @@ fn in_memory(medium: &MediumPlan) -> bool {
     matches!(medium, MediumPlan::Ram(_))
 }
 
-/// Marks gaps whose remount left the backing file in the page cache: the gap is not what the workload
-/// requested. With `ram:` memory was requested.
+/// Marks gaps whose remount left the backing file in the page cache: such a gap is not what the workload requested. It
+/// is not called for `ram:`, which requests memory.
 fn mark_warm_gaps(report: &mut AgentReport) {
     for gap in report.measured.gaps.iter_mut().filter(|gap| gap.done == REMOUNT) {
         gap.done = format!("{REMOUNT}, the loop's file still cached");
@@ -174,7 +174,7 @@ fn total_size(plan: &EphemeralPlan) -> Bytes {
 /// Something is missing.
 pub fn can_run(venue: &HostVenue, plan: &Plan) -> Result<(), VenueError> {
     let Some(filesystem) = Commands::of(plan)? else { return Err(no_filesystem()) };
-    // A drive is not created, and has been inspected.
+    // A drive is not created, and has already been inspected.
     if let Some((made, plan)) = ephemeral(&plan.medium) {
         made.check(venue.folder(), total_size(plan))?;
     }

@@ -42,7 +42,7 @@ impl HostVenue {
         HostVenue { agent: agent.into(), inputs, folder, drive: None }
     }
 
-    /// Sets the folder of the backing files of loop devices [`std::env::temp_dir`].
+    /// Sets the folder of the backing files of loop devices; the default is [`std::env::temp_dir`].
     pub fn with_folder(self, folder: impl Into<PathBuf>) -> HostVenue {
         HostVenue { folder: folder.into(), ..self }
     }
@@ -69,7 +69,7 @@ impl HostVenue {
         &self.folder
     }
 
-    /// Starts an agent with what is handed over, the mailbox, and its input; it inherits `open` too.
+    /// Starts an agent with the handover, the mailbox, and its input; it also inherits `open`.
     pub(crate) fn start(
         &self,
         shared: &SharedMailbox,
