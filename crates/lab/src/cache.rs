@@ -178,8 +178,8 @@ fn check_component(at: &Path, found: &Metadata, last: bool) -> Result<(), String
 /// an owner.
 fn is_unmapped(owner: u32) -> bool {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
-    let all = read("/proc/self/uid_map").split_whitespace().eq(["0", "0", "4294967295"]);
-    !all && read("/proc/sys/kernel/overflowuid").trim() == owner.to_string()
+    let is_initial = read("/proc/self/uid_map").split_whitespace().eq(["0", "0", "4294967295"]);
+    !is_initial && read("/proc/sys/kernel/overflowuid").trim() == owner.to_string()
 }
 
 fn user() -> u32 {

@@ -21,10 +21,10 @@ const PIECE: u64 = 1 << 20;
 pub fn of_file(file: &File) -> io::Result<String> {
     let length = file.metadata()?.len();
     let bytes = Mapped::new(file, usize::try_from(length).map_err(io::Error::other)?)?;
-    let all = |at: u64| &bytes.as_ref()[at as usize..(at + PIECE).min(length) as usize];
+    let piece_at = |at: u64| &bytes.as_ref()[at as usize..(at + PIECE).min(length) as usize];
     let pieces: Vec<(u64, &[u8])> = starts(file, length)?
         .into_iter()
-        .map(|at| (at, all(at)))
+        .map(|at| (at, piece_at(at)))
         .filter(|(_, piece)| piece.iter().any(|byte| *byte != 0))
         .collect();
     let contents: Vec<&[u8]> = pieces.iter().map(|(_, piece)| *piece).collect();

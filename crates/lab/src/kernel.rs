@@ -189,8 +189,8 @@ fn kernel_folder(cache: &Cache) -> PathBuf {
 
 fn default(cache: &Cache, offline: bool, say: &dyn Fn(&str)) -> Result<Kernel, LabError> {
     let mark = kernel_folder(cache).join(DEFAULT);
-    let target = fs::read_to_string(&mark).unwrap_or_default();
-    if let Some(kernel) = here(cache).into_iter().find(|kernel| kernel.release == target.trim()) {
+    let release = fs::read_to_string(&mark).unwrap_or_default();
+    if let Some(kernel) = here(cache).into_iter().find(|kernel| kernel.release == release.trim()) {
         return Ok(kernel);
     }
     if let Some(kernel) = newest(in_root(Path::new("/")), |_| true) {

@@ -74,9 +74,9 @@ pub fn add_libraries(
     while let Some(file) = waiting.pop() {
         let (interpreter, dynamic) = headers(&file)?;
         if let Some(loader) = interpreter {
-            let own = root.map(|root| root.join("usr").join(loader.trim_start_matches('/')));
-            let own = own.filter(|own| own.is_file());
-            files.insert(loader.clone(), own.unwrap_or(PathBuf::from(loader)));
+            let in_root = root.map(|root| root.join("usr").join(loader.trim_start_matches('/')));
+            let in_root = in_root.filter(|path| path.is_file());
+            files.insert(loader.clone(), in_root.unwrap_or(PathBuf::from(loader)));
         }
         if dynamic.needed.iter().any(|soname| soname == "libc.so.6")
             && let Ok(found) = libraries.find(LOADED_BY_LIBC, &[], &file)

@@ -92,12 +92,12 @@ impl LabVenue {
             Store::create(vec![0; space as usize], spec.capacity)
                 .map_err(|error| died(error.to_string()))
         };
-        let mut left = store()?;
+        let mut after_cut = store()?;
         let cut = order.cuts.first().ok_or_else(|| died("no cut was requested".into()))?;
         Builder::new(log, store()?, order.disk, order.tear)
-            .image(cut, &[], &mut left)
+            .image(cut, &[], &mut after_cut)
             .map_err(|error| died(error.to_string()))?;
-        partition_image(&mut left, View::Medium, part.start, part.size, self.workdir())
+        partition_image(&mut after_cut, View::Medium, part.start, part.size, self.workdir())
             .map_err(VenueError::io("write the image of a cut"))
     }
 }

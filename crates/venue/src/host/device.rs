@@ -84,8 +84,8 @@ impl Devices {
 
     /// Returns the device of the file system.
     fn path(&self) -> &Path {
-        let one = self.data.first().map_or(Path::new(""), |device| &device.path);
-        self.array.as_ref().map_or(one, |array| &array.device)
+        let single = self.data.first().map_or(Path::new(""), |device| &device.path);
+        self.array.as_ref().map_or(single, |array| &array.device)
     }
 
     fn all(&self) -> impl Iterator<Item = &Device> {
