@@ -18,8 +18,7 @@ pub struct Section<'a> {
     pub workload: String,
     /// The phase.
     pub phase: String,
-    /// The op that `rate` counts and whose latency is shown; none if no op on names was done, and then
-    /// `rate` counts all ops and no latency is shown.
+    /// The op that `rate` counts; none in a replay, and then `rate` counts all ops.
     pub main_op: Option<OpKind>,
     /// The work unit that `rate` counts instead of the main op, if the workload names one.
     pub unit: Option<String>,
@@ -123,7 +122,7 @@ impl<'a> Row<'a> {
 }
 
 impl Section<'_> {
-    /// `create/s`, or `op/s` if no single op stands for the phase.
+    /// `create/s`, or `op/s`, of all calls, if no single op stands for the phase.
     pub fn rate_head(&self) -> String {
         let unit = self.unit.as_deref();
         format!("{}/s", unit.unwrap_or(self.main_op.map_or("op", OpKind::name)))

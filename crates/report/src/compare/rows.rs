@@ -13,7 +13,7 @@ use crate::measure::Measure;
 use crate::number::clean;
 use crate::pairing::{Matching, Pairing};
 use crate::processor;
-use crate::run::Run;
+use crate::run::{Run, replayed};
 use crate::view::latency_op;
 
 /// The metric of a comparison.
@@ -267,8 +267,11 @@ fn measure_of(runs: &[Run<'_>], metric: Metric) -> Measure {
     }
 }
 
-/// The most frequent op, close(2) left out.
+/// The most frequent op, close(2) left out; a replay has none ([`crate::view::main_op`]).
 fn main_op(runs: &[Run<'_>]) -> Option<OpKind> {
+    if replayed(runs) {
+        return None;
+    }
     let mut counts: BTreeMap<OpKind, u64> = BTreeMap::new();
     for (kind, stats) in runs.iter().flat_map(|run| &run.1.ops) {
         if *kind != OpKind::Close {
