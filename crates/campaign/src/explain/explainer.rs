@@ -12,7 +12,9 @@ use fsdyno_report::counted;
 use fsdyno_venue::{LabVenue, ProfiledRun, StageStart, Venue, Watch};
 use fsdyno_why::account::Dot;
 use fsdyno_why::kernel::{self, Counted, Names};
-use fsdyno_why::{Account, Explained, FsDevices, Grid, Log, Map, MapError, Phase, StageMap, time};
+use fsdyno_why::{
+    Access, Account, Explained, FsDevices, Grid, Log, Map, MapError, Phase, StageMap, time,
+};
 
 use crate::again;
 use crate::failure::{Exit, Failure};
@@ -123,6 +125,7 @@ fn explained(trial: &Trial, looked: ProfiledRun, kernel: Kernel<'_>) -> Result<E
         trial_id: trial.trial_id.clone(),
         lab_id: trial.lab_id.clone(),
         seed: trial.seed,
+        access: access(trial),
         phases: phases.collect(),
         host_ns: (trial.host.elapsed_ns, looked.ran.host.elapsed_ns),
         ..Explained::default()
@@ -130,6 +133,14 @@ fn explained(trial: &Trial, looked: ProfiledRun, kernel: Kernel<'_>) -> Result<E
     executed(&mut it, &looked, kernel);
     requests(&mut it, trial, looked)?;
     Ok(it)
+}
+
+/// The way of a trial's disks to another place.
+fn access(trial: &Trial) -> Access {
+    let medium = &trial.plan.medium;
+    let disks = || medium.disk().into_iter().chain(medium.journal());
+    let rotational = disks().any(|disk| disk.spec["queue"]["rotational"] == true);
+    Access::of(rotational, disks().any(|disk| disk.spec["model"]["law"] == "network"))
 }
 
 /// Adds the executed instructions of each phase.
