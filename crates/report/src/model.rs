@@ -160,7 +160,7 @@ pub enum Standing {
     /// The two differ; or there is no test, as for one trial of each and for the base itself.
     Plain,
     /// Undecided by several trials of both.
-    Open,
+    Undecided,
     /// The two differ by less than the least difference that matters.
     Same,
     /// The two differ by no more than the error of the processor profile.
@@ -168,12 +168,12 @@ pub enum Standing {
 }
 
 impl std::fmt::Display for Ratio {
-    /// With a mark if the trials leave it open, `~ 1.08x`, or show no difference that matters, `= 1.00x`, or the
+    /// With a mark if it is undecided, `~ 1.08x`, or show no difference that matters, `= 1.00x`, or the
     /// processor profile is no more exact, `? 1.20x`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mark = match self.standing {
             Standing::Plain => "",
-            Standing::Open => "~ ",
+            Standing::Undecided => "~ ",
             Standing::Same => "= ",
             Standing::Inside => "? ",
         };

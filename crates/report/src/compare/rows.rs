@@ -127,7 +127,7 @@ impl Row {
 
     /// The verdict; unknown if there is no ratio.
     pub fn verdict(&self) -> Verdict {
-        self.comparison.map_or(Verdict::Unknown, |comparison| comparison.verdict)
+        self.comparison.map_or(Verdict::Undecided, |comparison| comparison.verdict)
     }
 
     /// Returns true if it takes longer by more than the threshold; none if that is undecided.
@@ -299,7 +299,7 @@ fn mark(row: &mut Row) {
         Some(comparison) if comparison.withheld => marks.push(Mark::Withheld),
         Some(comparison) if comparison.interval.is_none() => marks.push(Mark::Single),
         Some(comparison) if comparison.exact => marks.push(Mark::Exact),
-        Some(comparison) if comparison.verdict == Verdict::Unknown => {
+        Some(comparison) if comparison.verdict == Verdict::Undecided => {
             // The test is corrected for the number of rows, the estimate is not.
             let more = comparison.n_that_would_decide().filter(|n| *n as usize > comparison.n);
             marks.extend(more.map(Mark::Decides));
