@@ -16,6 +16,8 @@ cp -R "$root/docs" "$work/src"
 repository=https://github.com/fsdyno/fsdyno/blob/main
 find "$work/src" -name '*.md' | while read -r file; do
     sed -i -E "s#\]\((\.\./)+((examples|results|crates|catalog|studies|bench|scripts)/[^)]*|README\.md|CHANGELOG\.md|CONTRIBUTING\.md)\)#](${repository}/\2)#g" "$file"
+    # The list of documents is the menu of every page.
+    sed -i -E 's#\[([^]]*)\]\(SUMMARY\.md\)#\1#g' "$file"
 done
 cat >"$work/book.toml" <<'END'
 [book]

@@ -3,6 +3,7 @@
 pub mod answers;
 mod ask;
 mod given;
+mod power_cuts;
 pub mod purpose;
 mod steps;
 

@@ -12,17 +12,24 @@ pub struct Purpose {
     pub workload: Option<&'static str>,
     /// The parameters of the workload, where its defaults take hours.
     pub sets: &'static [&'static str],
+    /// True if its programs wait until data is durable, so that a power cut may lose what was acknowledged.
+    pub acknowledges: bool,
 }
 
 /// All purposes. To add one, add a row.
 pub const ALL: &[Purpose] = &[
-    Purpose { name: "mail", workload: Some("maildir"), sets: &[] },
-    Purpose { name: "directory", workload: Some("dirops"), sets: &[] },
-    Purpose { name: "unpack", workload: Some("tarball"), sets: &["files=20000"] },
-    Purpose { name: "sources", workload: Some("source-tree"), sets: &[] },
-    Purpose { name: "documents", workload: Some("everyday"), sets: &[] },
-    Purpose { name: "large-file", workload: Some("bigfile"), sets: &[] },
-    Purpose { name: OWN, workload: None, sets: &[] },
+    Purpose { name: "mail", workload: Some("maildir"), sets: &[], acknowledges: true },
+    Purpose { name: "directory", workload: Some("dirops"), sets: &[], acknowledges: false },
+    Purpose {
+        name: "unpack",
+        workload: Some("tarball"),
+        sets: &["files=20000"],
+        acknowledges: false,
+    },
+    Purpose { name: "sources", workload: Some("source-tree"), sets: &[], acknowledges: false },
+    Purpose { name: "documents", workload: Some("everyday"), sets: &[], acknowledges: false },
+    Purpose { name: "large-file", workload: Some("bigfile"), sets: &[], acknowledges: false },
+    Purpose { name: OWN, workload: None, sets: &[], acknowledges: true },
 ];
 
 /// The name of the purpose that has no workload.

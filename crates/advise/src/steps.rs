@@ -12,6 +12,7 @@ use fsdyno_report::counted;
 use fsdyno_report::table::Prose;
 
 use crate::answers::{Answers, On, Safety};
+use crate::power_cuts;
 
 /// The numbers of trials of a configuration that are tried, the best first.
 const REPEATS: [u32; 4] = [5, 3, 2, 1];
@@ -20,7 +21,7 @@ const REPEATS: [u32; 4] = [5, 3, 2, 1];
 const UNKNOWN: u32 = 3;
 
 /// The time, in words, of trials of a kind that never ran here.
-const NO_TIME: &str = "not known before the first such trial on this machine";
+pub(crate) const NO_TIME: &str = "not known before the first such trial on this machine";
 
 /// One command.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub struct Step {
 }
 
 impl Step {
-    fn new(about: &str, time: String, words: Vec<String>) -> Step {
+    pub(crate) fn new(about: &str, time: String, words: Vec<String>) -> Step {
         Step { about: about.into(), time, words }
     }
 
@@ -94,11 +95,22 @@ fn own(answers: &Answers) -> Result<Steps, Failure> {
         On::Directory(_) => "Replay them here, each result compared",
         _ => "Replay them on each file system, each result compared",
     };
-    let steps = vec![
-        Step::new("Record the calls of the program", "that of the program".into(), record),
-        Step::new(about, "known after the recording".into(), words),
-    ];
-    Ok(Steps { steps, omitted: Vec::new() })
+    let later = || "known after the recording".to_string();
+    let mut steps = Steps {
+        steps: vec![
+            Step::new("Record the calls of the program", "that of the program".into(), record),
+            Step::new(about, later(), words),
+        ],
+        omitted: Vec::new(),
+    };
+    if answers.safety == Safety::Safe {
+        let work = ["replay".to_string(), "--set".into(), format!("trace={trace}")];
+        match power_cuts::step(answers, &work, power_cuts::USUAL, later()) {
+            Ok(step) => steps.steps.push(step),
+            Err(why) => steps.omitted.push(why),
+        }
+    }
+    Ok(steps)
 }
 
 fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
@@ -127,8 +139,17 @@ fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
         steps: vec![Step::new(about, in_words, run_words(answers, repeat))],
         omitted: Vec::new(),
     };
+    let mut rest = answers.limit.saturating_sub(time.map_or(part, |it| it.time));
+    if answers.purpose.acknowledges && answers.safety == Safety::Safe {
+        match power_cuts::within(answers, rest, one) {
+            Ok((step, time)) => {
+                steps.steps.push(step);
+                rest = rest.saturating_sub(time);
+            }
+            Err(why) => steps.omitted.push(why),
+        }
+    }
     if answers.on.takes_filesystems() {
-        let rest = answers.limit.saturating_sub(time.map_or(part, |it| it.time));
         match search(answers, rest, one) {
             Ok(step) => steps.steps.push(step?),
             Err(why) => steps.omitted.push(why),
@@ -189,7 +210,8 @@ fn search(
     Ok(Ok(Step::new(about, format!("at most {}", in_minutes(rest)), words)))
 }
 
-fn in_minutes(time: Duration) -> String {
+/// A time in words.
+pub(crate) fn in_minutes(time: Duration) -> String {
     format!("{} min", time.as_secs().div_ceil(60))
 }
 
@@ -214,11 +236,13 @@ fn target_words(answers: &Answers) -> Vec<String> {
     option_words(&answers.on.axes()).chain(filesystems).collect()
 }
 
-fn option_words(axes: &[(&str, &str)]) -> impl Iterator<Item = String> {
+/// The options of axes, with their values.
+pub(crate) fn option_words(axes: &[(&str, &str)]) -> impl Iterator<Item = String> {
     axes.iter().flat_map(|(axis, value)| [format!("--{axis}"), value.to_string()])
 }
 
-fn words(first: &str, rest: &[&str]) -> Vec<String> {
+/// The words of a command.
+pub(crate) fn words(first: &str, rest: &[&str]) -> Vec<String> {
     std::iter::once(&first).chain(rest).map(|word| word.to_string()).collect()
 }
 

@@ -219,7 +219,7 @@ pub const AXES: &[Axis] = &[
         value_name: "WHICH",
         help: "The lab's kernel: a release or the beginning of one (6.1), an image file, or IMAGE:MODULES; 'all' or a \
                range (5.10..7.3) is the newest kernel of each series that is here or that Debian has; may be \
-               repeated; other targets run on the host's kernel [default: the one that `fsdyno doctor` shows]",
+               repeated, or several separated by commas (6.1,6.12); other targets run on the host's kernel [default: the one that `fsdyno doctor` shows]",
         many: true,
         joined: true,
         set: |request, text| {

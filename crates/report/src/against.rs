@@ -115,7 +115,7 @@ pub fn adjust_all(sections: &mut [Section<'_>]) {
             row.comparison = adjusted.next();
         }
         let standing = match row.comparison.map(|c| (c.verdict, c.n > 1)) {
-            Some((Verdict::Unknown, true)) => Standing::Open,
+            Some((Verdict::Undecided, true)) => Standing::Undecided,
             Some((Verdict::Same, _)) => Standing::Same,
             Some((Verdict::Inside, _)) => Standing::Inside,
             _ => Standing::Plain,
@@ -326,7 +326,7 @@ mod tests {
             sections[0]
                 .rows
                 .iter()
-                .map(|row| row.ratio.unwrap().standing == Standing::Open)
+                .map(|row| row.ratio.unwrap().standing == Standing::Undecided)
                 .collect::<Vec<_>>()
         };
         assert_eq!(open(&trials), [false, true, true]);

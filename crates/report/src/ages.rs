@@ -90,6 +90,6 @@ mod tests {
         let pair = sections[0].aged[0];
         let (p, raised) = (pair.comparison.p.unwrap(), pair.comparison.p_in_table.unwrap());
         assert!(p < 0.05 && raised > 0.05, "{p} {raised}");
-        assert_eq!(pair.comparison.verdict, Verdict::Unknown);
+        assert_eq!(pair.comparison.verdict, Verdict::Undecided);
     }
 }

@@ -135,7 +135,7 @@ fn winners(sections: &[&Section<'_>]) -> String {
             join_list(&names)
         };
         if !open_with.is_empty() || !inside.is_empty() {
-            let why = if inside.is_empty() { "" } else { ", inside the processor model's error" };
+            let why = if inside.is_empty() { "" } else { ", within the processor model's error" };
             let all = [like, open_with, inside].concat();
             open.push(format!("{} is undecided between {}{why}", section.title(), named(&all)));
         } else if !like.is_empty() && like.len() + 1 == ranked(section).count() {
@@ -201,7 +201,7 @@ fn relation(row: &Row<'_>, least: f64) -> Relation {
     let Some(comparison) = row.comparison else { return Relation::Undecided };
     let matters = comparison.ratio.ln().abs() >= (1.0 + least).ln();
     match comparison.verdict {
-        Verdict::Unknown => Relation::Undecided,
+        Verdict::Undecided => Relation::Undecided,
         Verdict::Inside => Relation::Inside,
         Verdict::Faster if matters => Relation::Better,
         Verdict::Slower if matters => Relation::Worse,
@@ -216,7 +216,7 @@ const WORDS: [&str; 7] = [
     "slower in",
     "less space-efficient in",
     "the same in",
-    "inside the processor model's error in",
+    "within the processor model's error in",
     "undecided in",
 ];
 
@@ -234,7 +234,7 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
                 Relation::Better => "faster in",
                 Relation::Worse => "slower in",
                 Relation::Same => "the same in",
-                Relation::Inside => "inside the processor model's error in",
+                Relation::Inside => "within the processor model's error in",
                 Relation::Undecided => "undecided in",
             };
             let rows: Vec<&Row<'_>> = base.into_iter().chain([row]).collect();
@@ -323,7 +323,7 @@ fn widest(sections: &[&Section<'_>]) -> Option<String> {
         };
         let compared = sections.iter().flat_map(|section| ranked(section));
         let mut verdicts = compared.filter_map(|row| row.comparison).map(|it| it.verdict);
-        let open = verdicts.any(|it| matches!(it, Verdict::Unknown | Verdict::Inside));
+        let open = verdicts.any(|it| matches!(it, Verdict::Undecided | Verdict::Inside));
         return open.then(|| format!("No difference{above} is significant."));
     };
     let two = |value: f64| number::relative(value).trim_end_matches('x').to_string();

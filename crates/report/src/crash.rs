@@ -97,7 +97,7 @@ pub fn blocks(rows: &[Row]) -> Vec<Block> {
     let rows = with_unique_names(rows);
     let table = Table { fit: Fit::Transpose, ..table_of(&rows) };
     let legend = legend(&table);
-    vec![Block::Table(table), Block::Paragraph(sentences(&rows).join(" ")), Block::Own(legend)]
+    vec![Block::Table(table), Block::Answer(sentences(&rows).join(" ")), Block::Own(legend)]
 }
 
 /// The rows with unique names: the conditions in which rows differ are added to equal labels, such as those from two

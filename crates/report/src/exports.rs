@@ -24,8 +24,8 @@ pub fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
         Verdict::Same => "same",
-        Verdict::Unknown => "unknown",
-        Verdict::Inside => "inside the processor model's error",
+        Verdict::Undecided => "undecided",
+        Verdict::Inside => "within the processor model's error",
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn verdicts(_: &mut SchemaGenerator) -> Schema {
         (Verdict::Faster, "It took less."),
         (Verdict::Slower, "It took more."),
         (Verdict::Same, "The difference is smaller than the least one that matters."),
-        (Verdict::Unknown, "The trials do not decide."),
+        (Verdict::Undecided, "The trials do not decide."),
         (
             Verdict::Inside,
             "The trials decide, but the ratio is that of two file systems in the lab, and no larger than the error of its \

@@ -22,6 +22,10 @@ pub fn sentences(trials: &[Trial]) -> Vec<String> {
     groups.values().map(|group| sentence(group)).collect()
 }
 
+/// The meaning of phases that no sync ends.
+const UNSYNCED: &str = "only the last phase is synced, as the program goes on: an earlier one has no durable time, and what it \
+     leaves in memory is written in the phases after it";
+
 fn sentence(group: &[(&Trial, &ReplayReport)]) -> String {
     let Some((_, replay)) = group.first() else { return String::new() };
     let part = replay.replayed as f64 / replay.calls.max(1) as f64;
@@ -42,6 +46,10 @@ fn sentence(group: &[(&Trial, &ReplayReport)]) -> String {
         ),
     });
     parts.extend(think(group));
+    if group.iter().any(|(trial, _)| trial.measured.phases.iter().any(|it| it.synced_ns.is_none()))
+    {
+        parts.push(UNSYNCED.to_string());
+    }
     if replay.mapped.0 > 0 {
         parts.push(format!(
             "{} of files were mapped into memory{}",
@@ -140,6 +148,17 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn phases_without_a_sync_are_explained() {
+        assert!(!said(|_| {}).contains(UNSYNCED));
+        let mut trials = fixture::trials();
+        trials.truncate(1);
+        trials[0].conditions.replay = Some(ReplayReport::default());
+        trials[0].measured.phases[0].synced_ns = None;
+        let text = sentences(&trials).concat();
+        assert!(text.contains(UNSYNCED), "{text}");
     }
 
     #[test]

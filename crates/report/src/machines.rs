@@ -21,7 +21,7 @@ impl Machines {
     pub fn of(trials: &[&Trial]) -> Machines {
         let mut by_machine: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
         for trial in trials {
-            by_machine.entry(machine(trial).unwrap_or_default()).or_default().push(trial);
+            by_machine.entry(name_of(trial).unwrap_or_default()).or_default().push(trial);
         }
         let has_several =
             |group: &Vec<&Trial>| group.iter().any(|it| it.plan.label != group[0].plan.label);
@@ -35,16 +35,17 @@ impl Machines {
 
     /// The name of the machine of a trial, if machines have separate sections.
     pub fn name<'t>(&self, trial: &'t Trial) -> Option<&'t str> {
-        machine(trial).filter(|name| self.rows.contains_key(*name))
+        name_of(trial).filter(|name| self.rows.contains_key(*name))
     }
 
     /// The names of the rows of a section, if machines have separate sections.
     pub fn rows(&self, runs: &[Run<'_>]) -> Option<&RowNames> {
-        self.rows.get(machine(runs.first()?.0)?)
+        self.rows.get(name_of(runs.first()?.0)?)
     }
 }
 
-fn machine(trial: &Trial) -> Option<&str> {
+/// The machine of a trial.
+pub fn name_of(trial: &Trial) -> Option<&str> {
     trial.plan.lab()?.machine.as_deref()
 }
 
@@ -54,8 +55,8 @@ mod tests {
     use crate::model::Section;
     use crate::{fixture, view};
 
-    /// The titles of the sections of the fixture's dirops, each trial on the machine that `machine_of` names.
-    fn titles(machine_of: impl Fn(&Trial) -> Option<&'static str>) -> Vec<String> {
+    /// The fixture's dirops twice, each trial on the machine that `machine_of` names.
+    fn on_machines(machine_of: impl Fn(&Trial) -> Option<&'static str>) -> Vec<Trial> {
         let mut trials = fixture::trials();
         trials.retain(|trial| trial.plan.workload.name == "dirops");
         let mut second = trials.clone();
@@ -65,7 +66,20 @@ mod tests {
             let machine = machine_of(trial).map(String::from);
             trial.plan.lab_mut().unwrap().machine = machine;
         }
-        view::sections(&trials, None).iter().map(Section::title).collect()
+        trials
+    }
+
+    fn titles(machine_of: impl Fn(&Trial) -> Option<&'static str>) -> Vec<String> {
+        view::sections(&on_machines(machine_of), None).iter().map(Section::title).collect()
+    }
+
+    #[test]
+    fn the_title_of_a_page_names_the_work_once_and_then_the_machines() {
+        let odd = |trial: &Trial| Some(if trial.seed % 2 == 0 { "pc" } else { "server" });
+        let html = crate::html(&on_machines(odd), &[], None).unwrap();
+        assert!(html.contains("<title>dirops on ext4, xfs, far: server, pc | fsdyno</title>"));
+        let html = crate::html(&on_machines(|_| Some("pc")), &[], None).unwrap();
+        assert!(html.contains("<title>dirops on ext4, xfs, far | fsdyno</title>"));
     }
 
     #[test]

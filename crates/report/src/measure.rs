@@ -129,8 +129,8 @@ impl Measure {
     /// The word for a verdict by this measure.
     pub fn verdict(self, verdict: Verdict) -> &'static str {
         match (self, verdict) {
-            (_, Verdict::Unknown) => "~",
-            (_, Verdict::Inside) => "inside the processor model's error",
+            (_, Verdict::Undecided) => "undecided",
+            (_, Verdict::Inside) => "within the processor model's error",
             (_, Verdict::Same) => "same",
             (Measure::Space, Verdict::Faster) => "less space",
             (Measure::Space, Verdict::Slower) => "more space",

@@ -18,8 +18,8 @@ pub struct Section<'a> {
     pub workload: String,
     /// The phase.
     pub phase: String,
-    /// The op that `rate` counts and whose latency is shown; none if there was no op on names; then `rate` counts all
-    /// ops and no latency is shown.
+    /// The op that `rate` counts and whose latency is shown; none in a replay or if there was no op on names: then
+    /// `rate` counts all ops and no latency is shown.
     pub main_op: Option<OpKind>,
     /// The work unit that `rate` counts instead of the main op, if the workload names one.
     pub unit: Option<String>,
@@ -123,7 +123,7 @@ impl<'a> Row<'a> {
 }
 
 impl Section<'_> {
-    /// `create/s`, or `op/s` if no single op stands for the phase.
+    /// `create/s`, or `op/s`, of all calls, if no single op stands for the phase.
     pub fn rate_head(&self) -> String {
         let unit = self.unit.as_deref();
         format!("{}/s", unit.unwrap_or(self.main_op.map_or("op", OpKind::name)))
@@ -161,7 +161,7 @@ pub enum Standing {
     /// The two differ; or there is no test, as for one trial of each and for the base itself.
     Plain,
     /// Undecided by several trials of both.
-    Open,
+    Undecided,
     /// The two differ by less than the smallest difference that matters.
     Same,
     /// The two differ by no more than the error of the processor profile.
@@ -174,7 +174,7 @@ impl std::fmt::Display for Ratio {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mark = match self.standing {
             Standing::Plain => "",
-            Standing::Open => "~ ",
+            Standing::Undecided => "~ ",
             Standing::Same => "= ",
             Standing::Inside => "? ",
         };

@@ -224,6 +224,6 @@ mod tests {
         trials.iter_mut().for_each(|t| t.plan.issuer = fsdyno_record::plan::IssuerPlan::Null);
         let comparison =
             Pairing::of(&runs(&trials, "ext4"), &runs(&trials, "xfs")).compare_runs(seconds);
-        assert_eq!(comparison.unwrap().verdict, Verdict::Unknown);
+        assert_eq!(comparison.unwrap().verdict, Verdict::Undecided);
     }
 }

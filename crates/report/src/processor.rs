@@ -110,11 +110,11 @@ mod tests {
             let inside = verdict == Verdict::Inside;
             assert_eq!(row.ratio.unwrap().to_string().starts_with("? "), inside);
             let text = answer::sentences(&sections, Some("ext4")).join(" ");
-            let words = "xfs is inside the processor model's error in dirops create";
+            let words = "xfs is within the processor model's error in dirops create";
             assert_eq!(text.contains(words), inside, "{text}");
             let json =
                 statistics::json(&[crate::part::Part::whole(&trials)], Some("ext4")).unwrap();
-            let word = "\"verdict\": \"inside the processor model's error\"";
+            let word = "\"verdict\": \"within the processor model's error\"";
             assert_eq!(json.contains(word), inside, "{json}");
         }
     }

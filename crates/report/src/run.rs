@@ -5,3 +5,8 @@ use fsdyno_record::trial::Phase;
 
 /// One phase in one trial.
 pub type Run<'a> = (&'a Trial, &'a Phase);
+
+/// Returns true if phases are of recorded programs.
+pub fn replayed(runs: &[Run<'_>]) -> bool {
+    runs.iter().any(|(trial, _)| trial.conditions.replay.is_some())
+}

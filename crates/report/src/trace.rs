@@ -40,9 +40,14 @@ pub struct Summary {
     think: u64,
     mapped_stores: u64,
     marks: Vec<String>,
+    /// The started programs, by name.
+    programs: BTreeMap<String, u64>,
     end: Option<End>,
     incomplete: Option<String>,
 }
+
+/// The most programs in text.
+const PROGRAMS: usize = 12;
 
 /// The classes of file sizes: a name and the largest size in bytes.
 const SIZES: [(&str, u64); 6] = [
@@ -76,6 +81,7 @@ impl Summary {
             think: 0,
             mapped_stores: 0,
             marks: Vec::new(),
+            programs: BTreeMap::new(),
             end: None,
             incomplete: None,
         };
@@ -147,6 +153,10 @@ impl Summary {
                 self.processes += u64::from(*process);
             }
             Call::Sync { sync, .. } => *self.syncs.entry(*sync).or_default() += 1,
+            // A shell looks for a program in several directories.
+            Call::Exec { program, .. } if event.result >= 0 => {
+                *self.programs.entry(clean(&program.to_string())).or_default() += 1;
+            }
             Call::Mark { name } => self.marks.push(clean(&name.to_string())),
             _ => {}
         }
@@ -191,6 +201,7 @@ impl Summary {
         }
         facts.push(format!("objects created: {}", count(self.created)));
         facts.push(format!("{} processes, {} threads", count(self.processes), count(self.threads)));
+        facts.extend(self.programs());
         if self.header.has_think {
             facts.push(format!(
                 "think time (processor time between calls): {}",
@@ -208,6 +219,21 @@ impl Summary {
             facts.push(format!("marks: {}", self.marks.join(", ")));
         }
         facts
+    }
+
+    /// `programs: cc1 20 times, as 20 times, make once`, the most frequent first; none if none was started.
+    fn programs(&self) -> Option<String> {
+        let mut all: Vec<(&String, u64)> =
+            self.programs.iter().map(|(name, n)| (name, *n)).collect();
+        all.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        let more = match all.len().saturating_sub(PROGRAMS) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        let times = |n: u64| if n == 1 { "once".into() } else { format!("{} times", count(n)) };
+        let shown = all.iter().take(PROGRAMS).map(|(name, n)| format!("{name} {}", times(*n)));
+        let shown: Vec<String> = shown.collect();
+        (!shown.is_empty()).then(|| format!("programs: {}{more}", shown.join(", ")))
     }
 
     /// Sentences on what a replay cannot repeat.
@@ -300,6 +326,7 @@ impl Output for Summary {
             "status": self.end.as_ref().and_then(|end| end.status),
             "syncs": by_name(&mut self.syncs.iter().map(|(kind, n)| (kind.name(), *n))),
             "marks": self.marks,
+            "programs": self.programs,
             "calls": calls,
             "mapped_store_bytes": self.mapped_stores,
             "notes": self.end.as_ref().map(|end| &end.notes),
@@ -312,7 +339,7 @@ impl Output for Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_trace::Builder;
+    use fsdyno_trace::{Builder, Name};
 
     fn sample() -> Vec<u8> {
         let mut it = Builder::new();
@@ -325,6 +352,10 @@ mod tests {
         let (_, out) = it.create(child, dir, "main.o", 0o101);
         it.write(child, out, 700);
         it.call(child, Call::Sync { sync: SyncKind::Fsync, file: out, offset: 0, length: 0 }, -28);
+        for (name, result) in [("cc1", -2), ("cc1", 0), ("as", 0), ("as", 0)] {
+            let program = Name::new(name.as_bytes()).unwrap();
+            it.call(child, Call::Exec { program, at: None }, result);
+        }
         it.finish().unwrap()
     }
 
@@ -340,8 +371,10 @@ mod tests {
         assert_eq!(value["initial_tree"]["sizes"]["to 64 KiB"], 1);
         assert_eq!((&value["created"], &value["deepest_level"]), (&json!(1), &json!(2)));
         assert_eq!((&value["processes"], &value["complete"]), (&json!(2), &json!(true)));
-        // Seven calls and the spawn, 1 us each.
-        assert_eq!(value["think_ns"], 7000);
+        // Eleven calls and the spawn, 1 us each.
+        assert_eq!(value["think_ns"], 11_000);
+        assert_eq!(value["programs"], json!({"as": 2, "cc1": 1}));
+        assert!(it.facts().contains(&"programs: as 2 times, cc1 once".to_string()));
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
     out.0.extend(crate::matrix::table(&sections).map(Block::Table));
     if !sections.is_empty() {
         let answer = answer::sentences(&sections, basis.baseline);
-        out.0.push(Block::Paragraph(answer.join(" ")));
+        out.0.push(Block::Answer(answer.join(" ")));
     } else if curves.is_empty() {
         out.0.push(Block::Paragraph("No trial succeeded.".into()));
     }
@@ -162,7 +162,7 @@ fn legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Legend {
 fn brief(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
     let same = sections.first().map(|it| format!("= within {}", difference(it.least)));
     let marks = [
-        Some("~ undecided".to_string()).filter(|_| has(sections, Standing::Open)),
+        Some("~ undecided".to_string()).filter(|_| has(sections, Standing::Undecided)),
         same.filter(|_| has(sections, Standing::Same)),
         Some("? within the processor model's error".to_string())
             .filter(|_| has(sections, Standing::Inside)),
@@ -177,7 +177,7 @@ fn brief(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
 /// The meaning of `~`, `=` and `?` before a ratio, if some ratio has them.
 pub fn marks(sections: &[Section<'_>]) -> Vec<Term> {
     let mut terms = Vec::new();
-    if has(sections, Standing::Open) {
+    if has(sections, Standing::Undecided) {
         terms.push(("~".into(), OPEN.into()));
     }
     if let Some(first) = sections.first().filter(|_| has(sections, Standing::Same)) {

@@ -15,7 +15,7 @@ use crate::machines::Machines;
 use crate::measure::Measure;
 use crate::model::{Row, Section};
 use crate::number::clean;
-use crate::run::Run;
+use crate::run::{Run, replayed};
 use crate::unfinished::unfinished;
 use crate::{ages, device};
 
@@ -170,9 +170,13 @@ fn section<'a>(
 const METADATA: u64 = 1000;
 
 /// The most frequent op on names, after which a phase of metadata work is named. A phase that mostly moves
-/// data, or only opens existing files, is named after its most frequent call except close(2).
+/// data, or only opens existing files, is named after its most frequent call except close(2). A replay has none: its
+/// calls are those of a program, of which the most frequent one is seldom the one that takes the time.
 pub fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
     use OpKind::*;
+    if replayed(trials) {
+        return None;
+    }
     let mut counts: BTreeMap<OpKind, u64> = BTreeMap::new();
     for (kind, stats) in trials.iter().flat_map(|(_, phase)| &phase.ops) {
         if matches!(kind, Create | Unlink | Stat | Mkdir | Rmdir | Rename | Link | Symlink) {
@@ -359,6 +363,27 @@ mod tests {
         }
         assert_eq!(sections[0].rate_head(), "create/s");
         assert_eq!(sections[3].rate_head(), "unlink/s");
+    }
+
+    #[test]
+    fn the_rate_of_a_replay_counts_all_calls_and_its_latencies_are_of_the_call_that_took_the_time()
+    {
+        let mut trials = fixture::single();
+        for trial in &mut trials {
+            trial.conditions.replay = Some(Default::default());
+            let ops = &mut trial.measured.phases[0].ops;
+            let mut slow = ops[&OpKind::Create].clone();
+            slow.count = 10;
+            slow.total_ns.0 *= 19;
+            ops.insert(OpKind::Fsync, slow);
+        }
+        let section = &sections(&trials, None)[0];
+        assert_eq!(section.rate_head(), "op/s");
+        assert_eq!(section.latency_note(), Some("fsync"));
+        let (_, phase) = section.rows[0].trials[0];
+        let calls: u64 = phase.ops.values().map(|op| op.count).sum();
+        let rate = section.rows[0].rate.unwrap().mean;
+        assert!((rate - calls as f64 / phase.returned_ns.seconds()).abs() < 1e-6 * rate);
     }
 
     #[test]

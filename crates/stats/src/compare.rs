@@ -29,7 +29,7 @@ pub enum Verdict {
     /// are exactly equal.
     Same,
     /// The data do not decide.
-    Unknown,
+    Undecided,
     /// The data decide, but the systematic error is at least as large as the difference or, if the times are the same,
     /// larger than the threshold.
     Inside,
@@ -160,7 +160,7 @@ impl Comparison {
             design: spread.map(|s| s.design),
             threshold: 0.0,
             systematic: 0.0,
-            verdict: Verdict::Unknown,
+            verdict: Verdict::Undecided,
         };
         comparison.decide()
     }
@@ -198,17 +198,17 @@ impl Comparison {
         let band = 1.0 + self.threshold;
         let chance = self.may_be_chance();
         self.verdict = match self.interval {
-            None => Verdict::Unknown,
-            Some(_) if self.withheld => Verdict::Unknown,
+            None => Verdict::Undecided,
+            Some(_) if self.withheld => Verdict::Undecided,
             Some((low, high)) if low >= 1.0 / band && high <= band => Verdict::Same,
             Some((_, high)) if high < 1.0 && !chance => Verdict::Faster,
             Some((low, _)) if low > 1.0 && !chance => Verdict::Slower,
-            Some(_) => Verdict::Unknown,
+            Some(_) => Verdict::Undecided,
         };
         let is_inside = match self.verdict {
             Verdict::Faster | Verdict::Slower => self.ratio.ln().abs() <= self.systematic.ln_1p(),
             Verdict::Same => self.systematic > self.threshold,
-            Verdict::Unknown | Verdict::Inside => false,
+            Verdict::Undecided | Verdict::Inside => false,
         };
         if is_inside {
             self.verdict = Verdict::Inside;
@@ -289,14 +289,14 @@ mod tests {
         let comparison = paired(&pairs).unwrap();
         assert_eq!(comparison.verdict, Verdict::Slower);
         assert!((comparison.ratio - 1.01).abs() < 1e-3);
-        assert_eq!(welch(&base, &new).unwrap().verdict, Verdict::Unknown);
+        assert_eq!(welch(&base, &new).unwrap().verdict, Verdict::Undecided);
     }
 
     #[test]
     fn a_single_pair_decides_nothing_however_far_apart() {
         let comparison = paired(&[(1.0, 9.0)]).unwrap();
-        assert_eq!((comparison.verdict, comparison.interval), (Verdict::Unknown, None));
-        assert_eq!(welch(&[1.0, 1.1], &[9.0]).unwrap().verdict, Verdict::Unknown);
+        assert_eq!((comparison.verdict, comparison.interval), (Verdict::Undecided, None));
+        assert_eq!(welch(&[1.0, 1.1], &[9.0]).unwrap().verdict, Verdict::Undecided);
     }
 
     #[test]
@@ -344,7 +344,7 @@ mod tests {
         assert!(sides.exact && sides.verdict == Verdict::Faster);
         // One nanosecond in ten thousand seconds is spread, not rounding.
         let varied = paired(&[(1e4, 1e4), (1e4, 1e4 + 1e-9)]).unwrap();
-        assert!(!varied.exact && varied.verdict == Verdict::Unknown);
+        assert!(!varied.exact && varied.verdict == Verdict::Undecided);
         // One value is not exact: it shows no spread and no lack of it.
         assert!(!paired(&[(2.0, 2.0)]).unwrap().exact && !welch(&[2.0], &[2.0]).unwrap().exact);
         let half = welch(&[2.0; 3], &[1.9, 1.9, 1.8]).unwrap();
@@ -363,13 +363,13 @@ mod tests {
         };
         let threshold = 0.03;
         for (m, half, plain, banded, regressed) in [
-            (0.0, 0.02, Verdict::Unknown, Verdict::Same, Some(false)),
-            (0.0, 0.04, Verdict::Unknown, Verdict::Unknown, None),
+            (0.0, 0.02, Verdict::Undecided, Verdict::Same, Some(false)),
+            (0.0, 0.04, Verdict::Undecided, Verdict::Undecided, None),
             (0.01, 0.005, Verdict::Slower, Verdict::Same, Some(false)),
             (0.03, 0.02, Verdict::Slower, Verdict::Slower, None),
             (0.05, 0.01, Verdict::Slower, Verdict::Slower, Some(true)),
             (-0.05, 0.01, Verdict::Faster, Verdict::Faster, Some(false)),
-            (-0.03, 0.04, Verdict::Unknown, Verdict::Unknown, Some(false)),
+            (-0.03, 0.04, Verdict::Undecided, Verdict::Undecided, Some(false)),
         ] {
             let comparison = of(m, half);
             assert_eq!(comparison.verdict, plain, "{m} {half}");
@@ -410,16 +410,16 @@ mod tests {
         let exact = paired(&[(1.0, 2.0); 3]).unwrap();
         table.extend([single, exact]);
         adjust(&mut table, &[]);
-        assert!(table[..20].iter().all(|c| c.verdict == Verdict::Unknown), "{:?}", table[0]);
+        assert!(table[..20].iter().all(|c| c.verdict == Verdict::Undecided), "{:?}", table[0]);
         assert!((table[0].p_in_table.unwrap() - 0.6).abs() < 1e-4);
         assert_eq!((table[20], table[21]), (single, exact), "an untested comparison stays");
         let mut one = [alone, single, exact];
         adjust(&mut one, &[]);
         assert_eq!(one[0].verdict, Verdict::Slower);
         adjust(&mut one, &[alone.p.unwrap()]);
-        assert_eq!(one[0].verdict, Verdict::Unknown, "an undisplayed comparison counts");
+        assert_eq!(one[0].verdict, Verdict::Undecided, "an undisplayed comparison counts");
         let test = |p, least| Some(Permutation { p, exact: true, least });
-        assert_eq!(alone.with_permutation(test(0.06, 0.01)).verdict, Verdict::Unknown);
+        assert_eq!(alone.with_permutation(test(0.06, 0.01)).verdict, Verdict::Undecided);
         assert_eq!(alone.with_permutation(test(0.06, 0.01)).regressed(), None);
         assert_eq!(
             alone.with_permutation(test(0.1, 0.1)).verdict,
@@ -427,7 +427,7 @@ mod tests {
             "too few to show it"
         );
         let withheld = alone.without_verdict();
-        assert_eq!((withheld.verdict, withheld.regressed()), (Verdict::Unknown, None));
+        assert_eq!((withheld.verdict, withheld.regressed()), (Verdict::Undecided, None));
     }
 
     /// The t that a variable of one degree of freedom exceeds in absolute value with probability `p`.
@@ -477,14 +477,14 @@ mod tests {
         assert_eq!(same.with_systematic(0.2).verdict, Verdict::Inside);
         assert_eq!(same.with_systematic(0.02).verdict, Verdict::Same);
         let open = paired(&[(1.0, 1.2), (2.0, 1.9)]).unwrap();
-        assert_eq!(open.with_systematic(0.2).verdict, Verdict::Unknown);
+        assert_eq!(open.with_systematic(0.2).verdict, Verdict::Undecided);
     }
 
     #[test]
     fn an_undecided_comparison_reports_the_n_that_would_decide() {
         let pairs = [(1.0, 1.02), (1.0, 0.99), (1.0, 1.01), (1.0, 0.985)];
         let open = paired(&pairs).unwrap().within(0.01);
-        assert_eq!(open.verdict, Verdict::Unknown);
+        assert_eq!(open.verdict, Verdict::Undecided);
         let n = open.n_that_would_decide().unwrap();
         assert!(n > 20 && n < 100, "{n}");
         assert_eq!(open.within(0.0).n_that_would_decide(), None);

@@ -105,6 +105,34 @@ pub struct Log {
     pub lost: u64,
 }
 
+/// The way of a disk to a place that does not continue the request before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// An arm moves; explanations of before have this one.
+    #[default]
+    Seek,
+    /// Nothing moves.
+    Direct,
+    /// The volume is reached over a network.
+    Network,
+}
+
+impl Access {
+    /// Returns the way of disks, at least one of which has an arm, or is a volume of a network.
+    pub fn of(rotational: bool, network: bool) -> Access {
+        match (rotational, network) {
+            (true, _) => Access::Seek,
+            (_, true) => Access::Network,
+            _ => Access::Direct,
+        }
+    }
+
+    fn is_seek(&self) -> bool {
+        *self == Access::Seek
+    }
+}
+
 /// The explanation of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
@@ -120,6 +148,9 @@ pub struct Explained {
     pub lab_id: Option<String>,
     /// Seed.
     pub seed: u64,
+    /// The way to another place of the disk.
+    #[serde(default, skip_serializing_if = "Access::is_seek")]
+    pub access: Access,
     /// Phases.
     pub phases: Vec<Phase>,
     /// The attributed requests; `None` if no disk was served.

@@ -16,7 +16,7 @@ pub mod stored;
 pub mod time;
 
 pub use account::{Account, Cause, FsDevices, Key, Place, StageMap, Sum};
-pub use explained::{Explained, FunctionRow, Log, Phase, Row};
+pub use explained::{Access, Explained, FunctionRow, Log, Phase, Row};
 pub use grid::Grid;
 pub use map::{Map, MapError, Structure};
 pub use stored::StoredExplanation;

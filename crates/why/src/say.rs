@@ -6,7 +6,7 @@ use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::Stage;
 
 use crate::account::Sum;
-use crate::explained::{Explained, Flat, Phase};
+use crate::explained::{Access, Explained, Flat, Phase};
 use crate::functions::source;
 use crate::kernel::Task;
 use crate::map::Structure;
@@ -68,9 +68,10 @@ fn name(structure: Option<Structure>) -> &'static str {
     structure.map_or("unattributed blocks", Structure::plural)
 }
 
-/// Returns whether a structure's time is mostly that of its seeks.
-fn is_seeks(structure: Option<Structure>, sum: &Sum) -> bool {
-    structure != Some(Structure::Flush) && sum.seek_ns.0 * 2 > sum.time_ns.0
+/// Returns whether a structure's time is mostly that of its seeks, on a disk that has an arm.
+fn is_seeks(it: &Explained, structure: Option<Structure>, sum: &Sum) -> bool {
+    let moves = it.access == Access::Seek && structure != Some(Structure::Flush);
+    moves && sum.seek_ns.0 * 2 > sum.time_ns.0
 }
 
 /// Names the structure that takes most of the disk's time, and the disk's share of the phase.
@@ -82,7 +83,7 @@ fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
         return None;
     }
     let called = name(*structure);
-    let seeks = is_seeks(*structure, most);
+    let seeks = is_seeks(here.it, *structure, most);
     let number = |sum: &Sum| if seeks { sum.seeks } else { sum.requests };
     let against = there.map_or(String::new(), |there| {
         let other = there.sums().get(structure).map_or(0, number);
@@ -94,7 +95,11 @@ fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
         (_, true) => (most.time_ns, called.into(), most.requests.to_string()),
         _ => {
             let count = counted(most.requests, "request");
-            (most.time_ns, format!("requests to {called}"), count)
+            let way = match here.it.access {
+                Access::Network => " over the network",
+                Access::Seek | Access::Direct => "",
+            };
+            (most.time_ns, format!("requests to {called}{way}"), count)
         }
     };
     let what = format!("{} of disk time is {doing} ({count}{against})", percent(part, all));
@@ -176,7 +181,7 @@ fn difference(here: &Side<'_>, there: &Side<'_>) -> Option<String> {
             let part = ours.time_ns.0 as f64 - theirs.time_ns.0 as f64;
             let larger = if part > 0.0 { ours } else { theirs };
             // The time is that of all requests of the structure.
-            let counts = match (is_seeks(*structure, larger), structure) {
+            let counts = match (is_seeks(here.it, *structure, larger), structure) {
                 (true, _) => format!("{} seeks against {}", ours.seeks, theirs.seeks),
                 (_, Some(Structure::Flush)) => {
                     format!("{} against {}", ours.requests, theirs.requests)
@@ -336,6 +341,19 @@ mod tests {
             account: Some(account),
             ..Explained::default()
         }
+    }
+
+    #[test]
+    fn a_disk_without_an_arm_does_not_seek() {
+        let said = |access| {
+            let it = Explained { access, ..explained("ext4", (600, 710_000), 1000) };
+            sentences(&it, None)[0].clone()
+        };
+        let direct = "71 % of disk time is requests to inode tables (600 requests)";
+        assert!(said(Access::Direct).contains(direct), "{}", said(Access::Direct));
+        let far = "requests to inode tables over the network (600 requests)";
+        assert!(said(Access::Network).contains(far), "{}", said(Access::Network));
+        assert!(said(Access::Seek).contains("seeking to inode tables"));
     }
 
     #[test]

@@ -28,8 +28,8 @@ const MAX_FINDINGS: usize = 100;
 /// Maximum number of characters of a label in a file name, to keep the name short enough for any file system.
 const MAX_LABEL: usize = 60;
 
-/// Refuses a folder that has results of another run, including `fsdyno run`, and an archive, in which a new file would
-/// hide the compressed one.
+/// Refuses a folder that is neither new nor that of a crash test, which is resumed; also one in an archive, since a new
+/// file would hide its compressed form.
 pub fn check_folder(folder: &Path) -> Result<(), Failure> {
     file::look_at_folder(folder).map_err(|error| Failure::io("write to", folder, &error))?;
     if contains(folder, TRIALS) {
@@ -38,13 +38,25 @@ pub fn check_folder(folder: &Path) -> Result<(), Failure> {
             folder.display()
         )));
     }
+    if folder.join(FILE).exists() {
+        return Ok(());
+    }
     let taken = [FILE, FINDINGS, PAGE].into_iter().find(|taken| contains(folder, taken));
     taken.map_or(Ok(()), |taken| {
         let folder = folder.display();
         Err(Failure::wrong(format!(
-            "'{folder}' has a {taken} of another run; power cuts are not resumed, so give a new folder with --out"
+            "'{folder}' has {taken} of something else, and no {FILE} to resume; give a new folder with --out"
         )))
     })
+}
+
+/// The rows that a folder has from an earlier run of the command.
+///
+/// # Errors
+/// A file that is unreadable.
+pub fn stored(folder: &Path) -> Result<Vec<Row>, Failure> {
+    let file = folder.join(FILE);
+    if file.exists() { super::stored::read(&file) } else { Ok(Vec::new()) }
 }
 
 /// Refuses a folder of `fsdyno crash`, whose report `fsdyno run` would overwrite, and an archive.
@@ -214,7 +226,9 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
-        assert!(check_folder(folder.path()).unwrap_err().message.contains("findings of another"));
+        assert!(
+            check_folder(folder.path()).unwrap_err().message.contains("findings of something else")
+        );
     }
 
     #[test]
@@ -252,7 +266,7 @@ mod tests {
     #[test]
     fn neither_command_accepts_an_archive() {
         for (name, run, crash) in [
-            (FILE, "results of fsdyno crash", "a crash.json of another run"),
+            (FILE, "results of fsdyno crash", "has crash.json of something else"),
             (TRIALS, "which is read-only", "results of fsdyno run"),
         ] {
             let folder = tempfile::tempdir().unwrap();

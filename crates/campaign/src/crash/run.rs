@@ -88,10 +88,10 @@ impl CrashRun {
         lines.collect()
     }
 
-    /// Tests all file systems, and writes the rows and the findings to a folder.
+    /// Tests everything that is not stored yet, and writes the rows and the findings to a folder.
     ///
     /// # Errors
-    /// A missing requirement, or a failure before the first row.
+    /// A missing requirement, stored rows of another command, or a failure before the first row.
     pub fn test(
         mut self,
         folder: &Path,
@@ -104,41 +104,79 @@ impl CrashRun {
         self.cells = target::cells(&self.requests)?;
         let names =
             result_folder::file_names(self.cells.iter().map(|cell| cell.plan.label.as_str()));
+        let mut rows = self.stored(folder, &venue)?;
         let (mut skipped, mut failed): (Option<Failure>, Option<Failure>) = (None, None);
-        let mut rows = Vec::new();
-        for (cell, name) in self.cells.iter().zip(&names) {
+        for (at, (cell, name)) in self.cells.iter().zip(&names).enumerate() {
             if let Some(failure) = missing_requirement(&venue, cell)? {
                 say(&format!("fsdyno: {} is skipped: {failure}", cell.plan.label));
-                rows.push(self.skipped_row(cell, &failure, build));
+                rows[at] = Some(self.skipped_row(cell, &failure, build));
                 skipped.get_or_insert(failure);
-                if !none_ran(&rows) {
-                    result_folder::rows(folder, &rows)?;
-                }
-                continue;
-            }
-            let job = job(&cell.plan, self.cuts.seed, cell.deadline);
-            let row = self.cuts.test(&venue, stop, build).row(&job);
-            let row = row.and_then(|row| {
-                result_folder::findings(folder, name, &row, job.deadline)?;
-                Ok(row)
-            });
-            match row {
-                Ok(row) => rows.push(row),
-                // The finished rows are kept and printed before the error is returned.
-                Err(failure) => {
-                    failed = Some(failure);
-                    break;
+            } else {
+                match self.row(rows[at].take(), cell, &self.cuts.test(&venue, stop, build)) {
+                    Ok(row) => rows[at] = Some(row),
+                    // The finished rows are kept and printed before the error is returned.
+                    Err(failure) => {
+                        failed = Some(failure);
+                        break;
+                    }
                 }
             }
-            result_folder::rows(folder, &rows)?;
+            if let Some(row) = rows[at].as_ref().filter(|_| !none_ran(&rows)) {
+                result_folder::rows(folder, &done(&rows))?;
+                result_folder::findings(folder, name, row, cell.deadline)?;
+            }
         }
         if let Some(failure) = failed.take_if(|_| none_ran(&rows)) {
             return Err(failure);
         }
         match skipped.filter(|_| none_ran(&rows)) {
             Some(failure) => Err(failure),
-            None => Ok(Tested { rows, failed }),
+            None => Ok(Tested { rows: done(&rows), failed }),
         }
+    }
+
+    /// The row of a cell: the stored one, or a new one.
+    fn row(&self, stored: Option<Row>, cell: &Cell, test: &CrashTest<'_>) -> Result<Row, Failure> {
+        match stored {
+            Some(row) => {
+                let cuts = counted(row.tried.len(), "crash point");
+                say(&format!("fsdyno: {}: {cuts} are stored", row.label));
+                Ok(row)
+            }
+            None => test.row(&job(&cell.plan, self.cuts.seed, cell.deadline)),
+        }
+    }
+
+    /// The stored row of each cell, if it has one; skipped rows are tried again.
+    fn stored(&self, folder: &Path, venue: &LabVenue) -> Result<Vec<Option<Row>>, Failure> {
+        let mut rows: Vec<Option<Row>> = self.cells.iter().map(|_| None).collect();
+        for row in result_folder::stored(folder)? {
+            let is_of = |cell: &Cell| self.is_of(&row, cell);
+            let at = self.cells.iter().position(is_of).ok_or_else(|| other(folder, &row))?;
+            if row.skipped.is_some() {
+                continue;
+            }
+            let lab_id = venue.identity(&self.cells[at].plan)?.map(|identity| identity.lab_id);
+            if row.lab_id != lab_id {
+                return Err(Failure::wrong(format!(
+                    "'{}' has {} in another lab; give a new folder with --out",
+                    folder.display(),
+                    row.label
+                )));
+            }
+            rows[at] = Some(row);
+        }
+        Ok(rows)
+    }
+
+    /// Tests whether a stored row is that of a cell under these settings.
+    fn is_of(&self, row: &Row, cell: &Cell) -> bool {
+        let Cuts { count, seed, disk, .. } = self.cuts;
+        let of = (row.label.as_str(), row.plan.hash.as_str(), row.seed, row.disk, row.tear);
+        // A trial without a timed phase has no crash points.
+        let all = row.tried.is_empty() || row.tried.len() == count as usize;
+        let here = (cell.plan.label.as_str(), cell.plan.hash.as_str(), seed, disk);
+        all && !row.has_old_oracle() && of == (here.0, here.1, here.2, here.3, self.tear(cell))
     }
 
     /// The requested atomic write unit, or else the disk's physical sector.
@@ -166,6 +204,20 @@ fn missing_requirement(venue: &LabVenue, cell: &Cell) -> Result<Option<Failure>,
     }
 }
 
-fn none_ran(rows: &[Row]) -> bool {
-    rows.iter().all(|row| row.skipped.is_some())
+/// The failure of a folder that has a row of another command.
+fn other(folder: &Path, row: &Row) -> Failure {
+    Failure::wrong(format!(
+        "'{}' has {} by another command (other work, options, seed or number of cuts); repeat that one to resume it, or \
+         give a new folder with --out",
+        folder.display(),
+        row.label
+    ))
+}
+
+fn done(rows: &[Option<Row>]) -> Vec<Row> {
+    rows.iter().flatten().cloned().collect()
+}
+
+fn none_ran(rows: &[Option<Row>]) -> bool {
+    rows.iter().flatten().all(|row| row.skipped.is_some())
 }

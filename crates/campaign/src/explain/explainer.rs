@@ -12,7 +12,9 @@ use fsdyno_report::counted;
 use fsdyno_venue::{LabVenue, ProfiledRun, StageStart, Venue, Watch};
 use fsdyno_why::account::Dot;
 use fsdyno_why::kernel::{self, Counted, Names};
-use fsdyno_why::{Account, Explained, FsDevices, Grid, Log, Map, MapError, Phase, StageMap, time};
+use fsdyno_why::{
+    Access, Account, Explained, FsDevices, Grid, Log, Map, MapError, Phase, StageMap, time,
+};
 
 use crate::again;
 use crate::failure::{Exit, Failure};
@@ -128,6 +130,7 @@ fn explained(
         trial_id: trial.trial_id.clone(),
         lab_id: trial.lab_id.clone(),
         seed: trial.seed,
+        access: access(trial),
         phases: phases.collect(),
         host_ns: (trial.host.elapsed_ns, profiled.ran.host.elapsed_ns),
         ..Explained::default()
@@ -135,6 +138,14 @@ fn explained(
     executed(&mut it, &profiled, kernel);
     requests(&mut it, trial, profiled)?;
     Ok(it)
+}
+
+/// The way of a trial's disks to another place.
+fn access(trial: &Trial) -> Access {
+    let medium = &trial.plan.medium;
+    let disks = || medium.disk().into_iter().chain(medium.journal());
+    let rotational = disks().any(|disk| disk.spec["queue"]["rotational"] == true);
+    Access::of(rotational, disks().any(|disk| disk.spec["model"]["law"] == "network"))
 }
 
 /// Adds the executed instructions of each phase.

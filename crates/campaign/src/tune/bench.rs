@@ -39,6 +39,43 @@ pub fn settings(space: &Space, point: &Point) -> PointSettings {
     PointSettings { spec: it.spec, sysctls: it.sysctls, scheduler: it.scheduler, work: None }
 }
 
+/// What a budget is enough for, if a trial takes this time: `a trial takes about 3 s: about 600 trials in 30 min; the
+/// least search takes 2 min`.
+pub fn outlook(budget: Budget, each: Duration, least: usize) -> String {
+    let each = each.max(Duration::from_millis(1));
+    let shown = words(each);
+    match budget {
+        Budget::Time(time) => {
+            let trials = (time.as_secs_f64() / each.as_secs_f64()) as u64;
+            let least = each * least as u32;
+            let over = if least > time { ", over the budget" } else { "" };
+            let (time, least) = (words(time), words(least));
+            format!(
+                "a trial takes about {shown}: about {trials} trials in {time}; the least search takes {least}{over}"
+            )
+        }
+        Budget::Trials(trials) => {
+            let all = words(each * trials as u32);
+            format!("a trial takes about {shown}: at most {all} for {trials} trials")
+        }
+    }
+}
+
+/// A budget in words: `30 min`, `200 trials`.
+pub fn words_of(budget: Budget) -> String {
+    match budget {
+        Budget::Time(time) => words(time),
+        Budget::Trials(trials) => format!("{trials} trials"),
+    }
+}
+
+fn words(time: Duration) -> String {
+    match time.as_secs() {
+        0..120 => format!("{} s", time.as_secs().max(1)),
+        seconds => format!("{} min", seconds.div_ceil(60)),
+    }
+}
+
 impl Bench<'_, '_> {
     /// Host time of one trial; `None` before the first one.
     fn each(&self) -> Option<Duration> {
@@ -49,10 +86,6 @@ impl Bench<'_, '_> {
     fn estimate(&self) -> Result<(), Failure> {
         let (Some(each), 1) = (self.each(), self.ran) else { return Ok(()) };
         let least = each * self.least as u32;
-        let words = |time: Duration| match time.as_secs() {
-            0..120 => format!("{} s", time.as_secs().max(1)),
-            seconds => format!("{} min", seconds.div_ceil(60)),
-        };
         match self.budget {
             Budget::Time(time) if least > time => Err(Failure::wrong(format!(
                 "the budget of {} is too small for one decision: a trial takes about {}, and each value alone with the \
@@ -63,19 +96,8 @@ impl Bench<'_, '_> {
                 self.least,
                 words(least)
             ))),
-            Budget::Time(time) => {
-                let trials = (time.as_secs_f64() / each.as_secs_f64()) as u64;
-                let (each, time, least) = (words(each), words(time), words(least));
-                say(&format!(
-                    "fsdyno: a trial takes about {each}: about {trials} trials in {time}; the least search takes {least}"
-                ));
-                Ok(())
-            }
-            Budget::Trials(trials) => {
-                let (each, all) = (words(each), words(each * trials as u32));
-                say(&format!(
-                    "fsdyno: a trial takes about {each}: at most {all} for {trials} trials"
-                ));
+            budget => {
+                say(&format!("fsdyno: {}", outlook(budget, each, self.least)));
                 Ok(())
             }
         }

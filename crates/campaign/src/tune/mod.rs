@@ -2,6 +2,7 @@
 
 mod bench;
 mod objective;
+mod plan;
 mod request;
 mod result;
 mod safety;
@@ -13,7 +14,6 @@ use std::time::Instant;
 use fsdyno_record::bounded::{self, WRITTEN};
 use fsdyno_record::plan::BootPlan;
 use fsdyno_record::trial::Trial;
-use fsdyno_report::table::Prose;
 use fsdyno_report::tune::{Tuned, TunedFilesystem, VERSION};
 use fsdyno_report::{counted, percent};
 use fsdyno_tune::space::{Dropped, Restriction, names};
@@ -54,38 +54,6 @@ impl Tuning {
         let (spaces, spec) = (spaces(&request)?, spec(&request));
         let objective = checked(&request, &spec, &spaces)?;
         Ok(Tuning { request, spec, spaces, objective })
-    }
-
-    /// Describes the spaces and the minimum numbers of trials.
-    ///
-    /// # Errors
-    /// A restriction that a space refuses.
-    pub fn plan(&self, prose: Prose) -> Result<String, Failure> {
-        let Tuning { request, spec, spaces, .. } = self;
-        let mut text = String::new();
-        for space in spaces {
-            let by = restriction(request, spec, None);
-            let (space, dropped) = restricted(space, &by, spaces.len())?;
-            let tried: Vec<_> =
-                space.options.iter().filter(|option| option.values.len() > 1).collect();
-            let settings = settings(request, is_lab(spec), request.budget.trials());
-            text += &format!(
-                "{}: {}, {} combinations; the least search takes {}\n",
-                space.filesystem,
-                counted(tried.len(), "option"),
-                space.combinations(),
-                counted(fsdyno_tune::least_trials(&space, &settings), "trial")
-            );
-            for option in tried {
-                let values: Vec<&str> =
-                    option.values.iter().map(|value| value.name.as_str()).collect();
-                text += &format!("  {}: {}\n", option.name, values.join(", "));
-            }
-            for it in dropped {
-                text += &prose.indented(&format!("not tried: {}: {}", it.what, it.why), 2);
-            }
-        }
-        Ok(text)
     }
 
     /// Searches each file system.
@@ -378,7 +346,7 @@ fn finish(
 }
 
 /// Compares the recommended options of several file systems; a difference within the error of the processor profile
-/// is too close to call.
+/// is undecided.
 fn between(objective: &Objective, winners: &[Trial], least: f64) -> Vec<String> {
     let mut all: Vec<(&Trial, f64)> =
         winners.iter().map(|trial| (trial, objective.value(trial))).collect();
@@ -400,7 +368,7 @@ fn between(objective: &Objective, winners: &[Trial], least: f64) -> Vec<String> 
         let (one, other) = (name(best), name(trial));
         match ratio {
             ratio if ratio - 1.0 <= error => format!(
-                "{one} and {other}, each with its recommended options: too close to call ({other} takes {} more, within the \
+                "{one} and {other}, each with its recommended options: undecided ({other} takes {} more, within the \
                  processor model's error of {})",
                 percent(ratio - 1.0),
                 percent(error)

@@ -35,10 +35,10 @@ pub struct Compare {
     /// The baseline: a result folder, its name, or its trials.ndjson
     pub base: PathBuf,
     /// The result to compare with it
-    #[arg(required_unless_present = "by", conflicts_with = "by")]
+    #[arg(conflicts_with = "by")]
     pub new: Option<PathBuf>,
     /// Compare the values of this axis within one result: each with the next one
-    #[arg(long, value_name = "AXIS", value_parser = axis(), conflicts_with = "bisect")]
+    #[arg(long, value_name = "AXIS", value_parser = axis())]
     pub by: Option<String>,
     /// With --by: name the kernel function that has each of the N largest steps [default: 10], by a second run of one trial
     /// of each side under observation, as `fsdyno why` does it

@@ -17,6 +17,12 @@ use crate::output;
 
 /// Compares two stored results, or the values of an axis in one.
 pub fn run(args: &Compare) -> Result<Exit, Failure> {
+    if args.bisect && args.by.is_some() {
+        return Err(Failure::wrong(
+            "--bisect is for two results: fsdyno compare BASE NEW --bisect; with --by the exit code is 1 if a step is \
+             slower",
+        ));
+    }
     let exit = compare_results(args);
     if !args.bisect {
         return exit;
@@ -35,7 +41,7 @@ fn compare_results(args: &Compare) -> Result<Exit, Failure> {
         return Ok(match compared.bisect() {
             Bisect::Good => Exit::Good,
             Bisect::Bad => Exit::VerdictNo,
-            Bisect::CannotTell => Exit::Undecided,
+            Bisect::Undecided => Exit::Undecided,
         });
     }
     if compared.new_failed() {
@@ -58,9 +64,25 @@ fn compared(args: &Compare) -> Result<Compared, Failure> {
         (None, Some(new)) => {
             compare::compare(&load(&[find(&args.base)?])?, &load(&[find(new)?])?, options)
         }
-        (None, None) => return Err(Failure::wrong("give a second result, or --by AXIS")),
+        (None, None) => return Err(second_result(args)?),
     };
     Ok(compared?)
+}
+
+/// The failure of a command with one result: the axes along which its trials can be compared.
+fn second_result(args: &Compare) -> Result<Failure, Failure> {
+    let by: Vec<String> = compare::axes(&read_all(&find(&args.base)?)?)
+        .into_iter()
+        .map(|axis| format!("--by {}", axis.key))
+        .collect();
+    let base = args.base.display();
+    Ok(Failure::wrong(match by.is_empty() {
+        true => format!("one result is compared with nothing: fsdyno compare '{base}' NEW"),
+        false => format!(
+            "one result: give a second one, or compare the trials within '{base}' with {}",
+            by.join(" or ")
+        ),
+    }))
 }
 
 /// Compares the values of an axis, and names the functions of the largest steps if that is requested.

@@ -58,6 +58,33 @@ fn advice_for_a_machine_compares_and_searches_and_runs_nothing() {
 }
 
 #[test]
+fn where_data_must_be_safe_the_power_is_cut_during_the_same_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let advice = |words: &str| {
+        let output = run(folder.path(), &format!("advise {words}"));
+        assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let mail = "--for mail --on server-2026 --time 2h --fs ext4,xfs,zfs";
+    let crash = "fsdyno crash maildir --machine server-2026 --fs ext4 --fs xfs --cuts ";
+    assert!(advice(mail).contains(crash), "{}", advice(mail));
+    assert!(!advice(&format!("{mail} --safety unsafe")).contains("fsdyno crash"));
+    assert!(!advice("--for unpack --on server-2026 --fs ext4").contains("fsdyno crash"));
+    assert!(
+        advice("--for mail --on loop:1G --fs ext4")
+            .contains("no power cuts: they are made in the lab")
+    );
+    let own = advice("--for own --on server-2026 --fs ext4 -- sh -c true");
+    let crash =
+        "fsdyno crash replay --set trace=sh.trace --machine server-2026 --fs ext4 --cuts 50\n";
+    assert!(own.contains(crash), "{own}");
+    // The command is one that fsdyno crash accepts.
+    let words = "crash maildir --machine server-2026 --fs ext4 --fs xfs --cuts 50 --dry-run";
+    let output = run(folder.path(), words);
+    assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
+}
+
+#[test]
 fn the_commands_run_only_with_yes_and_the_first_failure_ends_them() {
     let folder = tempfile::tempdir().unwrap();
     let advise = |command: &str| {

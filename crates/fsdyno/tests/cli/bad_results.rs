@@ -173,6 +173,23 @@ fn results_without_a_common_cell_are_refused_with_the_cells_of_each() {
 }
 
 #[test]
+fn one_result_alone_is_met_by_what_can_be_compared_within_it() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let lines = measured(folder);
+    let one = run(folder, "compare base");
+    assert_eq!(code(&one), 2, "{}", stderr(&one));
+    assert!(stderr(&one).contains("within 'base' with --by fs"), "{}", stderr(&one));
+    write(folder, "one", &changed(&lines[..1], |_, _| {}));
+    let one = run(folder, "compare one");
+    assert!(stderr(&one).contains("fsdyno compare 'one' NEW"), "{}", stderr(&one));
+    assert_eq!(code(&run(folder, "compare one --bisect")), 125);
+    let both = run(folder, "compare base --by fs --bisect");
+    assert_eq!(code(&both), 2, "{}", stderr(&both));
+    assert!(stderr(&both).contains("fsdyno compare BASE NEW --bisect"), "{}", stderr(&both));
+}
+
+#[test]
 fn single_trials_and_times_of_zero_give_no_verdict_but_a_reason() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();

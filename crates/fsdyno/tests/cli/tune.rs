@@ -40,6 +40,23 @@ fn a_safe_search_says_what_it_does_not_try_and_an_unsafe_one_tries_it() {
 }
 
 #[test]
+fn a_dry_run_says_the_budget_and_what_it_is_enough_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = "tune dirops --set files=100 --fs ext4,xfs --budget 30m --dry-run";
+    let text = stdout(&run(folder.path(), words));
+    assert_eq!(text.matches("  time: 15 min; that of a trial is not known").count(), 2, "{text}");
+    assert!(text.contains("Not in the budget: 40 power cuts of the default"), "{text}");
+    // Trials of this kind took 2 s.
+    let cache = folder.path().join("cache/fsdyno");
+    std::fs::create_dir_all(&cache).unwrap();
+    let speeds = r#"{"lab 1 Snapshot/dirops": {"fixed": 2.0, "per_op": 0.0, "trials": 3}}"#;
+    std::fs::write(cache.join("speed.json"), speeds).unwrap();
+    let text = stdout(&run(folder.path(), words));
+    let says = "time: a trial takes about 2 s: about 450 trials in 15 min; the least search takes";
+    assert!(text.contains(says), "{text}");
+}
+
+#[test]
 fn bad_input_is_refused_before_any_work_with_what_would_be_right() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("empty.toml"), "filesystem = \"ext4\"\n").unwrap();

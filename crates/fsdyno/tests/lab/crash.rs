@@ -87,11 +87,20 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
     let cuts = if full() { 200 } else { 6 };
     let kinds = if full() { "--fs ext4 --fs xfs --fs btrfs" } else { "--fs ext4" };
     let words = format!("--set protocol=qmail {kinds} --cuts {cuts} --out honest");
-    for row in rows(&crash(folder.path(), &words), 0) {
+    let first = crash(folder.path(), &words);
+    for row in rows(&first, 0) {
         assert_eq!(row["tried"].as_array().unwrap().len(), cuts, "{}", row["label"]);
         assert_eq!(sum(&row, VIOLATIONS), 0, "{}", row["label"]);
         assert_eq!((count(&row, "lost"), count(&row, "unclean")), (0, 0), "{}", row["label"]);
     }
+    // The same command finds its rows, and another one refuses them.
+    let again = crash(folder.path(), &words);
+    assert_eq!(stdout(&again), stdout(&first), "{}", stderr(&again));
+    let stored = format!("ext4: {cuts} crash points are stored");
+    assert!(stderr(&again).contains(&stored), "{}", stderr(&again));
+    let other = crash(folder.path(), &words.replace(&format!("--cuts {cuts}"), "--cuts 3"));
+    assert_eq!(code(&other), 2, "{}", stderr(&other));
+    assert!(stderr(&other).contains("has ext4 by another command"), "{}", stderr(&other));
     let words =
         format!("--set protocol=qmail {kinds} --cuts 5 --misbehave drops-flushes --out liar");
     for row in rows(&crash(folder.path(), &words), 1) {

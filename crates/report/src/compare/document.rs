@@ -14,7 +14,7 @@ pub fn document(compared: &Compared) -> Document {
     if !compared.rows.is_empty() {
         out.0.push(Block::Table(table(compared)));
     }
-    out.0.push(Block::Paragraph(words::summary(compared)));
+    out.0.push(Block::Answer(words::summary(compared)));
     let explained: Vec<&Row> = compared.rows.iter().filter(|row| row.explained.is_some()).collect();
     if !explained.is_empty() {
         out.0.push(Block::Table(steps(&explained)));

@@ -12,7 +12,7 @@ use crate::markup::escape;
 pub fn junit(compared: &Compared) -> String {
     let mut cases: Vec<String> = compared.rows.iter().map(case).collect();
     let (mut errors, mut skipped) =
-        (0, compared.count(Verdict::Unknown) + compared.count(Verdict::Inside));
+        (0, compared.count(Verdict::Undecided) + compared.count(Verdict::Inside));
     for alone in &compared.alone {
         let what = words::alone(compared, alone);
         cases.push(outside("unmatched", &alone.what, "skipped", &what, &what));
@@ -66,14 +66,16 @@ fn case(row: &Row) -> String {
         words::p(row),
         words::n(row),
     );
-    let marks = words::marks(row);
-    let text = if marks.is_empty() { line.clone() } else { format!("{line}; {marks}") };
+    let explained = row.explained.as_ref().map(words::explained).unwrap_or_default();
+    let parts = [line.clone(), words::marks(row), explained];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    let text = parts.join("; ");
     let inside = match row.verdict() {
         Verdict::Slower => {
             let message = escape(&format!("slower: {line}"));
             format!("<failure message=\"{message}\" type=\"slower\">{}</failure>", escape(&text))
         }
-        verdict @ (Verdict::Unknown | Verdict::Inside) => {
+        verdict @ (Verdict::Undecided | Verdict::Inside) => {
             let text = format!("{}: {text}", words::verdict(verdict));
             format!("<skipped message=\"{}\"/>", escape(&text))
         }

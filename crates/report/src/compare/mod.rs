@@ -14,9 +14,9 @@ mod words;
 
 use std::collections::BTreeSet;
 
-use fsdyno_axes::Axis;
 use fsdyno_axes::along;
 use fsdyno_axes::subject::Subject;
+use fsdyno_axes::{AXES, Axis};
 use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
 use fsdyno_stats::compare::Verdict;
@@ -113,7 +113,7 @@ pub enum Bisect {
     /// Some phase does.
     Bad,
     /// The trials do not decide.
-    CannotTell,
+    Undecided,
 }
 
 /// The reason why nothing could be compared: the cells of each side.
@@ -181,6 +181,12 @@ pub fn compare_by(
         }
     }
     compared(Some(axis.key), options, (rows, &pairs), alone, unfinished)
+}
+
+/// Returns the axes along which these trials have steps.
+pub fn axes(trials: &[Trial]) -> Vec<&'static Axis> {
+    let has_steps = |axis: &&'static Axis| !cells::match_steps(trials, axis).pairs.is_empty();
+    AXES.iter().filter(has_steps).collect()
 }
 
 /// For every step along an axis, its name ([`Row::group`]) and one trial of each side, with the lowest seed that
@@ -285,7 +291,7 @@ impl Compared {
         if regressed.contains(&Some(true)) {
             Bisect::Bad
         } else if regressed.is_empty() || regressed.contains(&None) || lacks || self.new_failed() {
-            Bisect::CannotTell
+            Bisect::Undecided
         } else {
             Bisect::Good
         }

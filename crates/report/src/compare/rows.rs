@@ -13,7 +13,7 @@ use crate::measure::Measure;
 use crate::number::clean;
 use crate::pairing::{Matching, Pairing};
 use crate::processor;
-use crate::run::Run;
+use crate::run::{Run, replayed};
 use crate::view::latency_op;
 
 /// The metric of a comparison.
@@ -128,7 +128,7 @@ impl Row {
 
     /// The verdict; unknown if there is no ratio.
     pub fn verdict(&self) -> Verdict {
-        self.comparison.map_or(Verdict::Unknown, |comparison| comparison.verdict)
+        self.comparison.map_or(Verdict::Undecided, |comparison| comparison.verdict)
     }
 
     /// Returns true if it takes longer by more than the threshold; none if that is undecided.
@@ -268,8 +268,11 @@ fn measure_of(runs: &[Run<'_>], metric: Metric) -> Measure {
     }
 }
 
-/// The most frequent op other than close(2).
+/// The most frequent op other than close(2); none for a replay ([`crate::view::main_op`]).
 fn main_op(runs: &[Run<'_>]) -> Option<OpKind> {
+    if replayed(runs) {
+        return None;
+    }
     let mut counts: BTreeMap<OpKind, u64> = BTreeMap::new();
     for (kind, stats) in runs.iter().flat_map(|run| &run.1.ops) {
         if *kind != OpKind::Close {
@@ -297,7 +300,7 @@ fn mark(row: &mut Row) {
         Some(comparison) if comparison.withheld => marks.push(Mark::Withheld),
         Some(comparison) if comparison.interval.is_none() => marks.push(Mark::Single),
         Some(comparison) if comparison.exact => marks.push(Mark::Exact),
-        Some(comparison) if comparison.verdict == Verdict::Unknown => {
+        Some(comparison) if comparison.verdict == Verdict::Undecided => {
             // The test is adjusted for the number of rows; the estimate is not.
             let more = comparison.n_that_would_decide().filter(|n| *n as usize > comparison.n);
             marks.extend(more.map(Mark::Decides));

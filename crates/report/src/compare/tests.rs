@@ -105,9 +105,9 @@ fn a_host_is_compared_by_welch_and_by_returned_where_nothing_is_durable() {
 #[test]
 fn one_trial_has_no_verdict_and_a_bisection_skips_it() {
     let compared = between(&fixture::single(), &slowed("ext4", 3000)[..1]);
-    assert_eq!((compared.rows.len(), compared.count(Verdict::Unknown)), (2, 2));
+    assert_eq!((compared.rows.len(), compared.count(Verdict::Undecided)), (2, 2));
     assert!(compared.rows[0].marks.contains(&Mark::Single), "{:?}", compared.rows[0]);
-    assert_eq!(compared.bisect(), Bisect::CannotTell);
+    assert_eq!(compared.bisect(), Bisect::Undecided);
     assert!(!compared.slower());
 }
 
@@ -116,9 +116,9 @@ fn a_time_of_zero_has_no_ratio_and_no_verdict() {
     let mut new = fixture::trials();
     new[0].measured.phases[0].durable_ns = Some(Nanos(0));
     let compared = between(&fixture::trials(), &new);
-    assert_eq!(compared.rows[0].verdict(), Verdict::Unknown);
+    assert_eq!(compared.rows[0].verdict(), Verdict::Undecided);
     assert_eq!(compared.rows[0].marks[0], Mark::NoRatio);
-    assert_eq!((compared.count(Verdict::Same), compared.bisect()), (11, Bisect::CannotTell));
+    assert_eq!((compared.count(Verdict::Same), compared.bisect()), (11, Bisect::Undecided));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_failed_trial_of_the_new_result_is_an_error_even_where_all_of_a_cell_failed(
     let compared = between(&fixture::trials(), &new);
     assert!(compared.new_failed() && !compared.slower());
     assert_eq!((compared.rows.len(), compared.unfinished.len()), (8, 6));
-    assert_eq!(compared.bisect(), Bisect::CannotTell);
+    assert_eq!(compared.bisect(), Bisect::Undecided);
     let back = between(&new, &fixture::trials());
     assert!(!back.new_failed() && back.unfinished.len() == 6);
 }
@@ -155,7 +155,7 @@ fn a_bisection_cannot_be_good_without_every_cell_of_the_base() {
     new.retain(|trial| trial.plan.label != "far");
     let compared = between(&fixture::trials(), &new);
     assert_eq!((compared.count(Verdict::Same), compared.alone.len()), (8, 2));
-    assert_eq!(compared.bisect(), Bisect::CannotTell);
+    assert_eq!(compared.bisect(), Bisect::Undecided);
     assert_eq!(between(&new, &fixture::trials()).bisect(), Bisect::Good);
 }
 
@@ -386,4 +386,12 @@ fn explained_steps_are_a_table_next_to_one_with_more_columns() {
         let text = print(&compared, format, Style::default());
         assert!(text.contains("no function has it"), "{text}");
     }
+    let junit = print(&compared, Format::Own(Own::Junit), Style::default());
+    assert!(junit.contains("instructions per op 100 -&gt; 130, no function has it"), "{junit}");
+}
+
+#[test]
+fn markdown_begins_with_the_verdict() {
+    let text = print(&mixed(), Format::Markdown, Style::default());
+    assert!(text.lines().next().unwrap().contains(" slower, "), "{text}");
 }

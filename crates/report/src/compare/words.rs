@@ -13,7 +13,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
         Verdict::Same => "same",
-        Verdict::Unknown => "~",
+        Verdict::Undecided => "undecided",
         Verdict::Inside => "model error",
     }
 }
@@ -130,8 +130,11 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
             "the whole interval is within ±{limit} (--threshold); faster, slower: it excludes 0 %, and p is below 0.05"
         ),
     );
-    if compared.count(Verdict::Unknown) > 0 {
-        add("~", "undecided");
+    if compared.count(Verdict::Undecided) > 0 {
+        add(
+            verdict(Verdict::Undecided),
+            "the interval allows more than one verdict; more seeds narrow it",
+        );
     }
     if compared.count(Verdict::Inside) > 0 {
         add(verdict(Verdict::Inside), INSIDE);
@@ -187,15 +190,15 @@ pub fn measure(metric: Metric) -> &'static str {
     }
 }
 
-/// `1 slower, 2 faster, 4 same, 1 undecided (~), of 8.`, and the largest slowdown.
+/// `1 slower, 2 faster, 4 same, 1 undecided, of 8.`, and the largest slowdown.
 pub fn summary(compared: &Compared) -> String {
     let mut parts = Vec::new();
     for (verdict, word) in [
         (Verdict::Slower, "slower"),
         (Verdict::Faster, "faster"),
         (Verdict::Same, "same"),
-        (Verdict::Unknown, "undecided (~)"),
-        (Verdict::Inside, "inside the processor model's error"),
+        (Verdict::Undecided, "undecided"),
+        (Verdict::Inside, "within the processor model's error"),
     ] {
         let n = compared.count(verdict);
         if n > 0 {
@@ -272,6 +275,11 @@ pub const COUNTED: &str =
 pub fn source(step: &ExplainedStep) -> String {
     let source = step.source.as_ref();
     source.map_or("no function has it".into(), |source| clean(&source.to_string()))
+}
+
+/// `instructions per op 100 -> 130, +30 of them in btrfs_foo`.
+pub fn explained(step: &ExplainedStep) -> String {
+    format!("instructions per op {:.0} -> {:.0}, {}", step.base, step.new, source(step))
 }
 
 /// The sentence that is shown if no other differences are listed.

@@ -46,7 +46,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
 /// `, 1.30x`.
 fn ratio(comparison: &Comparison) -> String {
     let open = match comparison.verdict {
-        Verdict::Unknown => "~ ",
+        Verdict::Undecided => "~ ",
         Verdict::Inside => "? ",
         Verdict::Faster | Verdict::Slower | Verdict::Same => "",
     };

@@ -113,7 +113,7 @@ pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
     let ratios = || sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.ratio);
     let open = match dots().any(|dot| dot.n > 1) {
         true if ratios().any(|ratio| ratio.standing == Standing::Inside) => {
-            " Filled: significant; hollow: no difference that matters, undecided, or inside the processor model's error."
+            " Filled: significant; hollow: no difference that matters, undecided, or within the processor model's error."
         }
         true => " Filled: significant; hollow: no difference that matters, or undecided.",
         false => " Hollow: one trial each, so no test.",

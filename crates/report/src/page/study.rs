@@ -149,6 +149,10 @@ struct Shown {
     picture: Option<Value>,
     factors: Vec<ShownFactors>,
     tables: Vec<ShownTable>,
+    /// What verdicts at a reduced scale are about.
+    scale: Option<String>,
+    /// The number of claims and tables that are not shown.
+    not_shown: Option<String>,
 }
 
 /// A table of factors.
@@ -197,12 +201,18 @@ impl Shown {
         Shown {
             subject: subject(variant),
             count: count(variant),
-            claims: variant.claims.iter().map(ShownClaim::of).collect(),
+            claims: variant.run_claims().into_iter().map(ShownClaim::of).collect(),
             pairs: pairs::figure(variant).map(|it| ShownPairs::of(it, index)),
             picture: picture
                 .map(|it| Value::from_safe_string(it.inline(&format!("factors-{index}")))),
             factors: variant.factors.iter().map(ShownFactors::of).collect(),
-            tables: variant.tables.iter().map(|table| ShownTable::of(table, variant)).collect(),
+            tables: variant
+                .measured_tables()
+                .into_iter()
+                .map(|table| ShownTable::of(table, variant))
+                .collect(),
+            scale: variant.scale_note(),
+            not_shown: variant.not_shown(),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::against::Basis;
 use crate::curve::{self, Curve};
 use crate::model::{Row, Section};
 use crate::table::Failure;
-use crate::{answer, number, subject};
+use crate::{answer, machines, number, subject};
 
 /// The note on explained trials that the page has no space for; none if there are none.
 pub fn more_explained(count: usize) -> Option<String> {
@@ -18,11 +18,23 @@ pub fn more_explained(count: usize) -> Option<String> {
         .then(|| format!("{} {is} in why.ndjson", number::counted(count, "more explained trial")))
 }
 
-/// `dirops and tarball on ext4, xfs`.
+/// `dirops and tarball on ext4, xfs`; if machines have sections of their own, `dirops on ext4, xfs: laptop, pc`.
 pub fn title<'r, 't: 'r>(rows: impl Iterator<Item = (&'r str, &'r Row<'t>)>) -> String {
     let mut workloads: Vec<&str> = Vec::new();
     let mut names: Vec<&str> = Vec::new();
+    let mut machines: Vec<&str> = Vec::new();
     for (workload, row) in rows {
+        let machine = row.trials.first().and_then(|(trial, _)| machines::name_of(trial));
+        let on = |machine: &str| workload.strip_suffix(machine)?.strip_suffix(" on ");
+        let workload = match machine.and_then(|machine| Some((machine, on(machine)?))) {
+            Some((machine, workload)) => {
+                if !machines.contains(&machine) {
+                    machines.push(machine);
+                }
+                workload
+            }
+            None => workload,
+        };
         if !workloads.contains(&workload) {
             workloads.push(workload);
         }
@@ -37,7 +49,11 @@ pub fn title<'r, 't: 'r>(rows: impl Iterator<Item = (&'r str, &'r Row<'t>)>) -> 
         [one, other] => format!("{one} and {other}"),
         all => join_names(all, 4),
     };
-    number::clean(&format!("{workloads} on {}", join_names(&names, 6)))
+    let machines = match machines.is_empty() {
+        true => String::new(),
+        false => format!(": {}", join_names(&machines, 4)),
+    };
+    number::clean(&format!("{workloads} on {}{machines}", join_names(&names, 6)))
 }
 
 /// A sentence on what was compared.

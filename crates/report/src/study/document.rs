@@ -18,15 +18,17 @@ pub fn document(judged: &Judged) -> Document {
     timelines(judged).iter().for_each(|it| timeline(it, &mut out));
     for variant in &judged.variants {
         out.0.push(Block::Title(subject(variant)));
-        if !variant.claims.is_empty() {
+        out.0.extend(variant.scale_note().map(Block::Paragraph));
+        if !variant.run_claims().is_empty() {
             out.0.push(Block::Table(claims(variant)));
         }
         out.0.extend(variant.factors.iter().map(|factors| Block::Table(factors.table())));
-        for table in &variant.tables {
+        for table in variant.measured_tables() {
             let title = format!("{}: {} ({})", table.name, table.caption, table.source);
             let details = notes_of_table(table, variant);
             out.0.push(Block::Table(Table { details, ..grids(table).table(clean(&title)) }));
         }
+        out.0.extend(variant.not_shown().map(Block::Paragraph));
     }
     out
 }
@@ -49,26 +51,27 @@ impl Grid {
     }
 }
 
-/// The claims, each with its verdict and the reason for it.
+/// The claims whose study runs have trials, each with its verdict and the reason for it.
 fn claims(variant: &Variant) -> Table {
-    let facts = |claim: &Claim| {
+    let facts = |claim: &&Claim| {
         let facts = claim_facts(claim).into_iter().map(|(name, value)| format!("{name} {value}"));
         facts.collect::<Vec<_>>().join(", ")
     };
     let columns = vec![
-        Column::words("claim", |claim: &Claim| clean(&claim.id)),
-        Column::words("statement", |claim: &Claim| clean(&claim.text)),
-        Column::new(Kind::Verdict, "verdict", Claim::verdict_text),
-        Column::new(Kind::Detail, "check", |claim: &Claim| {
+        Column::words("claim", |claim: &&Claim| clean(&claim.id)),
+        Column::words("statement", |claim: &&Claim| clean(&claim.text)),
+        Column::new(Kind::Verdict, "verdict", |claim: &&Claim| claim.verdict_text()),
+        Column::new(Kind::Detail, "check", |claim: &&Claim| {
             clean(claim.check.as_deref().unwrap_or_default())
         }),
         Column::words("numbers", facts),
-        Column::words("why", |claim: &Claim| {
+        Column::words("why", |claim: &&Claim| {
             format!("{}\n{}", clean(&claim.why), claim_notes(claim).join(" ")).trim_end().into()
         }),
     ];
-    let mut table = Table::of(columns, &variant.claims);
-    table.rows.iter_mut().zip(&variant.claims).for_each(|(row, claim)| row.tone = tone(claim));
+    let claims = variant.run_claims();
+    let mut table = Table::of(columns, &claims);
+    table.rows.iter_mut().zip(claims).for_each(|(row, claim)| row.tone = tone(claim));
     Table { fit: Fit::Records, ..table }
 }
 

@@ -47,7 +47,7 @@ pub struct Factor {
     pub measured: Option<Number>,
     /// True if no difference from the best row is shown: the interval has 1 in it, or the factor lies within the processor
     /// model's error or within 5 %.
-    pub open: bool,
+    pub undecided: bool,
     /// Flags of its trials.
     pub flags: Vec<String>,
     /// The reason why there is no factor.
@@ -68,7 +68,7 @@ impl Factor {
                 format!("{} {}", Flag::Unsafe, relative(factor.value))
             }
             Some(factor) if factor.value == 1.0 => relative(1.0),
-            Some(factor) if self.open => format!("~ {}", relative(factor.value)),
+            Some(factor) if self.undecided => format!("~ {}", relative(factor.value)),
             Some(factor) => relative(factor.value),
         }
     }
@@ -122,7 +122,7 @@ impl Factors {
             (Some(least), Some(most)) => notes.push(format!("{least} to {most} seeds.")),
             _ => {}
         }
-        if cells().any(|(_, cell)| cell.open) {
+        if cells().any(|(_, cell)| cell.undecided) {
             notes.push(
                 "~: no difference from the best is shown: it lies within 5 %, within the error of the processor model, \
                  or within the spread."

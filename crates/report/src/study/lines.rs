@@ -37,6 +37,52 @@ pub fn count(variant: &Variant) -> String {
     }
 }
 
+impl Variant {
+    /// The claims whose study runs have trials.
+    pub fn run_claims(&self) -> Vec<&Claim> {
+        self.claims.iter().filter(|claim| claim.verdict != Verdict::NotRun).collect()
+    }
+
+    /// The published tables with at least one measured number.
+    pub fn measured_tables(&self) -> Vec<&Table> {
+        self.tables.iter().filter(|table| table.is_measured()).collect()
+    }
+
+    /// What a verdict at a reduced scale is about; none at full scale.
+    pub fn scale_note(&self) -> Option<String> {
+        let judged = self.claims.iter().any(|claim| !claim.is_full());
+        judged.then(|| {
+            format!(
+                "At scale 1/{} a claim is judged by the bound of the full study: its verdict is that of the smaller \
+                 experiment, and may be another one at full scale.",
+                self.scale
+            )
+        })
+    }
+
+    /// The number of claims and tables that are not shown: `33 claims of study runs without trials, and 6 tables
+    /// without a measured number`; none if all are shown.
+    pub fn not_shown(&self) -> Option<String> {
+        let claims = self.claims.len() - self.run_claims().len();
+        let tables = self.tables.len() - self.measured_tables().len();
+        let parts = [
+            (claims, "claim", "of study runs without trials"),
+            (tables, "table", "without a measured number"),
+        ];
+        let parts = parts.into_iter().filter(|(n, ..)| *n > 0);
+        let parts: Vec<String> =
+            parts.map(|(n, what, which)| format!("{} {which}", counted(n, what))).collect();
+        let all = "fsdyno show study NAME lists all";
+        (!parts.is_empty()).then(|| format!("Not shown: {} ({all}).", parts.join(", and ")))
+    }
+}
+
+impl Table {
+    fn is_measured(&self) -> bool {
+        self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.measured.is_some())
+    }
+}
+
 /// `Published: Author, 2008`; `None` for a study of its own.
 pub fn published(judged: &Judged) -> Option<String> {
     (!judged.source.is_empty()).then(|| format!("Published: {}", judged.source))

@@ -142,7 +142,7 @@ pub fn factors() -> Judged {
     let factor = |value: f64| Factor { factor: Some(number(value)), ..Factor::default() };
     let row = |label: &str, cells: Vec<Factor>| FactorRow { label: label.into(), cells };
     let missing = Factor { missing: Some("'exfat' was skipped".into()), ..Factor::default() };
-    let short = Factor { flags: vec!["TOO SHORT".into()], open: true, ..factor(1.04) };
+    let short = Factor { flags: vec!["TOO SHORT".into()], undecided: true, ..factor(1.04) };
     let of = |name: &str, best: Vec<Option<f64>>, unit: &str| Factors {
         name: name.into(),
         caption: "10,000 files in one directory".into(),

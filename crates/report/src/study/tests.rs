@@ -50,7 +50,26 @@ fn a_table_that_is_too_wide_is_printed_in_blocks_and_nothing_is_lost() {
     assert_eq!(text.matches("618.991").count(), 13 + 12 + 1);
 }
 
-/// Conditions that were not run.
+#[test]
+fn claims_and_tables_of_runs_without_trials_are_counted_and_not_shown() {
+    let mut judged = sample::judged();
+    judged.variants.truncate(1);
+    let all = judged.variants[0].claims.len();
+    for claim in &mut judged.variants[0].claims[1..] {
+        (claim.verdict, claim.measured) = (Verdict::NotRun, None);
+    }
+    let cells = judged.variants[0].tables[0].rows.iter_mut().flat_map(|row| &mut row.cells);
+    cells.for_each(|cell| cell.measured = None);
+    let text = text(&judged, Style::default());
+    let note = format!("Not shown: {} claims of study runs without trials, and 1 table", all - 1);
+    assert!(text.contains(&note), "{text}");
+    assert!(text.contains("  C1 ") && !text.contains("  C2 "), "{text}");
+    assert!(!text.contains("times: "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&json(&judged, extras()).unwrap()).unwrap();
+    assert_eq!(json["variants"][0]["claims"].as_array().unwrap().len(), all);
+}
+
+/// Conditions without a run.
 fn extras() -> Extras<'static> {
     static NOT_RUN: std::sync::LazyLock<[NotRun; 1]> = std::sync::LazyLock::new(|| {
         [NotRun { conditions: "as it stands".into(), why: "It was never run.".into() }]

@@ -44,14 +44,16 @@ impl Timeline<'_> {
         kernels.map(clean).collect()
     }
 
-    /// Each claim with its verdict on each kernel; all kernels have the same claims.
+    /// Each claim that was run on some kernel, with its verdict on each; all kernels have the same claims.
     pub fn claims(&self) -> Vec<(&Claim, Vec<&Claim>)> {
         let first = self.points.first().map_or(&[][..], |point| point.claims.as_slice());
         let on_each = |id: &str| {
             let on = self.points.iter().map(|point| point.claims.as_slice());
             on.filter_map(|claims| claims.iter().find(|claim| claim.id == id)).collect()
         };
-        first.iter().map(|claim| (claim, on_each(&claim.id))).collect()
+        let all = first.iter().map(|claim| (claim, on_each(&claim.id)));
+        all.filter(|(_, at): &(_, Vec<&Claim>)| at.iter().any(|it| it.verdict != Verdict::NotRun))
+            .collect()
     }
 
     /// The claims as text; those whose verdict differs between kernels are marked.

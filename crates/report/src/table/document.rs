@@ -22,6 +22,8 @@ pub enum Block {
     Verbatim(Vec<String>),
     /// A sentence that must not be missed.
     Strong(String),
+    /// What the tables show, in sentences: documents that are read from the top have it before them.
+    Answer(String),
     /// A paragraph.
     Paragraph(String),
     /// A paragraph of our own words, whose markup is intended.
@@ -84,6 +86,13 @@ impl Document {
         })
     }
 
+    /// The blocks with the answers, and sentences that must not be missed, before all others.
+    pub fn answer_first(&self) -> impl Iterator<Item = &Block> {
+        let is_first = |block: &&Block| matches!(block, Block::Answer(_) | Block::Strong(_));
+        let (first, rest): (Vec<&Block>, Vec<&Block>) = self.0.iter().partition(is_first);
+        first.into_iter().chain(rest)
+    }
+
     /// Adds a list, unless it is empty.
     pub fn items(&mut self, items: Vec<String>) {
         if !items.is_empty() {
@@ -100,9 +109,11 @@ impl Document {
             Block::Items(all.into_iter().map(|(name, of)| format!("{name}: {of}")).collect())
         };
         let mut out = Vec::new();
-        for block in &self.0 {
+        for block in self.answer_first() {
             match block {
-                Block::Strong(text) | Block::Own(text) => out.push(Block::Paragraph(text.clone())),
+                Block::Strong(text) | Block::Own(text) | Block::Answer(text) => {
+                    out.push(Block::Paragraph(text.clone()))
+                }
                 Block::Lead(all) => out.extend(all.iter().cloned().map(Block::Paragraph)),
                 Block::List(head, items) if !items.is_empty() => {
                     out.extend((!head.is_empty()).then(|| Block::Paragraph((*head).into())));

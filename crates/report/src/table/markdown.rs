@@ -8,7 +8,7 @@ pub fn markdown(document: &Document) -> String {
     let mut out = String::new();
     // In a section, the title of a table ranks below that of the section.
     let mut in_section = false;
-    for block in &document.0 {
+    for block in document.answer_first() {
         match block {
             Block::Title(text) => {
                 in_section = true;
@@ -21,7 +21,9 @@ pub fn markdown(document: &Document) -> String {
             }
             Block::Verbatim(lines) => out.push_str(&format!("```\n{}\n```\n\n", lines.join("\n"))),
             Block::Strong(text) => out.push_str(&format!("**{}**\n\n", escape(text))),
-            Block::Paragraph(text) => out.push_str(&format!("{}\n\n", escape(text))),
+            Block::Answer(text) | Block::Paragraph(text) => {
+                out.push_str(&format!("{}\n\n", escape(text)))
+            }
             Block::Own(text) => out.push_str(&format!("{text}\n\n")),
             Block::Items(items) => out.push_str(&list(items)),
             Block::List(_, items) if items.is_empty() => {}

@@ -47,7 +47,9 @@ impl Writer<'_> {
             Block::Lead(lead) => lead.iter().for_each(|text| self.paragraph(text, "")),
             Block::Verbatim(lines) => lines.iter().for_each(|line| self.line(line)),
             Block::Strong(text) => self.paragraph(text, "  "),
-            Block::Paragraph(text) | Block::Own(text) => self.paragraph(text, ""),
+            Block::Answer(text) | Block::Paragraph(text) | Block::Own(text) => {
+                self.paragraph(text, "")
+            }
             Block::Items(items) => items.iter().for_each(|item| self.paragraph(item, "  ")),
             Block::List(_, items) if items.is_empty() => return,
             Block::List(head, items) => {
@@ -392,6 +394,7 @@ fn respelled(mut document: Document) -> Document {
         match block {
             Block::Title(text)
             | Block::Strong(text)
+            | Block::Answer(text)
             | Block::Paragraph(text)
             | Block::Own(text) => {
                 *text = plain(text);

@@ -107,7 +107,7 @@ impl Flag {
             Flag::NotDurable => {
                 "the drive's cache could not be flushed, so there is no durable time"
             }
-            Flag::TooShort => "start-up cost and background work distort it; use more files",
+            Flag::TooShort => "start-up cost and background work distort it; give it more work",
             Flag::InstrumentBound => {
                 "fsdyno itself used over 3 % of the time; ignore smaller differences"
             }
@@ -156,7 +156,7 @@ impl Flag {
             Flag::TooShort => {
                 "The phase took under 0.5 s (0.1 s of virtual time in the lab), so start-up cost and timed \
                  background work (journal commits, write-back) distort it. Use more files or more bytes (fsdyno show \
-                 workload NAME)."
+                 workload NAME), or a longer recording."
             }
             Flag::InstrumentBound => {
                 "fsdyno itself (the modelled disk, its histograms) used more than 3 % of the time. Ignore \

@@ -66,19 +66,29 @@ pub fn flags(runs: &[Run<'_>], speed: impl Fn(&Trial, &Phase) -> Option<DeviceSp
         Flag::NoCalls => any(&|trial, _| !issued(trial)),
         Flag::UserSpace => any(&|trial, _| trial.conditions.userspace),
         // Calls that were never issued cannot reach a device.
-        Flag::Cached => any(&|trial, phase| cached(phase) && issued(trial)),
+        Flag::Cached => {
+            any(&|trial, phase| cached(phase) && issued(trial) && !goes_on(trial, phase))
+        }
         Flag::AboveDeviceSpeed => any(&|trial, phase| {
             issued(trial)
                 && speed(trial, phase).is_some_and(|speed| above_device_speed(phase, speed))
         }),
         Flag::NotCold => any(&not_cold),
-        Flag::NotDurable => any(&|_, phase| phase.durable_ns.is_none()),
+        Flag::NotDurable => {
+            any(&|trial, phase| phase.durable_ns.is_none() && !goes_on(trial, phase))
+        }
         Flag::TooShort => too_short(runs),
         Flag::InstrumentBound => instrument_share(runs) > INSTRUMENT_LIMIT,
         Flag::CpuBound => cpu_share(runs) > CPU_LIMIT,
         Flag::Unsafe | Flag::Noisy => false,
     };
     Flag::ALL.iter().copied().filter(judge).collect()
+}
+
+/// Returns true if a phase of a replay is not synced at its end, since the program goes on: what it leaves in memory
+/// belongs to the phases after it.
+fn goes_on(trial: &Trial, phase: &Phase) -> bool {
+    trial.conditions.replay.is_some() && phase.synced_ns.is_none()
 }
 
 /// Returns true if repeats return too soon on average.
@@ -279,6 +289,18 @@ mod tests {
             flags(&trial("host"), &Phase { durable_ns: None, ..sound() }),
             [Flag::NotDurable]
         );
+    }
+
+    #[test]
+    fn a_phase_of_a_replay_that_is_not_synced_is_neither_cached_nor_not_durable() {
+        let mut replay = trial("lab");
+        replay.conditions.replay = Some(Default::default());
+        let device = Some(Device::default());
+        let unsynced = Phase { synced_ns: None, durable_ns: None, device, ..sound() };
+        assert_eq!(flags(&replay, &unsynced), []);
+        assert_eq!(flags(&trial("lab"), &unsynced), [Flag::Cached, Flag::NotDurable]);
+        let synced = Phase { synced_ns: Some(Nanos(1)), ..unsynced };
+        assert_eq!(flags(&replay, &synced), [Flag::Cached, Flag::NotDurable]);
     }
 
     #[test]

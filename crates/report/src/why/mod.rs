@@ -113,6 +113,7 @@ pub(crate) mod tests {
             "mkfs, verification",
             "timed, 99.90 %",
             "of the requests and 75.00 % of the time are attributed",
+            "One is unattributed",
             "ext4_find_entry  ext4",
         ] {
             assert!(text.contains(part), "{part}: {text}");

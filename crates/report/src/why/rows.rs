@@ -7,7 +7,7 @@ use fsdyno_why::account::{Cause, Sum};
 use fsdyno_why::explained::Flat;
 use fsdyno_why::functions::{Difference, differences};
 use fsdyno_why::kernel::{Frame, Task};
-use fsdyno_why::{Explained, Phase, Row};
+use fsdyno_why::{Access, Explained, Phase, Row};
 
 use crate::number::{self, clean};
 use crate::table::{Column, Table};
@@ -21,6 +21,8 @@ pub struct Requests {
     pub place: String,
     /// How long the disk was busy there.
     pub busy: Nanos,
+    /// The head of the column of requests that do not continue the one before.
+    elsewhere: &'static str,
     /// Its rows.
     pub rows: Vec<Row>,
 }
@@ -28,10 +30,11 @@ pub struct Requests {
 /// The timed requests, by phase and gap, in the trial's order.
 pub fn places(it: &Explained) -> Vec<Requests> {
     let mut places: Vec<Requests> = Vec::new();
+    let elsewhere = if it.access == Access::Seek { "seeks" } else { "random" };
     for row in it.rows().into_iter().filter(|row| row.cause != Cause::Untimed) {
         if places.last().is_none_or(|last| last.place != row.place) {
             let place = row.place.clone();
-            places.push(Requests { place, busy: Nanos(0), rows: Vec::new() });
+            places.push(Requests { place, busy: Nanos(0), elsewhere, rows: Vec::new() });
         }
         if let Some(last) = places.last_mut() {
             last.busy += row.sum.time_ns;
@@ -56,7 +59,7 @@ pub fn requests(of: &Requests) -> Table {
         Column::words("cause", |row: &Row| clean(row.cause.name())).priority(4),
         Column::number("requests", |row: &Row| number::count(row.sum.requests)).priority(2),
         Column::number("bytes", |row: &Row| size(row.sum.bytes.0)).priority(5),
-        Column::number("seeks", |row: &Row| number::count(row.sum.seeks)).priority(3),
+        Column::number(of.elsewhere, |row: &Row| number::count(row.sum.seeks)).priority(3),
         Column::number("time", |row: &Row| row.sum.time_ns.to_string()),
         Column::number("share", |row: &Row| format!("{:.1} %", share(row))).priority(1),
     ];
@@ -77,6 +80,10 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
+/// The meaning of requests without a structure.
+const UNATTRIBUTED: &str = " One is unattributed if its block is free both before and after the phase, as that of a file \
+     which the phase creates and removes, or if its use changed in between.";
+
 /// The sums of all rows, and the attributed share.
 pub fn sums(it: &Explained) -> String {
     let Some(account) = &it.account else { return String::new() };
@@ -93,12 +100,13 @@ pub fn sums(it: &Explained) -> String {
     format!(
         "All rows: {} requests, {}, {} during which the disk was busy. Of what is \
          timed, {:.2} % of the requests and {:.2} % of the time are attributed. A request and its time count for the structure \
-         in which it begins, its bytes for the structures in which they lie.",
+         in which it begins, its bytes for the structures in which they lie.{}",
         number::count(all.requests),
         size(all.bytes.0),
         all.time_ns,
         down(requests),
         down(time),
+        if requests < 1.0 { UNATTRIBUTED } else { "" },
     ) + &cut
 }
 

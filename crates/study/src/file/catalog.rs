@@ -28,7 +28,20 @@ pub fn names() -> Vec<&'static str> {
 /// [`Unknown`], with the nearest valid name.
 pub fn text(name: &str) -> Result<&'static str, Unknown> {
     let found = FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
-    found.ok_or_else(|| Unknown { name: name.into(), hint: suggest::hint(name, names()) })
+    found.ok_or_else(|| Unknown { name: name.into(), hint: hint(name) })
+}
+
+/// The nearest valid name, by the whole of names or by their first words (`phillips`), else all names.
+fn hint(name: &str) -> String {
+    let first = |name: &'static str| name.split('-').next().unwrap_or(name);
+    let by_first = || {
+        let near = suggest::nearest(name, names().into_iter().map(first))?;
+        names().into_iter().find(|it| first(it) == near)
+    };
+    match suggest::nearest(name, names()).or_else(by_first) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => suggest::hint(name, names()),
+    }
 }
 
 /// Returns the file name of a built-in study, for error messages.
@@ -39,7 +52,7 @@ pub fn file_name(name: &str) -> FileName {
 /// An unknown study name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no study '{name}'; {hint}, or give the path of your own file, such as ./my-study.toml"
+    "there is no study '{name}': {hint} (or the path of your own file, such as ./my-study.toml)"
 )]
 pub struct Unknown {
     /// The requested name.
@@ -62,6 +75,18 @@ mod tests {
             let study = study.unwrap_or_else(|error| panic!("{error}"));
             let says = !study.claims.is_empty() || !study.factors.is_empty();
             assert!(says && !study.about.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_study_is_met_by_the_nearest_name_or_by_all() {
+        for (name, says) in [
+            ("philips", "no study 'philips': did you mean 'phillips-2001'? (or the path"),
+            ("guenther-2008", "did you mean 'guenter-2008'?"),
+            ("nothing-of-these", "there are: today, phillips-2001, "),
+        ] {
+            let error = text(name).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
         }
     }
 

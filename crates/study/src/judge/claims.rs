@@ -112,7 +112,7 @@ impl Context<'_> {
             Stand::Within => Verdict::StillHolds,
             Stand::Outside if self.outcome.turned => Verdict::Reversed,
             Stand::Outside => Verdict::NoLongerHolds,
-            Stand::Open => Verdict::Undecided,
+            Stand::Undecided => Verdict::Undecided,
         };
         let (n, value, interval) = (part.estimate.n, part.estimate.value, part.estimate.interval);
         study::Claim {
@@ -187,11 +187,11 @@ impl Context<'_> {
                 format!("{} of {all} parts {verb}: {}", fail.len(), fail.join("; "))
             }
             // A part may be decided alone, but not as one of several.
-            Stand::Open if self.outcome.lost.is_some() => explain(decides, Stand::Open),
-            Stand::Open => {
-                let open = of(Stand::Open);
+            Stand::Undecided if self.outcome.lost.is_some() => explain(decides, Stand::Undecided),
+            Stand::Undecided => {
+                let open = of(Stand::Undecided);
                 let verb = if open.len() == 1 { "is" } else { "are" };
-                format!("{} of {all} parts {verb} open: {}", open.len(), open.join("; "))
+                format!("{} of {all} parts {verb} undecided: {}", open.len(), open.join("; "))
             }
         }
     }
@@ -216,7 +216,7 @@ impl Context<'_> {
                 )
             }
             Stand::Outside => format!("{shown} {}", self.missed(part)),
-            Stand::Open if part.is_one_seed() => {
+            Stand::Undecided if part.is_one_seed() => {
                 let bound = part.nearest().unwrap_or(1.0);
                 let how = match part.falls_short(least) {
                     true => "--repeat 5 can settle it",
@@ -225,7 +225,7 @@ impl Context<'_> {
                 let least = percent(least);
                 format!("{shown} is within {least} of {bound}, and there is only one seed; {how}")
             }
-            Stand::Open => format!("{shown} is undecided: {}", self.what_would_decide(part)),
+            Stand::Undecided => format!("{shown} is undecided: {}", self.what_would_decide(part)),
         }
     }
 

@@ -103,14 +103,14 @@ fn factor(side: &Side<'_>, best: Option<&(Cell, Found<'_>, f64)>) -> Factor {
         _ => 0.0,
     };
     let compared = compared.within(LEAST).with_systematic(error);
-    let open = match compared.verdict {
+    let undecided = match compared.verdict {
         Verdict::Slower | Verdict::Faster => false,
         Verdict::Same | Verdict::Inside => true,
         // A single seed has no interval, so only its distance from 1 counts.
-        Verdict::Unknown => compared.n > 1 || compared.ratio < 1.0 + error.max(LEAST),
+        Verdict::Undecided => compared.n > 1 || compared.ratio < 1.0 + error.max(LEAST),
     };
     let number = Number { value: compared.ratio, n: compared.n, interval: compared.interval };
-    Factor { factor: Some(number), open, ..all }
+    Factor { factor: Some(number), undecided, ..all }
 }
 
 /// Returns the geometric means of the factors of several tables over the same columns; `None` if there are no such.

@@ -91,12 +91,16 @@ pub fn phases<'t>(cell: &Cell, trial: &'t Trial) -> Result<Vec<&'t Phase>, Strin
     cell.phases.iter().map(find).collect()
 }
 
-/// Returns the number of ops of a rate: those of the cell's op, else of the phase's own unit, else of its main op.
+/// Returns the number of ops of a rate: those of the cell's op, else of the phase's own unit, else of its main op, else
+/// all of them.
 fn done(cell: &Cell, trial: &Trial, phase: &Phase) -> Result<f64, String> {
     let own =
         phase.unit.as_ref().and_then(|unit| phase.books.get(unit)).filter(|_| cell.op.is_none());
     match own {
         Some(own) => Ok(*own as f64),
+        None if cell.op.is_none() && main_op(&[(trial, phase)]).is_none() => {
+            Ok(phase.ops.values().map(|op| op.count).sum::<u64>() as f64)
+        }
         None => Ok(op(cell, trial, phase)?.count as f64),
     }
 }
@@ -106,7 +110,7 @@ fn op<'t>(cell: &Cell, trial: &Trial, phase: &'t Phase) -> Result<&'t OpStats, S
     let kind: OpKind = match cell.op {
         Some(kind) => kind,
         None => main_op(&[(trial, phase)])
-            .ok_or_else(|| format!("phase '{}' has no op at all", phase.name))?,
+            .ok_or_else(|| format!("no op stands for phase '{}': name one", phase.name))?,
     };
     let lacks = || format!("phase '{}' has no op '{kind}'", phase.name);
     phase.ops.get(&kind).ok_or_else(lacks)

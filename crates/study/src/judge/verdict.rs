@@ -70,7 +70,7 @@ pub enum Stand {
     /// Certainly outside of them.
     Outside,
     /// Undecided.
-    Open,
+    Undecided,
 }
 
 /// The outcome of a claim.
@@ -120,14 +120,14 @@ impl Part {
     pub fn stand(&self, least: f64) -> Stand {
         let value = self.estimate.value;
         match self.estimate.interval {
-            _ if self.inside_model() => Stand::Open,
-            None if self.fitted => Stand::Open,
+            _ if self.inside_model() => Stand::Undecided,
+            None if self.fitted => Stand::Undecided,
             None => self.place(value, value, least),
             Some((low, high)) if self.fitted => self.place(low, high, 0.0),
             Some(_) if self.no_difference(least) => Stand::Outside,
             Some((low, high)) => {
                 let (sure, far) = (self.place(low, high, 0.0), self.place(value, value, least));
-                if sure == far { sure } else { Stand::Open }
+                if sure == far { sure } else { Stand::Undecided }
             }
         }
     }
@@ -144,7 +144,7 @@ impl Part {
         match (within, outside) {
             (true, _) => Stand::Within,
             (_, true) => Stand::Outside,
-            _ => Stand::Open,
+            _ => Stand::Undecided,
         }
     }
 
@@ -185,7 +185,7 @@ impl Part {
     /// Returns whether it is nearer to a bound than the margin, on either side.
     pub fn too_near(&self, least: f64) -> bool {
         let value = self.estimate.value;
-        !self.fitted && self.place(value, value, least) == Stand::Open
+        !self.fitted && self.place(value, value, least) == Stand::Undecided
     }
 
     /// Returns whether the estimate lies within this factor of one of its bounds.
@@ -288,8 +288,8 @@ impl Alone {
         }
         outcome.turned = false;
         outcome.p = stands;
-        if stands.is_some_and(too_large) && outcome.stand != Stand::Open {
-            (outcome.stand, outcome.part) = (Stand::Open, self.tested);
+        if stands.is_some_and(too_large) && outcome.stand != Stand::Undecided {
+            (outcome.stand, outcome.part) = (Stand::Undecided, self.tested);
             outcome.lost = self.lost.or(Some(Lost::Claims));
         } else {
             outcome.unsure_turned = turns;
@@ -315,13 +315,13 @@ fn alone(parts: &[Part], least: f64) -> Option<Alone> {
         (part.estimate.value / bound).ln().abs()
     };
     // The number of parts from which it was selected.
-    let (stand, part, p, looked) = match (surest, of(Stand::Open).next()) {
+    let (stand, part, p, looked) = match (surest, of(Stand::Undecided).next()) {
         (Some((at, part)), _) => (Stand::Outside, at, part.p(least), parts.len()),
         (None, Some((at, _))) => {
             let missed: Vec<&Part> = parts.iter().filter(|part| !part.seems_within()).collect();
             match missed.is_empty() {
-                true => (Stand::Open, at, largest(), 1),
-                false => (Stand::Open, at, smallest(&missed), parts.len()),
+                true => (Stand::Undecided, at, largest(), 1),
+                false => (Stand::Undecided, at, smallest(&missed), parts.len()),
             }
         }
         // All must be within: the largest p-value counts.

@@ -41,7 +41,10 @@ Data that fsync(2), an fsync(2) of the directory, or syncfs(2) acknowledged must
 not, that is a violation, and the exit code is 1. All other losses are reported as the cost of a power
 cut. Each crash point with a violation, a lost name, or a file system that needed repair or could not
 be mounted is a file in findings/, which --replay repeats. `fsdyno report` of the folder prints the
-table in every format; its report.html also has charts. See docs/crash.md.")]
+table in every format; its report.html also has charts.
+
+To resume a stopped run, repeat the command with the same --out: the file systems that were done are kept, and the
+one that was running begins anew. See docs/crash.md.")]
 pub struct Crash {
     /// The workload to run; see `fsdyno list workloads`
     #[arg(required_unless_present = "replay", value_name = "WORKLOAD")]
@@ -83,7 +86,8 @@ pub struct Crash {
     /// Print what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Result folder, for crash.json, report.html and findings/ [default: fsdyno-results/<time>-crash-<workload>]
+    /// Result folder, for crash.json, report.html and findings/; that of a stopped run is resumed [default:
+    /// fsdyno-results/<time>-crash-<workload>]
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
     /// Format of the table on standard output

@@ -15,7 +15,7 @@ use crate::cli::Report;
 use crate::commands::page::write_page;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, data, json, say};
-use crate::version;
+use crate::{session, version};
 
 /// Runs the command.
 pub fn run(crash: &Crash) -> Result<Exit, Failure> {
@@ -40,6 +40,10 @@ fn test_all(crash: &Crash) -> Result<Exit, Failure> {
     say(&format!("fsdyno: all crash points: {}", folder.join(FILE).display()));
     say(&format!("report: {}", folder.join(result_folder::PAGE).display()));
     match tested.failed {
+        Some(failure) if failure.exit == Exit::Stopped => {
+            say(&format!("fsdyno: stopped; resume with:\n  {}", session::resume_command(&folder)));
+            Ok(Exit::Stopped)
+        }
         Some(failure) => Err(failure),
         None => Ok(verdict(tested.rows.iter().any(Row::is_bad))),
     }

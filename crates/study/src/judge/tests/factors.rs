@@ -25,7 +25,7 @@ fn each_row_is_divided_by_the_best_by_seed_and_a_row_without_trials_says_why() {
     let cell = |row: usize| &table.rows[row].cells[0];
     assert_eq!(cell(0).text(), "1.00");
     let slower = cell(1).factor.unwrap();
-    assert!((slower.value - 1.5).abs() < 0.01 && slower.n == 5 && !cell(1).open);
+    assert!((slower.value - 1.5).abs() < 0.01 && slower.n == 5 && !cell(1).undecided);
     assert!(slower.interval.unwrap().0 > 1.4);
     assert_eq!(cell(2).text(), "-");
     assert_eq!(cell(2).missing.as_deref(), Some("run 'files' has no trial of 'far'"));
@@ -35,7 +35,7 @@ fn each_row_is_divided_by_the_best_by_seed_and_a_row_without_trials_says_why() {
 fn no_difference_is_shown_of_a_row_whose_interval_has_one_in_it_or_that_lies_within_the_margin() {
     let open = |xfs: &[f64]| {
         let table = factors(ONE, &[("ext4", TEN), ("xfs", xfs)]).remove(0);
-        table.rows[1].cells[0].open || table.rows[0].cells[0].open
+        table.rows[1].cells[0].undecided || table.rows[0].cells[0].undecided
     };
     assert!(open(&[10.2, 10.3, 10.1, 10.2, 10.2]), "within 5 %");
     assert!(open(&[9.0, 16.0, 13.0, 17.0, 11.0]), "scattered");

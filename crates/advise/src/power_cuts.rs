@@ -1,0 +1,70 @@
+//! The step that cuts the power: what acknowledged data each file system loses.
+
+use std::time::Duration;
+
+use fsdyno_campaign::speed::Estimate;
+use fsdyno_filesystem::Guarantee;
+
+use crate::answers::{Answers, On};
+use crate::steps::{NO_TIME, Step, in_minutes, option_words, words};
+
+/// The numbers of power cuts that are tried, the best first.
+const CUTS: [u32; 3] = [100, USUAL, 20];
+
+/// The number of power cuts if times are not known: no loss in 50 shows fewer than 5.9 % (docs/crash.md).
+pub const USUAL: u32 = 50;
+
+/// The time of a power cut: 1,000 cuts of xfs took 15.8 minutes on two processors (docs/crash.md).
+const CUT: Duration = Duration::from_secs(1);
+
+/// The step of a workload with as many cuts as half of the time that is left allows, and its time.
+///
+/// # Errors
+/// The reason to leave it out.
+pub fn within(
+    answers: &Answers,
+    rest: Duration,
+    one: Option<Estimate>,
+) -> Result<(Step, Duration), String> {
+    let number = u32::try_from(answers.filesystems.len()).unwrap_or(u32::MAX);
+    let needed = |one: Estimate, cuts: u32| one.time + CUT * cuts.saturating_mul(number);
+    let (cuts, time) = match one {
+        None => (USUAL, None),
+        Some(one) => {
+            let fits = CUTS.into_iter().find(|cuts| needed(one, *cuts) <= rest / 2);
+            let cuts = fits.ok_or_else(|| {
+                let least = CUTS.into_iter().min().unwrap_or(USUAL);
+                let time = in_minutes(needed(one, least));
+                format!("no power cuts: {least} of each take about {time}, over half of the time that is left")
+            })?;
+            (cuts, Some(needed(one, cuts)))
+        }
+    };
+    let in_words = time.map_or(NO_TIME.to_string(), |time| format!("about {}", in_minutes(time)));
+    let step = step(answers, &answers.purpose.words(), cuts, in_words)?;
+    Ok((step, time.unwrap_or_default()))
+}
+
+/// The step of a workload, given by its words, with a number of cuts and a time in words.
+///
+/// # Errors
+/// The reason to leave it out.
+pub fn step(answers: &Answers, work: &[String], cuts: u32, time: String) -> Result<Step, String> {
+    if !matches!(answers.on, On::Machine(_)) {
+        return Err("no power cuts: they are made in the lab, so give a machine with --on".into());
+    }
+    let known = |name: &&String| Guarantee::of(name).is_some();
+    let tested: Vec<&String> = answers.filesystems.iter().filter(known).collect();
+    if tested.is_empty() {
+        let names = answers.filesystems.join(", ");
+        return Err(format!("no power cuts: what {names} promise after fsync is not known here"));
+    }
+    // These guests boot cold.
+    let axes: Vec<_> = answers.on.axes().into_iter().filter(|(axis, _)| *axis != "boot").collect();
+    let mut words = words("crash", &[]);
+    words.extend(work.iter().cloned());
+    words.extend(option_words(&axes));
+    words.extend(tested.into_iter().flat_map(|name| ["--fs".to_string(), name.clone()]));
+    words.extend(["--cuts".to_string(), cuts.to_string()]);
+    Ok(Step::new("Cut the power during the same work, and count the losses", time, words))
+}

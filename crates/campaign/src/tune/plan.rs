@@ -1,0 +1,75 @@
+//! What a search would try, and how long it takes, before any work.
+
+use fsdyno_report::counted;
+use fsdyno_report::table::Prose;
+use fsdyno_tune::Space;
+
+use super::{Tuning, bench, is_lab, of_one, restricted, restriction, settings};
+use crate::speed::Speeds;
+use crate::{Experiment, Failure};
+
+impl Tuning {
+    /// Describes the spaces, the least numbers of trials, and the time.
+    ///
+    /// # Errors
+    /// A restriction that a space refuses.
+    pub fn plan(&self, prose: Prose) -> Result<String, Failure> {
+        let Tuning { request, spec, spaces, .. } = self;
+        let mut text = String::new();
+        for space in spaces {
+            let by = restriction(request, spec, None);
+            let (space, dropped) = restricted(space, &by, spaces.len())?;
+            let tried: Vec<_> =
+                space.options.iter().filter(|option| option.values.len() > 1).collect();
+            let settings = settings(request, is_lab(spec), request.budget.trials());
+            let least = fsdyno_tune::least_trials(&space, &settings);
+            text += &format!(
+                "{}: {}, {} combinations; the least search takes {}\n",
+                space.filesystem,
+                counted(tried.len(), "option"),
+                space.combinations(),
+                counted(least, "trial")
+            );
+            for option in tried {
+                let values: Vec<&str> =
+                    option.values.iter().map(|value| value.name.as_str()).collect();
+                text += &format!("  {}: {}\n", option.name, values.join(", "));
+            }
+            for it in dropped {
+                text += &prose.indented(&format!("not tried: {}: {}", it.what, it.why), 2);
+            }
+            text += &prose.indented(&format!("time: {}", self.time(&space, least)?), 2);
+        }
+        Ok(text + &prose.indented(&self.after(), 0))
+    }
+
+    /// The budget of one file system, and what it is enough for, if trials of its kind ran here.
+    fn time(&self, space: &Space, least: usize) -> Result<String, Failure> {
+        let budget = self.request.budget.part(self.spaces.len());
+        let experiment = Experiment::resolve(of_one(&self.spec, space))?;
+        let one = Speeds::load().estimate(experiment.cells.iter().take(1), 1);
+        Ok(match one {
+            Some(one) => {
+                let (outlook, trials) = (bench::outlook(budget, one.time, least), one.trials);
+                let trials = counted(trials as usize, "earlier trial");
+                format!("{outlook} (estimated from {trials} on this machine)")
+            }
+            None => format!(
+                "{}; that of a trial is not known before the first one on this machine",
+                bench::words_of(budget)
+            ),
+        })
+    }
+
+    /// What comes after the search of each file system, and is not in its budget.
+    fn after(&self) -> String {
+        let cuts = match self.request.cuts {
+            cuts if cuts > 0 && is_lab(&self.spec) => format!(
+                "{} of the default and of each candidate, and ",
+                counted(cuts as usize, "power cut")
+            ),
+            _ => String::new(),
+        };
+        format!("Not in the budget: {cuts}the trials of the winner with other work.")
+    }
+}
