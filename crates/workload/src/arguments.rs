@@ -20,7 +20,7 @@ pub struct OpenFlags {
     pub read: bool,
     /// O_WRONLY or O_RDWR.
     pub write: bool,
-    /// O_CREAT in an open of an existing file, as fopen(3) sets it to append; [`Call::Create`](crate::Call::Create)
+    /// O_CREAT when opening an existing file, as fopen(3) sets it for appending; [`Call::Create`](crate::Call::Create)
     /// always sets it.
     pub create: bool,
     /// O_EXCL.
@@ -64,16 +64,15 @@ impl OpenFlags {
     };
 }
 
-/// Percentages of zeros of the classes of contents that compress.
+/// Percentage of zeros in each class of compressible contents.
 pub const CLASSES: [u64; 3] = [80, 50, 20];
 
-/// Bytes by rule: byte `offset + k` of the content `id`.
+/// Computed bytes: byte `offset + k` of content `id`, for `k` below `length`.
 ///
-/// [`crate::contents`] defines those bytes; engine and verifier compute them, so no payload is ever
-/// stored.
+/// [`crate::contents`] defines those bytes; the engine and the verifier compute them, so no payload is ever stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// Identity of the content; two contents differ wherever they are compared.
+    /// Identity of the content; contents with different ids differ, with the exceptions stated at [`crate::Contents`].
     pub id: u64,
     /// Offset of the first byte within the content.
     pub offset: u64,
@@ -82,20 +81,20 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// The content that is all zeros, for workloads whose original wrote zeros.
+    /// The all-zero content, for workloads whose original program wrote zeros.
     pub const ZEROS: u64 = u64::MAX;
 
     /// The workload's input file (an archive, real mail): offsets are positions in it.
     pub const INPUT: u64 = u64::MAX - 1;
 
-    /// The least id of a content of a class; all others are below.
+    /// Minimum id of a content of a class; contents of the pool without a class have ids below it.
     pub const CLASSED: u64 = 1 << Payload::CLASS_SHIFT;
 
-    /// The lowest bit of the class in an id.
+    /// Lowest bit of the class in an id.
     pub const CLASS_SHIFT: u32 = 60;
 
-    /// Content `id` of class `class`: 0 does not compress, the others are those of
-    /// [`CLASSES`], from 1.
+    /// The payload of content `id` in class `class`: class 0 is incompressible, classes from 1 on are those of
+    /// [`CLASSES`].
     pub fn classed(id: u64, class: u8, offset: u64, length: u32) -> Payload {
         let class = u64::from(class).min(CLASSES.len() as u64);
         let id = id & (Payload::CLASSED - 1) | class << Payload::CLASS_SHIFT;

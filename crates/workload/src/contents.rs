@@ -1,4 +1,4 @@
-//! The contents of files: slices of one seeded pool, so that nothing is generated or stored.
+//! The contents of files: slices of one seeded pool, so that no content is generated per file or stored.
 
 use fsdyno_record::seed;
 
@@ -8,44 +8,43 @@ use crate::input::Input;
 /// Size of the pool in bytes. Its contents repeat after this many bytes.
 pub const POOL: usize = 4 << 20;
 
-/// The longest slice that is contiguous wherever it starts.
+/// Maximum length in bytes of a slice that is contiguous wherever it starts.
 pub const LONGEST_SLICE: usize = 1 << 20;
 
-/// Difference between the ids of one version of a block and the next: up to five versions of one
-/// block have distinct contents, for no multiple of it below the fifth is a multiple of 2^22;
-/// blocks above 2^40 do not exist.
+/// Difference between the ids of consecutive versions of a block. Up to five versions of a block have distinct
+/// contents, because no multiple of it below the fifth is a multiple of 2^22; there are no block numbers above 2^40.
 pub const VERSION: u64 = (1 << 56) + 1_000_003;
 
-/// The unit of [`Contents::thin`] in bytes: a block of most file systems, below the least that any
-/// of them compresses at once. The pool and its tail are whole multiples of it.
+/// The unit of [`Contents::thin`] in bytes: the block size of most file systems, and less than the smallest unit that
+/// any of them compresses. The pool and its tail are whole multiples of it.
 pub const THINNED: usize = 4096;
 
-/// Neighbouring ids start far apart: an odd number near 2^22 divided by the golden ratio (Knuth 3,
-/// 6.4, Fibonacci hashing), so that the first 2^22 ids have starts of their own.
+/// Distance between the starts of consecutive ids: an odd number near 2^22 divided by the golden ratio (Knuth 3, 6.4,
+/// Fibonacci hashing), so that neighbouring ids start far apart and the first 2^22 ids have distinct starts.
 const STRIDE: u64 = 2_592_009;
 
-/// The pool that every content is cut from.
+/// The pool from which all contents are cut.
 ///
-/// Byte `k` of the content `id` is byte `id * STRIDE + k` of the pool, modulo its size. A write is a
-/// slice of the pool and a check is one memcmp of slices. The pool is random, so no file system can
-/// compress a content within its window, though it repeats after [`POOL`] bytes.
+/// Byte `k` of content `id` is byte `id * STRIDE + k` of the pool, modulo its size. A write is a slice of the pool, and
+/// a check is one memcmp of slices. The pool is random, so no file system can compress a content within its compression
+/// window, although contents repeat after [`POOL`] bytes.
 ///
-/// A comparison detects any flipped byte, a block from elsewhere in the file, a block of zeros, a
-/// stale block, the content of another file. It cannot distinguish two ids that differ by a
-/// multiple of 2^22, which have one content; and contents of very few bytes are alike by chance (one byte
-/// in 256, two in 65,536).
+/// A comparison detects any flipped byte, a block from elsewhere in the file, a block of zeros, a stale block, and the
+/// content of a different file. It cannot distinguish two ids that differ by a multiple of 2^22, which have the same
+/// content; and contents of very few bytes can be equal by chance (one byte in 1 of 256 cases, two bytes in 1 of
+/// 65,536).
 #[derive(Clone, Debug)]
 pub struct Contents {
     pool: Vec<u8>,
     input: Option<Input>,
-    /// Pools of contents that compress, by class, for payloads of [`Payload::classed`].
+    /// Pools of compressible contents by class, for payloads of [`Payload::classed`].
     classes: [Vec<u8>; CLASSES.len()],
 }
 
 static ZEROS: [u8; LONGEST_SLICE] = [0; LONGEST_SLICE];
 
 impl Contents {
-    /// The pool of `seed`; makes 5 MiB once.
+    /// Creates the pool of `seed`, which takes 5 MiB.
     pub fn new(seed: u64) -> Contents {
         let mut draws = seed::stream(seed, "contents");
         let mut pool = Vec::with_capacity(POOL + LONGEST_SLICE);
@@ -54,18 +53,18 @@ impl Contents {
         Contents { pool, input: None, classes: Default::default() }
     }
 
-    /// Contents without a pool, to be replaced.
+    /// Contents without a pool, as a placeholder.
     pub fn empty() -> Contents {
         Contents { pool: Vec::new(), input: None, classes: Default::default() }
     }
 
-    /// Sets the bytes that payloads of [`Payload::INPUT`] are cut from.
+    /// Sets the bytes from which payloads of [`Payload::INPUT`] are cut.
     pub fn with_input(self, input: Option<Input>) -> Contents {
         Contents { input, ..self }
     }
 
-    /// Makes `percent` of each [`THINNED`] bytes of every content zeros, in one run (two where a content
-    /// begins within it), so that a file system that compresses can save about as much of them.
+    /// Zeroes `percent` of each [`THINNED`] bytes of every content, in one run (two where a content begins within the
+    /// run), so that a compressing file system can save about that share of them.
     pub fn thin(&mut self, percent: u64) {
         let kept = THINNED - THINNED * percent.min(100) as usize / 100;
         for block in self.pool.chunks_mut(THINNED).filter(|block| block.len() > kept) {
@@ -73,7 +72,7 @@ impl Contents {
         }
     }
 
-    /// Makes the pools of payloads of [`Payload::classed`].
+    /// Creates the pools for payloads of [`Payload::classed`].
     pub fn with_classes(mut self) -> Contents {
         for (pool, percent) in self.classes.iter_mut().zip(&CLASSES) {
             let mut thinned =
@@ -84,14 +83,14 @@ impl Contents {
         self
     }
 
-    /// Contents that do not come from the pool: zeros, those of a class, or the input.
+    /// Content that does not come from the main pool: zeros, that of a class, or the input.
     #[cold]
     fn special(&self, payload: Payload, length: usize) -> &[u8] {
         if payload.id == Payload::ZEROS {
             return &ZEROS[..length];
         }
         if payload.id < Payload::INPUT {
-            // Generators draw ids from the whole range and have no classes.
+            // Some generators draw ids from the whole range; without pools of classes, those ids use the main pool.
             let class = (payload.id >> Payload::CLASS_SHIFT) as usize - 1;
             let pool = self.classes.get(class).filter(|pool| !pool.is_empty());
             let start = Contents::start(payload);
@@ -111,7 +110,7 @@ impl Contents {
             return self.special(payload, length);
         }
         let start = Contents::start(payload);
-        // Never out of range: the start is below POOL and the length at most the pool's tail.
+        // Never out of range: the start is below POOL, and the length is at most that of the pool's tail.
         self.pool.get(start..start + length).unwrap_or_default()
     }
 
@@ -130,8 +129,8 @@ impl Contents {
         }
     }
 
-    /// Index of the first byte of `found` that differs from the start of `payload`, if any; data
-    /// longer than the payload differs at its end.
+    /// Index of the first byte of `found` that differs from `payload`, if any; if `found` is longer than the payload,
+    /// it differs at the payload's end.
     pub fn difference(&self, payload: Payload, found: &[u8]) -> Option<u64> {
         let mut left = payload;
         let mut rest = found;

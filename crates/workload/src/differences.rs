@@ -1,4 +1,4 @@
-//! Ops with another result than expected, after which a phase went on.
+//! Ops whose result differs from the expected one, after which the phase continued.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +6,40 @@ use fsdyno_record::OpKind;
 
 use crate::op::{Expect, Op};
 
-/// Number of ops that are kept as examples of each difference.
+/// Maximum number of ops kept as examples of each difference.
 pub const EXAMPLES: usize = 5;
 
 /// The outcome of a call: 0 for success, else the error number.
 pub type OutcomeCode = u16;
 
-/// Differences by kind of call, expected outcome and outcome. Where both are success, the results differ.
+/// Differences by kind of call, expected outcome and actual outcome. Where both are success, the results differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences(BTreeMap<(OpKind, OutcomeCode, OutcomeCode), Difference>);
 
-/// The ops with one difference.
+/// The ops that have the same difference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// Their number.
+    /// Number of these ops.
     pub count: u64,
-    /// The first of them, in the order of `call`.
+    /// The first of these ops, ordered by `call`.
     pub examples: Vec<Example>,
 }
 
-/// An op with another result than expected.
+/// An op whose result differs from the expected one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Example {
-    /// Its number in the recording, from zero.
+    /// Number of the op in the recording, from zero.
     pub call: u64,
-    /// The name it is called on, as [`Op::name`].
+    /// The name that is the call's argument, as in [`Op::name`].
     pub name: String,
     /// The expected result: bytes or a size; none if the recorded call has none, or failed.
     pub expected: Option<u64>,
-    /// The result, if it succeeded.
+    /// The actual result, if the call succeeded.
     pub found: Option<u64>,
 }
 
 impl Differences {
-    /// Adds op number `call` of a recording, with its result: the negative error number, or what it returned.
+    /// Adds op number `call` of a recording, with its result: the negative error number, or the value returned.
     pub fn add(&mut self, op: &Op, result: i64, call: u64) {
         let Some(kind) = op.call.kind() else { return };
         let (right, expected) = match op.expect {
@@ -74,7 +74,7 @@ impl Differences {
         self.0.values().map(|row| row.count).sum()
     }
 
-    /// The rows: kind, expected outcome, outcome, and the ops.
+    /// The rows: kind, expected outcome, actual outcome, and the ops.
     pub fn rows(
         &self,
     ) -> impl Iterator<Item = (OpKind, OutcomeCode, OutcomeCode, &Difference)> + '_ {

@@ -1,51 +1,51 @@
-//! The facts that others need to know about a call: its kind, its effect on a tree, and its slots.
+//! Facts about calls that other modules need: the kind, the effect on a tree, and the slots.
 
 use fsdyno_record::OpKind;
 
 use crate::arguments::{DirSlot, FileSlot, OpenFlags, Payload};
 
-/// The effect of a call on a tree of names and contents, for those who replay calls. Modes, owners,
-/// times and extended attributes are not part of such a tree.
+/// The effect of a call on a tree of names and contents, for code that replays calls. Modes, owners, times and extended
+/// attributes are not part of such a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are the call's own arguments")]
 pub enum Effect {
-    /// It changes neither names nor contents and makes nothing durable.
+    /// Changes neither names nor contents and makes nothing durable.
     None,
-    /// `name` is looked up, and nothing changes.
+    /// Looks up `name` and changes nothing.
     Lookup { dir: DirSlot },
-    /// `name` becomes a new directory.
+    /// Creates the directory `name`.
     MakeDir { dir: DirSlot },
-    /// `name` becomes a new symbolic link.
+    /// Creates the symbolic link `name`.
     MakeLink { dir: DirSlot },
-    /// The directory `name` is open as `slot`.
+    /// Opens the directory `name` as `slot`.
     OpenDir { dir: DirSlot, slot: DirSlot },
-    /// The directory `slot` is no longer open.
+    /// Closes the directory `slot`.
     CloseDir { slot: DirSlot },
-    /// The file `name` is open as `file`; with `create` it exists afterwards.
+    /// Opens the file `name` as `file`; with `create` it exists afterwards.
     Open { dir: DirSlot, file: FileSlot, flags: OpenFlags, create: bool },
-    /// The file `file` is no longer open.
+    /// Closes the file `file`.
     Close { file: FileSlot },
-    /// The payload is written at `offset`, or at the file position (the end with O_APPEND).
+    /// Writes the payload at `offset`, or at the file position (the end with O_APPEND).
     Write { file: FileSlot, offset: Option<u64>, payload: Payload },
-    /// The file position advances by at most `length` bytes.
+    /// Advances the file position by at most `length` bytes.
     Advance { file: FileSlot, length: u32 },
-    /// The file has `length` bytes.
+    /// Sets the size of the file to `length` bytes.
     Resize { file: FileSlot, length: u64 },
-    /// The file or directory `name` has the name `other` instead.
+    /// Renames the file or directory `name` to `other`.
     Rename { dir: DirSlot, to: DirSlot },
-    /// The file `name` has the name `other` too.
+    /// Adds the name `other` to the file `name`.
     Link { dir: DirSlot, to: DirSlot },
-    /// `name` is gone; `directory` if it was an empty directory.
+    /// Removes `name`; with `directory`, it was an empty directory.
     Remove { dir: DirSlot, directory: bool },
-    /// `name` and everything below it are gone.
+    /// Removes `name` and everything below it.
     RemoveTree { dir: DirSlot },
-    /// Something becomes durable.
+    /// Makes something durable.
     Sync(Synced),
-    /// It changes the tree in a way that cannot be replayed, for the reason given.
+    /// Changes the tree in a way that cannot be replayed, for the reason given.
     Untracked(&'static str),
 }
 
-/// What a call makes durable.
+/// The object that a call makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synced {
     /// An open file.
@@ -59,18 +59,18 @@ pub enum Synced {
 /// The facts of a call; see [`Call::facts`](crate::Call::facts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// The kind that it is counted as; none for a call that the engine expands.
+    /// The kind under which the call is counted; none for a call that the engine expands.
     pub kind: Option<OpKind>,
-    /// The directory that its `name` is below; none for a call on a slot.
+    /// The directory to which `name` is relative; none for a call on a slot.
     pub dir: Option<DirSlot>,
     /// Its effect on a tree.
     pub effect: Effect,
 }
 
-/// In [`SlotsOf`], no slot.
+/// The number in [`SlotsOf`] that stands for no slot.
 pub const NO_SLOT: u16 = u16::MAX;
 
-/// The numbers of the slots that a call is on, or opens; [`NO_SLOT`] for none.
+/// The numbers of the slots that a call uses or opens; [`NO_SLOT`] for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotsOf {
     /// Files.

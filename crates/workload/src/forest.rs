@@ -1,25 +1,25 @@
-//! Synthetic source trees: directories of uneven depth and filling, sizes distributed as those of
-//! source files are.
+//! Synthetic source trees: directories of uneven depth and file count, with file sizes distributed like those of source
+//! files.
 
 use fsdyno_record::seed::{self, mix};
 
 use crate::numbered::Numbered;
 use crate::op::Name;
 
-/// Greatest depth of a directory below the tree's own.
+/// Maximum depth of a directory below the tree's top directory.
 pub const DEEPEST: u32 = 8;
 
-/// Percentage of directories that have another in them, by depth; this gives a mean depth of about
-/// 3, as kernel trees have.
-const DEEPER: [u64; DEEPEST as usize + 1] = [100, 65, 45, 35, 25, 15, 10, 5, 0];
+/// Percentage of directories that contain another directory, by depth; it gives a mean depth of about 3, as in kernel
+/// trees.
+const NESTING_PERCENT: [u64; DEEPEST as usize + 1] = [100, 65, 45, 35, 25, 15, 10, 5, 0];
 
-/// The directories of a tree, numbered in the order in which they are walked, parents first; the
-/// tree's own directory is 0. Eight bytes each.
+/// The directories of a tree, numbered in walking order, parents first; the tree's top directory is 0. Takes eight
+/// bytes per directory.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Each directory's parent; that of 0 is 0.
     parents: Vec<u32>,
-    /// The number of each directory's first file, and the total number of files at the end.
+    /// The number of each directory's first file, followed by the total number of files.
     firsts: Vec<u32>,
 }
 
@@ -30,15 +30,15 @@ impl Shape {
         let (mut parents, mut above) = (vec![0], vec![0]);
         for directory in 1..directories {
             let depth = above.len() - 1;
-            if draws.below(100) >= DEEPER[depth] {
-                // Next to the last directory, or to one that it lies in, the nearer the likelier.
+            if draws.below(100) >= NESTING_PERCENT[depth] {
+                // A sibling of the last directory or of one of its ancestors, more likely a near one.
                 let up = draws.below(depth as u64).max(draws.below(depth as u64));
                 above.truncate(1 + up as usize);
             }
             parents.push(above.last().copied().unwrap_or(0));
             above.push(directory);
         }
-        // Files are spread by weights over eight octaves: most directories hold few, some very many.
+        // Files are distributed by weights over eight octaves: most directories hold few files, some very many.
         let weights: Vec<u64> =
             parents.iter().map(|_| (1 << draws.below(8)) + draws.below(4)).collect();
         let all: u64 = weights.iter().sum();
@@ -53,7 +53,7 @@ impl Shape {
         Shape { parents, firsts }
     }
 
-    /// Number of directories, including the tree's own.
+    /// Number of directories, including the tree's top directory.
     pub fn directories(&self) -> u32 {
         self.parents.len() as u32
     }
@@ -79,7 +79,7 @@ impl Shape {
         (self.firsts.partition_point(|first| *first <= file) as u32).saturating_sub(1)
     }
 
-    /// A directory and all its ancestors, the deepest first, without the tree's own.
+    /// A directory and all its ancestors, deepest first, without the tree's top directory.
     pub fn upwards(&self, directory: u32) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(Some(directory), |below| Some(self.parent(*below)))
             .take_while(|directory| *directory > 0)
@@ -89,19 +89,18 @@ impl Shape {
 /// An entry of one of the trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaf {
-    /// A directory by its number, 0 being the tree's own.
+    /// A directory, by number; 0 is the tree's top directory.
     Directory(u32),
-    /// A file by its number.
+    /// A file, by number.
     File(u32),
 }
 
-/// Trees of one shape in one directory, with the names of all their entries:
-/// `tree0/d007/d012/f0345`.
+/// Trees of the same shape in one directory, with the names of all their entries: `tree0/d007/d012/f0345`.
 #[derive(Clone, Debug)]
 pub struct Forest {
     /// Number of trees.
     pub trees: u64,
-    /// The shape of each.
+    /// The shape of each tree.
     pub shape: Shape,
     tree_names: Numbered,
     directory_names: Numbered,
@@ -120,12 +119,12 @@ impl Forest {
         }
     }
 
-    /// Number of files of all trees.
+    /// Number of files in all trees.
     pub fn files(&self) -> u64 {
         self.trees * u64::from(self.shape.files())
     }
 
-    /// Number of directories of all trees.
+    /// Number of directories in all trees.
     pub fn directories(&self) -> u64 {
         self.trees * u64::from(self.shape.directories())
     }
@@ -158,7 +157,7 @@ impl Forest {
         }
     }
 
-    /// The tree and the entry whose path is `path`; none if it is no such path.
+    /// The tree and the entry at `path`; none if there is no such path.
     pub fn read(&self, path: &[u8]) -> Option<(u64, Leaf)> {
         let mut parts = path.split(|byte| *byte == b'/');
         let tree = self.tree_names.read(parts.next()?).filter(|tree| *tree < self.trees)?;
@@ -183,18 +182,18 @@ impl Forest {
     }
 }
 
-/// The median of the sizes in bytes.
+/// Median of the sizes in bytes.
 const MEDIAN: u64 = 5072;
-/// Octaves for each unit of the sum of draws, in 65,536ths: 1.25 / ln 2 octaves for a standard
-/// deviation, which is sqrt(8/12) of a unit.
+/// Octaves per unit of the sum of draws, in 65,536ths: 1.25 / ln 2 octaves per standard deviation, which is sqrt(8/12)
+/// of a unit.
 const OCTAVES: i64 = 144_750;
 
-/// The size of file `number` in bytes, from the seed: about log-normal, with a median of 5,072 bytes
-/// and a standard deviation of 1.25 of the logarithm, which makes a mean of 10.9 KB; 11 bytes at least
-/// and 2.3 MB at most.
+/// The size of file `number` in bytes, drawn from `seed`: approximately log-normal, with a median of 5,072 bytes and a
+/// standard deviation of 1.25 of the natural logarithm, which gives a mean of 10.9 KB; at least 11 bytes and at most
+/// 2.3 MB.
 ///
-/// The exponent is a sum of eight even draws, whose distribution is nearly normal (Irwin and Hall),
-/// and all is in whole numbers, so that every machine has the same sizes.
+/// The exponent is a sum of eight uniform draws, whose distribution is nearly normal (Irwin and Hall), and all
+/// arithmetic is in integers, so that every machine computes the same sizes.
 pub fn size_of(number: u64, seed: u64) -> u64 {
     let draws = [0, 1].map(|half| mix(mix(number ^ seed).wrapping_add(half)));
     let words = draws.iter().flat_map(|draw| [0, 16, 32, 48].map(|at| (draw >> at) & 0xffff));

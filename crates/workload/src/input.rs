@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// The bytes of a workload's input file, shared and never copied: mapped memory, mostly.
+/// The bytes of a workload's input file, shared and never copied; usually mapped memory.
 #[derive(Clone)]
 pub struct Input(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
@@ -27,15 +27,14 @@ impl std::fmt::Debug for Input {
 /// The inputs of a workload in addition to its parameters.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
-    /// Seed of everything arbitrary.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// The file that a parameter of [`crate::Domain::File`] names, if any: always an
-    /// uncompressed tar archive.
+    /// The file named by a parameter of [`crate::Domain::File`], if any: always an uncompressed tar archive.
     pub input: Option<Input>,
 }
 
 impl Setting {
-    /// A seed, and no input.
+    /// A seed without an input.
     pub fn seed(seed: u64) -> Setting {
         Setting { seed, input: None }
     }

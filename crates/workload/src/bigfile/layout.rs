@@ -8,29 +8,29 @@ use crate::workload::Share;
 /// The file's name.
 pub const NAME: &[u8] = b"big";
 
-/// The version of a block that is written first.
+/// Version of a block at its first write.
 pub const WRITTEN: u64 = 1;
-/// The version of a block that overwrites it.
+/// Version of a block when it is overwritten.
 pub const REWRITTEN: u64 = 2;
-/// The version of a unit that is written at random.
+/// Version of a unit after a random write.
 pub const RANDOM: u64 = 3;
 
 /// The file, its blocks and its units.
 #[derive(Debug)]
 pub struct Layout {
-    /// Its length in bytes.
+    /// Length of the file in bytes.
     pub size: u64,
-    /// Bytes of each write from the beginning to the end.
+    /// Bytes per sequential write.
     pub block: u64,
-    /// Bytes of each random read and write.
+    /// Bytes per random read or write.
     pub unit: u64,
     /// Number of random reads.
     pub reads: u64,
     /// Number of random writes.
     pub writes: u64,
-    /// Number of random writes of a thread between two fsyncs; zero is no fsync.
+    /// Number of random writes by a thread between two fsyncs; zero for no fsync.
     pub fsync: u64,
-    /// The file is created before the first phase.
+    /// True if the file is created before the first phase.
     pub offline: bool,
     /// The order in which units are read.
     pub read_order: Permutation,
@@ -44,12 +44,12 @@ impl Layout {
         self.size.div_ceil(self.block)
     }
 
-    /// The content of `version` of blocks of `of` bytes from `offset` on, to the end of the block
-    /// or of the file. `offset` is below the size.
-    pub fn payload(&self, version: u64, of: u64, offset: u64) -> Payload {
-        let (block, within) = (offset / of, offset % of);
-        let length = (of - within).min(self.size - offset) as u32;
-        Payload { id: VERSION * version + block, offset: within, length }
+    /// The content at `offset` in `version` of the blocks of `block` bytes, up to the end of the block or of the file.
+    /// `offset` must be below the size.
+    pub fn payload(&self, version: u64, block: u64, offset: u64) -> Payload {
+        let (index, within) = (offset / block, offset % block);
+        let length = (block - within).min(self.size - offset) as u32;
+        Payload { id: VERSION * version + index, offset: within, length }
     }
 
     /// Returns true if the random writes reach the unit at `offset`.
@@ -65,7 +65,7 @@ impl Layout {
     }
 }
 
-/// The number of `all` that fall to a rank: every `ranks`th, from its own number on.
+/// Number of items out of `all` that a rank gets: every `ranks`-th, starting at the rank's own number.
 pub fn of_rank(all: u64, share: Share) -> u64 {
     let ranks = u64::from(share.ranks);
     all / ranks + u64::from(u64::from(share.rank) < all % ranks)

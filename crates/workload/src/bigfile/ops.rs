@@ -1,4 +1,4 @@
-//! Writes, reads and random accesses of the file.
+//! Sequential writes, random accesses and the reservation of the file.
 
 use crate::bigfile::layout::{Layout, NAME, RANDOM, of_rank};
 use crate::contents::LONGEST_SLICE;
@@ -32,14 +32,14 @@ pub struct Sweep<'a> {
     layout: &'a Layout,
     version: u64,
     new: bool,
-    at: u64,
+    offset: u64,
     step: SweepStep,
 }
 
 impl<'a> Sweep<'a> {
-    /// Writes `version` of all blocks; into a `new` file, or into the existing one.
+    /// A sweep that writes `version` of all blocks, to a new file if `new`, else to the existing one.
     pub fn new(layout: &'a Layout, version: u64, new: bool) -> Sweep<'a> {
-        Sweep { layout, version, new, at: 0, step: SweepStep::Open }
+        Sweep { layout, version, new, offset: 0, step: SweepStep::Open }
     }
 }
 
@@ -53,9 +53,9 @@ impl OpSource for Sweep<'_> {
                 (if self.new { CREATE } else { open }, SweepStep::Write)
             }
             SweepStep::Write => {
-                let payload = layout.payload(self.version, layout.block, self.at);
-                self.at += u64::from(payload.length);
-                let over = self.at == layout.size;
+                let payload = layout.payload(self.version, layout.block, self.offset);
+                self.offset += u64::from(payload.length);
+                let over = self.offset == layout.size;
                 let then = if over { SweepStep::Close } else { SweepStep::Write };
                 (Call::Write { file: FILE, payload }, then)
             }
@@ -76,7 +76,7 @@ enum SeekStep {
     End,
 }
 
-/// Random reads or writes: every `ranks`th unit of the order.
+/// Random reads or writes: every `ranks`-th unit of the order.
 pub struct Seek<'a> {
     layout: &'a Layout,
     read: bool,
@@ -88,7 +88,7 @@ pub struct Seek<'a> {
 }
 
 impl<'a> Seek<'a> {
-    /// The random reads, or writes, of a rank.
+    /// The random reads of a rank if `read`, else its random writes.
     pub fn new(layout: &'a Layout, read: bool, share: Share) -> Seek<'a> {
         let all = if read { layout.reads } else { layout.writes };
         Seek {
@@ -189,7 +189,7 @@ impl OpSource for Reserve<'_> {
         true
     }
 
-    /// Allows the fallback for the prefill only: a phase that reserves is fallocate alone.
+    /// Allows the fallback only in the prefill: a phase that reserves space consists of fallocate alone.
     fn unsupported(&mut self) -> bool {
         let may = self.layout.offline && self.step == ReserveStep::Close;
         if may {

@@ -1,13 +1,12 @@
-//! Names of ten hexadecimal digits and up to twelve random letters, as bonnie++ makes them, written
-//! and read back.
+//! Generates and parses names of ten hexadecimal digits and up to twelve random letters, as bonnie++ makes them.
 
 use fsdyno_record::seed::{SplitMix64, mix};
 
 use crate::op::Name;
 
-/// Least number of hexadecimal digits; numbers from 16^10 on do not exist.
+/// Number of hexadecimal digits; numbers must be below 16^10.
 const DIGITS: usize = 10;
-/// The most letters; the fewest are none.
+/// Maximum number of letters; the minimum is zero.
 const LETTERS: u64 = 12;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -16,12 +15,12 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 #[derive(Clone, Debug)]
 pub struct AlnumNames {
     seed: u64,
-    /// The letters come first, so that names in sequence are in no order.
+    /// True if the letters precede the digits, so that the names of consecutive numbers are not in order.
     letters_first: bool,
 }
 
 impl AlnumNames {
-    /// The length of the longest name, in bytes.
+    /// Maximum length of a name in bytes.
     pub const LONGEST: usize = DIGITS + LETTERS as usize;
 
     /// Names whose letters are drawn from `seed`, before or after the number.
@@ -46,13 +45,13 @@ impl AlnumNames {
         }
     }
 
-    /// Number of letters of the name of `number`, and the stream that they are drawn from.
+    /// Number of letters in the name of `number`, and the stream from which they are drawn.
     fn letters(&self, number: u64) -> (usize, SplitMix64) {
         let mut draws = SplitMix64::new(mix(self.seed ^ mix(number)));
         (draws.below(LETTERS + 1) as usize, draws)
     }
 
-    /// The number whose name is `text`; none if it is no name of the family.
+    /// The number whose name is `text`; none if `text` is not a name of the family.
     pub fn read(&self, text: &[u8]) -> Option<u64> {
         let digits = if self.letters_first {
             text.get(text.len().checked_sub(DIGITS)?..)?

@@ -1,4 +1,4 @@
-//! Machinery of the workload `bonnie`: one large file, a set of small ones, and their names.
+//! Implementation of the workload `bonnie`: one large file, a set of small ones, and their names.
 
 pub mod alnum_names;
 pub mod big_file;

@@ -1,5 +1,5 @@
-//! Many small files, links or symbolic links in one directory or evenly in several: created in
-//! order, looked up and removed in the order in which directories are read, or in a random one.
+//! Many small files, hard links or symbolic links, in one directory or spread evenly over several: created in order,
+//! then looked up and removed in readdir order or in random order.
 
 mod one_by_one;
 
@@ -21,17 +21,17 @@ const NEW: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NO
 const OLD: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
-/// The first subdirectory's slot; each has one of its own if directories are synced.
+/// The first subdirectory's slot; each subdirectory has its own slot if directories are synced.
 const FIRST_SUBDIRECTORY: u16 = 2;
 
 /// The kind of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// Regular files of sizes drawn from these bounds, in bytes, both included.
+    /// Regular files with sizes drawn from this range, in bytes, bounds included.
     Regular {
-        /// The least.
+        /// Minimum size.
         min: u64,
-        /// The most.
+        /// Maximum size.
         max: u64,
     },
     /// One empty file, and hard links to it.
@@ -40,44 +40,43 @@ pub enum FileKind {
     Symlink,
 }
 
-/// The files and the ops that create them.
+/// The files and the ops on them.
 #[derive(Clone, Debug)]
 pub struct FileSet {
     /// The directory of all files, below the trial's root.
     pub top: &'static [u8],
-    /// Number of files, including the first, which links lead to.
+    /// Number of files, including the first, to which all links refer.
     pub files: u64,
-    /// Number of subdirectories; none if there are fewer than two.
+    /// Number of subdirectories: zero, or at least two.
     pub directories: u64,
     /// Regular files, hard links or symbolic links.
     pub kind: FileKind,
-    /// Most bytes of one write or read call.
+    /// Maximum number of bytes per write or read call.
     pub chunk: u32,
-    /// Contents are zeros, not incompressible data.
+    /// True if contents are zeros instead of incompressible data.
     pub zeros: bool,
-    /// Syncs each file that is created, and its directory after each file that is created or
-    /// removed.
+    /// True to sync each file that is created, and its directory after each file that is created or removed.
     pub fsync: bool,
-    /// A phase that creates or removes ends with syncfs(2).
+    /// True if a phase that creates or removes files ends with syncfs(2).
     pub end_sync: bool,
     names: AlnumNames,
     subdirectories: Numbered,
     seed: u64,
-    /// Content ids begin here.
+    /// The first content id.
     first_id: u64,
-    /// The random order of lookups, and that of removals.
+    /// The random orders of lookups and of removals.
     orders: [Permutation; 2],
     totals: OnceLock<Totals>,
 }
 
-/// Totals that only a pass over all files gives.
+/// Totals that require a pass over all files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Bytes of all files.
     pub bytes: u64,
-    /// Calls that write or read them.
+    /// Calls that write or read those bytes.
     pub chunks: u64,
-    /// Files that are not empty.
+    /// Non-empty files.
     pub filled: u64,
 }
 
@@ -86,19 +85,19 @@ pub struct Totals {
 pub enum Task {
     /// Creates the directories and files.
     Create,
-    /// Stats each file as the directories are read, and reads it if it is not empty.
+    /// Stats each file in readdir order, and reads each file if any can have contents.
     StatEach,
-    /// Does the work of [`Task::StatEach`] in a random order.
+    /// Stats each file in a random order, and reads it if it is not empty.
     StatRandom,
-    /// Removes all files as the directories are read, and the directories.
+    /// Removes all files in readdir order, and the directories.
     DeleteEach,
     /// Does the work of [`Task::DeleteEach`] in a random order.
     DeleteRandom,
 }
 
 impl FileSet {
-    /// A number of files of a kind with default settings; `letters_first` is the form of their
-    /// names, and `seed` determines names, sizes and orders.
+    /// A set of `files` files of `kind` with default settings; `letters_first` selects the form of their names, and
+    /// `seed` determines names, sizes and orders.
     pub fn new(
         top: &'static [u8],
         files: u64,
@@ -135,12 +134,12 @@ impl FileSet {
         }
     }
 
-    /// Returns true if any file may have contents, so that files are opened and read.
+    /// Returns true if any file can have contents, so that files are opened and read.
     fn is_read(&self) -> bool {
         matches!(self.kind, FileKind::Regular { max: 1.., .. })
     }
 
-    /// The content of a file from byte `offset` on, one call's worth.
+    /// The content of one call on a file, from byte `offset` on.
     fn part(&self, file: u64, offset: u64) -> Payload {
         let length = (self.size_of(file) - offset).min(u64::from(self.chunk)) as u32;
         if self.zeros {
@@ -168,7 +167,7 @@ impl FileSet {
         file * self.directories / self.files
     }
 
-    /// Writes the file's path below the top: `0000000000Ab` or `00001/0000000200x`.
+    /// Writes the file's path below the top directory: `0000000000Ab` or `00001/0000000200x`.
     fn name(&self, name: &mut Name, file: u64) {
         name.clear();
         if self.directories > 0 {
@@ -186,7 +185,7 @@ impl FileSet {
         }
     }
 
-    /// The top directory, or one in it, as a path below the root.
+    /// Writes the path below the root of the top directory, or of a subdirectory of it.
     fn name_directory(&self, name: &mut Name, subdirectory: Option<u64>) {
         name.clear();
         name.push(self.top);
@@ -233,14 +232,14 @@ impl FileSet {
         (offset < self.size_of(file)).then(|| self.part(file, offset))
     }
 
-    /// Target of the symbolic links: the first file, by its path below the top.
+    /// Target of the symbolic links: the first file, by its path below the top directory.
     pub fn target(&self) -> Vec<u8> {
         let mut name = Name::default();
         self.name(&mut name, 0);
         name.as_bytes().to_vec()
     }
 
-    /// Number of directories, including the top.
+    /// Number of directories, including the top directory.
     pub fn all_directories(&self) -> u64 {
         self.directories + 1
     }
@@ -257,8 +256,7 @@ impl FileSet {
         }
     }
 
-    /// The exact number of the ops of a task, without getdents64(2) calls, whose number only the
-    /// file system knows.
+    /// Exact op counts of a task, without getdents64(2) calls, whose number depends on the file system.
     pub fn counts(&self, task: Task) -> OpCounts {
         let (files, all) = (self.files, self.all_directories());
         let Totals { chunks, filled, .. } = self.totals();
@@ -270,7 +268,7 @@ impl FileSet {
             FileKind::Link | FileKind::Symlink => (1, files - 1),
         };
         let link = if self.kind == FileKind::Link { OpKind::Link } else { OpKind::Symlink };
-        // Directories that contain files: the top, or all below it.
+        // Directories that contain files: the top directory, or all subdirectories.
         let holding = self.directories.max(1);
         let mut counts = match task {
             Task::Create => OpCounts::from([
@@ -284,7 +282,7 @@ impl FileSet {
                 (OpKind::Sync, sync),
             ]),
             Task::StatEach => {
-                // Each file is opened and read once more to see its end.
+                // Each file is opened, and one more read finds its end.
                 let read = if self.is_read() { files } else { 0 };
                 OpCounts::from([
                     (OpKind::Open, holding + read),
@@ -318,14 +316,14 @@ impl FileSet {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EachStep {
-    /// The directory of this number, which contains files.
+    /// The directory with this number, which contains files.
     Directory(u64),
     Top,
     Sync,
     End,
 }
 
-/// A task in the order in which directories are read: an op for each directory.
+/// A task in readdir order: one op per directory.
 struct Each<'a> {
     set: &'a FileSet,
     task: Task,

@@ -1,4 +1,4 @@
-//! A task on a set of files whose order is known: an op for each call.
+//! A task on a set of files in a known order: one op per call.
 
 use super::{
     DIRECTORY_MODE, FILE, FILE_MODE, FIRST_SUBDIRECTORY, FileKind, FileSet, NEW, OLD, TOP, Task,
@@ -14,7 +14,7 @@ pub(super) enum Step {
     OpenSubdirectory(u64),
     /// The next file's first call.
     File,
-    /// The file is not empty: it is opened.
+    /// Opens the file, which is not empty.
     Open,
     /// Writes or reads from this byte on.
     Move(u64),
@@ -35,7 +35,7 @@ impl Step {
     }
 }
 
-/// A task whose order is known: an op for each call.
+/// A task in a known order: one op per call.
 pub(super) struct OneByOne<'a> {
     pub(super) set: &'a FileSet,
     pub(super) task: Task,
@@ -101,7 +101,7 @@ impl OneByOne<'_> {
         self.step = if more { Step::Move(end) } else { self.after_data() };
     }
 
-    /// The calls on directories, before the first file and after the last.
+    /// Sets the op to a call on a subdirectory, before the first file or after the last.
     fn directory(&mut self, op: &mut Op, number: u64) {
         let set = self.set;
         let last = number + 1 == set.directories;
@@ -142,7 +142,7 @@ impl OneByOne<'_> {
         self.step = then;
     }
 
-    /// The calls on the top directory.
+    /// Sets the op to a call on the top directory.
     fn top(&mut self, op: &mut Op) {
         let set = self.set;
         let subdirectories = set.directories > 0;
