@@ -8,19 +8,19 @@ use crate::op::After;
 /// The division of a message into writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// A call for each line.
+    /// One call per line.
     Lines,
-    /// A buffer of this many bytes.
+    /// Blocks of this many bytes.
     Blocks(u32),
     /// The records of a tar archive in which the member's header is at this position.
     Records(u64),
 }
 
-/// The block of an archive: headers and padding are multiples of it.
+/// Size of an archive block in bytes; headers and padding are multiples of it.
 pub const BLOCK: u64 = 512;
-/// GNU tar's default record of 20 blocks, which is also its buffer.
+/// Size of GNU tar's default record in bytes: 20 blocks, which is also the size of its buffer.
 pub const RECORD: u64 = 20 * BLOCK;
-/// Bytes of a read: the buffer of perl 5.8 [MEM] (5.36 reads 8,192 [RUN]).
+/// Bytes per read: the size of the buffer of perl 5.8 [MEM] (5.36 reads 8,192 [RUN]).
 pub const READ: u32 = 4096;
 
 /// The work on one message.
@@ -30,11 +30,11 @@ pub struct Job {
     pub steps: &'static [Step],
     /// The message, by its number in the stores.
     pub message: u64,
-    /// The number that its name in a maildir is made of.
+    /// The number from which its name in a maildir is made.
     pub number: u64,
     /// The number of the maildir.
     pub maildir: u64,
-    /// Bytes before the message in a maildir, such as `Return-Path`; zero in a store.
+    /// Number of bytes before the message in a maildir file, such as `Return-Path`; zero in a store.
     pub lead: u32,
     /// The division into writes.
     pub split: Split,
@@ -45,7 +45,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Steps with default parameters.
+    /// A job of these steps with default parameters.
     pub fn new(steps: &'static [Step]) -> Job {
         Job {
             steps,
@@ -63,23 +63,23 @@ impl Job {
 /// Progress of a step that repeats its call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Calls made.
+    /// Number of calls made.
     pub part: u64,
-    /// Bytes done.
+    /// Number of bytes done.
     pub offset: u64,
-    /// Bytes to do.
+    /// Number of bytes left.
     pub rest: u64,
 }
 
 impl Progress {
-    /// The start of `length` bytes.
+    /// The progress at the start of `length` bytes.
     pub fn start(length: u64) -> Progress {
         Progress { part: 0, offset: 0, rest: length }
     }
 
-    /// Counts a call of at most this many bytes.
-    pub fn advance(&mut self, most: u64) {
-        let done = most.min(self.rest);
+    /// Counts a call of at most `max` bytes.
+    pub fn advance(&mut self, max: u64) {
+        let done = max.min(self.rest);
         self.part += 1;
         self.offset += done;
         self.rest -= done;

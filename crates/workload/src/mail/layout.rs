@@ -1,4 +1,4 @@
-//! The layout of mail: the messages, their protocol of delivery, and their paths.
+//! The layout of mail: the messages, their delivery protocol, and their paths.
 
 use crate::mail::job::{BLOCK, Job, Progress, READ, RECORD, Split};
 use crate::mail::messages::Messages;
@@ -8,18 +8,18 @@ use crate::mail::step::{Folder, Location, Step};
 use crate::numbered::Numbered;
 use crate::op::{Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 
-/// The directory of messages to write from.
+/// The directory of the source messages for writes.
 pub const WRITE_STORE: &[u8] = b"write_src";
-/// The directory of messages to read.
+/// The directory of the messages to read.
 pub const READ_STORE: &[u8] = b"read_src";
-/// The form of names of messages in a store.
+/// The form of message names in a store.
 pub const STORE_NAMES: NameForm = NameForm::Sequence;
-/// End of the name in `cur` of a message that was read, and only read.
+/// Suffix of the name in `cur` of a message that has been seen and has no other flag.
 pub const SEEN: &[u8] = b":2,S";
 
-/// The maildir that was entered.
+/// The entered maildir.
 const ENTERED: DirSlot = DirSlot(1);
-/// The directory that is synced.
+/// The directory to sync.
 const SYNCED: DirSlot = DirSlot(2);
 /// The open file.
 const FILE: FileSlot = FileSlot(0);
@@ -36,7 +36,7 @@ pub struct MailLayout {
     pub read_store: u64,
     /// The directories of the maildirs.
     pub maildirs: Numbered,
-    /// The format of messages in maildirs.
+    /// The format of the messages in maildirs.
     pub format: MessageFormat,
 }
 
@@ -46,7 +46,7 @@ impl MailLayout {
         u64::from(job.lead) + self.messages.length(job.message)
     }
 
-    /// Length of the part of the job's file that is written next.
+    /// Length of the next part of the job's file to be written.
     #[inline]
     pub fn part(&self, job: &Job, Progress { part, offset, rest }: Progress) -> u32 {
         match job.split {
@@ -81,7 +81,7 @@ impl MailLayout {
         }
     }
 
-    /// The call that `step` makes; with `inside`, paths begin in the maildir.
+    /// The call that `step` makes; with `inside`, paths are relative to the maildir.
     pub fn call(&self, job: &Job, step: Step, progress: Progress, inside: bool) -> Call {
         let dir = if inside { ENTERED } else { DirSlot::ROOT };
         let file = FILE;
@@ -124,7 +124,7 @@ impl MailLayout {
         self.payload(job, 0, self.length(job) as u32)
     }
 
-    /// Writes the names of the call that `step` makes; calls on an open file use that of its open.
+    /// Writes the names for the call that `step` makes; calls on an open file keep the name with which it was opened.
     pub fn name(&self, job: &Job, step: Step, inside: bool, op: &mut Op) {
         match step {
             Step::Mkdir(folder)

@@ -7,26 +7,26 @@ use crate::input::Input;
 use crate::op::Payload;
 use crate::tar::archive::{Archive, MemberKind};
 
-/// The median length of a synthetic message is 2 to the power of this, in units of 2^-16, with the
-/// fraction taken linearly: 2^11 and three quarters of the way to 2^12, 3.5 KiB [OWN].
+/// Binary logarithm of the median length of a synthetic message, in units of 2^-16 and linear between powers of two:
+/// three quarters of the way from 2^11 to 2^12, 3.5 KiB [OWN].
 const MEDIAN: i64 = (11 << 16) + (3 << 14);
-/// A standard deviation of 1.4 octaves [OWN]; the sum of four even draws has one of 0.577.
+/// Scale, in thousandths, for a standard deviation of 1.4 octaves [OWN]; the sum of four uniform draws has a standard
+/// deviation of 0.577.
 const OCTAVES_PER_1000: i64 = 2425;
-/// One message in this many carries an attachment, which makes it longer by four octaves [OWN].
+/// One message in this many has an attachment, which makes it longer by four octaves [OWN].
 const ATTACHMENTS: u64 = 64;
-/// One line in this many is empty: its newline and nothing else [OWN].
+/// One line in this many is empty: only a newline [OWN].
 const EMPTY_LINES: u64 = 8;
-/// The shortest and the longest of the others, in bytes with the newline; 50 on average over all
-/// lines [OWN].
+/// Minimum and maximum length of the other lines, in bytes with the newline; the average over all lines is 50 [OWN].
 const LINE: (u64, u64) = (20, 95);
-/// Number of lines that synthetic mail is cut into, in a cycle: a message begins anywhere among
-/// them, and its number of lines is computed without going through them [OWN].
-const ROUND: u64 = 4096;
-/// A longer line of real mail is written in pieces, as through a buffer.
-const LONGEST_LINE: usize = 64 << 10;
+/// Number of lines in the cycle from which synthetic mail is cut: a message begins at any of them, and its number of
+/// lines is computed without iterating over them [OWN].
+const CYCLE: u64 = 4096;
+/// Maximum length of a line of real mail in bytes; a longer line is written in pieces, as through a buffer.
+const MAX_LINE: usize = 64 << 10;
 
-/// Messages by number, from zero. Synthetic mail is the same under every seed, as the mail of the
-/// original was, and endless. Real mail begins again at its end.
+/// Messages, numbered from zero. Synthetic mail is the same for every seed, as the mail of the original was, and
+/// unlimited; real mail repeats from its beginning.
 #[derive(Clone, Debug)]
 pub struct Messages(Source);
 
@@ -55,7 +55,7 @@ impl Messages {
     /// The regular files of a tar archive, in its order.
     ///
     /// # Errors
-    /// It is not an archive, or there is no message in it, or one of 4 GiB or more; in one line.
+    /// The input is not an archive, contains no message, or contains a message of 4 GiB or more; in one line.
     pub fn real(input: &Input) -> Result<Messages, String> {
         let archive = Archive::read(input).map_err(|error| error.to_string())?;
         let mut members = Vec::new();
@@ -85,10 +85,10 @@ impl Messages {
         }
     }
 
-    /// Length of the message's line `number`, which begins at `offset` with `rest` bytes to the
-    /// message's end, in bytes with its newline.
+    /// Length of line `number` of a message in bytes, with its newline; the line begins at `offset`, `rest` bytes
+    /// before the message's end.
     ///
-    /// Lines of synthetic mail are cut by rule: there is no newline where one ends.
+    /// The lines of synthetic mail are computed: its contents have no newlines at their ends.
     pub fn line(&self, message: u64, number: u64, offset: u64, rest: u64) -> u32 {
         match &self.0 {
             Source::Real { input, members } => {
@@ -107,9 +107,10 @@ impl Messages {
         }
     }
 
-    /// `length` bytes from `offset` on of a file that holds `lead` bytes and then the message.
+    /// `length` bytes, from `offset` on, of a file that consists of `lead` bytes and the message.
     ///
-    /// The lead, too, is bytes by rule: of real mail the end of the archive's header before it.
+    /// The bytes of the lead are computed too; for real mail, they are the end of the archive's header before the
+    /// message.
     pub fn payload(&self, message: u64, lead: u32, offset: u64, length: u32) -> Payload {
         match &self.0 {
             Source::Real { members, .. } => Payload {
@@ -126,8 +127,8 @@ fn member(members: &[Member], message: u64) -> Member {
     members[(message % members.len() as u64) as usize]
 }
 
-/// Log-normal, approximated in whole numbers: the logarithm is the sum of four even draws (Irwin
-/// and Hall), which ends 3.5 standard deviations away, with an occasional attachment.
+/// The length of a message in the mix: log-normal, approximated in integers. The logarithm is the sum of four uniform
+/// draws (Irwin and Hall), which is bounded at 3.5 standard deviations; an occasional attachment is added.
 fn mixed_length(message: u64) -> u64 {
     let mut draws = SplitMix64::new(mix(message ^ 0x6d61_696c));
     let draw = draws.draw();
@@ -144,20 +145,20 @@ struct Lines(Vec<u32>);
 
 impl Lines {
     fn new() -> Lines {
-        let ends = (0..ROUND).scan(0, |end, number| {
+        let ends = (0..CYCLE).scan(0, |end, number| {
             *end += synthetic_line(number);
             Some(*end)
         });
         Lines(std::iter::once(0).chain(ends).collect())
     }
 
-    /// The first line of a message.
+    /// Index in the cycle of a message's first line.
     fn first(message: u64) -> u64 {
-        mix(message) % ROUND
+        mix(message) % CYCLE
     }
 
     fn length(&self, message: u64, number: u64) -> u64 {
-        let line = ((Lines::first(message) + number) % ROUND) as usize;
+        let line = ((Lines::first(message) + number) % CYCLE) as usize;
         u64::from(self.0[line + 1] - self.0[line])
     }
 
@@ -167,12 +168,12 @@ impl Lines {
             return 0;
         }
         let first = Lines::first(message);
-        let round = u64::from(self.0[ROUND as usize]);
+        let round = u64::from(self.0[CYCLE as usize]);
         // The message's end, counted from the start of the first line of the cycle.
         let end = u64::from(self.0[first as usize]) + length;
         let (rounds, rest) = ((end - 1) / round, (end - 1) % round + 1);
         let begun = self.0.partition_point(|start| u64::from(*start) < rest) as u64;
-        rounds * ROUND + begun - first
+        rounds * CYCLE + begun - first
     }
 }
 
@@ -195,9 +196,9 @@ fn real_lines(bytes: &[u8], from: u64, length: u64) -> u32 {
 
 fn real_line(bytes: &[u8], from: u64, rest: u64) -> u32 {
     let from = from as usize;
-    let most = (rest as usize).min(LONGEST_LINE);
-    let line = bytes.get(from..from + most).unwrap_or_default();
-    line.iter().position(|byte| *byte == b'\n').map_or(most, |end| end + 1) as u32
+    let max = (rest as usize).min(MAX_LINE);
+    let line = bytes.get(from..from + max).unwrap_or_default();
+    line.iter().position(|byte| *byte == b'\n').map_or(max, |end| end + 1) as u32
 }
 
 #[cfg(test)]
@@ -214,8 +215,8 @@ mod tests {
         // 1.1 % of the others that are then above it, about 40 bytes.
         let median = lengths[lengths.len() / 2];
         assert!((3_550..3_710).contains(&median), "median {median}");
-        // A log-normal mean is the median times exp(0.97^2 / 2) = 1.60, attachments make it 1.23
-        // times that, 7,080; its shortened tail and the linear fraction take some of it away.
+        // A log-normal mean is the median times exp(0.97^2 / 2) = 1.60, attachments make it 1.23 times that, 7,080; the
+        // bounded tail and the linear fraction reduce it slightly.
         let mean = lengths.iter().sum::<u64>() as f64 / count;
         assert!((6_600.0..7_200.0).contains(&mean), "mean {mean}");
         // Above 64 KiB: 0.016 % without an attachment (the corner 0.2474^4/24 of four even draws),

@@ -1,4 +1,4 @@
-//! Mail as files: messages, their names, the calls that deliver and read them.
+//! Mail as files: messages, their names, and the calls that deliver and read them.
 
 pub mod contradictions;
 pub mod job;

@@ -1,33 +1,33 @@
-//! Maildir names in closed form: computed from a number as time, process and inode, and read back.
+//! Maildir names in closed form: time, process and inode are computed from a message's number, and the number from its
+//! name.
 //!
-//! Mail arrives at ten messages a second, so the time in a name leaves ten candidate numbers; a
-//! reader tries them. There is no table of names.
+//! Mail arrives at ten messages per second, so the time in a name leaves ten candidate numbers, all of which a lookup
+//! tries. No table of names is needed.
 
 use std::ops::Range;
 
 use crate::op::Name;
 
-/// 2004-11-01 00:00 UTC, the year of the original.
+/// Time of the first message: 2004-11-01 00:00 UTC, in the year of the original.
 pub const TIME: u64 = 1_099_267_200;
-/// The longest name of a message is Dovecot's: 10 digits of time, 2 + 6 of the microseconds, 1 + 5
-/// of the process, 5 of the host, twice 3 + 10 of sizes and 4 of the flag; numbers in names have 10
-/// digits at most.
+/// Maximum length of a message's name, which is Dovecot's: 10 digits of time, 2 + 6 for the microseconds, 1 + 5 for the
+/// process, 5 for the host, twice 3 + 10 for the sizes and 4 for the flag; numbers in names have at most 10 digits.
 pub const LONGEST: usize = 10 + 8 + 6 + 5 + 26 + 4;
-/// Messages a second [OWN].
+/// Messages per second [OWN].
 const RATE: u64 = 10;
 const HOST: &[u8] = b"mail";
 
 /// The form of a name computed from the number of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameForm {
-    /// `<time>.<pid>_<number>.<host>`: one process counts its messages.
+    /// `<time>.<pid>_<number>.<host>`: one process that numbers its messages.
     Sequence,
-    /// `<time>.<pid>.<host>`: a process for each message (qmail).
+    /// `<time>.<pid>.<host>`: one process per message (qmail).
     Process,
     /// `<time>.P<pid>.<host>` (Postfix, in tmp).
     PrefixedProcess,
-    /// `<time>.V<device>I<inode>.<host>`, in hexadecimal (Postfix, in new). The file system decides
-    /// the inode of a file, so the number takes its place.
+    /// `<time>.V<device>I<inode>.<host>`, in hexadecimal (Postfix, in new). The file system chooses the inode of a
+    /// file, so the message's number takes its place.
     Inode,
     /// `<time>.M<microseconds>P<pid>.<host>` (Dovecot).
     Microseconds,
@@ -64,7 +64,7 @@ impl NameForm {
     }
 }
 
-/// The numbers whose names begin with the time of this one.
+/// The numbers whose names have the same time as `name`.
 pub fn candidates(name: &[u8]) -> Range<u64> {
     let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let time = std::str::from_utf8(&name[..digits]).ok().and_then(|time| time.parse::<u64>().ok());
@@ -74,8 +74,8 @@ pub fn candidates(name: &[u8]) -> Range<u64> {
         .map_or(0..0, |first| first..first.saturating_add(RATE))
 }
 
-/// Ids of processes rise by three a message and wrap below 32,768, as in the Linux of 2004; two
-/// messages of one second never share one.
+/// The process id of a message. Ids increase by three per message and wrap below 32,768, as in the Linux of 2004; two
+/// messages of the same second never share one.
 fn process(number: u64) -> u64 {
     300 + 3 * number % 32_400
 }

@@ -1,4 +1,4 @@
-//! Operations of several jobs each, which a wall can end.
+//! Operations that consist of several jobs each and that a wall can end.
 
 use std::ops::Range;
 
@@ -6,27 +6,27 @@ use crate::mail::job::Job;
 use crate::mail::runner::Runner;
 use crate::until::Items;
 
-/// The jobs of an operation: at most these.
+/// The jobs of an operation, at most three.
 pub type Jobs = [Option<Job>; 3];
 
-/// The jobs of numbered operations, after some that belong to none.
+/// The jobs of numbered operations, preceded by jobs that belong to no operation.
 pub struct Operations<F> {
-    /// Of the operation that has begun.
+    /// The jobs of the current operation.
     jobs: Jobs,
     next: usize,
     first: u64,
     numbers: Range<u64>,
-    of: F,
+    jobs_of: F,
 }
 
 impl<F: FnMut(u64) -> Jobs> Operations<F> {
-    /// The jobs `before`, and those `of` each number.
-    pub fn new(before: Jobs, numbers: Range<u64>, of: F) -> Operations<F> {
-        Operations { jobs: before, next: 0, first: numbers.start, numbers, of }
+    /// The jobs `before`, then those that `jobs_of` returns for each number.
+    pub fn new(before: Jobs, numbers: Range<u64>, jobs_of: F) -> Operations<F> {
+        Operations { jobs: before, next: 0, first: numbers.start, numbers, jobs_of }
     }
 
-    /// The next job of the operation that has begun.
-    fn of_begun(&mut self) -> Option<Job> {
+    /// Takes the next job of the current operation.
+    fn next_of_current(&mut self) -> Option<Job> {
         while let Some(job) = self.jobs.get(self.next) {
             self.next += 1;
             if job.is_some() {
@@ -42,10 +42,10 @@ impl<F: FnMut(u64) -> Jobs> Iterator for Operations<F> {
 
     fn next(&mut self) -> Option<Job> {
         loop {
-            if let Some(job) = self.of_begun() {
+            if let Some(job) = self.next_of_current() {
                 return Some(job);
             }
-            self.jobs = (self.of)(self.numbers.next()?);
+            self.jobs = (self.jobs_of)(self.numbers.next()?);
             self.next = 0;
         }
     }

@@ -1,4 +1,4 @@
-//! The parameters of the maildir workload, and its documentation.
+//! The parameters of the maildir workload and its documentation.
 
 use crate::mail::store::{GAP, SIZE, SOURCE};
 use crate::params::{Domain, Param};
@@ -54,7 +54,7 @@ phase is still synced for its times, flushed and verified (from the caches) befo
 `setup` always is; with gap=back-to-back one follows the other at once, and only the last is verified. getdents64(2) calls are not \
 counted: the file system decides how many a directory takes.";
 
-/// Its parameters.
+/// The parameters of the workload.
 pub const PARAMS: &[Param] = &[
     Param {
         name: "ops",

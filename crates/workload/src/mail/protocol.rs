@@ -8,13 +8,13 @@ use Location::{New, Seen, Store, Temporary};
 /// The format of messages in maildirs under a protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageFormat {
-    /// The form of their names in `tmp`.
+    /// The form of the messages' names in `tmp`.
     pub temporary: NameForm,
-    /// The form of their names in `new` and `cur`.
+    /// The form of the messages' names in `new` and `cur`.
     pub delivered: NameForm,
-    /// Dovecot's sizes follow that name.
+    /// True if Dovecot's sizes follow the delivered name.
     pub sizes: bool,
-    /// Bytes of a file before the message.
+    /// Number of bytes before the message in its file.
     pub lead: u32,
 }
 
@@ -25,9 +25,9 @@ pub struct Protocol {
     pub name: &'static str,
     /// The calls.
     pub steps: &'static [Step],
-    /// Bytes of a write that is not of a line.
+    /// Bytes per write, unless each line has its own write.
     pub buffer: u32,
-    /// Names and lead.
+    /// The format of its messages.
     pub format: MessageFormat,
 }
 
@@ -136,7 +136,7 @@ const DOVECOT_NEVER: Protocol = Protocol {
     format: DOVECOT,
 };
 
-/// The same with an fsync of the file alone, as no version of Dovecot does.
+/// Dovecot with an fsync of the file alone, which no version of Dovecot does.
 const DOVECOT_FILE: Protocol = Protocol {
     steps: &[
         Step::Create(Temporary, EXCLUSIVE, 0o600),
@@ -148,9 +148,9 @@ const DOVECOT_FILE: Protocol = Protocol {
     ..DOVECOT_NEVER
 };
 
-/// Dovecot with `mail_fsync=optimized` or `always`, which are the same for a new message in a maildir [SRC]: the file, and
-/// after its rename the directory. Dovecot calls fdatasync(2) of the directory; ext4 since Linux 5.10, XFS and btrfs do
-/// the same for it as for fsync(2).
+/// Dovecot with `mail_fsync=optimized` or `always`, which do the same for a new message in a maildir [SRC]: fsync of
+/// the file, and of the directory after the rename. Dovecot calls fdatasync(2) on the directory; for a directory, ext4
+/// since Linux 5.10, XFS and btrfs treat it like fsync(2).
 const DOVECOT_SYNCED: Protocol = Protocol {
     steps: &[
         Step::Create(Temporary, EXCLUSIVE, 0o600),
@@ -183,7 +183,7 @@ impl Protocol {
 /// The modification time of unpacked messages.
 pub const MTIME: i64 = super::names::TIME as i64;
 
-/// GNU tar as root, as in the workload tarball [RUN].
+/// Unpacks a message as GNU tar does when run by root, as in the workload tarball [RUN].
 pub const UNPACK: &[Step] = &[
     Step::Create(Store, TAR, 0o600),
     Step::Write,
@@ -192,9 +192,9 @@ pub const UNPACK: &[Step] = &[
     Step::Chmod(0o644),
     Step::Close,
 ];
-/// Creates the directory of messages to write from.
+/// Creates the directory of the source messages for writes.
 pub const MAKE_WRITE_STORE: &[Step] = &[Step::Mkdir(Folder::WriteStore)];
-/// Creates the directory of messages to read.
+/// Creates the directory of the messages to read.
 pub const MAKE_READ_STORE: &[Step] = &[Step::Mkdir(Folder::ReadStore)];
 /// Creates a maildir.
 pub const MAKE_MAILDIR: &[Step] = &[
@@ -203,13 +203,13 @@ pub const MAKE_MAILDIR: &[Step] = &[
     Step::Mkdir(Folder::New),
     Step::Mkdir(Folder::Current),
 ];
-/// Lists the messages to write from.
+/// Lists the source messages for writes.
 pub const LIST_WRITE_STORE: &[Step] = &[Step::Scan(Folder::WriteStore)];
 /// Lists the messages to read.
 pub const LIST_READ_STORE: &[Step] = &[Step::Scan(Folder::ReadStore)];
-/// Reads a message in its store, by perl [RUN].
+/// Reads a message in its store, as perl does [RUN].
 pub const READ_MESSAGE: &[Step] = &[Step::Open(Store), Step::StatFile, Step::Read, Step::Close];
-/// Finds a message, takes it over and reads it.
+/// Finds a message, moves it to `cur` and reads it.
 pub const RETRIEVE: &[Step] =
     &[Step::Scan(Folder::New), Step::Rename(New, Seen), Step::Open(Seen), Step::Read, Step::Close];
 /// Does the work of [`RETRIEVE`], then deletes the message.

@@ -7,8 +7,8 @@ use crate::mail::job::Job;
 use crate::mail::protocol::READ_MESSAGE;
 use crate::mail::step::Step;
 
-/// A listing by `list`, then `reads` reads of messages drawn evenly from the first `store`, each
-/// after `compute`.
+/// The jobs of one listing by `list`, then of `reads` reads of messages drawn uniformly from the first `store`, each
+/// preceded by `compute` of computing time.
 pub fn read_jobs(
     seed: u64,
     list: &'static [Step],

@@ -1,4 +1,4 @@
-//! The calls of jobs: one after the other, and their sums.
+//! The calls of jobs, one job after the other, and their totals.
 
 use fsdyno_record::{Nanos, OpKind};
 
@@ -8,20 +8,20 @@ use crate::mail::step::Step;
 use crate::op::{After, Call, Expect, Op};
 use crate::workload::{OpCounts, OpSource, WorkUnits};
 
-/// The calls of jobs and their bytes.
+/// Totals of the calls of jobs and of their bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Calls by kind; of [`Step::Scan`] open and close only.
+    /// Calls by kind; for [`Step::Scan`], only open and close.
     pub counts: OpCounts,
-    /// Bytes written.
+    /// Number of bytes written.
     pub written: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub read: u64,
 }
 
 impl Sums {
-    /// The sums over all jobs. All jobs of the same steps make the same calls but for those that
-    /// move bytes, so only these are added up job by job.
+    /// The sums over all jobs. Jobs with the same steps make the same calls except for those that move bytes, so only
+    /// the latter are added up job by job.
     pub fn of(layout: &MailLayout, jobs: impl Iterator<Item = Job>) -> Sums {
         let mut sums = Sums::default();
         let mut kinds: Vec<JobGroup> = Vec::new();
@@ -61,11 +61,11 @@ impl Sums {
     }
 }
 
-/// Jobs of the same steps.
+/// Jobs with the same steps.
 struct JobGroup {
     first: Job,
     jobs: u64,
-    /// Calls of all their [`Step::Write`] and [`Step::Read`].
+    /// Number of calls of all their [`Step::Write`] and [`Step::Read`].
     writes: u64,
     reads: u64,
 }
@@ -91,8 +91,7 @@ impl JobGroup {
     }
 }
 
-/// Number of calls of a step; the ops of a job without [`Step::Scan`] are as many as these
-/// together.
+/// Number of calls of a step; a job without [`Step::Scan`] has as many ops as the sum over its steps.
 pub fn repeats(layout: &MailLayout, job: &Job, step: Step) -> u64 {
     match step {
         Step::Read => layout.length(job).div_ceil(u64::from(READ)) + 1,
@@ -106,12 +105,12 @@ pub struct Runner<'a, J> {
     layout: &'a MailLayout,
     jobs: J,
     job: Job,
-    /// The length of its file.
+    /// The length of the job's file.
     length: u64,
-    /// The next step of the job, and its progress.
-    at: usize,
+    /// The index of the job's next step, and the progress of that step.
+    next_step: usize,
     progress: Progress,
-    /// Between [`Step::Enter`] and [`Step::Leave`].
+    /// True between [`Step::Enter`] and [`Step::Leave`].
     inside: bool,
 }
 
@@ -119,16 +118,16 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
     /// The ops of `jobs`.
     pub fn new(layout: &'a MailLayout, jobs: J) -> Runner<'a, J> {
         let (job, progress) = (Job::new(&[]), Progress::default());
-        Runner { layout, jobs, job, length: 0, at: 0, progress, inside: false }
+        Runner { layout, jobs, job, length: 0, next_step: 0, progress, inside: false }
     }
 
-    /// Reports whether the next op is the first of a job, or there is none.
+    /// Reports whether the next op is the first of a job or there is no next op.
     pub fn is_between_jobs(&mut self) -> bool {
         // Everything is written, or there was nothing to write.
-        while self.job.steps.get(self.at) == Some(&Step::Write) && self.progress.rest == 0 {
-            self.go_to(self.at + 1);
+        while self.job.steps.get(self.next_step) == Some(&Step::Write) && self.progress.rest == 0 {
+            self.go_to(self.next_step + 1);
         }
-        self.at == self.job.steps.len()
+        self.next_step == self.job.steps.len()
     }
 
     /// The jobs that have not begun.
@@ -139,9 +138,9 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
     /// The next step with a call to make; none at the end of all jobs.
     fn step(&mut self) -> Option<Step> {
         loop {
-            match self.job.steps.get(self.at) {
+            match self.job.steps.get(self.next_step) {
                 // Everything is written, or there was nothing to write.
-                Some(Step::Write) if self.progress.rest == 0 => self.go_to(self.at + 1),
+                Some(Step::Write) if self.progress.rest == 0 => self.go_to(self.next_step + 1),
                 Some(step) => return Some(*step),
                 None => {
                     self.job = self.jobs.next()?;
@@ -153,12 +152,12 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
     }
 
     fn go_to(&mut self, step: usize) {
-        self.at = step;
+        self.next_step = step;
         self.progress = Progress::start(self.length);
     }
 
-    /// Counts the call; a step that repeats stays until its end, which for a read is the call that
-    /// returns nothing.
+    /// Records that the call is made. A repeating step stays current until its last call, which for a read is the one
+    /// that returns nothing.
     fn advance(&mut self, call: Call) {
         if let Call::Write { payload, .. } = call {
             self.progress.advance(payload.length.into());
@@ -167,7 +166,7 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
         {
             self.progress.advance(length.into());
         } else {
-            self.go_to(self.at + 1);
+            self.go_to(self.next_step + 1);
         }
     }
 }
@@ -176,7 +175,7 @@ impl<J: Iterator<Item = Job>> Runner<'_, J> {
     #[inline(never)]
     fn other(&mut self, op: &mut Op) -> bool {
         let Some(step) = self.step() else { return false };
-        let first = self.at == 0 && self.progress.part == 0;
+        let first = self.next_step == 0 && self.progress.part == 0;
         op.after = if first { self.job.after } else { After::default() };
         op.compute = if first { self.job.compute } else { Nanos(0) };
         op.expect = if matches!(step, Step::Absent(_)) { Expect::Missing } else { Expect::Success };
@@ -193,8 +192,8 @@ impl<J: Iterator<Item = Job>> Runner<'_, J> {
 }
 
 impl<J: Iterator<Item = Job>> OpSource for Runner<'_, J> {
-    /// Handles the commonest op, one more line of the same message, on a short path; the result
-    /// equals that of [`Runner::other`], for neither the names nor the dependency change.
+    /// Handles the most frequent op, the next line of the same message, on a fast path; the result equals that of
+    /// [`Runner::other`], because neither the names nor the dependency change.
     fn next(&mut self, op: &mut Op) -> bool {
         if let (Call::Write { file, .. }, 1.., 1..) =
             (op.call, self.progress.part, self.progress.rest)

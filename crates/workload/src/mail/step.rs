@@ -1,34 +1,34 @@
-//! The steps of jobs, each of which makes one call or repeats one, and the places in which they work.
+//! The steps of jobs, each of which makes one call or repeats one, and the locations on which they operate.
 
 use crate::op::OpenFlags;
 
 /// The location of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// In the directory of messages that it is copied from.
+    /// The directory of messages from which it is copied.
     Store,
-    /// `tmp` of a maildir, while it is written.
+    /// `tmp` of a maildir, while the message is written.
     Temporary,
     /// `new` of a maildir.
     New,
-    /// `cur` of a maildir, with the flag for a message that was seen.
+    /// `cur` of a maildir, with the flag of a seen message.
     Seen,
 }
 
 /// A directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Folder {
-    /// Messages to write from.
+    /// The source messages for writes.
     WriteStore,
-    /// Messages to read.
+    /// The messages to read.
     ReadStore,
     /// A maildir.
     Maildir,
-    /// Its `tmp`.
+    /// `tmp` of the maildir.
     Temporary,
-    /// Its `new`.
+    /// `new` of the maildir.
     New,
-    /// Its `cur`.
+    /// `cur` of the maildir.
     Current,
 }
 
@@ -37,31 +37,32 @@ pub enum Folder {
 pub enum Step {
     /// mkdir.
     Mkdir(Folder),
-    /// Opens the maildir, and paths begin there until [`Step::Leave`]; stands for chdir.
+    /// Opens the maildir, in which paths begin until [`Step::Leave`]; stands for chdir.
     Enter,
     /// Closes the maildir.
     Leave,
     /// Reads a directory to its end.
     Scan(Folder),
-    /// Opens a directory, to sync it.
+    /// Opens a directory for syncing it.
     OpenFolder(Folder),
     /// fsync of the directory opened last.
     FsyncFolder(Folder),
-    /// Closes it.
+    /// Closes that directory.
     CloseFolder(Folder),
     /// stat, which must fail with ENOENT.
     Absent(Location),
-    /// Opens a new file to write.
+    /// Creates a file for writing.
     Create(Location, OpenFlags, u32),
-    /// Opens a file to read.
+    /// Opens a file for reading.
     Open(Location),
     /// fstat.
     StatFile,
-    /// write until the whole message is written, in parts determined by the job's [`Split`](crate::mail::job::Split).
+    /// write, repeated until the whole message is written, in parts determined by the job's
+    /// [`Split`](crate::mail::job::Split).
     Write,
-    /// read until a call returns nothing.
+    /// read, repeated until a call returns nothing.
     Read,
-    /// futimens to this second.
+    /// futimens with this time in seconds.
     Utimes(i64),
     /// fchown.
     Chown,

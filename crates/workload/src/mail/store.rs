@@ -48,7 +48,7 @@ pub fn gap(values: &Values) -> GapKind {
 /// The messages that the parameters `source` and `size` select.
 ///
 /// # Errors
-/// There is a source, and a size or no input; or the input is not an archive of messages.
+/// A source is given with a size or without an input, or the input is not an archive of messages.
 pub fn messages(values: &Values, setting: &Setting) -> Result<Messages, ParamError> {
     let size = values.number("size");
     let source = &*quote::escape(values.text("source"));
@@ -66,8 +66,8 @@ pub fn messages(values: &Values, setting: &Setting) -> Result<Messages, ParamErr
     }
 }
 
-/// The jobs that unpack the stores from an archive: the directory of messages to write from, its
-/// messages, then the other, if there are any.
+/// The jobs that unpack the stores from an archive: for the write store and then the read store, the directory and its
+/// messages; an empty store has no jobs.
 pub fn unpack(layout: &MailLayout) -> impl Iterator<Item = Job> + Send + '_ {
     let (writes, reads) = (layout.write_store, layout.read_store);
     let mut header = 0;

@@ -8,18 +8,18 @@ use crate::mail::step::Location;
 use crate::op::Name;
 use crate::workload::{Expected, Tree};
 
-/// The message and its location in a maildir for a number; none if it is nowhere.
+/// The function from a number to the message and its location in a maildir; none if the message is in no maildir.
 pub type Delivered<'a> = Box<dyn Fn(u64) -> Option<(Job, Location)> + 'a>;
 
 /// The maildirs and their messages.
 pub struct Mailboxes<'a> {
     /// Number of maildirs.
     pub maildirs: u64,
-    /// Messages have numbers below this.
+    /// Exclusive upper bound of message numbers.
     pub numbers: u64,
-    /// Number of these in a maildir.
+    /// Number of messages in maildirs.
     pub messages: u64,
-    /// The message and its location by number.
+    /// Returns the message and its location by number.
     pub delivered: Delivered<'a>,
 }
 
@@ -34,14 +34,14 @@ impl Mailboxes<'_> {
 pub struct MailTree<'a> {
     /// The layout of the mail.
     pub layout: &'a MailLayout,
-    /// The stores are unpacked.
+    /// True if the stores are unpacked.
     pub unpacked: bool,
     /// The maildirs.
     pub mailboxes: Mailboxes<'a>,
 }
 
 impl MailTree<'_> {
-    /// The expected entry at `rest` in the store that begins with message `first` and has `count`.
+    /// The expected entry at `rest` in the store that begins with message `first` and has `count` messages.
     fn stored(&self, rest: &[u8], first: u64, count: u64) -> Option<Expected> {
         if count == 0 || !self.unpacked {
             return None;
