@@ -1,14 +1,14 @@
-//! Names made of a prefix and a number, written and read back.
+//! Generates and parses names made of a prefix and a number.
 
 use crate::op::{Name, digits_limit};
 
-/// A family of names: `f0000000`, `f0000001` ... A number that needs more digits than the width
-/// has them, so no two numbers share a name.
+/// A family of names: `f0000000`, `f0000001` ... A number with more digits than the width is written in full, so no two
+/// numbers share a name.
 #[derive(Clone, Debug)]
 pub struct Numbered {
     prefix: Vec<u8>,
     width: usize,
-    /// Numbers below this have the fast path.
+    /// Numbers below this use the fast path.
     limit: u64,
 }
 
@@ -37,7 +37,7 @@ impl Numbered {
         name.push(&self.prefix);
     }
 
-    /// Writes the number after a prefix that begins at byte `at`; anything after it is cut.
+    /// Writes the number after a prefix that begins at byte `at`; anything after the number is cut off.
     #[inline]
     pub fn finish(&self, name: &mut Name, at: usize, number: u64) {
         let at = at + self.prefix.len();
@@ -54,7 +54,7 @@ impl Numbered {
         name.push_number(number, self.width);
     }
 
-    /// The number whose name is `text`; none if it is no name of the family.
+    /// The number whose name is `text`; none if `text` is not a name of the family.
     pub fn read(&self, text: &[u8]) -> Option<u64> {
         let digits = text.strip_prefix(self.prefix.as_slice())?;
         let padded = digits.len() == self.width || (digits.len() > self.width && digits[0] != b'0');

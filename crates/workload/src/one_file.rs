@@ -1,16 +1,17 @@
-//! Finds the name of a one-file workload, which a device can stand for.
+//! Finds the only file name of a workload, for which a device can be substituted.
 
 use fsdyno_record::OnDevice;
 
 use crate::op::{DirSlot, Op};
 use crate::workload::{Share, Workload};
 
-/// Number of ops of each phase that are examined for names; a workload with more files has the
-/// second one among these.
-const LOOK: usize = 4096;
+/// Number of ops of each phase that are examined for names; a workload with several files uses a second one within
+/// these ops.
+const EXAMINED_OPS: usize = 4096;
 
 /// The name of a workload's only file.
 ///
+/// # Errors
 /// The call or name that a one-file workload does not have, as a sentence.
 pub fn one_file(workload: &dyn Workload) -> Result<Vec<u8>, String> {
     if workload.prefill().is_some() {
@@ -26,7 +27,7 @@ pub fn one_file(workload: &dyn Workload) -> Result<Vec<u8>, String> {
         for rank in 0..ranks {
             let mut ops = workload.ops(index, Share { rank, ranks });
             let mut op = Op::default();
-            for _ in 0..LOOK {
+            for _ in 0..EXAMINED_OPS {
                 if !ops.next(&mut op) {
                     break;
                 }

@@ -1,4 +1,4 @@
-//! One file-system call with its thread, dependencies and timing.
+//! One file system call with its thread, dependencies and timing.
 
 use fsdyno_record::Nanos;
 
@@ -13,28 +13,28 @@ pub use crate::call::{Call, Compound, RemoveOrder};
 pub struct Op {
     /// The call and its arguments.
     pub call: Call,
-    /// The name it is called on, below the call's directory; may contain slashes, as the original
-    /// program's did. A call on a file slot does not use it; there it is still the name that the
-    /// file was opened by, for messages.
+    /// The name that is the call's argument, relative to the call's directory; it may contain slashes, as in the
+    /// original program. A call on a file slot does not use it, but it remains the name with which the file was opened,
+    /// for messages.
     pub name: Name,
     /// The second name of rename, link and symlink.
     pub other: Name,
-    /// The thread of the workload that issues it, from zero.
+    /// The thread of the workload that issues the op, from zero.
     pub thread: u32,
-    /// The progress of another thread that it waits for. Ops of one thread are in order without it.
+    /// The progress of another thread that the op waits for. Ops of the same thread are in order without it.
     pub after: After,
-    /// Further points that it waits for, if `after` is one: all of them must be reached. Only blocking calls
-    /// wait for several.
+    /// Further points that the op waits for if `after` is set: all of them must be reached. Only blocking calls wait
+    /// for several.
     pub also_after: Vec<After>,
-    /// Think time of the caller before it: sleep, using no processor.
+    /// Think time of the caller before the op: sleep, without processor time.
     pub think: Nanos,
-    /// Computing time of the caller before it: processor time of the program that the workload
-    /// models. Neither of the two is part of a latency.
+    /// Computing time of the caller before the op: processor time of the program that the workload models. Neither
+    /// `think` nor `compute` is part of a latency.
     pub compute: Nanos,
-    /// Time at which it is due, counted from the start of the phase: it is not issued earlier, and
-    /// its latency is counted from then, even if its thread could only issue it later because it
-    /// was still at the op before. So an op that waits for a slow one is as slow as its caller
-    /// would find it (G. Tene, "coordinated omission"). Zero is at once, and its latency its own.
+    /// Time at which the op is due, relative to the start of the phase: it is not issued earlier, and its latency is
+    /// measured from then, even if its thread could issue it only later because the previous op had not returned. So an
+    /// op that waits for a slow one is as slow as its caller would find it (G. Tene, "coordinated omission"). Zero
+    /// means at once, with the latency measured from the op's issue.
     pub due: Nanos,
     /// The required outcome of the call.
     pub expect: Expect,
@@ -47,27 +47,26 @@ pub struct Op {
 pub struct After {
     /// The thread, from zero.
     pub thread: u32,
-    /// Number of its ops in this phase, calls of an expanded op each counted; zero waits for
-    /// nothing.
+    /// Number of its ops in this phase, with each call of an expanded op counted; zero for no wait.
     pub ops: u64,
 }
 
-/// The required outcome of a call. Programs make calls that fail, GNU tar for one, and those cost
-/// time too; a call with another outcome fails the trial.
+/// The required outcome of a call. Some programs, such as GNU tar, make calls that fail, and those cost time too; a
+/// call with a different outcome fails the trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expect {
-    /// It succeeds.
+    /// The call succeeds.
     #[default]
     Success,
-    /// It fails with ENOENT.
+    /// The call fails with ENOENT.
     Missing,
-    /// It fails with EEXIST.
+    /// The call fails with EEXIST.
     Exists,
-    /// It fails with the error number [`Op::result`].
+    /// The call fails with the error number [`Op::result`].
     Errno,
-    /// It succeeds with the result [`Op::result`]: bytes moved, or a size.
+    /// The call succeeds with the result [`Op::result`]: bytes moved, or a size.
     Result,
-    /// Its result is not compared.
+    /// The result of the call is not compared.
     Any,
 }
 
@@ -95,7 +94,7 @@ impl Default for Op {
     }
 }
 
-/// 10 to the power of its index.
+/// Powers of ten, by exponent.
 const POWERS: [u64; 9] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
 /// The limit below which [`eight_digits`] writes numbers of `width` digits; zero if it cannot.
@@ -105,10 +104,10 @@ pub(crate) fn digits_limit(width: usize) -> u64 {
 
 /// The eight digits of a number below 10^8, the first in the lowest byte.
 ///
-/// Four digits in each half, then two in each quarter, then one in each byte, all parts of a word at
-/// once; division by 100 and by 10 is multiplication by their reciprocals in 20 and in 10 bits, exact
-/// below 10,000 and below 100 (Warren, Hacker's Delight, chapter 10). A loop over digits would cost
-/// a fifth of all instructions that the engine adds to a call.
+/// The number is split into halves of four digits, quarters of two digits, then bytes of one digit, all parts of a word
+/// at once; division by 100 and by 10 is multiplication by their reciprocals in 20 and in 10 bits, exact below 10,000
+/// and below 100 (Warren, Hacker's Delight, chapter 10). A loop over digits would cost a fifth of all instructions that
+/// the engine adds to a call.
 #[inline]
 fn eight_digits(number: u32) -> u64 {
     let halves = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
@@ -118,8 +117,7 @@ fn eight_digits(number: u32) -> u64 {
     (tens | (quarters - 10 * tens) << 8) | 0x3030_3030_3030_3030
 }
 
-/// A path below a directory slot, always terminated by NUL, so that it can be passed to the kernel
-/// as it stands.
+/// A path relative to a directory slot, always terminated by NUL, so that it can be passed to the kernel as is.
 #[derive(Clone)]
 pub struct Name {
     bytes: [u8; Name::CAPACITY],
@@ -127,7 +125,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// Size of the longest path that a workload may use, with its NUL.
+    /// Maximum size of a path that a workload may use, in bytes with its NUL.
     pub const CAPACITY: usize = 1024;
 
     /// Empties the name.
@@ -144,7 +142,7 @@ impl Name {
         self.bytes[length] = 0;
     }
 
-    /// Appends bytes; what does not fit is cut (generators check their names when they are built).
+    /// Appends bytes; those that do not fit are cut off (generators check their names when they are built).
     #[inline]
     pub fn push(&mut self, text: &[u8]) {
         let at = self.length as usize;
@@ -168,8 +166,8 @@ impl Name {
         self.push(&digits[at..]);
     }
 
-    /// Writes a number of at least `width` digits (at least one) at byte `at`, where it ends the
-    /// name; for names that differ in the number only. `at` is at most the length of the name.
+    /// Writes a number with at least `width` digits (at least one) at byte `at` and ends the name there, for names that
+    /// differ only in the number. `at` must be at most the length of the name.
     #[inline]
     pub fn set_number(&mut self, at: usize, number: u64, width: usize) {
         if width > 0 && number < digits_limit(width) {
@@ -179,8 +177,8 @@ impl Name {
         }
     }
 
-    /// Increments the number that ends the name if only its last digit changes; returns false, and
-    /// changes nothing, if it would carry. Nine of ten names in sequence cost no more.
+    /// Increments the number that ends the name if only its last digit changes; returns false, and changes nothing, if
+    /// it would carry. Nine out of ten consecutive names cost no more than this.
     #[inline]
     pub fn increment(&mut self) -> bool {
         let last = usize::from(self.length).wrapping_sub(1);
@@ -193,13 +191,13 @@ impl Name {
         }
     }
 
-    /// [`Name::set_number`] of a number below [`digits_limit`] of the width.
+    /// Does the work of [`Name::set_number`] for a number below [`digits_limit`] of the width.
     #[inline]
     pub(crate) fn set_digits(&mut self, at: u16, number: u32, width: u16) {
         let from = usize::from(at);
         match self.bytes.get_mut(from..from + 9) {
             Some(place) => {
-                // The significant digits are moved to the front; zeros, hence a NUL, follow them.
+                // The last `width` digits are moved to the front; zeros, hence a NUL, follow them.
                 let digits = eight_digits(number) >> ((8 * (8 - u32::from(width))) % 64);
                 place[..8].copy_from_slice(&digits.to_le_bytes());
                 place[8] = 0;

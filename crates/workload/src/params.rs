@@ -19,9 +19,9 @@ pub struct Param {
     pub name: &'static str,
     /// The default, as the user would give it.
     pub default: &'static str,
-    /// The values it accepts.
+    /// The accepted values.
     pub domain: Domain,
-    /// A sentence on its effect.
+    /// A sentence about its effect.
     pub about: &'static str,
     /// The source of the default, with its mark: `[SRC]` read in the original program, `[PUB]`
     /// published, `[RUN]` observed, `[MEM]` remembered and not read again, `[DER]` derived, `[OWN]`
@@ -34,25 +34,25 @@ pub struct Param {
 pub enum Domain {
     /// A whole number within bounds.
     Whole {
-        /// The least.
+        /// Minimum.
         min: u64,
-        /// The most.
+        /// Maximum.
         max: u64,
     },
     /// A size in bytes within bounds, given as `4096` or `64K`.
     Size {
-        /// The least, in bytes.
+        /// Minimum, in bytes.
         min: u64,
-        /// The most, in bytes.
+        /// Maximum, in bytes.
         max: u64,
     },
-    /// One of some words.
+    /// One of these words.
     Choice(&'static [&'static str]),
     /// `yes` or `no`.
     YesNo,
     /// Letters, digits, `_` and `-`, at least one and at most this many.
     Word(usize),
-    /// The path of a file or folder of the user.
+    /// The path of the user's file or folder.
     File,
     /// The path of a recording.
     Trace,
@@ -60,20 +60,20 @@ pub enum Domain {
     Command,
     /// The points of a curve: the workload runs once for each, with parameter `files` set to it.
     Curve {
-        /// The least of a point.
+        /// Minimum of a point.
         min: u64,
-        /// The most of a point.
+        /// Maximum of a point.
         max: u64,
     },
     /// Directories per directory for each level of a tree: `30/30/30`.
     Widths,
     /// One or more whole numbers within bounds, in any order, separated by commas.
     Wholes {
-        /// The least of a number.
+        /// Minimum of a number.
         min: u64,
-        /// The most of a number.
+        /// Maximum of a number.
         max: u64,
-        /// The largest number of them.
+        /// Maximum count of numbers.
         most: usize,
     },
     /// A distribution of sizes, as [`Sizes`] reads it.
@@ -94,7 +94,7 @@ pub enum ParamError {
         workload: &'static str,
         /// The key that was given.
         key: String,
-        /// The nearest right name, or all of them.
+        /// The nearest valid name, or all valid names.
         hint: String,
     },
     /// The parameter does not accept the value.
@@ -112,13 +112,13 @@ pub enum ParamError {
     Conflict(String),
 }
 
-/// PATH_MAX of Linux, in bytes with the NUL at its end.
-const LONGEST_PATH: usize = 4096;
+/// Maximum size of a path in bytes, with its NUL: PATH_MAX of Linux.
+const MAX_PATH: usize = 4096;
 
-/// The longest line for sh(1), in bytes: it is stored in each record.
-const LONGEST_COMMAND: usize = 8192;
+/// Maximum length of a line for sh(1) in bytes; the line is stored in each record.
+const MAX_COMMAND: usize = 8192;
 
-/// A whole number, as every option accepts it.
+/// Parses a whole number in the form that every option accepts.
 fn count(text: &str) -> Option<u64> {
     text.parse().ok().map(|Count(count)| count)
 }
@@ -129,7 +129,7 @@ fn bounded(number: Option<u64>, min: u64, max: u64) -> Option<String> {
 }
 
 impl Domain {
-    /// The canonical spelling of `text`, if the domain takes it.
+    /// The canonical spelling of `text`, if the domain accepts it.
     pub fn canonical(&self, text: &str) -> Option<String> {
         match self {
             Domain::Whole { min, max } => bounded(count(text), *min, *max),
@@ -144,12 +144,12 @@ impl Domain {
                 (fits && text.bytes().all(plain)).then(|| text.to_string())
             }
             Domain::File | Domain::Trace => {
-                // The kernel takes no longer path, nor one with a NUL; a line end breaks records.
-                let fits = (1..LONGEST_PATH).contains(&text.len()) && !text.contains(['\0', '\n']);
+                // The kernel accepts no longer path and none with a NUL; a newline would break records.
+                let fits = (1..MAX_PATH).contains(&text.len()) && !text.contains(['\0', '\n']);
                 fits.then(|| text.to_string())
             }
             Domain::Command => {
-                let fits = text.len() <= LONGEST_COMMAND && !text.trim().is_empty();
+                let fits = text.len() <= MAX_COMMAND && !text.trim().is_empty();
                 let plain = !text.chars().any(|it| it.is_control() && it != '\t');
                 (fits && plain).then(|| text.to_string())
             }
@@ -175,7 +175,7 @@ impl Domain {
         }
     }
 
-    /// The accepted values as text: fits after "takes".
+    /// The accepted values, as text that fits after "takes".
     pub fn describe(&self) -> String {
         match self {
             Domain::Whole { min, max } => {
@@ -192,7 +192,7 @@ impl Domain {
             Domain::File => "the path of a file or folder".to_string(),
             Domain::Trace => "the path of a recording".to_string(),
             Domain::Command => format!(
-                "a line for sh(1) of at most {LONGEST_COMMAND} bytes; a longer one goes into a script"
+                "a line for sh(1) of at most {MAX_COMMAND} bytes; a longer one goes into a script"
             ),
             Domain::Curve { min, max } => format!(
                 "points from {} to {} as FROM..TO/STEP, FROM..TOxFACTOR or A,B,C, such as \
@@ -256,7 +256,7 @@ impl Domain {
 pub struct Values(BTreeMap<String, String>);
 
 impl Values {
-    /// Fills in the defaults and checks the given values; the last value of a key counts.
+    /// Fills in the defaults and checks the given values; the last value of a key is used.
     ///
     /// # Errors
     /// [`ParamError::UnknownKey`], [`ParamError::BadValue`].
@@ -300,11 +300,11 @@ impl Values {
         self.number(key).unwrap_or(0)
     }
 
-    /// The value of `key`, or if it is `auto` that of the named set of published values; `set` is the
-    /// parameter that names the set, and `none` there allows every value.
+    /// The value of `key`, or `of_set` if it is `auto`. The parameter `set` names the set of published values from
+    /// which `of_set` comes; if it is `none`, every value is allowed.
     ///
     /// # Errors
-    /// [`ParamError::Conflict`] if a set is named and the value is another.
+    /// [`ParamError::Conflict`] if a set is named and the value differs from that of the set.
     pub fn of_set<T: FromStr + Display + PartialEq>(
         &self,
         key: &str,
@@ -332,7 +332,7 @@ impl Values {
         self.text(key) == "yes"
     }
 
-    /// The plain map, for a plan.
+    /// The values as a map, for a plan.
     pub fn into_map(self) -> BTreeMap<String, String> {
         self.0
     }

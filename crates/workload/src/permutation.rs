@@ -1,4 +1,4 @@
-//! Orders of `0..n` computed index by index, so that a shuffled million files needs no array.
+//! Orders of `0..n` computed index by index, so that shuffling a million files needs no array.
 
 use fsdyno_record::seed;
 
@@ -7,14 +7,13 @@ const ROUNDS: usize = 3;
 
 /// A pseudo-random bijection of `0..n`.
 ///
-/// The numbers of `b` bits, where `2^b` is the first power of two not below `n`, are permuted by
-/// rounds of "add, multiply by an odd number, xor with the upper half", all modulo `2^b` and all
-/// constants from the seed. Each step has an inverse, so each round is a bijection; the
-/// multiplication carries low bits up and the xor carries high bits down, as in the finalisers of
-/// MurmurHash3 and SplitMix64. What falls outside `0..n` is permuted again until it falls inside
-/// (cycle walking: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002), less
-/// than twice on average. It is an irregular order, not a cipher, and for a handful of elements it
-/// reaches only some of the possible orders.
+/// The numbers of `b` bits, where `2^b` is the first power of two not below `n`, are permuted by rounds of "add,
+/// multiply by an odd number, xor with the upper half", all modulo `2^b`, with all constants drawn from the seed. Each
+/// step has an inverse, so each round is a bijection; the multiplication carries low bits up and the xor carries high
+/// bits down, as in the finalisers of MurmurHash3 and SplitMix64. An element outside `0..n` is permuted again until it
+/// falls inside (cycle walking: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002), in fewer than
+/// two passes on average. The order is irregular, not cryptographic, and for a handful of elements only some of the
+/// possible orders occur.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     length: u64,
@@ -32,7 +31,7 @@ struct Round {
 }
 
 impl Permutation {
-    /// The bijection of `0..length` called `name` under `seed`.
+    /// The bijection of `0..length` that is drawn from `seed` under `name`.
     pub fn new(length: u64, seed: u64, name: &str) -> Permutation {
         let bits = u64::BITS - length.saturating_sub(1).leading_zeros();
         let mut draws = seed::stream(seed, name);
@@ -82,8 +81,8 @@ impl Permutation {
     }
 }
 
-/// The inverse of an odd number modulo 2^64, by Newton's iteration: each step doubles the number
-/// of right bits, and an odd number is its own inverse modulo 8 (Warren, Hacker's Delight, 10-16).
+/// The inverse of an odd number modulo 2^64, by Newton's iteration: each step doubles the number of correct bits, and
+/// an odd number is its own inverse modulo 8 (Warren, Hacker's Delight, 10-16).
 fn inverse(odd: u64) -> u64 {
     (0..5).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))))
 }
@@ -95,9 +94,9 @@ pub enum Order {
     Forward,
     /// ... 2, 1, 0; holds `n`.
     Reverse(u64),
-    /// As the permutation gives them.
+    /// The order of the permutation.
     Random(Permutation),
-    /// As the permutation gives them, from its end.
+    /// The order of the permutation, from its end.
     RandomReverse(Permutation),
 }
 
@@ -137,7 +136,7 @@ impl Order {
     }
 }
 
-/// Out of line, so that its registers cost the plain orders nothing.
+/// Returns the element at `index`; out of line, so that its registers cost the plain orders nothing.
 #[inline(never)]
 fn shuffled(permutation: &Permutation, index: u64) -> u64 {
     permutation.at(index)

@@ -1,4 +1,4 @@
-//! The calls that generators rarely make, and recorded programs do: one table of facts, as for [`Call`](crate::Call).
+//! The calls that recorded programs make and generators rarely do: one table of facts, as for [`Call`](crate::Call).
 
 use fsdyno_record::OpKind;
 
@@ -16,16 +16,16 @@ pub enum RareCall {
     SyncRange { file: FileSlot, offset: u64, length: u64 },
     /// readlinkat(2); its result is the length of the target.
     Readlink { dir: DirSlot },
-    /// faccessat(2), asking whether `name` exists.
+    /// faccessat(2) that checks whether `name` exists.
     Access { dir: DirSlot },
     /// fstatat(2); its result is the size of a regular file or symbolic link, and 0 for everything else.
     Status { dir: DirSlot, follow: bool },
-    /// fstat(2); its result as of [`RareCall::Status`].
+    /// fstat(2); its result is as for [`RareCall::Status`].
     StatusFile { file: FileSlot },
     /// fstatfs(2) of the trial's root.
     Statfs,
-    /// getdents64(2) into a buffer of `length` bytes; with `to_end` again and again until nothing comes. Its
-    /// result is 0.
+    /// getdents64(2) into a buffer of `length` bytes; with `to_end`, repeated until it returns nothing. Its result is
+    /// 0.
     Readdir { file: FileSlot, length: u32, to_end: bool },
     /// lseek(2) to `offset` bytes from the beginning; its result is `offset`.
     Seek { file: FileSlot, offset: u64 },
@@ -49,8 +49,8 @@ pub enum RareCall {
     Truncate { dir: DirSlot, length: u64 },
     /// renameat2(2) with a flag.
     Rename { dir: DirSlot, to: DirSlot, how: RenameHow },
-    /// copy_file_range(2) of `length` bytes of `from` at `from_offset` to `file` at `offset`, repeated until all
-    /// are copied or nothing comes; its result is the number of bytes copied.
+    /// copy_file_range(2) of `length` bytes of `from` at `from_offset` to `file` at `offset`, repeated until all are
+    /// copied or a call copies nothing; its result is the number of bytes copied.
     CopyRange { from: FileSlot, from_offset: u64, file: FileSlot, offset: u64, length: u32 },
     /// fallocate(2).
     Allocate { file: FileSlot, how: AllocateHow, offset: u64, length: u64 },
@@ -58,7 +58,7 @@ pub enum RareCall {
     Fadvise { file: FileSlot, offset: u64, length: u64, advice: Advice },
 }
 
-/// The flag of a renameat2(2).
+/// The flag of renameat2(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameHow {
     /// RENAME_NOREPLACE.
@@ -67,10 +67,10 @@ pub enum RenameHow {
     Exchange,
 }
 
-/// The mode of a fallocate(2).
+/// The mode of fallocate(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocateHow {
-    /// Reserves space, and makes the file longer if the range ends past its end.
+    /// Reserves space, and extends the file if the range ends past its end.
     Extend,
     /// FALLOC_FL_KEEP_SIZE.
     KeepSize,
@@ -82,7 +82,7 @@ pub enum AllocateHow {
     ZeroKeepSize,
 }
 
-/// The advice of a posix_fadvise(2).
+/// The advice of posix_fadvise(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// POSIX_FADV_NORMAL.
@@ -105,7 +105,7 @@ const EXCHANGES: &str = "exchanges two names, which is not tracked";
 
 #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
 impl RareCall {
-    /// Returns the slots that the call is on.
+    /// Returns the slots that the call uses.
     pub fn slots(self) -> SlotsOf {
         match self {
             RareCall::Fdatasync { file }
@@ -135,7 +135,7 @@ impl RareCall {
         }
     }
 
-    /// Returns the facts of the call: a row for each call.
+    /// Returns the facts of the call, one row per call.
     pub fn facts(self) -> Facts {
         use OpKind as K;
         let on_slot = |kind, effect| Facts { kind: Some(kind), dir: None, effect };

@@ -1,11 +1,11 @@
-//! Names that look random and are all of one length, written and read back without a table.
+//! Generates and parses names that look random and all have the same length, without a table.
 
 use fsdyno_record::seed::mix;
 
 use crate::op::Name;
 use crate::permutation::Permutation;
 
-/// The alphabet of names of a pattern.
+/// The alphabet of the names of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alphabet {
     /// `0` to `9` and `a` to `f`: names like digests.
@@ -24,7 +24,7 @@ impl Alphabet {
         }
     }
 
-    /// Largest number of letters that fit in a number of 63 bits.
+    /// Maximum number of letters that fit in a 63-bit number.
     fn digits(self) -> u32 {
         match self {
             Alphabet::Hex => 15,
@@ -32,7 +32,7 @@ impl Alphabet {
         }
     }
 
-    /// Number of names of `length` letters that numbers can distinguish.
+    /// Number of names of `length` letters that can be numbered.
     pub fn names(self, length: usize) -> u64 {
         (self.letters().len() as u64).pow(self.digits().min(length as u32))
     }
@@ -40,14 +40,14 @@ impl Alphabet {
 
 /// A family of names: a prefix, then letters drawn for the number.
 ///
-/// The first letters (15 of hex, 10 of letters and digits, fewer in shorter names) are the number
-/// itself after a bijection of all numbers that they can write, so that names are unique and each
-/// is read back. The letters after them are drawn from those, and checked when a name is read.
+/// The first letters (15 for hex, 10 for letters and digits, fewer in shorter names) are the number itself after a
+/// bijection over all numbers that they can represent, so that names are unique and can be parsed. The letters after
+/// them are drawn from those, and checked when a name is read.
 #[derive(Clone, Debug)]
 pub struct Scrambled {
     prefix: Vec<u8>,
     alphabet: Alphabet,
-    /// Letters after the prefix.
+    /// Number of letters after the prefix.
     length: usize,
     order: Permutation,
     seed: u64,
@@ -86,7 +86,7 @@ impl Scrambled {
         ((u128::from(draw) * u128::from(base)) >> 64) as usize
     }
 
-    /// The number whose name is `text`; none if it is no name of the family.
+    /// The number whose name is `text`; none if `text` is not a name of the family.
     pub fn read(&self, text: &[u8]) -> Option<u64> {
         let text = text.strip_prefix(self.prefix.as_slice())?;
         if text.len() != self.length {

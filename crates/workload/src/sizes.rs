@@ -1,4 +1,4 @@
-//! Distributions of file sizes, in whole numbers only, so that all machines draw the same sizes.
+//! Distributions of file sizes, computed in integers only, so that all machines draw the same sizes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,13 +6,13 @@ use std::str::FromStr;
 use fsdyno_record::Bytes;
 use fsdyno_record::seed::SplitMix64;
 
-/// No size is larger than this many bytes.
+/// Maximum size in bytes.
 pub const LARGEST: u64 = 1 << 30;
 
 /// Fraction bits of the fixed-point powers of two.
 const POINT: u32 = 62;
 
-/// Significant bits of a logarithm's fraction: a size is right to a part in 2^24.
+/// Significant bits of a logarithm's fraction: a size is correct to one part in 2^24.
 const STEPS: usize = 24;
 
 /// `2^(1/2), 2^(1/4), 2^(1/8) ...`, each the square root of the one before it.
@@ -36,19 +36,19 @@ const LOG2_E: i128 = 6_196_328_019;
 pub enum Sizes {
     /// All have this many bytes: `4096`.
     Fixed(u64),
-    /// 85 % of 1 to 4,096 bytes, each as likely; 15 % from there to 64 KiB, as likely in
-    /// each octave: `mix`.
+    /// 85 % of files have 1 to 4,096 bytes, with each size equally likely; 15 % have more, up to 64 KiB, with each
+    /// octave equally likely: `mix`.
     Mix,
-    /// Each size from `low` to `high` is as likely: `1K-64K`.
+    /// Each size from `low` to `high` is equally likely: `1K-64K`.
     Uniform {
-        /// The least.
+        /// Minimum size, in bytes.
         low: u64,
-        /// The most.
+        /// Maximum size, in bytes.
         high: u64,
     },
-    /// The logarithm is normal: `lognormal:8K:1.5`. At least 1 byte, at most [`LARGEST`].
+    /// The logarithm is normally distributed: `lognormal:8K:1.5`. At least 1 byte, at most [`LARGEST`].
     Lognormal {
-        /// Half of all files are smaller.
+        /// Median size, in bytes.
         median: u64,
         /// Standard deviation of the natural logarithm, in thousandths.
         sigma: u64,
@@ -56,7 +56,7 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// A size in bytes.
+    /// Draws a size in bytes.
     pub fn draw(&self, draws: &mut SplitMix64) -> u64 {
         match *self {
             Sizes::Fixed(size) => size,
@@ -66,7 +66,7 @@ impl Sizes {
         }
     }
 
-    /// The largest size that can be drawn, in bytes.
+    /// Maximum size that can be drawn, in bytes.
     pub fn largest(&self) -> u64 {
         match *self {
             Sizes::Fixed(size) | Sizes::Uniform { high: size, .. } => size,
@@ -76,9 +76,9 @@ impl Sizes {
     }
 }
 
-/// A size of the mix from a random word: its upper half decides the class, its lower the size.
+/// A size of the mix from a random word: its upper half decides the class, its lower half the size.
 ///
-/// Four octaves, 4 KiB to 64 KiB, each as likely and evenly within.
+/// The larger sizes span four octaves, from 4 KiB to 64 KiB, which are equally likely and uniform within.
 #[inline]
 pub fn mix(draw: u64) -> u64 {
     let within = draw & 0xffff_ffff;
@@ -89,11 +89,11 @@ pub fn mix(draw: u64) -> u64 {
     octave + 1 + (((within & 0x3fff_ffff) * octave) >> 30)
 }
 
-/// A log-normal size in bytes.
+/// Draws a log-normal size in bytes.
 ///
-/// The normal number is the sum of twelve uniform ones of 16 bits each, less its mean: its standard
-/// deviation is 1 to the last bit, its distribution function within 0.003 of the normal one, and it
-/// ends at six standard deviations (Irwin and Hall, Biometrika 1927).
+/// The normal number is the sum of twelve uniform 16-bit numbers, minus the mean of the sum: its standard deviation is
+/// 1 to the last bit, its distribution function is within 0.003 of the normal one, and it is bounded at six standard
+/// deviations (Irwin and Hall, Biometrika 1927).
 fn lognormal(median: u64, sigma: u64, draws: &mut SplitMix64) -> u64 {
     let sum: u64 = (0..3)
         .map(|_| draws.draw())
@@ -113,7 +113,7 @@ fn lognormal(median: u64, sigma: u64, draws: &mut SplitMix64) -> u64 {
     size.clamp(1, i128::from(LARGEST)) as u64
 }
 
-/// 2 to the power of a fraction of 32 bits, with [`POINT`] fraction bits.
+/// 2 to the power of a 32-bit fraction, with [`POINT`] fraction bits.
 fn power(fraction: u32) -> u64 {
     ROOTS.iter().enumerate().fold(1 << POINT, |power, (at, root)| match fraction >> (31 - at) & 1 {
         0 => power,
@@ -121,7 +121,7 @@ fn power(fraction: u32) -> u64 {
     })
 }
 
-/// A size of at most [`LARGEST`].
+/// Parses a size of at most [`LARGEST`].
 fn size(text: &str) -> Result<u64, ()> {
     text.parse().ok().map(|Bytes(bytes)| bytes).filter(|bytes| *bytes <= LARGEST).ok_or(())
 }
@@ -129,8 +129,8 @@ fn size(text: &str) -> Result<u64, ()> {
 /// Parses thousandths, given as `1`, `1.5` or `0.125`, up to 9.999.
 fn thousandths(text: &str) -> Result<u64, ()> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |text: &str, most: usize| {
-        (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    let digits = |text: &str, max: usize| {
+        (1..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
     };
     if !digits(whole, 1) || !digits(fraction, 3) {
         return Err(());

@@ -3,13 +3,13 @@
 /// An error that a file system call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Errno {
-    /// The caller may not: a hard link to a directory.
+    /// The operation is not permitted: a hard link to a directory.
     #[error("operation not permitted (EPERM)")]
     NotPermitted,
     /// A name does not exist.
     #[error("no such file or directory (ENOENT)")]
     Missing,
-    /// A slot is not open, or not for this call.
+    /// A slot is not open, or not open for this kind of access.
     #[error("bad file descriptor (EBADF)")]
     BadSlot,
     /// A name ends in `.` or `..` where it must not.
@@ -18,10 +18,10 @@ pub enum Errno {
     /// A name exists.
     #[error("file exists (EEXIST)")]
     Exists,
-    /// A part of a path is no directory.
+    /// A component of a path is not a directory.
     #[error("not a directory (ENOTDIR)")]
     NotDirectory,
-    /// It is a directory.
+    /// The call needs a file, and the name or slot is that of a directory.
     #[error("is a directory (EISDIR)")]
     IsDirectory,
     /// An argument is invalid, such as a new name of a directory below itself.
@@ -39,7 +39,8 @@ pub enum Errno {
     /// A path leads through more than 40 symbolic links, or ends in one that must not be followed.
     #[error("too many levels of symbolic links (ELOOP)")]
     Loop,
-    /// It is not modelled: a symbolic link in a tree to copy or pack, and a change of a packed archive.
+    /// The operation is not modelled, such as copying or packing a tree with a symbolic link, or changing a packed
+    /// archive.
     #[error("operation not supported (EOPNOTSUPP)")]
     NotSupported,
 }

@@ -1,19 +1,19 @@
-//! A file system in memory: applies ops with the results of POSIX, and is the tree that they leave.
+//! An in-memory file system: it applies ops with the results of POSIX, and is the tree that they leave.
 //!
-//! It is the reference for the workloads' tests, the state from which `crash` computes what must survive a power
-//! cut, and the expected tree of ops that have no closed form. It models what Linux does for a privileged caller
-//! with an umask of 0: names, directories, hard and symbolic links, open slots and file positions, sizes,
-//! contents, permission bits, and modification times that were set. It does not model permissions, owners, access
-//! times, extended attributes, free space, or limits of one file system, but names have at most 255 bytes. Its root
+//! It is the reference for the workloads' tests, the state from which `crash` computes what must survive a power cut,
+//! and the expected tree of ops that have no closed form. It models what Linux does for a privileged caller with a
+//! umask of 0: names, directories, hard and symbolic links, open slots and file positions, sizes, contents, permission
+//! bits, and modification times that were set. It does not model permissions, owners, access times, extended
+//! attributes, free space, or limits of a particular file system, except that names have at most 255 bytes. Its root
 //! has no parent directory, as after chroot(2).
 //!
-//! A call is planned, which changes nothing, and its changes are then committed ([`MemoryFs::plan`],
-//! [`MemoryFs::commit`]); [`MemoryFs::apply`] does both. What follows the changes (a history of names, a log of
+//! A call is first planned, which changes nothing; its changes are then committed ([`MemoryFs::plan`],
+//! [`MemoryFs::commit`]). [`MemoryFs::apply`] does both. Code that tracks the changes (a history of names, a log of
 //! what is durable) matches on the kinds of [`Change`], not on calls.
 //!
-//! **Memory**: at most 400 bytes for each name of a file, of which about 150 are the inode, and the bytes of its
-//! name twice; then, for a file that is not empty, 400 bytes for its first eleven payloads and at most 70 for each
-//! further one. Directories cost as much as files. It does not depend on sizes.
+//! **Memory**: at most 400 bytes per name of a file, of which about 150 are for the inode, plus twice the length of the
+//! name; for a file that is not empty, also 400 bytes for its first eleven payloads and at most 70 for each further
+//! one. Directories cost as much as files. File sizes do not matter.
 
 mod change;
 mod content;
@@ -48,14 +48,14 @@ pub struct MemoryFs {
     totals: Totals,
 }
 
-/// What exists at a moment.
+/// Totals over everything that exists at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Number of names, without the root.
     pub names: u64,
     /// Number of those that are directories.
     pub directories: u64,
-    /// Bytes of all files, open ones without a name too.
+    /// Bytes of all files, including open files without a name.
     pub bytes: u64,
 }
 
@@ -81,7 +81,7 @@ impl MemoryFs {
     /// Applies an op and returns the result of its call: bytes read or written, else 0.
     ///
     /// # Errors
-    /// The error that Linux returns; nothing has changed then.
+    /// The error that Linux returns; in that case nothing has changed.
     pub fn apply(&mut self, op: &Op) -> Result<u64, Errno> {
         let outcome = self.plan(op)?;
         for change in outcome.changes {
@@ -90,8 +90,8 @@ impl MemoryFs {
         Ok(outcome.bytes)
     }
 
-    /// Makes a change, which must be of a plan for this state. Returns the inode that it ended: one that has no name
-    /// and is not open.
+    /// Makes a change, which must come from a plan for this state. Returns the inode that ceased to exist: one that has
+    /// no name and is not open.
     pub fn commit(&mut self, change: Change) -> Option<(Inode, Node)> {
         match change {
             Change::Made { at, node } => self.make(at, *node),
@@ -145,12 +145,12 @@ impl MemoryFs {
         self.next
     }
 
-    /// Returns what exists now.
+    /// Returns the totals of the current state.
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Returns the number of slots that are open, of all threads.
+    /// Returns the number of open slots of all threads.
     pub fn open_slots(&self) -> usize {
         self.files.len() + self.dirs.len()
     }
@@ -203,7 +203,7 @@ impl MemoryFs {
         Some(inode)
     }
 
-    /// Returns the names of a directory that changes.
+    /// Returns the entries of a directory in order to change them, and forgets its modification time.
     fn entries_mut(&mut self, dir: Inode) -> Option<&mut node::Entries> {
         let node = self.nodes.get_mut(&dir)?;
         node.mtime = None;
@@ -213,7 +213,7 @@ impl MemoryFs {
         }
     }
 
-    /// Counts an open slot for one inode instead of another.
+    /// Counts an open slot for the inode `after` instead of `before`.
     fn reopen(&mut self, before: Option<Inode>, after: Option<Inode>) -> Option<(Inode, Node)> {
         if let Some(node) = after.and_then(|inode| self.nodes.get_mut(&inode)) {
             node.open += 1;
@@ -223,7 +223,7 @@ impl MemoryFs {
         self.end(before)
     }
 
-    /// Removes an inode that nothing refers to any more.
+    /// Removes an inode if nothing refers to it any more.
     fn end(&mut self, inode: Inode) -> Option<(Inode, Node)> {
         let node = self.nodes.get(&inode)?;
         if node.links > 0 || node.open > 0 {
@@ -237,7 +237,7 @@ impl MemoryFs {
     fn resize(&mut self, inode: Inode, size: u64) {
         let Some(node) = self.nodes.get_mut(&inode) else { return };
         if let NodeKind::Archive(archive) = &node.kind {
-            // The only change of an archive is its end.
+            // The only possible change to an archive is to truncate it to zero bytes.
             self.totals.bytes -= archive.size;
             node.kind = NodeKind::File(Content::default());
         }

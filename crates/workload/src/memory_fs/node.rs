@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::content::Content;
 
-/// Number of an inode: 0 is the root, the others follow in the order of their creation. A number is never used
-/// again.
+/// Number of an inode: 0 is the root, the others follow in order of creation. A number is never reused.
 pub type Inode = usize;
 
 /// An inode.
@@ -15,7 +14,7 @@ pub struct Node {
     pub kind: NodeKind,
     /// Permission bits (0o7777), which nothing here enforces.
     pub mode: u32,
-    /// Modification time in seconds since 1970, if it was set since the last change; a change itself sets it to a
+    /// Modification time in seconds since 1970, if it was set after the last change; the change itself sets it to a
     /// time that is not modelled.
     pub mtime: Option<i64>,
     /// Number of names. A directory has one, and none once it is removed.
@@ -31,8 +30,8 @@ pub enum NodeKind {
     Directory(Directory),
     /// A regular file.
     File(Content),
-    /// A regular file made by [`Compound::PackTree`](crate::Compound::PackTree). The order of its members, hence its bytes,
-    /// are known only to the file system that was packed.
+    /// A regular file made by [`Compound::PackTree`](crate::Compound::PackTree). The order of its members, and hence
+    /// its bytes, are known only to the file system that was packed.
     Archive(Box<Archive>),
     /// A symbolic link, with its target.
     Symlink(Vec<u8>),
@@ -44,9 +43,9 @@ pub(super) type Entries = BTreeMap<Box<[u8]>, Inode>;
 /// The names in a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
-    /// The directory it is in; the root is in itself.
+    /// Its parent directory; the root is its own parent.
     pub(super) parent: Inode,
-    /// Its own name there.
+    /// Its name in the parent directory.
     pub(super) name: Box<[u8]>,
     /// The names in it.
     pub(super) entries: Entries,
@@ -57,7 +56,7 @@ pub struct Directory {
 pub struct Archive {
     /// Size of the archive in bytes.
     pub size: u64,
-    /// Path of the packed tree, as it was given.
+    /// Path of the packed tree, as given.
     pub(super) path: Vec<u8>,
     /// The tree.
     pub(super) tree: Member,
@@ -81,12 +80,12 @@ impl Node {
         Node::new(NodeKind::File(Content::default()), mode & 0o7777)
     }
 
-    /// Creates an empty directory without a name; mkdir(2) takes no set-id bits.
+    /// Creates an empty directory without a name; mkdir(2) ignores set-id bits.
     pub(super) fn directory(mode: u32) -> Node {
         Node::new(NodeKind::Directory(Directory::default()), mode & 0o1777)
     }
 
-    /// Returns whether it is a directory.
+    /// Returns true if the inode is a directory.
     pub fn is_directory(&self) -> bool {
         matches!(self.kind, NodeKind::Directory(_))
     }
@@ -99,7 +98,7 @@ impl Node {
         }
     }
 
-    /// Returns the content of a regular file to take.
+    /// Consumes the node and returns the content of a regular file whose bytes are known.
     pub fn into_content(self) -> Option<Content> {
         match self.kind {
             NodeKind::File(content) => Some(content),
@@ -107,7 +106,7 @@ impl Node {
         }
     }
 
-    /// Returns the size of a regular file in bytes; `None` for a directory or link.
+    /// Returns the size of a regular file in bytes; `None` for a directory or symbolic link.
     pub fn size(&self) -> Option<u64> {
         match &self.kind {
             NodeKind::File(content) => Some(content.size()),

@@ -4,23 +4,23 @@ use super::change::Entry;
 use super::node::Inode;
 use super::{Errno, MemoryFs, ROOT};
 
-/// Most symbolic links on the way of one path.
-const MOST_LINKS: u32 = 40;
+/// Maximum number of symbolic links followed in one path.
+const MAX_SYMLINKS: u32 = 40;
 
-/// Longest name in bytes.
-const LONGEST_NAME: usize = 255;
+/// Maximum length of a name in bytes.
+const MAX_NAME: usize = 255;
 
-/// The end of a path: the directory that it lies in, and its last part.
+/// The end of a path: its last component, and the directory that contains it.
 pub(super) struct End {
     /// The directory.
     pub(super) dir: Inode,
-    /// The last part.
+    /// The last component.
     pub(super) last: Last,
-    /// True if a slash follows, so that it must be a directory.
+    /// True if a slash follows, so that the component must be a directory.
     pub(super) slash: bool,
 }
 
-/// The last part of a path.
+/// The last component of a path.
 pub(super) enum Last {
     /// A name.
     Name(Box<[u8]>),
@@ -30,26 +30,26 @@ pub(super) enum Last {
     DotDot,
 }
 
-/// Whether a symbolic link at the end of a path is followed.
+/// The treatment of a symbolic link at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
     Yes,
     No,
 }
 
-/// The symbolic links followed so far.
+/// Number of symbolic links followed so far.
 #[derive(Default)]
 pub(super) struct Links(u32);
 
 impl Links {
     pub(super) fn follow(&mut self) -> Result<(), Errno> {
         self.0 += 1;
-        if self.0 > MOST_LINKS { Err(Errno::Loop) } else { Ok(()) }
+        if self.0 > MAX_SYMLINKS { Err(Errno::Loop) } else { Ok(()) }
     }
 }
 
 impl MemoryFs {
-    /// Returns the end of a path from a directory.
+    /// Returns the end of a path that begins at a directory.
     pub(super) fn end_of(
         &self,
         start: Inode,
@@ -76,7 +76,7 @@ impl MemoryFs {
         Ok(End { dir, last, slash: path.ends_with(b"/") })
     }
 
-    /// Returns the directory that one part of a path leads to.
+    /// Returns the directory to which one component of a path leads.
     fn step(&self, dir: Inode, part: &[u8], links: &mut Links) -> Result<Inode, Errno> {
         let next = match part {
             b"." => dir,
@@ -100,9 +100,9 @@ impl MemoryFs {
         directory.map(|directory| directory.parent).ok_or(Errno::Missing)
     }
 
-    /// Returns the inode of a name in a directory, if there is one.
+    /// Returns the inode of a name in a directory, if the name exists.
     pub(super) fn child(&self, dir: Inode, name: &[u8]) -> Result<Option<Inode>, Errno> {
-        if name.len() > LONGEST_NAME {
+        if name.len() > MAX_NAME {
             return Err(Errno::NameTooLong);
         }
         let directory = self.node(dir).and_then(|node| node.as_directory());
@@ -151,8 +151,8 @@ impl MemoryFs {
         if is_directory { Ok(()) } else { Err(Errno::NotDirectory) }
     }
 
-    /// Returns a name that can be made: it does not exist, and its directory does. Only a new directory may have a
-    /// slash after its name.
+    /// Returns a name that can be created: it does not exist, and its directory does. Only the name of a new directory
+    /// may end with a slash.
     pub(super) fn vacant(
         &self,
         start: Inode,
@@ -168,7 +168,7 @@ impl MemoryFs {
         }
     }
 
-    /// Fails for a directory that was removed while it was open: no name can be made in it.
+    /// Fails for a directory that was removed while it was open: no name can be created in it.
     pub(super) fn check_alive(&self, dir: Inode) -> Result<(), Errno> {
         match self.node(dir) {
             Some(node) if node.links > 0 => Ok(()),
@@ -176,7 +176,7 @@ impl MemoryFs {
         }
     }
 
-    /// Returns whether a directory is another one or lies below it.
+    /// Returns true if `inode` is the directory `dir` or lies below it.
     pub(super) fn lies_in(&self, mut inode: Inode, dir: Inode) -> bool {
         loop {
             if inode == dir {

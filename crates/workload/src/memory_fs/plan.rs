@@ -7,10 +7,10 @@ use super::{Errno, MemoryFs, ROOT};
 use crate::call::{Call, Compound};
 use crate::op::{DirSlot, FileSlot, Op, OpenFlags, Payload};
 
-/// Largest size of a file in bytes.
-pub(super) const LARGEST: u64 = i64::MAX as u64;
+/// Maximum size of a file in bytes.
+pub(super) const MAX_FILE_SIZE: u64 = i64::MAX as u64;
 
-/// A call that needs no more than its changes: it returns 0.
+/// The outcome of a call that returns 0.
 impl From<Vec<Change>> for Outcome {
     fn from(changes: Vec<Change>) -> Outcome {
         Outcome { changes, bytes: 0 }
@@ -19,14 +19,14 @@ impl From<Vec<Change>> for Outcome {
 
 pub(super) type Changes = Result<Vec<Change>, Errno>;
 
-/// A path and the directory that it begins at, or the error of that.
+/// The directory at which a path begins, or the error of resolving it, and the path.
 pub(super) type At<'a> = (Result<Inode, Errno>, &'a [u8]);
 
 impl MemoryFs {
-    /// Returns what an op does in this state, and changes nothing.
+    /// Returns the effect of an op in this state, without changing anything.
     ///
-    /// A call that the engine expands into many fails as a whole here, and its result is 0; a real one may have
-    /// done a part.
+    /// A call that the engine expands into many fails as a whole here, and its result is 0; a real one may be partly
+    /// done when it fails.
     ///
     /// # Errors
     /// The error that Linux returns.
@@ -91,7 +91,7 @@ impl MemoryFs {
         Ok(changes.into())
     }
 
-    /// Returns what a call does that the engine expands into many.
+    /// Returns the changes of a call that the engine expands into many.
     fn plan_compound(&self, compound: Compound, op: &Op) -> Changes {
         let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
         let from = |slot| (self.start(op.thread, slot, name), name);
@@ -108,7 +108,7 @@ impl MemoryFs {
         }
     }
 
-    /// Returns the directory that a path begins at.
+    /// Returns the directory at which a path begins.
     pub(super) fn start(&self, thread: u32, slot: DirSlot, path: &[u8]) -> Result<Inode, Errno> {
         match path.first() {
             None => Err(Errno::Missing),
@@ -138,7 +138,7 @@ impl MemoryFs {
         Ok(vec![Change::Dir { slot, open: Some(inode) }])
     }
 
-    /// openat(2). A slot that is open is closed, as by dup2(2).
+    /// Plans openat(2). A slot that is already open is closed, as by dup2(2).
     fn open(&self, dir: Inode, name: &[u8], slot: Slot, flags: OpenFlags, mode: u32) -> Changes {
         if flags.create && flags.directory {
             return Err(Errno::Invalid);
@@ -149,7 +149,7 @@ impl MemoryFs {
                 changes = self.made(at, Node::file(mode));
                 self.next_inode()
             }
-            ToOpen::There(inode) => {
+            ToOpen::Existing(inode) => {
                 let node = self.node(inode).ok_or(Errno::Missing)?;
                 let writes = flags.write || flags.truncate;
                 if node.is_directory() && (writes || flags.create) {
@@ -202,9 +202,9 @@ impl MemoryFs {
                     (start, path) = (dir, target);
                 }
                 None if must_be_directory => {
-                    return self.check_directory(inode).map(|()| ToOpen::There(inode));
+                    return self.check_directory(inode).map(|()| ToOpen::Existing(inode));
                 }
-                None => return Ok(ToOpen::There(inode)),
+                None => return Ok(ToOpen::Existing(inode)),
             }
         }
     }
@@ -221,10 +221,11 @@ impl MemoryFs {
         }
         let node = self.node(file.inode).ok_or(Errno::BadSlot)?;
         let size = node.size().unwrap_or(0);
-        // Linux appends with pwrite(2) too, whatever the offset.
+        // With O_APPEND, pwrite(2) appends too on Linux, whatever its offset.
         let offset = if file.append { size } else { at.unwrap_or(file.position) };
         let bytes = u64::from(payload.length);
-        let end = offset.checked_add(bytes).filter(|end| *end <= LARGEST).ok_or(Errno::TooLarge)?;
+        let end =
+            offset.checked_add(bytes).filter(|end| *end <= MAX_FILE_SIZE).ok_or(Errno::TooLarge)?;
         if bytes == 0 {
             return Ok(Outcome::default());
         }
@@ -258,7 +259,7 @@ impl MemoryFs {
     }
 
     fn truncate(&self, file: OpenFile, size: u64) -> Changes {
-        if size > LARGEST || !file.write {
+        if size > MAX_FILE_SIZE || !file.write {
             return Err(Errno::Invalid);
         }
         let node = self.node(file.inode).ok_or(Errno::BadSlot)?;
@@ -268,9 +269,9 @@ impl MemoryFs {
         }
     }
 
-    /// fallocate(2) from the beginning of a file.
+    /// Plans fallocate(2) from the beginning of a file.
     fn reserve(&self, file: OpenFile, length: u64) -> Changes {
-        if length == 0 || length > LARGEST {
+        if length == 0 || length > MAX_FILE_SIZE {
             return Err(Errno::Invalid);
         }
         if !file.write {
@@ -349,7 +350,7 @@ impl MemoryFs {
         }
     }
 
-    /// Returns a directory that can be removed, by its name.
+    /// Returns the name and the inode of a directory to remove.
     pub(super) fn named_directory(&self, dir: Inode, name: &[u8]) -> Result<(Entry, Inode), Errno> {
         let End { dir, last, .. } = self.end_of(dir, name, &mut Links::default())?;
         let name = match last {
@@ -363,10 +364,10 @@ impl MemoryFs {
     }
 }
 
-/// What openat(2) opens.
+/// The object that openat(2) opens.
 enum ToOpen {
-    /// An inode.
-    There(Inode),
+    /// An existing inode.
+    Existing(Inode),
     /// A new file of this name.
     New(Entry),
 }

@@ -3,17 +3,17 @@
 use super::change::{Change, Entry, OpenFile, Outcome};
 use super::node::{Inode, Node, NodeKind};
 use super::path::{Follow, Last, Links};
-use super::plan::{At, Changes, LARGEST};
+use super::plan::{At, Changes, MAX_FILE_SIZE};
 use super::{Errno, MemoryFs};
 use crate::op::{FileSlot, Op, Payload};
 use crate::rare::{AllocateHow, RareCall, RenameHow};
 
-/// The directory of the name that an exchange needs in between; no directory has this number.
+/// The directory of the temporary name in an exchange; no directory has this number.
 const NOWHERE: Inode = Inode::MAX;
 
 impl MemoryFs {
-    /// Returns what a rare call does in this state, and changes nothing. It knows no extended attributes, so that
-    /// calls on them succeed.
+    /// Returns the effect of a rare call in this state, without changing anything. Extended attributes are not
+    /// modelled, so calls on them succeed.
     pub(super) fn plan_rare(&self, call: RareCall, op: &Op) -> Result<Outcome, Errno> {
         let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
         let start = |slot, path: &[u8]| self.start(op.thread, slot, path);
@@ -75,7 +75,7 @@ impl MemoryFs {
         Ok(changes.into())
     }
 
-    /// The size of a regular file or symbolic link, else 0.
+    /// Returns the size of a regular file, the length of a symbolic link's target, or else 0.
     fn status_size(&self, inode: Inode) -> u64 {
         let Some(node) = self.node(inode) else { return 0 };
         node.size().or_else(|| node.target().map(|target| target.len() as u64)).unwrap_or(0)
@@ -84,12 +84,12 @@ impl MemoryFs {
     fn rename_how(&self, from: At<'_>, to: At<'_>, how: RenameHow) -> Changes {
         let new = self.end_of(to.0?, to.1, &mut Links::default())?;
         let Last::Name(other) = new.last else { return Err(Errno::Busy) };
-        let there = self.child(new.dir, &other)?;
+        let existing = self.child(new.dir, &other)?;
         if how == RenameHow::NoReplace {
             let old = self.end_of(from.0?, from.1, &mut Links::default())?;
             let Last::Name(name) = old.last else { return Err(Errno::Busy) };
             self.child(old.dir, &name)?.ok_or(Errno::Missing)?;
-            return match there {
+            return match existing {
                 Some(_) => Err(Errno::Exists),
                 None => self.rename(from, to),
             };
@@ -97,7 +97,7 @@ impl MemoryFs {
         let old = self.end_of(from.0?, from.1, &mut Links::default())?;
         let Last::Name(name) = old.last else { return Err(Errno::Busy) };
         let inode = self.child(old.dir, &name)?.ok_or(Errno::Missing)?;
-        let replaced = there.ok_or(Errno::Missing)?;
+        let replaced = existing.ok_or(Errno::Missing)?;
         let below = |inode, dir| {
             self.node(inode).is_some_and(Node::is_directory) && self.lies_in(dir, inode)
         };
@@ -129,7 +129,7 @@ impl MemoryFs {
         let content = self.node(from.inode).and_then(Node::content).ok_or(Errno::Invalid)?;
         self.node(to.inode).and_then(Node::content).ok_or(Errno::Invalid)?;
         let length = length.min(content.size().saturating_sub(from_offset));
-        let end = offset.checked_add(length).filter(|end| *end <= LARGEST);
+        let end = offset.checked_add(length).filter(|end| *end <= MAX_FILE_SIZE);
         end.ok_or(Errno::TooLarge)?;
         let overlaps = from_offset < offset + length && offset < from_offset + length;
         if from.inode == to.inode && length > 0 && overlaps {
@@ -154,7 +154,7 @@ impl MemoryFs {
         if !file.write {
             return Err(Errno::BadSlot);
         }
-        let end = offset.checked_add(length).filter(|end| *end <= LARGEST);
+        let end = offset.checked_add(length).filter(|end| *end <= MAX_FILE_SIZE);
         let end = end.ok_or(Errno::TooLarge)?;
         let inode = file.inode;
         let node = self.node(inode).ok_or(Errno::BadSlot)?;

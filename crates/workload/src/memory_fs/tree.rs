@@ -29,14 +29,14 @@ impl MemoryFs {
         Some(names.join(&b'/'))
     }
 
-    /// Returns the directory that a directory lies in, and its name there; `None` for the root or a removed one.
+    /// Returns the parent of a directory, and its name there; `None` for the root or a removed directory.
     pub fn place(&self, dir: Inode) -> Option<(Inode, &[u8])> {
         let node = self.node(dir).filter(|node| node.links > 0 && dir != ROOT)?;
         node.as_directory().map(|directory| (directory.parent, &directory.name[..]))
     }
 
-    /// Returns all names below a directory with the inode of each: paths from it, every directory before what is
-    /// in it, and the names in one directory in their order.
+    /// Returns the path of each name below a directory, relative to it, with its inode: every directory before its
+    /// entries, and the names in one directory in sorted order.
     pub fn walk(&self, dir: Inode) -> impl Iterator<Item = (Vec<u8>, Inode)> {
         let mut waiting = self.names_of(dir, b"");
         std::iter::from_fn(move || {
@@ -46,7 +46,7 @@ impl MemoryFs {
         })
     }
 
-    /// Returns the names in a directory, below the path of the directory, in reverse order.
+    /// Returns the paths of the entries of a directory, which begin with the directory's path, in reverse order.
     fn names_of(&self, dir: Inode, path: &[u8]) -> Vec<(Vec<u8>, Inode)> {
         let directory = self.node(dir).and_then(Node::as_directory);
         let entries = directory.into_iter().flat_map(|directory| directory.entries.iter().rev());
@@ -71,7 +71,7 @@ impl Tree for MemoryFs {
         let count = u64::from(node.links);
         Some(Expected {
             kind,
-            // A link has no permissions of its own.
+            // A symbolic link has no permissions of its own.
             mode: node.target().is_none().then_some(node.mode),
             mtime: node.mtime,
             links: (count > 1).then_some(Links { group: inode as u64, count }),

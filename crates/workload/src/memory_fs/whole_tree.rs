@@ -7,17 +7,17 @@ use super::plan::{At, Changes};
 use super::{Errno, MemoryFs};
 use crate::op::RECORD;
 
-/// Bytes of a block of an archive.
+/// Size of an archive block in bytes.
 const BLOCK: u64 = 512;
 
 impl MemoryFs {
-    /// Returns a directory that is opened by its name and not through a symbolic link.
+    /// Returns the directory at a path, which must not be a symbolic link.
     pub(super) fn directory_at(&self, at: At<'_>) -> Result<Inode, Errno> {
         let inode = self.resolve(at.0?, at.1, Follow::No)?;
         self.check_directory(inode).map(|()| inode)
     }
 
-    /// Checks that each file in a directory can be read, if it is.
+    /// Checks that each file in a directory can be read, if `read`.
     pub(super) fn stat_each(&self, at: At<'_>, read: bool) -> Result<(), Errno> {
         let inode = self.directory_at(at)?;
         let entries = self.node(inode).and_then(Node::as_directory).map(|it| &it.entries);
@@ -73,7 +73,7 @@ impl MemoryFs {
             return Err(Errno::Invalid);
         }
         let tree = self.member(inode)?;
-        // Two blocks of zeros end an archive, and zeros fill its last record.
+        // Two blocks of zeros end an archive, and zeros pad its last record.
         let size = ((tree.blocks() + 2) * BLOCK).next_multiple_of(RECORD);
         let archive = Archive { size, path: from.1.to_vec(), tree };
         Ok(self.made(at, Node::new(NodeKind::Archive(Box::new(archive)), 0o644)))
@@ -89,7 +89,7 @@ impl MemoryFs {
         Ok(self.make_tree(at, &archive.tree))
     }
 
-    /// Returns a tree to copy or pack: its files and directories without their names outside it.
+    /// Returns a tree to copy or pack: its files and directories, without names that they have outside the tree.
     fn member(&self, inode: Inode) -> Result<Member, Errno> {
         let node = self.node(inode).ok_or(Errno::Missing)?;
         let (kind, mut below) = match &node.kind {
@@ -105,7 +105,7 @@ impl MemoryFs {
         Ok(Member { node: Node { mtime: node.mtime, ..Node::new(kind, node.mode) }, below })
     }
 
-    /// Makes a tree under a new name, then sets the times that its directories had.
+    /// Returns the changes that create a tree under a new name and then restore the times of its directories.
     fn make_tree(&self, at: Entry, tree: &Member) -> Vec<Change> {
         let (mut changes, mut times) = (Vec::new(), Vec::new());
         let mut waiting = vec![(at, tree)];
@@ -127,7 +127,7 @@ impl MemoryFs {
 }
 
 impl Member {
-    /// Returns the number of blocks in an archive: for each a header, and its bytes.
+    /// Returns the number of blocks in an archive: for each member a header and its data.
     fn blocks(&self) -> u64 {
         let own = 1 + self.node.size().unwrap_or(0).div_ceil(BLOCK);
         own + self.below.iter().map(|(_, member)| member.blocks()).sum::<u64>()
