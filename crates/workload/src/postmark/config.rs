@@ -1,9 +1,9 @@
-//! PostMark's own configuration files, read into the parameters of the workload `postmark`.
+//! PostMark's configuration files, parsed into the parameters of the workload `postmark`.
 //!
-//! A line is matched as the original matches it [SRC, RUN]: by the first command of [`COMMANDS`]
-//! whose whole name it begins with; the one byte after the name is skipped, whatever it is, and the
-//! rest is the command's parameter. Where the original prints `Eh?` or `Error:` and continues with
-//! the old value, this is an error, for it is never intended; only empty lines are skipped.
+//! A line is matched as the original matches it [SRC, RUN]: by the first command of [`COMMANDS`] with whose full name
+//! it begins. The byte after the name is skipped, whatever it is, and the rest is the command's parameter. Where the
+//! original prints `Eh?` or `Error:` and continues with the old value, this parser reports an error, because that is
+//! never intended; only empty lines are skipped.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,28 +42,28 @@ const COMMANDS: &[(&str, Command)] = &[
     ("quit", Command::Quit),
 ];
 
-/// The longest line that PostMark reads in one piece.
-const LONGEST_LINE: usize = 255;
-/// Most levels of files that load files; more would be a circle.
-const DEEPEST: u32 = 8;
-/// Most bytes of all files that are read: ten lines that load a file of ten such lines, and so on,
-/// are a circle that ends, but not soon.
-const MOST_BYTES: usize = 1 << 20;
-/// Most locations; each draw of a directory looks at all.
+/// Maximum length in bytes of a line that PostMark reads in one piece.
+const MAX_LINE: usize = 255;
+/// Maximum nesting of files that load files; deeper nesting is taken for a cycle.
+const MAX_DEPTH: u32 = 8;
+/// Maximum number of bytes of all files read: files that each load ten others stay within the nesting limit, but would
+/// take too long.
+const MAX_BYTES: usize = 1 << 20;
+/// Maximum number of locations; each draw of a directory examines all of them.
 pub const MOST_LOCATIONS: usize = 64;
-/// PostMark's numbers are C's `int`.
-const LARGEST: u64 = i32::MAX as u64;
+/// Maximum of PostMark's numbers, which have C's type `int`.
+const MAX_NUMBER: u64 = i32::MAX as u64;
 
 /// The effect of a command.
 #[derive(Clone, Copy)]
 enum Command {
-    /// Changes the settings by its parameter, or reports a mistake in it.
+    /// Changes the settings as its parameter says, or reports a mistake in it.
     Set(fn(&mut Settings, &str) -> Result<(), String>),
     /// Runs with the current settings.
     Run,
     /// Continues in another file, then returns.
     Load,
-    /// Prints something; nothing here.
+    /// Prints something in the original; has no effect here.
     Nothing,
     /// Ends the configuration.
     Quit,
@@ -77,7 +77,7 @@ struct Settings {
     number: u64,
     seed: u64,
     transactions: u64,
-    /// Path and weight.
+    /// Path and weight of each location.
     locations: Vec<(String, u64)>,
     subdirectories: u64,
     read: u64,
@@ -115,7 +115,7 @@ impl Settings {
     fn parameters(&self) -> BTreeMap<String, String> {
         let bias = |bias: Option<u64>| bias.map_or("off".to_string(), |bias| bias.to_string());
         let weights: Vec<String> = match self.locations.as_slice() {
-            // The weight of an only location has no effect.
+            // The weight of a single location has no effect.
             [] | [_] => vec!["1".to_string()],
             several => several.iter().map(|(_, weight)| weight.to_string()).collect(),
         };
@@ -139,8 +139,8 @@ impl Settings {
     }
 }
 
-/// The parameters of a configuration file: the settings of its run, or those at its end if it
-/// leaves `run` to the prompt. Files that it loads are relative to its own folder.
+/// Reads the parameters from a configuration file: the settings of its run, or those at its end if it leaves `run` to
+/// the prompt. The paths of files that it loads are relative to its own folder.
 ///
 /// # Errors
 /// The first mistake, in one line that names file and line.
@@ -168,10 +168,10 @@ impl Reader<'_> {
     /// Reads a file to its end; `from` is the line that names it.
     fn file(&mut self, file: &str, bytes: &[u8], from: &str, depth: u32) -> Result<(), String> {
         self.bytes += bytes.len();
-        if self.bytes > MOST_BYTES {
+        if self.bytes > MAX_BYTES {
             return Err(format!(
                 "{from}: all files up to here have {} bytes, each counted as often as it is loaded, \
-                 and {MOST_BYTES} is the most; does a file load another again and again?",
+                 and {MAX_BYTES} is the most; does a file load another again and again?",
                 self.bytes
             ));
         }
@@ -196,7 +196,7 @@ impl Reader<'_> {
             return Err(wrong(unknown_command(line)));
         };
         let rest = &line[name.len()..];
-        // The separator is one byte in the original; the character after it must be complete.
+        // The separator is one byte in the original, and one character here, so that the rest is valid text.
         let text = rest.char_indices().nth(1).map_or("", |(at, _)| &rest[at..]);
         match command {
             Command::Set(set) => {
@@ -229,9 +229,9 @@ impl Reader<'_> {
         if name.is_empty() {
             return Err(format!("{source}: 'load' names no file; write load FILE"));
         }
-        if depth == DEEPEST {
+        if depth == MAX_DEPTH {
             return Err(format!(
-                "{source}: 'load' goes more than {DEEPEST} files deep; does a file load itself?"
+                "{source}: 'load' goes more than {MAX_DEPTH} files deep; does a file load itself?"
             ));
         }
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
@@ -244,9 +244,9 @@ impl Reader<'_> {
 
 /// Checks that the line is text that PostMark would read in one piece and as intended.
 fn check_line(line: &[u8]) -> Result<&str, String> {
-    if line.len() > LONGEST_LINE {
+    if line.len() > MAX_LINE {
         return Err(format!(
-            "the line has {} bytes and PostMark reads {LONGEST_LINE} at most; make it shorter",
+            "the line has {} bytes and PostMark reads {MAX_LINE} at most; make it shorter",
             line.len()
         ));
     }
@@ -259,8 +259,8 @@ fn check_line(line: &[u8]) -> Result<&str, String> {
     text.ok_or_else(|| "the line is not UTF-8 text; rewrite it".to_string())
 }
 
-/// Reports why a line is not a command, and suggests one. The line itself is not shown: `load` may
-/// name any file that the user may read, and some contain another's secrets.
+/// Reports why a line is not a command, and suggests one. The line itself is not shown: `load` may name any file that
+/// the user may read, and some contain another user's secrets.
 fn unknown_command(line: &str) -> String {
     let what = match line.chars().next() {
         Some('!') => "'!' is for a shell, and fsdyno runs no commands of a configuration",
@@ -288,30 +288,30 @@ fn quoted(text: &str) -> String {
     format!("'{}'", quote::short(text))
 }
 
-/// The name of a file, unabridged, for the user must find it.
+/// The path of a file in quotes, unabridged, so that the user can find the file.
 fn quoted_path(file: &str) -> String {
     format!("'{}'", quote::escape(file))
 }
 
-/// Parses a number of PostMark: the digits at the front; anything after them is skipped.
+/// Parses a number as PostMark does: the first word, which must consist of digits; the rest is ignored.
 fn number(text: &str) -> Result<u64, String> {
     let given = text.split_whitespace().next().unwrap_or("");
     let digits = !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit());
     match given.parse() {
-        Ok(number) if digits && number <= LARGEST => Ok(number),
-        _ => Err(format!("takes a whole number from 1 to {LARGEST}, not {}", quoted(given))),
+        Ok(number) if digits && number <= MAX_NUMBER => Ok(number),
+        _ => Err(format!("takes a whole number from 1 to {MAX_NUMBER}, not {}", quoted(given))),
     }
 }
 
-/// A number above zero.
+/// Parses a number above zero.
 fn whole(text: &str) -> Result<u64, String> {
     match number(text)? {
-        0 => Err(format!("takes a whole number from 1 to {LARGEST}, not '0'")),
+        0 => Err(format!("takes a whole number from 1 to {MAX_NUMBER}, not '0'")),
         number => Ok(number),
     }
 }
 
-/// Parses `LOW [HIGH]`; without a HIGH above LOW all files have LOW bytes.
+/// Parses `LOW [HIGH]`; without a HIGH above LOW, all files have LOW bytes.
 fn set_size(to: &mut Settings, text: &str) -> Result<(), String> {
     let low = whole(text)?;
     let high = match text.split_whitespace().nth(1) {

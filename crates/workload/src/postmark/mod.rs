@@ -1,5 +1,4 @@
-//! Machinery of the workload `postmark`: PostMark's configuration, random stream, table of files
-//! and calls.
+//! Implementation of the workload `postmark`: PostMark's configuration, random stream, table of files and calls.
 
 pub mod config;
 pub mod mt19937;

@@ -1,13 +1,13 @@
 //! The Mersenne Twister MT19937 with PostMark's seeding, so that its runs can be reproduced.
 
-/// Words of the state (Matsumoto and Nishimura, ACM TOMACS 8, 1998; as are all constants but those
+/// Number of words of the state (Matsumoto and Nishimura, ACM TOMACS 8, 1998, the source of all constants except those
 /// of the seeding).
 const WORDS: usize = 624;
-/// Distance of the words that are mixed.
+/// Distance between the words that are mixed.
 const SHIFT: usize = 397;
 
-/// The generator. Its seeding is the one that its authors published on 28 October 1999 [SRC], older
-/// than the `init_genrand` of 2002 that today's libraries have: the same seed gives other numbers.
+/// The generator. Its seeding is the one that its authors published on 28 October 1999 [SRC], which is older than the
+/// `init_genrand` of 2002 in today's libraries: the same seed gives different numbers.
 #[derive(Clone, Debug)]
 pub struct Mt19937 {
     state: [u32; WORDS],
@@ -15,7 +15,7 @@ pub struct Mt19937 {
 }
 
 impl Mt19937 {
-    /// The generator of a seed: each word takes the upper halves of two steps of a congruence.
+    /// The generator of a seed: each word is made of the upper halves of two steps of a linear congruential generator.
     pub fn new(seed: u32) -> Mt19937 {
         let mut x = seed;
         let mut half = || {
@@ -27,7 +27,7 @@ impl Mt19937 {
         Mt19937 { state, next: WORDS }
     }
 
-    /// The next number of 32 bits.
+    /// Draws the next 32-bit number.
     #[inline]
     pub fn draw(&mut self) -> u32 {
         if self.next == WORDS {
@@ -42,8 +42,7 @@ impl Mt19937 {
         x ^ (x >> 18)
     }
 
-    /// A number below `bound`, as PostMark draws it: the remainder. If the bound is zero, nothing
-    /// is drawn.
+    /// Draws a number below `bound` as PostMark does, as a remainder. If the bound is zero, nothing is drawn.
     #[inline]
     pub fn below(&mut self, bound: u32) -> u32 {
         if bound == 0 { 0 } else { self.draw() % bound }
@@ -62,8 +61,8 @@ impl Mt19937 {
         }
     }
 
-    /// Regenerates all words, in stretches without a division: for a file size of a GiB two
-    /// thousand million numbers are skipped while the user waits.
+    /// Regenerates all words, in stretches without a division: for a file size of 1 GiB, two billion numbers are
+    /// skipped while the user waits.
     fn generate(&mut self) {
         const REST: usize = WORDS - SHIFT;
         for at in 0..REST {

@@ -12,25 +12,26 @@ const FILE: FileSlot = FileSlot(0);
 const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
 const READ_WRITE: OpenFlags = OpenFlags { read: true, ..WRITE };
 const READ: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
-/// fopen(3) with `w` and `a`.
+/// Flags of fopen(3) with `w`.
 const TRUNCATE: OpenFlags = OpenFlags { truncate: true, ..WRITE };
+/// Flags of fopen(3) with `a`.
 const CREATE_OR_APPEND: OpenFlags = OpenFlags { create: true, append: true, ..WRITE };
 const APPEND: OpenFlags = OpenFlags { append: true, ..READ_WRITE };
 
 /// A stage of a run, by its effect on the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The initial files are created.
+    /// Creates the initial files.
     Fill,
-    /// The transactions.
+    /// Performs the transactions.
     Transact,
-    /// The remaining files are deleted.
+    /// Deletes the remaining files.
     Empty,
 }
 
 impl Stage {
-    /// The stage that begins with the files that this one leaves; the first begins with nothing,
-    /// too.
+    /// The stage that begins with the files that this one leaves. After the last stage, which leaves none, it is the
+    /// first.
     pub fn next(self) -> Stage {
         match self {
             Stage::Fill => Stage::Transact,
@@ -51,20 +52,20 @@ pub struct RunSpec {
     pub read: u32,
     /// Block size of writes, in bytes.
     pub write: u32,
-    /// Blocks go through stdio's buffer.
+    /// True if blocks go through stdio's buffer.
     pub buffered: bool,
-    /// Each file has a content of its own.
+    /// True if each file has its own content.
     pub own: bool,
-    /// `l0`, `l1` ...
+    /// Names of the locations: `l0`, `l1` ...
     pub(crate) locations: Numbered,
-    /// `s0`, `s1` ...
+    /// Names of the subdirectories: `s0`, `s1` ...
     pub(crate) subdirectories: Numbered,
-    /// `1`, `2` ...
+    /// Names of the files: `1`, `2` ...
     pub(crate) files: Numbered,
 }
 
 impl RunSpec {
-    /// A run with PostMark's default blocks, and a content of its own for each file.
+    /// A run with PostMark's default block sizes, and a different content for each file.
     pub fn new(spec: PoolSpec) -> RunSpec {
         RunSpec {
             draws: Pool::draws(&spec),
@@ -79,14 +80,13 @@ impl RunSpec {
         }
     }
 
-    /// Number of directories that the run makes: those of several locations, and all
-    /// subdirectories.
+    /// Number of directories that the run creates: one per location if there are several, and all subdirectories.
     pub fn directories(&self) -> u64 {
         let locations = self.spec.weights.len() as u64;
         self.all_subdirectories() + if locations > 1 { locations } else { 0 }
     }
 
-    /// Subdirectories of all locations.
+    /// Number of subdirectories of all locations.
     fn all_subdirectories(&self) -> u64 {
         if self.spec.subdirectories > 1 { self.spec.file_directories() } else { 0 }
     }
@@ -99,7 +99,7 @@ impl RunSpec {
         self.files.length_of(created).max(locations).max(below)
     }
 
-    /// The pool when a stage begins: all actions before it are done, without any op.
+    /// The pool at the beginning of a stage: all earlier actions are done, without any op.
     pub fn pool(&self, stage: Stage) -> Pool<'_> {
         let mut pool = Pool::new(&self.spec, &self.draws);
         if stage != Stage::Fill {
@@ -126,8 +126,8 @@ impl RunSpec {
         }
     }
 
-    /// The bytes that one write puts at byte `offset` of a file. Their offset in the content is
-    /// their offset in the file, or with contents=same that in the write.
+    /// The bytes that one write puts at byte `offset` of a file. Their offset in the content is that in the file, or,
+    /// with contents=same, that in the write.
     pub fn payload(&self, file: File, offset: u64, in_write: u64, length: u32) -> Payload {
         match self.own {
             true => Payload { id: file.number, offset, length },
@@ -135,7 +135,7 @@ impl RunSpec {
         }
     }
 
-    /// Writes the path of a directory with its slash: `l1/s7/`, or nothing.
+    /// Writes the path of a directory with a slash at its end: `l1/s7/`, or nothing.
     fn name_directory(&self, name: &mut Name, directory: u32) {
         name.clear();
         let inner = self.spec.subdirectories.max(1);
@@ -155,21 +155,21 @@ impl RunSpec {
 pub enum Transfer {
     /// None: the file is deleted.
     Nothing,
-    /// One call for each block and one for the rest, even if empty.
+    /// One call per block and one for the rest, even if it is empty.
     Direct {
-        /// Bytes before the next call; none after the last.
+        /// Number of bytes left before the next call; none after the last.
         left: Option<u32>,
         /// Length of all calls but the last.
         block: u32,
     },
-    /// By fwrite(3).
+    /// Writes by fwrite(3).
     Written(stdio::Writes),
-    /// By fread(3).
+    /// Reads by fread(3).
     Read(stdio::Reads),
 }
 
 impl Transfer {
-    /// Number of calls, before the first.
+    /// Number of calls, if none has been made yet.
     pub fn calls(self) -> u64 {
         match self {
             Transfer::Nothing => 0,
@@ -199,7 +199,7 @@ impl Iterator for Transfer {
     }
 }
 
-/// The ops of a phase with files.
+/// The ops of a phase that works on files.
 pub struct ActionOps<'a> {
     run: &'a RunSpec,
     pool: Pool<'a>,
@@ -207,7 +207,7 @@ pub struct ActionOps<'a> {
     action: Action,
     step: Step,
     transfer: Transfer,
-    /// Bytes of the action that were written.
+    /// Number of bytes of the current action that have been transferred.
     written: u64,
     /// The next action, if it is known already.
     known: Option<Action>,
@@ -220,7 +220,7 @@ enum Step {
     Action,
     /// stdio's fstat(2), by which it sizes its buffer.
     Stat,
-    /// A read or a write, or the end of them.
+    /// A read or a write, or the close after them.
     Transfer,
 }
 
@@ -243,7 +243,7 @@ impl<'a> ActionOps<'a> {
         let next = match self.stage {
             _ if self.known.is_some() => self.known.take(),
             Stage::Fill => self.pool.fill(),
-            // The files suffice, which was checked when the workload was built.
+            // There are enough files, which was checked when the workload was built.
             Stage::Transact => self.pool.transact().unwrap_or_default(),
             Stage::Empty => self.pool.empty(),
         };
@@ -332,8 +332,8 @@ impl OpSource for ActionOps<'_> {
     }
 }
 
-/// mkdir or rmdir of each location's subdirectories, one location after the other; several
-/// locations themselves are made first and removed last.
+/// The ops that create or remove each location's subdirectories, one location after the other. The directories of
+/// several locations are created first and removed last.
 pub struct Directories<'a> {
     run: &'a RunSpec,
     make: bool,
@@ -341,7 +341,7 @@ pub struct Directories<'a> {
 }
 
 impl<'a> Directories<'a> {
-    /// Makes the directories, or removes them.
+    /// Creates the directories if `make`, else removes them.
     pub fn new(run: &'a RunSpec, make: bool) -> Directories<'a> {
         Directories { run, make, done: 0 }
     }

@@ -1,31 +1,31 @@
 //! PostMark's pool of files: its table and its draws, action by action, without any op.
 //!
-//! Everything is drawn in the order of the original [SRC, RUN]: the buffer's text, then for each
-//! file its location, subdirectory and size, for each transaction the choice of reading or
-//! appending, its file, the size of the append, the choice of creating or deleting, its file.
+//! Everything is drawn in the order of the original [SRC, RUN]: the buffer's text; then for each file its location,
+//! subdirectory and size; then for each transaction the choice between reading and appending, its file, the size of the
+//! append, the choice between creating and deleting, and its file.
 
 use crate::postmark::mt19937::Mt19937;
 
 /// The parameters of the actions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSpec {
-    /// Least size of a new file in bytes, at least one.
+    /// Minimum size of a new file in bytes; at least one.
     pub low: u32,
-    /// No new file is as large as this, unless it equals `low`; no file grows beyond it.
+    /// Exclusive upper bound of the size of a new file in bytes, unless it equals `low`; no file grows beyond it.
     pub high: u32,
     /// Initial number of files.
     pub number: u32,
-    /// Transactions.
+    /// Number of transactions.
     pub transactions: u32,
     /// Seed of the generator.
     pub seed: u32,
-    /// Subdirectories of each location; used if there are at least two.
+    /// Number of subdirectories of each location; used if there are at least two.
     pub subdirectories: u32,
-    /// The weight of each location; drawn if there are at least two.
+    /// The weight of each location; a location is drawn if there are at least two.
     pub weights: Vec<u32>,
-    /// Reads in ten transactions, the rest appends; neither without it.
+    /// Number of reads per ten transactions, the others being appends; without it, there are neither.
     pub bias_read: Option<u32>,
-    /// Files created in ten transactions, in the rest deleted; neither without it.
+    /// Number of creations per ten transactions, the others being deletions; without it, there are neither.
     pub bias_create: Option<u32>,
 }
 
@@ -39,7 +39,7 @@ impl PoolSpec {
         Layout { size: bits(u64::from(self.high)), directory: bits(self.file_directories() - 1) }
     }
 
-    /// Bits that the table's entries need beyond their 64; zero if all fits.
+    /// Number of bits that the table's entries need beyond their 64; zero if they fit.
     pub fn excess_bits(&self) -> u32 {
         let Layout { size, directory } = self.layout();
         let number = bits(u64::from(self.number) + u64::from(self.transactions));
@@ -57,7 +57,7 @@ fn bits(number: u64) -> u32 {
 pub struct File {
     /// Its name: files are numbered from one as they are created.
     pub number: u64,
-    /// The directory it is in: location times number of subdirectories, plus subdirectory.
+    /// Its directory: location times number of subdirectories, plus subdirectory.
     pub directory: u32,
     /// Its size in bytes, before the action.
     pub size: u32,
@@ -66,18 +66,18 @@ pub struct File {
 /// An action on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It is created with its size.
+    /// Creates the file with its size.
     Create(File),
-    /// It is read, all of it.
+    /// Reads the whole file.
     Read(File),
-    /// This many bytes are appended.
+    /// Appends this many bytes to the file.
     Append(File, u32),
-    /// It is deleted.
+    /// Deletes the file.
     Delete(File),
 }
 
-/// A file in one word, so that the table takes 16 bytes for each initial file: number above
-/// directory above size. Zero is a free slot, for no file is empty; words sort by number.
+/// A file packed into one word, so that the table takes 16 bytes per initial file: the number above the directory above
+/// the size. Zero is a free slot, because no file is empty; words sort by number.
 pub type Entry = u64;
 
 /// The layout of an entry, as numbers of bits.
@@ -106,7 +106,7 @@ impl Layout {
     }
 }
 
-/// A transaction found no file: PostMark prints `out of files!` and ends without a report.
+/// The error of a transaction that found no file: PostMark prints `out of files!` and ends without a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfFiles;
 
@@ -123,11 +123,11 @@ pub struct Pool<'a> {
     lowest: usize,
     created: u64,
     deleted: u64,
-    /// The slots below this have been emptied for good.
+    /// All slots below this have been emptied for good.
     emptied: usize,
-    /// Halves of transactions done: the first half reads or appends, the second creates or deletes.
+    /// Number of halves of transactions done: the first half reads or appends, the second creates or deletes.
     halves: u64,
-    /// Transactions that may begin.
+    /// Maximum number of transactions that begin.
     transactions: u64,
 }
 
@@ -149,20 +149,20 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// The generator after it has filled PostMark's buffer, which is twice as long as the largest
-    /// file; computed once.
+    /// The generator after it has filled PostMark's buffer, which is twice as long as the largest file; to be computed
+    /// once.
     pub fn draws(spec: &PoolSpec) -> Mt19937 {
         let mut draws = Mt19937::new(spec.seed);
         draws.skip(2 * u64::from(spec.high));
         draws
     }
 
-    /// The next initial file; none once all exist.
+    /// Creates the next initial file; returns none once all exist.
     pub fn fill(&mut self) -> Option<Action> {
         if self.created == u64::from(self.spec.number) { None } else { self.create() }
     }
 
-    /// The next action of a transaction, none at the end of them all.
+    /// Performs the next action of the transactions; returns none at the end of the last.
     ///
     /// # Errors
     /// [`OutOfFiles`], if a transaction begins and no file is left.
@@ -181,7 +181,7 @@ impl<'a> Pool<'a> {
         Ok(None)
     }
 
-    /// The next action of the transaction that has begun, none at its end.
+    /// Performs the next action of the transaction that has begun; returns none at its end.
     pub fn transact_on(&mut self) -> Option<Action> {
         if self.halves % 2 == 0 {
             return None;
@@ -198,12 +198,12 @@ impl<'a> Pool<'a> {
         (begun, begun < self.transactions)
     }
 
-    /// Begins no more than this many transactions.
+    /// Limits the number of transactions to this many.
     pub fn end_after(&mut self, transactions: u64) {
         self.transactions = transactions.min(self.transactions);
     }
 
-    /// The next deletion of a remaining file, in the order of the table; none once it is empty.
+    /// Deletes the next remaining file, in the order of the table; returns none once the table is empty.
     pub fn empty(&mut self) -> Option<Action> {
         let slot = self.emptied + self.table[self.emptied..].iter().position(|word| *word != 0)?;
         self.emptied = slot + 1;
@@ -227,7 +227,7 @@ impl<'a> Pool<'a> {
         if reads {
             return Some(Action::Read(file));
         }
-        // A file of the full size is left alone, which counts as nothing.
+        // A file of the maximum size is left unchanged, which does not count as an action.
         let free = self.spec.high.checked_sub(file.size).filter(|free| *free > 0)?;
         let bytes = 1 + self.draws.below(free);
         self.table[slot] = self.layout.pack(File { size: file.size + bytes, ..file });
@@ -266,7 +266,7 @@ impl<'a> Pool<'a> {
         Action::Delete(file)
     }
 
-    /// Draws a location, each as likely as its weight.
+    /// Draws a location with a probability proportional to its weight.
     fn location(&mut self) -> u32 {
         let mut draw = self.draws.below(self.spec.weights.iter().sum::<u32>());
         let mut location = 0;
@@ -280,7 +280,7 @@ impl<'a> Pool<'a> {
         location
     }
 
-    /// The slot after the last that was filled if it is free, else the first free one.
+    /// The slot after the last one filled if it is free, else the first free one.
     fn free_slot(&mut self) -> Option<usize> {
         if self.table.get(self.next) == Some(&0) {
             return Some(self.next);
@@ -290,7 +290,7 @@ impl<'a> Pool<'a> {
         free.map(|_| self.lowest)
     }
 
-    /// A slot in use, drawn again until it is; there is one.
+    /// Draws slots until one is in use, and returns it; there must be one.
     fn any_used(&mut self) -> usize {
         loop {
             let slot = self.draws.below(self.table.len() as u32) as usize;

@@ -1,16 +1,16 @@
 //! The system calls of stdio for fread(3) and fwrite(3) of consecutive blocks.
 //!
-//! As strace saw glibc 2.36 do it [RUN: Debian's PostMark with blocks of 512, 8192 and 10,000
-//! bytes]: blocks below the buffer gather in it; a larger one first fills the buffer, which is then
-//! written, writes its whole multiples of the buffer directly, and leaves its rest in the buffer.
-//! Reading is symmetric: the rest of a block below the buffer is read by filling the buffer, and
-//! larger parts are read in whole multiples into the caller's memory.
+//! As observed with strace for glibc 2.36 [RUN: Debian's PostMark with blocks of 512, 8192 and 10,000 bytes]: blocks
+//! smaller than the buffer are collected in it. A larger block first fills the buffer, which is then written; whole
+//! multiples of the buffer size are written directly, and the rest of the block stays in the buffer. Reading is
+//! symmetric: the rest of a block that is smaller than the buffer is read by filling the buffer, and larger parts are
+//! read in whole multiples into the caller's memory.
 
-/// The buffer: st_blksize of ext2 to ext4, xfs and btrfs [RUN]. A file system that reports another
-/// size would have another buffer, and other calls.
+/// Size of the buffer in bytes: st_blksize of ext2 to ext4, XFS and btrfs [RUN]. A file system that reports a different
+/// size would have a different buffer and different calls.
 pub const BUFFER: u32 = 4096;
 
-/// Number of calls of blocks within the buffer: one for each buffer, be the file a GiB or a byte.
+/// Number of calls for blocks no larger than the buffer: one per full or partial buffer; none for larger blocks.
 fn buffered_calls(bytes: u64, block: u32) -> Option<u64> {
     (block <= BUFFER).then(|| bytes.div_ceil(u64::from(BUFFER)))
 }
@@ -19,13 +19,13 @@ fn buffered_calls(bytes: u64, block: u32) -> Option<u64> {
 /// blocks and a rest, and then calls fclose(3).
 #[derive(Clone, Debug)]
 pub struct Writes {
-    /// Bytes not yet passed to fwrite(3).
+    /// Number of bytes not yet passed to fwrite(3).
     left: u64,
     block: u32,
-    /// Bytes in the buffer, and its free space: none before the first block has created it.
+    /// Number of bytes in the buffer, and its free space: zero before the first block has created the buffer.
     buffered: u32,
     free: u32,
-    /// A call that follows the one that emptied the buffer.
+    /// Length of the call that follows the one that emptied the buffer; zero if there is none.
     then: u32,
 }
 
@@ -35,7 +35,7 @@ impl Writes {
         Writes { left: bytes, block: block.max(1), buffered: 0, free: 0, then: 0 }
     }
 
-    /// Number of calls, before the first.
+    /// Number of calls, if none has been made yet.
     pub fn calls(self) -> u64 {
         buffered_calls(self.left, self.block).unwrap_or_else(|| self.count() as u64)
     }
@@ -74,14 +74,14 @@ impl Iterator for Writes {
 /// blocks and a rest; the last call may request more than exists.
 #[derive(Clone, Debug)]
 pub struct Reads {
-    /// Bytes not yet requested by fread(3).
+    /// Number of bytes not yet requested by fread(3).
     left: u64,
     block: u32,
-    /// Missing bytes of the current block.
+    /// Number of missing bytes of the current block.
     missing: u32,
-    /// Bytes in the buffer.
+    /// Number of bytes in the buffer.
     buffered: u32,
-    /// Bytes of the file that have not been read.
+    /// Number of bytes of the file that have not been read.
     unread: u64,
 }
 
@@ -91,7 +91,7 @@ impl Reads {
         Reads { left: bytes, block: block.max(1), missing: 0, buffered: 0, unread: bytes }
     }
 
-    /// Number of calls, before the first.
+    /// Number of calls, if none has been made yet.
     pub fn calls(self) -> u64 {
         buffered_calls(self.left, self.block).unwrap_or_else(|| self.count() as u64)
     }

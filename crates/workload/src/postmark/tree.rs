@@ -11,8 +11,7 @@ pub struct Survivors<'a> {
     /// Ordered by number.
     files: Vec<Entry>,
     layout: Layout,
-    /// The ends of the writes of the files, as file number and byte, sorted; only for
-    /// contents=same.
+    /// The end of each write to the files, as file number and byte offset, sorted; only for contents=same.
     ends: Vec<(u32, u32)>,
     directories: u64,
 }
@@ -29,8 +28,8 @@ impl<'a> Survivors<'a> {
         survivors
     }
 
-    /// Replays the actions, now that the live files are known: eight bytes for each existing write,
-    /// in the verifier's memory, for the ops need none of it.
+    /// Replays the actions, now that the live files are known. The result takes eight bytes per write to a live file,
+    /// only in the verifier's memory, because the ops do not need it.
     fn ends_of_writes(&self, after: Stage) -> Vec<(u32, u32)> {
         let mut pool = self.run.pool(Stage::Fill);
         let mut ends = Vec::new();
@@ -62,7 +61,7 @@ impl<'a> Survivors<'a> {
         self.files.get(at).map(file)
     }
 
-    /// The file at a path, or none for a directory of the tree.
+    /// The file at a path, `Some(None)` for a directory of the tree, or `None` for any other path.
     fn read(&self, path: &[u8]) -> Option<Option<File>> {
         let spec = &self.run.spec;
         let inner = u64::from(spec.subdirectories.max(1));

@@ -1,11 +1,11 @@
-//! Calls as records of the compiled form.
+//! Encodes calls as records of the compiled form, and decodes them.
 
 use crate::call::Call;
 use crate::op::{DirSlot, FileSlot, OpenFlags, Payload};
 use crate::rare::{Advice, AllocateHow, RareCall, RenameHow};
 use crate::replay::format::{Record, ZEROS};
 
-/// The bits of open flags, in a record's `content`.
+/// Number of bits of the open flags in a record's `content`.
 const FLAGS: usize = 13;
 
 fn flag_bits(flags: OpenFlags) -> [bool; FLAGS] {
@@ -45,10 +45,11 @@ fn flags_of(bits: u32) -> OpenFlags {
     }
 }
 
-/// Versions of one place of a file that have contents of their own.
+/// Number of versions of one place in a file that have distinct contents.
 const VERSIONS: u8 = 5;
 
-/// Content of a file: its number, its class, and how often the place was written before.
+/// The payload of a file: number and class of its content, and in the class byte how often the place was written
+/// before.
 pub fn payload(content: u32, class: u8, offset: u64, length: u32) -> Payload {
     if class == ZEROS {
         return Payload::zeros(offset, length);
@@ -58,7 +59,7 @@ pub fn payload(content: u32, class: u8, offset: u64, length: u32) -> Payload {
     Payload::classed(id, class & 15, offset, length)
 }
 
-/// The class byte of content of this class that was written `times` before.
+/// The class byte of content of this class at a place that was written `times` times before.
 pub fn class(class: u8, times: u64) -> u8 {
     if class == ZEROS { ZEROS } else { class | ((times % u64::from(VERSIONS)) as u8) << 4 }
 }
@@ -93,7 +94,7 @@ const ADVICE: [Advice; 6] = [
     Advice::NoReuse,
 ];
 
-/// The number of a payload's content for [`Record::content`], and its class byte.
+/// The number of a payload's content, for [`Record::content`], and its class byte.
 fn content_of(payload: Payload) -> (u32, u8) {
     if payload.id == Payload::ZEROS {
         return (0, ZEROS);
@@ -104,7 +105,8 @@ fn content_of(payload: Payload) -> (u32, u8) {
     ((id - version * crate::contents::VERSION) as u32, class | (version as u8) << 4)
 }
 
-/// Writes a call into a record; false for a call that no replay makes. The strings of its names are the caller's.
+/// Encodes a call into a record; returns false for a call that no replay makes. The caller sets the strings of the
+/// call's names.
 pub fn encode(call: Call, record: &mut Record) -> bool {
     let slots = call.slots();
     record.file = slots.files[0];
@@ -147,7 +149,7 @@ pub fn encode(call: Call, record: &mut Record) -> bool {
     true
 }
 
-/// Writes the arguments of a call, other than its slots, into a record.
+/// Encodes the arguments of a call, other than its slots, into a record.
 #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
 fn encode_arguments(call: Call, record: &mut Record) {
     match call {
@@ -167,7 +169,7 @@ fn encode_arguments(call: Call, record: &mut Record) {
         Call::Utimes { mtime, .. } | Call::UtimesFile { mtime, .. } => {
             record.offset = mtime as u64;
         }
-        // Those without arguments, rare calls, and those that no replay makes.
+        // Calls without arguments, rare calls, and calls that no replay makes.
         Call::Close { .. }
         | Call::Link { .. }
         | Call::Symlink { .. }
@@ -261,7 +263,7 @@ fn encode_rare(call: RareCall, from: u16, record: &mut Record) -> u8 {
     }
 }
 
-/// The call of a record; `base` is added to every slot but the root's. None for a code that does not exist.
+/// Decodes the call of a record; `base` is added to every slot except the root's. None for an unknown code.
 #[inline]
 pub fn decode(record: &Record, base: u16) -> Option<Call> {
     let file = FileSlot(record.file.wrapping_add(base));

@@ -1,4 +1,4 @@
-//! Recordings of programs, compiled on the host, as ops.
+//! The ops of recorded programs, from recordings that are compiled on the host.
 
 pub mod code;
 pub mod format;

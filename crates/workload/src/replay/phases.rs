@@ -1,4 +1,4 @@
-//! The phases of a replay: the whole, or its parts between marks or commands.
+//! The phases of a replay: the whole recording, or its parts between marks or commands.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -8,16 +8,16 @@ use fsdyno_record::OpKind;
 use crate::replay::format::{Boundary, Compiled};
 use crate::workload::OpCounts;
 
-/// The most phases; what follows belongs to the last one.
-const MOST: usize = 100;
+/// Maximum number of phases; everything that follows belongs to the last one.
+const MAX_PHASES: usize = 100;
 
-/// The longest name of a phase, in bytes: tables have it as a heading.
-const LONGEST_NAME: usize = 40;
+/// Maximum length of a phase's name in bytes; tables use it as a heading.
+const MAX_NAME: usize = 40;
 
-/// The places that begin a phase.
+/// The points at which phases begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// None: one phase.
+    /// No point: one phase.
     Whole,
     /// Marks of the program.
     Marks,
@@ -28,9 +28,9 @@ pub enum Split {
 /// A phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its name, unlike those of all others.
+    /// Its name, which no other phase has.
     pub name: &'static str,
-    /// Index of the boundary at which it begins; none for the begin of the recording.
+    /// Index of the boundary at which it begins; none for the beginning of the recording.
     pub from: Option<usize>,
     /// Index of the boundary at which it ends; none for the end of the recording.
     pub to: Option<usize>,
@@ -38,7 +38,7 @@ pub struct Part {
     pub counts: OpCounts,
 }
 
-/// The phases of a recording. A part without ops is none.
+/// The phases of a recording. A part without ops is not a phase.
 pub fn parts(compiled: &Compiled, split: Split) -> Vec<Part> {
     let chosen: Vec<(usize, Boundary<'_>)> = match split {
         Split::Whole => Vec::new(),
@@ -64,7 +64,7 @@ pub fn parts(compiled: &Compiled, split: Split) -> Vec<Part> {
         if counts.is_empty() && !chosen.is_empty() {
             continue;
         }
-        if let Some(last) = parts.last_mut().filter(|_| at >= MOST) {
+        if let Some(last) = parts.last_mut().filter(|_| at >= MAX_PHASES) {
             last.to = to;
             counts.into_iter().for_each(|(kind, count)| {
                 *last.counts.entry(kind).or_default() += count;
@@ -84,14 +84,14 @@ pub fn parts(compiled: &Compiled, split: Split) -> Vec<Part> {
     parts
 }
 
-/// The name of a phase: letters, digits, `.`, `_` and `-`, with a number if an earlier one has it.
+/// The name of a phase: letters, digits, `.`, `_` and `-`, with a number if an earlier phase has the same name.
 fn name(text: &[u8], earlier: &[Part]) -> &'static str {
     let plain = |byte: &u8| match byte {
         b'.' | b'_' | b'-' => char::from(*byte),
         it if it.is_ascii_alphanumeric() => char::from(*it),
         _ => '_',
     };
-    let base: String = text.iter().take(LONGEST_NAME).map(plain).collect();
+    let base: String = text.iter().take(MAX_NAME).map(plain).collect();
     let taken = |name: &str| earlier.iter().any(|part| part.name == name);
     let mut full = base.clone();
     let mut number = 1;
@@ -102,8 +102,8 @@ fn name(text: &[u8], earlier: &[Part]) -> &'static str {
     lasting(full)
 }
 
-/// The text for the rest of the process: names of phases are of the program, and there are at most some hundred of a
-/// recording.
+/// Returns the text with a static lifetime, leaked once per distinct text: phase names are static, and a recording has
+/// at most about a hundred.
 fn lasting(text: String) -> &'static str {
     static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The ops of one rank of a replay, read where the compiled form lies.
+//! The ops of one rank of a replay, read in place from the compiled form.
 
 use fsdyno_record::Nanos;
 
@@ -30,14 +30,14 @@ impl Order {
     }
 }
 
-/// What is spent between calls.
+/// The time spent between calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Think {
     /// The processor time of the recorded thread.
     Cpu,
     /// Nothing.
     None,
-    /// The wall time: the processor time, and the rest asleep.
+    /// The wall time of the recorded thread: its processor time, and the rest asleep.
     Wall,
 }
 
@@ -46,7 +46,7 @@ pub enum Think {
 pub struct Options {
     /// The order of the calls of different threads.
     pub order: Order,
-    /// What is spent between calls.
+    /// The time spent between calls.
     pub think: Think,
     /// The factor by which the time between calls is shortened.
     pub speed: u64,
@@ -62,21 +62,21 @@ pub struct Source<'a> {
     compiled: &'a Compiled,
     bytes: &'a [u8],
     options: Options,
-    /// The rank in its copy, and the first rank of the copy.
+    /// The rank within its copy, and the first rank of the copy.
     rank: u32,
     first_rank: u32,
-    /// Added to the number of each slot.
+    /// Offset that is added to the number of each slot.
     base: u16,
     /// The directory of its copy, with a slash; empty for the only copy.
     directory: Vec<u8>,
     at: usize,
-    /// The ops of each rank before this phase.
+    /// The number of ops of each rank before this phase.
     before: Option<Boundary<'a>>,
     differences: Differences,
 }
 
 impl<'a> Source<'a> {
-    /// The ops in `bytes` as those of rank `rank` of copy `copy`; `copies` is their number.
+    /// The ops in `bytes` for rank `rank` of copy `copy` out of `copies`.
     pub fn new(
         compiled: &'a Compiled,
         bytes: &'a [u8],
@@ -102,7 +102,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The ops from a boundary on, up to another; none for the begin and the end.
+    /// Restricts the ops to those between two boundaries; none stands for the beginning or the end.
     #[must_use]
     pub fn between(mut self, from: Option<Boundary<'a>>, to: Option<Boundary<'a>>) -> Source<'a> {
         let at = |it: Boundary<'_>| it.ops(self.rank) as usize * OP;
@@ -112,12 +112,12 @@ impl<'a> Source<'a> {
         self
     }
 
-    /// Sets what the op waits for.
+    /// Sets the points that the op waits for.
     #[inline]
     fn wait(&self, record: &Record, op: &mut Op) {
         op.also_after.clear();
         op.after = After::default();
-        // What was done in an earlier phase needs no wait.
+        // A point in an earlier phase needs no wait.
         let point = |rank: u16, ops: u32| {
             let before = self.before.map_or(0, |before| before.ops(u32::from(rank)));
             let ops = ops.checked_sub(before).filter(|ops| *ops > 0)?;

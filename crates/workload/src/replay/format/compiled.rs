@@ -1,4 +1,4 @@
-//! A compiled recording, read where it lies.
+//! A compiled recording, read in place.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::input::Input;
 
-/// The compiled form where it lies.
+/// A compiled recording, read in place from its input.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     input: Input,
@@ -19,10 +19,10 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Checks the bounds of the sections and every string.
+    /// Opens a compiled recording after checking the bounds of its sections and all strings.
     ///
     /// # Errors
-    /// What is wrong, for the text after a path.
+    /// The mistake, as text that fits after a path.
     pub fn new(input: &Input) -> Result<Compiled, String> {
         let bytes = input.bytes();
         if bytes.get(..8) != Some(MAGIC) {
@@ -46,9 +46,9 @@ impl Compiled {
         Ok(compiled)
     }
 
-    /// No string leads out of the directory that it is used in: none is absolute, none has `..`. Targets of
-    /// symbolic links are strings too, so that every path of this program stays below the trial's root, in whatever
-    /// order the calls are made.
+    /// Checks that no string leads out of the directory in which it is used: none is absolute or contains `..`. Targets
+    /// of symbolic links are strings too, so every path of the replay stays below the trial's root, in whatever order
+    /// the calls are made.
     fn check_strings(&self) -> Result<(), String> {
         let strings = self.section(Section::Strings);
         let mut at = 0;
@@ -126,7 +126,8 @@ impl Compiled {
         ops.get(first..first.saturating_add(count)).unwrap_or_default()
     }
 
-    /// The point of this index that ops wait for: a rank, a number of its ops, and true for the last point of an op.
+    /// The point with this index that an op waits for: a rank, a number of its ops, and true for the last point of an
+    /// op.
     #[inline]
     pub fn wait(&self, index: u32) -> (u16, u32, bool) {
         let at = index as usize * WAIT;
@@ -140,7 +141,7 @@ impl Compiled {
         }
     }
 
-    /// The places at which a phase can begin.
+    /// The points at which a phase can begin.
     pub fn boundaries(&self) -> impl Iterator<Item = Boundary<'_>> {
         let length = Boundary::length(self.ranks() as usize);
         self.section(Section::Boundaries).chunks_exact(length).map(|bytes| Boundary { bytes })
@@ -156,7 +157,7 @@ impl Compiled {
         TreeNode::read(self.section(tree).get(index * NODE..).unwrap_or_default())
     }
 
-    /// A piece of a file: offset in the file, content, offset in it, and length.
+    /// A piece of a file: offset in the file, content, offset in the content, and length.
     pub fn piece(&self, index: usize) -> [u64; 4] {
         let bytes = self.section(Section::Pieces).get(index * PIECE..).unwrap_or_default();
         let long = |at: usize| {
