@@ -1,4 +1,4 @@
-//! The calls of operations: those with which a rank fills its parts and keeps them in their state.
+//! The calls with which a rank fills its parts and then keeps them in a steady state.
 
 use fsdyno_record::Nanos;
 
@@ -26,12 +26,12 @@ enum Step {
     Close,
 }
 
-/// The calls between open and close, of a new file and of one of the working set.
+/// The calls after the open of a new or an existing file, up to its close.
 struct Transfer {
     action: Action,
     payload: Payload,
     fsync: bool,
-    /// Bytes done.
+    /// Number of bytes done.
     done: u32,
     step: Step,
 }
@@ -53,12 +53,12 @@ impl Transfer {
         transfer
     }
 
-    /// Ends the data.
+    /// Moves to the step after the data.
     fn settle(&mut self) {
         self.step = if self.fsync { Step::Fsync } else { Step::Close };
     }
 
-    /// The next call, if the file is open.
+    /// Returns the next call and advances, if the file is open.
     fn call(&mut self, block: u32) -> Option<Call> {
         Some(match self.step {
             Step::First => return None,
@@ -91,7 +91,7 @@ impl Transfer {
     }
 }
 
-/// Fills the parts of a rank: in each the directories, then the files.
+/// Fills the parts of a rank: in each part, the directories first, then the files.
 pub struct Fill<'a> {
     parts: &'a Parts,
     share: Share,
@@ -110,7 +110,7 @@ impl<'a> Fill<'a> {
         Fill { parts, share, part, population: None, directory, file: 0, transfer: Transfer::NONE }
     }
 
-    /// The next call in the current part, if there is one.
+    /// Sets the op to the next call in the current part; returns false if there is none.
     fn in_part(&mut self, op: &mut Op) -> bool {
         let (parts, part) = (self.parts, self.part);
         if self.directory < parts.directories_of(part).1 {
@@ -160,7 +160,7 @@ impl<'a> Operations<'a> {
         Operations { parts, walk: Walk::new(parts, share), transfer: Transfer::NONE, ending: false }
     }
 
-    /// The first call of the next operation; for many operations the only one.
+    /// Sets the op to the first call of the next operation, for many operations the only one; returns false at the end.
     fn begin(&mut self, op: &mut Op) -> bool {
         if self.ending {
             return false;

@@ -1,5 +1,5 @@
-//! The parts of a working set: each has files, directories and draws of its own, and one thread at
-//! a time; so the work is the same for any number of threads.
+//! The parts of a working set: each has its own files, directories and draws, and is used by one thread at a time, so
+//! that the work is the same for any number of threads.
 
 use fsdyno_record::Nanos;
 use fsdyno_record::seed::mix;
@@ -10,8 +10,8 @@ use crate::steady::population::{Action, Operation, Population, Rules};
 use crate::steady::totals::Totals;
 use crate::workload::Share;
 
-/// The most operations of a part; files are numbered in 32 bits.
-const MOST_OPS: u64 = 4_000_000_000;
+/// Maximum number of operations of a part; files are numbered in 32 bits.
+const MAX_OPS: u64 = 4_000_000_000;
 
 /// A working set and its division.
 #[derive(Debug)]
@@ -22,28 +22,28 @@ pub struct Parts {
     pub directories: u64,
     /// Number of parts.
     pub count: u32,
-    /// All operations of all parts; none if something else ends them.
+    /// Number of operations of all parts together; none if something else ends them.
     pub ops: Option<u64>,
-    /// Operations a second of all parts; zero is back to back.
+    /// Operations per second of all parts together; zero for back to back.
     pub rate: u64,
-    /// Most bytes of one write or read call.
+    /// Maximum number of bytes per write or read call.
     pub block: u32,
-    /// Percentage by which the number of names may differ.
+    /// Percentage by which the number of names may vary.
     pub swing: u64,
-    /// Bytes by which the files may grow; none for the bytes that they have.
+    /// Number of bytes by which the files may grow; none for as many as they have.
     pub free: Option<u64>,
     /// The operations and their frequencies.
     pub rules: Rules,
-    /// Seed of everything arbitrary.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Paths of directories and files.
     pub paths: Paths,
 }
 
 impl Parts {
-    /// Start of a part when `things` things are divided among the parts.
-    fn divide(&self, things: u64, part: u32) -> u64 {
-        (u128::from(things) * u128::from(part) / u128::from(self.count)) as u64
+    /// First item of a part when `items` items are divided among the parts.
+    fn divide(&self, items: u64, part: u32) -> u64 {
+        (u128::from(items) * u128::from(part) / u128::from(self.count)) as u64
     }
 
     /// The first directory of a part, and the first one after it.
@@ -56,7 +56,7 @@ impl Parts {
         (((directory + 1) * u64::from(self.count) - 1) / self.directories) as u32
     }
 
-    /// The files of a part as first created.
+    /// The files of a part as initially created.
     pub fn population(&self, part: u32) -> Population {
         let files = self.divide(self.files, part + 1) - self.divide(self.files, part);
         let share = |free| (u128::from(free) * u128::from(files) / u128::from(self.files)) as u64;
@@ -64,14 +64,14 @@ impl Parts {
         Population::new(seed, files as u32, self.swing, self.free.map(share), &self.rules)
     }
 
-    /// Number of operations of a part: equal for all, but the first ones may have one more.
+    /// Number of operations of a part: equal for all parts, except that the first ones may have one more.
     fn ops_of(&self, part: u32) -> u64 {
         let parts = u64::from(self.count);
         let share = |ops: u64| ops / parts + u64::from(u64::from(part) < ops % parts);
-        self.ops.map_or(MOST_OPS, share)
+        self.ops.map_or(MAX_OPS, share)
     }
 
-    /// Time at which an operation of a part is due; zero is at once.
+    /// Time at which an operation of a part is due; zero for at once.
     pub fn due(&self, part: u32, number: u64) -> Nanos {
         if self.rate == 0 {
             return Nanos(0);
@@ -86,7 +86,7 @@ impl Parts {
         from + ((u128::from(word) * u128::from(to - from)) >> 64) as u64
     }
 
-    /// Writes the path of a file by one of its names.
+    /// Writes the path of a file under one of its names.
     pub fn write_path(&self, turn: (u32, &Population), born: u32, name: u32, into: &mut Name) {
         let (part, population) = turn;
         let directory = self.directory(part, population.word_of(born, name));
@@ -105,7 +105,7 @@ impl Parts {
         totals
     }
 
-    /// Totals of operations of which rank `r` has done `done[r]`, and all parts after them.
+    /// Totals of the first `done[r]` operations of each rank `r`, and all parts as they are after them.
     pub fn replay(&self, done: &[u64]) -> (Totals, Vec<Population>) {
         let mut totals = Totals::default();
         let mut turns = Vec::new();
@@ -123,10 +123,10 @@ impl Parts {
     }
 }
 
-/// The parts of a rank in turn, one operation each.
+/// The parts of a rank in turn, one operation at a time.
 pub struct Walk<'a> {
     parts: &'a Parts,
-    /// Its parts.
+    /// The parts of the rank.
     pub turns: Vec<Turn>,
     next: usize,
     /// Number of operations done.
@@ -139,7 +139,7 @@ pub struct Turn {
     pub part: u32,
     /// Its files.
     pub population: Population,
-    /// Number of its operations done.
+    /// Number of its operations that are done.
     pub number: u64,
     end: u64,
 }
@@ -159,8 +159,8 @@ impl<'a> Walk<'a> {
         self.turns.get(self.next).is_some_and(|turn| turn.number < turn.end)
     }
 
-    /// Does the next operation to the files; returns it and the index of its turn. The first parts
-    /// have as many operations as the others or one more, so the first turn without any is the end.
+    /// Applies the next operation to the files; returns it and the index of its turn. The first parts have as many
+    /// operations as the others or one more, so the first turn that has none left is the end.
     pub fn step(&mut self) -> Option<(usize, Operation)> {
         let at = self.next;
         let turn = self.turns.get_mut(at).filter(|turn| turn.number < turn.end)?;

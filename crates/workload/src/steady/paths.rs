@@ -4,8 +4,8 @@
 use crate::numbered::Numbered;
 use crate::op::Name;
 
-/// The longest name of a file: the largest numbers of 32 and of 24 bits.
-const LONGEST_FILE: usize = "f4294967295.16777215".len();
+/// Maximum length of a file's name, which has the largest numbers of 32 and of 24 bits.
+const MAX_FILE_NAME: usize = "f4294967295.16777215".len();
 
 /// A parsed path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +43,9 @@ impl Paths {
         }
     }
 
-    /// Length of the longest possible name, in bytes.
+    /// Maximum length of a name, in bytes.
     pub fn longest(&self) -> usize {
-        self.directories.length_of(self.count.saturating_sub(1)).max(LONGEST_FILE)
+        self.directories.length_of(self.count.saturating_sub(1)).max(MAX_FILE_NAME)
     }
 
     /// Writes the path.
@@ -62,7 +62,7 @@ impl Paths {
         }
     }
 
-    /// Parses a path; none if it is none of these.
+    /// Parses a path; returns none if it is not a path of the working set.
     pub fn read(&self, path: &[u8]) -> Option<Path> {
         let slash = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
         let (directory, file) = path.split_at(slash);

@@ -1,7 +1,7 @@
-//! The live files of a steady state: their identity and contents, at 16 bytes a file.
+//! The live files of a steady state: their identity and contents, in 16 bytes per file.
 //!
-//! Operations are drawn one by one, each from its own number, so that every replay of the same
-//! numbers yields the same files: the generator, the counts, the verifier.
+//! Operations are drawn one by one, each from its own number, so that the generator, the counts and the verifier get
+//! the same files when they replay the same numbers.
 
 use fsdyno_record::seed::{SplitMix64, mix};
 
@@ -13,16 +13,17 @@ use crate::weights::Weights;
 pub const WORDS: &[&str] =
     &["create", "write", "append", "read", "stat", "rename", "link", "unlink", "readdir"];
 
-/// Size of a file's head: one block of most file systems.
+/// Size of a file's head in bytes: one block of most file systems.
 pub const HEAD: u32 = 4096;
 
-/// The most names of one file; the strictest file system allows 250.
-const MOST_NAMES: u32 = 100;
+/// Maximum number of names of one file; the strictest file system allows 250.
+const MAX_NAMES: u32 = 100;
 
-/// Paths of one file are numbered modulo this.
-const NAMES: u32 = 1 << 24;
+/// The names of a file are numbered modulo this.
+const NAME_MODULUS: u32 = 1 << 24;
 
-/// The golden ratio's odd number nearest to 2^64: neighbouring numbers get far seeds (Knuth 3, 6.4).
+/// The odd number nearest to 2^64 divided by the golden ratio: it gives neighbouring numbers distant seeds (Knuth 3,
+/// 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Separates the draws of the initial files from those of operations.
@@ -31,23 +32,23 @@ const INITIAL: u64 = 0x6269_7274_6800;
 /// An action on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A new file.
+    /// Creates a file.
     Create,
-    /// A file is overwritten.
+    /// Overwrites a file.
     Write,
-    /// A file grows.
+    /// Appends to a file.
     Append,
-    /// A file is read from its beginning to its end.
+    /// Reads a file from its beginning to its end.
     Read,
-    /// A name is looked up with stat.
+    /// Looks up a name with stat.
     Stat,
-    /// A file's oldest name becomes a new one.
+    /// Replaces a file's oldest name with a new one.
     Rename,
-    /// A file gets one more name.
+    /// Adds a name to a file.
     Link,
-    /// A file loses its oldest name; with its last one it is deleted.
+    /// Removes a file's oldest name; the file is deleted with its last name.
     Unlink,
-    /// A directory is read.
+    /// Reads a directory.
     Readdir,
 }
 
@@ -69,11 +70,11 @@ impl Action {
 /// The method of overwriting a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// Truncated and rewritten, with another size.
+    /// Truncates the file and rewrites it with a new size.
     Truncate,
-    /// Written in place from beginning to end.
+    /// Writes the file in place from beginning to end.
     Whole,
-    /// Its first [`HEAD`] bytes are written in place; all of a shorter file.
+    /// Writes the first [`HEAD`] bytes of the file in place, or all of a shorter file.
     Head,
 }
 
@@ -90,8 +91,8 @@ pub struct Rules {
     pub overwrite: Overwrite,
     /// Percentage of creations, overwrites and appends that are followed by fsync(2).
     pub fsync: u64,
-    /// `(files, accesses)`: percentage of the files that receive this percentage of the accesses;
-    /// none is without preference.
+    /// `(files, accesses)`: percentage of the files that receive this percentage of the accesses; none for no
+    /// preference.
     pub hot: Option<(u64, u64)>,
 }
 
@@ -100,18 +101,17 @@ pub struct Rules {
 pub struct File {
     /// Number of files of its population that were created before it.
     pub born: u32,
-    /// Number of its oldest name, times 256, and the number of its names: they are numbered in
-    /// sequence.
+    /// Number of its oldest name times 256, plus the number of its names, which are numbered in sequence.
     names: u32,
     /// Number of writes from beginning to end, modulo 2^16.
     version: u16,
-    /// Number of writes of its head since, modulo 2^16 but never zero again.
+    /// Number of writes of its head since its last write from beginning to end; wraps from 2^16 - 1 to 1.
     head: u16,
     /// Size in bytes.
     pub length: u32,
 }
 
-/// The limit on a generator's memory for one live file.
+/// Checks the limit on a generator's memory per live file.
 const _: () = assert!(size_of::<File>() <= 16);
 
 impl File {
@@ -126,15 +126,15 @@ impl File {
 
     /// The number of its name at `index`, the oldest at zero.
     pub fn name(self, index: u32) -> u32 {
-        ((self.names >> 8) + index) % NAMES
+        ((self.names >> 8) + index) % NAME_MODULUS
     }
 
-    /// Returns true if it has the name of this number.
+    /// Returns true if the file has the name with this number.
     pub fn has(self, name: u32) -> bool {
-        name < NAMES && name.wrapping_sub(self.names >> 8) % NAMES < self.links()
+        name < NAME_MODULUS && name.wrapping_sub(self.names >> 8) % NAME_MODULUS < self.links()
     }
 
-    /// Returns true if its head has another content than the rest.
+    /// Returns true if its head was written separately from the rest.
     pub fn has_head(self) -> bool {
         self.head > 0
     }
@@ -146,7 +146,7 @@ impl File {
     }
 
     fn set_names(&mut self, first: u32, links: u32) {
-        self.names = (first % NAMES) << 8 | links;
+        self.names = (first % NAME_MODULUS) << 8 | links;
     }
 }
 
@@ -155,30 +155,30 @@ impl File {
 pub struct Operation {
     /// Its action.
     pub action: Action,
-    /// The file after it, but with its names before a name was removed.
+    /// The file after the operation, but with the names that it had before a rename, link or unlink.
     pub file: File,
-    /// The name of the file that is used.
+    /// The number of the file's name that is used.
     pub name: u32,
     /// The number of the new name.
     pub new_name: u32,
-    /// The data that is written, appended or read, with its offset in the file.
+    /// The data that is written, appended or read, with its offset.
     pub payload: Payload,
-    /// The file is cut to nothing first.
+    /// True if the file is truncated to zero bytes first.
     pub truncate: bool,
-    /// fsync(2) follows.
+    /// True if fsync(2) follows.
     pub fsync: bool,
     /// A random word that selects the directory to read.
     pub word: u64,
 }
 
-/// Live files that one thread at a time changes.
+/// Live files that are changed by one thread at a time.
 #[derive(Clone, Debug)]
 pub struct Population {
     seed: u64,
-    /// Fewest and most live names.
+    /// Minimum and maximum number of live names.
     low: u64,
     high: u64,
-    /// Most bytes of all live files.
+    /// Maximum number of bytes of all live files.
     max_bytes: u64,
     files: Vec<File>,
     names: u64,
@@ -187,9 +187,9 @@ pub struct Population {
 }
 
 impl Population {
-    /// Newly created files, number by number; `files` is at least one. The number of names stays
-    /// within `swing` percent of it (upwards one name at least), and the bytes grow by at most
-    /// `extra`, without which they at most double.
+    /// A population of newly created files, numbered in sequence; `files` must be at least one. The number of names
+    /// stays within `swing` percent of `files` (at least one more is allowed), and the bytes grow by at most `extra`,
+    /// or at most double without it.
     pub fn new(seed: u64, files: u32, swing: u64, extra: Option<u64>, rules: &Rules) -> Population {
         let count = u64::from(files);
         let away = count * swing / 100;
@@ -228,13 +228,13 @@ impl Population {
         self.bytes
     }
 
-    /// The most names and the most bytes possible.
+    /// Maximum number of names and maximum number of bytes.
     pub fn bounds(&self) -> (u64, u64) {
         (self.high, self.max_bytes)
     }
 
-    /// Sorts the files by their creation, for [`Population::find`]; operations drawn after that
-    /// differ from those without it.
+    /// Sorts the files by their creation, for [`Population::find`]; operations drawn afterwards differ from those drawn
+    /// without sorting.
     pub fn sort(&mut self) {
         self.files.sort_unstable_by_key(|file| file.born);
     }
@@ -250,7 +250,7 @@ impl Population {
         mix(self.seed ^ mix((u64::from(born) << 24 | u64::from(name)).wrapping_mul(GOLDEN)))
     }
 
-    /// The content of the file, from `offset` on as far as it is one payload.
+    /// The content of the file from `offset` on, as far as one payload reaches.
     pub fn content(&self, file: File, offset: u32) -> Payload {
         let head = file.has_head() && offset < HEAD;
         let id = self.content_id(file, head);
@@ -265,7 +265,7 @@ impl Population {
         mix(self.seed.wrapping_add(packed.wrapping_mul(GOLDEN))) >> 1
     }
 
-    /// Draws operation `number`, does it to the files, and returns it.
+    /// Draws operation `number`, applies it to the files, and returns it.
     pub fn operate(&mut self, number: u64, rules: &Rules) -> Operation {
         let mut draws = SplitMix64::new(mix(self.seed ^ number.wrapping_mul(GOLDEN)));
         let drawn = rules.mix.pick(draws.below(rules.mix.total()));
@@ -299,7 +299,7 @@ impl Population {
         at as usize
     }
 
-    /// An operation on the file at `at`, by any of its names.
+    /// Draws an operation on the file at index `at`, by any of its names.
     fn on(&self, action: Action, at: usize, draws: &mut SplitMix64) -> Operation {
         let file = self.files[at];
         Operation {
@@ -314,8 +314,8 @@ impl Population {
         }
     }
 
-    /// A new file; if it does not fit, a name is removed instead, or, at the fewest names, the file
-    /// gets the free space.
+    /// Creates a file. If it does not fit, a name is removed instead, or, at the minimum number of names, the file gets
+    /// the free space.
     fn create(&mut self, rules: &Rules, draws: &mut SplitMix64) -> Operation {
         let (length, left) = (rules.sizes.draw(draws), self.max_bytes - self.bytes);
         if length > left && self.names > self.low {
@@ -329,8 +329,7 @@ impl Population {
         self.on(Action::Create, self.files.len() - 1, draws)
     }
 
-    /// Removes the oldest name of any file; a file without names is deleted, and the last takes its
-    /// place.
+    /// Removes the oldest name of a random file; a file without names is deleted, and the last file takes its index.
     fn unlink(&mut self, draws: &mut SplitMix64) -> Operation {
         let at = draws.below(self.files.len() as u64) as usize;
         let operation = self.on(Action::Unlink, at, draws);
@@ -346,12 +345,12 @@ impl Population {
         Operation { name: file.name(0), ..operation }
     }
 
-    /// Renames the oldest name of any file, or adds a new name.
+    /// Renames the oldest name of a random file, or adds a new name to the file.
     fn rename_or_link(&mut self, action: Action, draws: &mut SplitMix64) -> Operation {
         let at = draws.below(self.files.len() as u64) as usize;
         let file = self.files[at];
         let links = file.links();
-        let linked = action == Action::Link && links < MOST_NAMES;
+        let linked = action == Action::Link && links < MAX_NAMES;
         match linked {
             true => self.files[at].set_names(file.name(0), links + 1),
             false => self.files[at].set_names(file.name(1), links),
@@ -379,8 +378,7 @@ impl Population {
         }
     }
 
-    /// Truncates a file and rewrites it with another size; if that does not fit, with at most the
-    /// size that it had.
+    /// Truncates a file and rewrites it with a new size; if that does not fit, with at most the size that it had.
     fn rewrite(&mut self, at: usize, rules: &Rules, draws: &mut SplitMix64) -> Operation {
         let drawn = rules.sizes.draw(draws);
         let had = u64::from(self.files[at].length);
@@ -403,7 +401,7 @@ impl Population {
         self.files[at].length += more as u32;
         let operation = self.on(Action::Append, at, draws);
         let payload = Payload { offset: u64::from(had), length: more as u32, ..operation.payload };
-        // The content after the head, whether it has one or not.
+        // The content after the head, whether or not the file has a separate one.
         let id = self.content_id(operation.file, false);
         Operation { payload: Payload { id, ..payload }, ..operation }
     }

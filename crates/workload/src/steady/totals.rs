@@ -8,13 +8,13 @@ use crate::workload::{OpCounts, WorkUnits};
 /// Totals of operations: the number of each, their calls and bytes, and the files they leave.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// By action.
+    /// Number of operations by action.
     operations: [u64; 9],
-    /// Calls that move data, and bytes, by action.
+    /// Number of calls that move data, and of bytes, by action.
     calls: [u64; 9],
     bytes: [u64; 9],
     fsyncs: u64,
-    /// Files, names and bytes that live at the end.
+    /// Number of live files, names and bytes at the end.
     live: (u64, u64, u64),
 }
 
@@ -47,7 +47,7 @@ impl Totals {
         self.live.2 += population.bytes();
     }
 
-    /// The calls by kind, without those that the file system decides.
+    /// The calls by kind, without those whose number depends on the file system.
     pub fn counts(&self) -> OpCounts {
         let of = |action: Action| self.operations[action as usize];
         let calls = |action: Action| self.calls[action as usize];
@@ -71,12 +71,12 @@ impl Totals {
         .collect()
     }
 
-    /// Bytes that live at the end.
+    /// Number of bytes of the live files at the end.
     pub fn live_bytes(&self) -> u64 {
         self.live.2
     }
 
-    /// The work in units.
+    /// The work units.
     pub fn work_units(&self) -> WorkUnits {
         let names = [
             "files created",

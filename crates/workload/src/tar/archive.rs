@@ -21,11 +21,10 @@ mod headers;
 use blocks::{Blocks, Header};
 pub use headers::Headers;
 
-/// The longest path of a member; leaves space for the folder that it is unpacked in and for the
-/// NUL.
+/// Maximum length of a member's path in bytes; leaves space for the folder into which it is unpacked and for the NUL.
 pub const LONGEST_PATH: usize = Name::CAPACITY - 24;
 
-/// The longest name between two slashes; no Linux file system allows more.
+/// Maximum length in bytes of a name between two slashes; no Linux file system allows more.
 pub const LONGEST_NAME: usize = 255;
 
 /// An archive whose headers were read and are valid.
@@ -37,14 +36,14 @@ pub struct Archive {
 /// One member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its path below the folder that it is unpacked in, without `.` and doubled slashes; empty for
-    /// that folder itself.
+    /// Its path below the folder into which it is unpacked, without `.` and doubled slashes; empty for that folder
+    /// itself.
     pub path: Box<[u8]>,
-    /// Its kind, with position of data or target.
+    /// Its kind, with the position of its data or its target.
     pub kind: MemberKind,
     /// Permission bits.
     pub mode: u32,
-    /// Modification time in whole seconds since 1970; fractions are omitted.
+    /// Modification time in whole seconds since 1970; fractions are dropped.
     pub mtime: i64,
     /// Position of its header, in bytes from the start of the archive.
     pub header: u64,
@@ -64,11 +63,11 @@ pub enum MemberKind {
     Directory,
     /// A symbolic link and its target.
     Symlink(Box<[u8]>),
-    /// Another name of an earlier file, by its path.
+    /// A hard link to an earlier file, given by that file's path.
     Link(Box<[u8]>),
 }
 
-/// A mistake in an archive: fits after "the archive".
+/// A mistake in an archive; its message fits after "the archive".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveError {
     /// Position of the header concerned, in bytes from the start.

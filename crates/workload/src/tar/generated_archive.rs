@@ -15,7 +15,7 @@ use crate::tar::packed::{FILE_FLAGS, Packed, RECORD, TOP};
 use crate::until::Items;
 use crate::workload::{Expected, Needs, OpCounts, OpSource, Tree};
 
-/// The block of an archive: headers and padding are multiples of it.
+/// Size of an archive block in bytes; headers and padding are multiples of it.
 const BLOCK: u64 = 512;
 /// The modification time of every file: the day of Guenter's post, 2008-11-13 00:00 UTC.
 const MTIME: i64 = 1_226_534_400;
@@ -23,24 +23,24 @@ const MTIME: i64 = 1_226_534_400;
 const MODE: u32 = 0o644;
 const FILE: FileSlot = FileSlot(0);
 
-/// Files, the directories that they are spread over, and their order in the archive.
+/// Files, the directories over which they are spread, and their order in the archive.
 #[derive(Clone, Debug)]
 pub struct GeneratedArchive {
-    /// Number of files in it.
+    /// Number of files in the archive.
     members: u64,
     directories: u64,
-    /// None for the mix.
+    /// Size of each file in bytes; none for the mix.
     size: Option<u64>,
     seed: u64,
     archive: Permutation,
-    /// Number of files that are extracted, the first ones of the archive.
+    /// Number of files that are extracted, from the beginning of the archive.
     extracted: u64,
     directory_names: Numbered,
     file_names: Numbered,
     totals: OnceLock<Totals>,
 }
 
-/// Totals that only a pass over all files gives.
+/// Totals that require a pass over all files.
 #[derive(Clone, Debug)]
 struct Totals {
     bytes: u64,
@@ -49,11 +49,11 @@ struct Totals {
 }
 
 impl GeneratedArchive {
-    /// A number of files in a number of directories (by a rule if not given), of one size or the
-    /// mix.
+    /// An archive of a number of files in a number of directories (chosen by a rule if not given), of one size or of
+    /// the mix.
     ///
     /// # Errors
-    /// More directories than files.
+    /// There are more directories than files.
     pub fn new(
         files: u64,
         directories: Option<u64>,
@@ -89,7 +89,7 @@ impl GeneratedArchive {
         sizes::mix(mix(file.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.seed))
     }
 
-    /// The directory of a file: neighbours by number share one.
+    /// The directory of a file; files with neighbouring numbers share one.
     #[inline]
     fn directory_of(&self, file: u64) -> u64 {
         file * self.directories / self.members
@@ -99,8 +99,7 @@ impl GeneratedArchive {
         Payload { id: file, offset: 0, length: self.size_of(file) as u32 }
     }
 
-    /// Totals from one pass in the order of the archive, for a file's position in it determines its
-    /// writes.
+    /// Totals from one pass in the order of the archive, because a file's position in it determines its writes.
     fn totals(&self) -> &Totals {
         self.totals.get_or_init(|| {
             let made = Made::none(self.directories);
@@ -136,8 +135,8 @@ impl GeneratedArchive {
     }
 }
 
-/// Length of a file's first write: the part that is in the record in which its header ends.
-/// `position` is the header's position in its record.
+/// Length of a file's first write: the part that is in the record in which its header ends. `position` is the position
+/// of the header in its record.
 #[inline]
 fn first_write(position: u64, size: u64) -> u64 {
     size.min(RECORD - (position + BLOCK) % RECORD)
@@ -179,7 +178,7 @@ impl Packed for GeneratedArchive {
     fn extract_counts(&self) -> OpCounts {
         let (files, directories) = (self.files(), self.directories());
         let counts = [
-            // Each directory is missing once, and the top is tried with each.
+            // Each directory is missing once, and mkdir of the top directory is tried for each.
             (OpKind::Create, files + directories),
             (OpKind::Mkdir, 2 * directories),
             (OpKind::Write, self.totals().writes),
@@ -270,11 +269,11 @@ impl Tree for Extracted<'_> {
 enum Step {
     /// The next file's openat, or the end.
     Open,
-    /// The top of the tree, after an openat that failed.
+    /// mkdir of the top directory, after an openat that failed.
     Top,
-    /// The file's directory.
+    /// mkdir of the file's directory.
     Directory,
-    /// The openat again.
+    /// The repeated openat.
     Again,
     Write,
     Utimes,

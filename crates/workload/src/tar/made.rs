@@ -1,16 +1,16 @@
 //! The directories that an extraction has made.
 
-/// A bit for each directory: it has been made.
+/// A bit per directory, set once it has been made.
 #[derive(Clone, Debug)]
 pub(super) struct Made(Vec<u64>);
 
 impl Made {
-    /// No directory of this many.
+    /// None of this many directories made.
     pub(super) fn none(directories: u64) -> Made {
         Made(vec![0; directories.div_ceil(64) as usize])
     }
 
-    /// Returns true if the directory exists; from now on it counts as made.
+    /// Marks the directory as made; returns true if it already was.
     #[inline]
     pub(super) fn make(&mut self, directory: u64) -> bool {
         let bit = 1 << (directory % 64);

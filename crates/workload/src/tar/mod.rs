@@ -1,5 +1,4 @@
-//! Machinery of the workload `tarball`: archives of the user and generated ones, and GNU tar's
-//! calls for both.
+//! Implementation of the workload `tarball`: the user's archives and generated ones, and GNU tar's calls for both.
 
 pub mod archive;
 pub(crate) mod generated_archive;

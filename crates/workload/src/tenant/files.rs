@@ -1,4 +1,4 @@
-//! The files of tenants and neighbour, and the ops that create them.
+//! The files of the tenants and their neighbour, and the ops that create them.
 
 use fsdyno_record::Nanos;
 
@@ -16,37 +16,37 @@ pub(super) const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE }
 const NEW: OpenFlags = OpenFlags { exclusive: true, ..WRITE };
 const CREATE: Call = Call::Create { dir: ROOT, file: FILE, flags: NEW, mode: 0o644 };
 
-/// The work of tenants and neighbour.
+/// The work of the tenants and their neighbour.
 #[derive(Debug)]
 pub struct Files {
     /// Number of tenants.
     pub tenants: u32,
-    /// Files of each tenant.
+    /// Number of files per tenant.
     pub each: u64,
-    /// Bytes of each file.
+    /// Size of each file in bytes.
     pub size: u32,
-    /// Rounds of each tenant in a phase.
+    /// Number of rounds per tenant in a phase.
     pub rounds: u64,
-    /// Think time of a tenant before a round, on average.
+    /// Average think time of a tenant before a round.
     pub think: Nanos,
-    /// Calls fsync on new files.
+    /// True to call fsync on new files.
     pub fsync: bool,
-    /// Bytes that the neighbour writes.
+    /// Number of bytes that the neighbour writes.
     pub stream: u64,
-    /// Bytes of each of its writes.
+    /// Number of bytes per write of the neighbour.
     pub block: u64,
-    /// Bytes that it has written when the tenants begin.
+    /// Number of bytes that the neighbour has written when the tenants begin.
     pub lead: u64,
     /// Seed of all draws.
     pub seed: u64,
     /// Names of the tenants' directories.
     pub directories: Numbered,
-    /// Names of their files.
+    /// Names of the tenants' files.
     pub names: Numbered,
 }
 
 impl Files {
-    /// Writes of the neighbour.
+    /// Number of writes by the neighbour.
     pub fn blocks(&self) -> u64 {
         self.stream.div_ceil(self.block)
     }
@@ -57,8 +57,8 @@ impl Files {
         Payload { id, offset: 0, length: self.size }
     }
 
-    /// The content of the neighbour's file from `offset` on, to the end of the block or of the
-    /// file; none after that.
+    /// The content of the neighbour's file from `offset` on, to the end of the block or of the file; none from the end
+    /// of the file on.
     pub fn streamed(&self, offset: u64) -> Option<Payload> {
         let left = self.stream.checked_sub(offset).filter(|left| *left > 0)?;
         let (block, within) = (offset / self.block, offset % self.block);
@@ -66,7 +66,7 @@ impl Files {
         Some(Payload { id: VERSION + block, offset: within, length })
     }
 
-    /// Writes a tenant's directory, with a file in it.
+    /// Writes the path of a tenant's directory, or of a file in it.
     pub fn name(&self, name: &mut Name, tenant: u32, file: Option<u64>) {
         name.clear();
         self.directories.push(name, u64::from(tenant));
@@ -82,7 +82,7 @@ impl Files {
     }
 }
 
-/// The next op of the filling.
+/// The next op of a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Mkdir,

@@ -1,4 +1,4 @@
-//! Machinery of the workload `tenant`: the files, the rounds of tenants, and the tree after them.
+//! Implementation of the workload `tenant`: the files, the rounds of tenants, and the tree after them.
 
 pub mod files;
 pub mod rounds;

@@ -26,14 +26,14 @@ enum Step {
 
 /// The rounds of one tenant in one phase.
 ///
-/// Before the tenant's round `k`, counted over all phases, its files are those numbered `k` to `k +
-/// each`: the round makes the next one and removes the oldest.
+/// Before the tenant's round `k`, counted over all phases, its files have the numbers `k` to `k + each - 1`: the round
+/// creates number `k + each` and removes number `k`.
 pub struct Rounds<'a> {
     files: &'a Files,
     tenant: u32,
-    /// Rounds of the phases before.
+    /// Number of rounds in earlier phases.
     before: u64,
-    /// Rounds of this phase that are done.
+    /// Number of rounds done in this phase.
     done: u64,
     /// The progress that the first op waits for.
     first: After,
@@ -43,9 +43,9 @@ pub struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    /// The rounds alone, or with the neighbour, whose rank is after those of all tenants.
+    /// The rounds of a tenant alone, or at the same time as its neighbour, whose rank follows those of all tenants.
     pub fn new(files: &'a Files, tenant: u32, with_neighbour: bool) -> Rounds<'a> {
-        // The neighbour's open comes before its first write.
+        // The neighbour's open precedes its first write.
         let lead = 1 + files.lead.div_ceil(files.block);
         let (before, first) = match with_neighbour {
             true => (files.rounds, After { thread: files.tenants, ops: lead }),
@@ -55,7 +55,7 @@ impl<'a> Rounds<'a> {
         Rounds { files, tenant, before, done: 0, first, finishing: false, draws, step: Step::Stat }
     }
 
-    /// Rounds of this tenant so far, in all phases.
+    /// Number of rounds of this tenant so far, in all phases.
     fn round(&self) -> u64 {
         self.before + self.done
     }
@@ -64,7 +64,7 @@ impl<'a> Rounds<'a> {
         self.files.name(&mut op.name, self.tenant, Some(file));
     }
 
-    /// Names one of the existing files, drawn evenly.
+    /// Sets the op's name to that of an existing file, drawn uniformly.
     fn any(&mut self, op: &mut Op) {
         let file = self.round() + self.draws.below(self.files.each);
         self.name(op, file);
@@ -128,25 +128,25 @@ enum StreamStep {
     End,
 }
 
-/// The neighbour.
+/// The ops of the neighbour.
 pub struct Stream<'a> {
     files: &'a Files,
-    at: u64,
+    offset: u64,
     step: StreamStep,
 }
 
 impl<'a> Stream<'a> {
-    /// Begins at the start of its file.
+    /// Begins at the start of the neighbour's file.
     pub fn new(files: &'a Files) -> Stream<'a> {
-        Stream { files, at: 0, step: StreamStep::Open }
+        Stream { files, offset: 0, step: StreamStep::Open }
     }
 }
 
 impl OpSource for Stream<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         if self.step == StreamStep::Write {
-            if let Some(payload) = self.files.streamed(self.at) {
-                self.at += u64::from(payload.length);
+            if let Some(payload) = self.files.streamed(self.offset) {
+                self.offset += u64::from(payload.length);
                 op.call = Call::Write { file: FILE, payload };
                 return true;
             }
@@ -166,6 +166,6 @@ impl OpSource for Stream<'_> {
 
     /// Number of writes.
     fn done(&self) -> u64 {
-        self.at.div_ceil(self.files.block)
+        self.offset.div_ceil(self.files.block)
     }
 }

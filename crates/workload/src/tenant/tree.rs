@@ -1,4 +1,4 @@
-//! The tree that tenants and neighbour leave.
+//! The tree that the tenants and their neighbour leave.
 
 use crate::op::Payload;
 use crate::tenant::files::{Files, STREAM};
@@ -8,9 +8,9 @@ use crate::workload::{Expected, Tree};
 pub struct TenantTree<'a> {
     /// The files and the work.
     pub files: &'a Files,
-    /// Rounds of each tenant so far.
+    /// Number of rounds of each tenant so far.
     pub rounds: Vec<u64>,
-    /// The neighbour has written its file.
+    /// True if the neighbour has written its file.
     pub streamed: bool,
 }
 

@@ -8,18 +8,18 @@ use std::borrow::Cow;
 
 use super::{ArchiveError, Fault};
 
-/// Size of a block; an archive consists of blocks.
+/// Size of an archive block in bytes.
 pub const BLOCK: u64 = 512;
 
-/// The longest extension that is read: names of today have 4 KiB, extended attributes 64 KiB.
-pub(super) const LONGEST_EXTENSION: u64 = 1 << 20;
+/// Maximum size in bytes of an extension that is read: today's names have up to 4 KiB, extended attributes 64 KiB.
+pub(super) const MAX_EXTENSION: u64 = 1 << 20;
 
 /// A header, with its extensions applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header<'a> {
     /// Its position, in bytes from the start of the archive.
     pub offset: u64,
-    /// The name of the member as written there.
+    /// The name of the member as written in the archive.
     pub name: Cow<'a, [u8]>,
     /// The type flag.
     pub kind: u8,
@@ -44,8 +44,8 @@ pub struct Blocks<'a> {
     global: Extension<'a>,
 }
 
-/// Extensions of a header. They stay in the archive: a global one may be of a MiB, and is read for
-/// every member.
+/// Extensions of a header. They refer to the archive's bytes, because a global one may have 1 MiB and is used for every
+/// member.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Extension<'a> {
     name: Option<&'a [u8]>,
@@ -60,7 +60,7 @@ impl<'a> Blocks<'a> {
         Blocks { bytes, at: 0, global: Extension::default() }
     }
 
-    /// The next member's header; none at the end, which is a block of zeros or the end of the file.
+    /// Reads the next member's header; returns none at the end, which is a block of zeros or the end of the file.
     ///
     /// # Errors
     /// The mistake in the archive, and its position.
@@ -95,7 +95,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// The next block; none at the end.
+    /// Reads the next block; returns none at the end.
     fn block(&mut self) -> Result<Option<&'a [u8]>, ArchiveError> {
         let rest = self.bytes.get(self.at as usize..).unwrap_or_default();
         if rest.is_empty() && self.at > 0 {
@@ -112,9 +112,9 @@ impl<'a> Blocks<'a> {
         Ok(Some(block))
     }
 
-    /// The data of an extension; advances past it.
+    /// Returns the data of an extension and advances past it.
     fn extension(&mut self, header: &Header<'_>) -> Result<&'a [u8], ArchiveError> {
-        if header.size > LONGEST_EXTENSION {
+        if header.size > MAX_EXTENSION {
             return Err(ArchiveError::at(header.offset, Fault::LongExtension(header.size)));
         }
         let data = self.data(header)?;
@@ -130,7 +130,8 @@ impl<'a> Blocks<'a> {
         })
     }
 
-    /// The member of a header; the extensions right before it override the global ones.
+    /// Applies the extensions to a member's header and advances past its data; extensions right before the header
+    /// override the global ones.
     fn member(
         &mut self,
         mut header: Header<'a>,
@@ -176,7 +177,7 @@ impl<'a> Extension<'a> {
     }
 }
 
-/// Key, value and the rest of the first record.
+/// The key and value of the first record, and the text after it.
 fn record(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let space = text.iter().position(|byte| *byte == b' ')?;
     let length: usize = std::str::from_utf8(&text[..space]).ok()?.parse().ok()?;
@@ -197,13 +198,13 @@ fn whole_seconds(text: &str) -> Option<i64> {
     seconds.checked_sub(i64::from(below))
 }
 
-/// Returns true if data follows the header of a member of this kind. A link's size is that of its
-/// target, if its archiver gives one.
+/// Returns true if data follows the header of a member of this kind. The size of a link, if its archiver gives one, is
+/// that of its target.
 pub(super) fn has_data(kind: u8) -> bool {
     !matches!(kind, b'1' | b'2' | b'3' | b'4' | b'5' | b'6')
 }
 
-/// Parses a block on its own.
+/// Parses a header's block, without its extensions.
 pub(super) fn raw(block: &[u8], offset: u64) -> Result<Header<'_>, ArchiveError> {
     let wrong = |fault| ArchiveError::at(offset, fault);
     let field = |from: usize, length: usize| &block[from..from + length];
@@ -212,7 +213,7 @@ pub(super) fn raw(block: &[u8], offset: u64) -> Result<Header<'_>, ArchiveError>
     }
     let size = number(field(124, 12)).and_then(|size| u64::try_from(size).ok());
     let mut name = Cow::Borrowed(text(field(0, 100)));
-    // GNU tar's header has other fields at the position of POSIX's prefix of a long name.
+    // GNU tar's header has different fields where POSIX has the prefix of a long name.
     if field(257, 6) == b"ustar\0" && block[345] != 0 {
         name = [text(field(345, 155)), &name].join(&b'/').into();
     }
@@ -229,8 +230,8 @@ pub(super) fn raw(block: &[u8], offset: u64) -> Result<Header<'_>, ArchiveError>
     Ok(header)
 }
 
-/// Compares the sum of all bytes, with spaces in place of the sum itself; some old archivers added
-/// the bytes as signed ones.
+/// Checks the sum of all bytes, with spaces in place of the checksum itself; some old archivers added the bytes as
+/// signed numbers.
 fn checksum_is_right(block: &[u8]) -> bool {
     let own = 148..156;
     let bytes =
@@ -245,8 +246,8 @@ fn text(field: &[u8]) -> &[u8] {
     &field[..field.iter().position(|byte| *byte == 0).unwrap_or(field.len())]
 }
 
-/// Parses a number in octal digits between spaces and NULs (an empty field is zero), or in base 256
-/// if the first bit is set; the second is the sign.
+/// Parses a number in octal digits between spaces and NULs (an empty field is zero), or in base 256 if the first bit is
+/// set; the second bit is the sign.
 fn number(field: &[u8]) -> Option<i64> {
     let first = *field.first()?;
     if first & 0x80 != 0 {

@@ -1,19 +1,19 @@
-//! Checks the headers of an archive during decompression, so that an invalid one is refused early.
+//! Checks the headers of an archive during decompression, so that an invalid archive is refused early.
 //!
 //! Only headers and sizes are checked. The kinds and names of members are checked by
 //! [`super::Archive::read`] when the archive is complete.
 
-use super::blocks::{BLOCK, Extension, LONGEST_EXTENSION, raw};
+use super::blocks::{BLOCK, Extension, MAX_EXTENSION, raw};
 use super::{ArchiveError, Fault};
 
-/// Most bytes after an archive's end: archivers pad their last record, which is 10 KiB by default
-/// and at most 1 MiB on request.
-const MOST_AFTER: u64 = 16 << 20;
+/// Maximum number of bytes after an archive's end: archivers pad their last record, which is 10 KiB by default and at
+/// most 1 MiB on request.
+const MAX_AFTER_END: u64 = 16 << 20;
 
 /// Checks the bytes of an archive as they arrive.
 #[derive(Debug)]
 pub struct Headers {
-    most: u64,
+    max_bytes: u64,
     /// Number of bytes received.
     at: u64,
     /// The content of the bytes that come next.
@@ -27,22 +27,22 @@ pub struct Headers {
 enum Next {
     /// A header, of which this part was received.
     Header(Vec<u8>),
-    /// The data of an extension of this kind, from a header at this position: the part received,
-    /// and the rest.
+    /// The data of an extension of this kind, from a header at this position: the part received, and the number of
+    /// bytes left.
     Extension { kind: u8, header: u64, data: Vec<u8>, left: u64 },
-    /// This many bytes that are skipped.
+    /// This many bytes to skip.
     Data(u64),
     /// Padding after the end, which was at this position.
     End(u64),
 }
 
 impl Headers {
-    /// Checks an archive of at most `most` bytes.
-    pub fn new(most: u64) -> Headers {
-        Headers { most, at: 0, next: Next::Header(Vec::new()), own: None, global: None }
+    /// A checker for an archive of at most `max_bytes` bytes.
+    pub fn new(max_bytes: u64) -> Headers {
+        Headers { max_bytes, at: 0, next: Next::Header(Vec::new()), own: None, global: None }
     }
 
-    /// Takes the bytes that come next.
+    /// Checks the next bytes.
     ///
     /// # Errors
     /// An invalid header; an archive whose headers or bytes show that it is too large.
@@ -62,7 +62,7 @@ impl Headers {
         Ok(())
     }
 
-    /// Takes at most the missing bytes of the current content.
+    /// Checks bytes that belong to the current content.
     fn take_part(&mut self, now: &[u8]) -> Result<(), ArchiveError> {
         match &mut self.next {
             Next::Header(received) => {
@@ -77,15 +77,15 @@ impl Headers {
                 *left -= now.len() as u64;
             }
             Next::Data(left) => *left -= now.len() as u64,
-            Next::End(end) if self.at > *end + MOST_AFTER => {
-                return Err(ArchiveError::at(*end, Fault::After(MOST_AFTER)));
+            Next::End(end) if self.at > *end + MAX_AFTER_END => {
+                return Err(ArchiveError::at(*end, Fault::After(MAX_AFTER_END)));
             }
             Next::End(_) => {}
         }
         self.advance()
     }
 
-    /// The content after a header.
+    /// Returns the content that follows a header.
     fn after_header(&mut self, block: &[u8]) -> Result<Next, ArchiveError> {
         let offset = self.at - BLOCK;
         if block.iter().all(|byte| *byte == 0) {
@@ -94,7 +94,7 @@ impl Headers {
         let header = raw(block, offset)?;
         let kind = header.kind;
         if matches!(kind, b'L' | b'K' | b'x' | b'X' | b'g') {
-            if header.size > LONGEST_EXTENSION {
+            if header.size > MAX_EXTENSION {
                 return Err(ArchiveError::at(offset, Fault::LongExtension(header.size)));
             }
             let (data, left) = (Vec::new(), header.size);
@@ -103,8 +103,8 @@ impl Headers {
         let size = self.own.take().or(self.global).unwrap_or(header.size);
         let size = if super::blocks::has_data(kind) { size } else { 0 };
         match size.checked_next_multiple_of(BLOCK) {
-            Some(data) if data <= self.most.saturating_sub(self.at) => Ok(Next::Data(data)),
-            _ => Err(ArchiveError::at(offset, Fault::TooLarge { size, most: self.most })),
+            Some(data) if data <= self.max_bytes.saturating_sub(self.at) => Ok(Next::Data(data)),
+            _ => Err(ArchiveError::at(offset, Fault::TooLarge { size, most: self.max_bytes })),
         }
     }
 
@@ -118,8 +118,8 @@ impl Headers {
                         let read = extension.read(data);
                         read.map_err(|fault| ArchiveError::at(*header, fault))?;
                     }
-                    let of = if *kind == b'g' { &mut self.global } else { &mut self.own };
-                    *of = extension.size.or(*of);
+                    let size = if *kind == b'g' { &mut self.global } else { &mut self.own };
+                    *size = extension.size.or(*size);
                     self.next = Next::Data(self.at.next_multiple_of(BLOCK) - self.at);
                 }
                 Next::Data(0) => {
@@ -138,7 +138,7 @@ mod tests {
     use crate::input::Input;
     use crate::tar::archive::Archive;
 
-    const MOST: u64 = 64 << 30;
+    const MAX_BYTES: u64 = 64 << 30;
 
     /// Members with long names and links, numbers beyond octal, and pax extensions.
     fn archive() -> Vec<u8> {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     fn take_all(bytes: &[u8], chunk: usize) -> Result<(), String> {
-        let mut headers = Headers::new(MOST);
+        let mut headers = Headers::new(MAX_BYTES);
         let mut all = bytes.chunks(chunk).map(|chunk| headers.take(chunk));
         all.find_map(Result::err).map_or(Ok(()), |error| Err(error.to_string()))
     }
@@ -205,12 +205,12 @@ mod tests {
             take_all(header.as_bytes(), 512)
         };
         assert_eq!(of(b'0', 1 << 30), Ok(()));
-        let error = of(b'0', MOST).unwrap_err();
+        let error = of(b'0', MAX_BYTES).unwrap_err();
         assert!(error.contains("an archive has 64 GiB at most here"), "{error}");
         assert!(of(b'0', u64::MAX >> 1).is_err());
         assert!(of(b'L', 5 << 30).unwrap_err().contains("at most 1 MiB is allowed"));
         // Zeros compress well.
-        let mut headers = Headers::new(MOST);
+        let mut headers = Headers::new(MAX_BYTES);
         let zeros = vec![0; 1 << 20];
         let error = (0..).find_map(|at| headers.take(&zeros).err().map(|error| (at, error)));
         let (at, error) = error.unwrap();
