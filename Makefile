@@ -67,19 +67,18 @@ site: ## make the documents a site in target/site, with mdBook
 demo: build ## compare file systems on a modelled server of today; about three minutes
 	@"$(FSDYNO)" demo
 
-# The tests run the agent that `make build` installs; cargo replaces the copy beside the main program by its own.
+# The tests have a profile of their own, which compiles faster, and run the agent that `make build` installs.
 # Random tests take the same way each time, so that a failure is that of the change; test-full takes new ones.
-TEST_FAST = FSDYNO_AGENT="$(if $(filter /%,$(AGENT_BUILT)),,$(CURDIR)/)$(AGENT_BUILT)" $(REPRODUCIBLE) \
-	$(CARGO) test --release --locked --no-fail-fast
-TEST = $(TEST_FAST) --workspace
-SAME = PROPTEST_RNG_SEED=1
+TESTED = --profile quick --locked --no-fail-fast
+WITH_AGENT = FSDYNO_AGENT="$(if $(filter /%,$(AGENT_BUILT)),,$(CURDIR)/)$(AGENT_BUILT)" $(REPRODUCIBLE)
+TEST = $(WITH_AGENT) scripts/test.sh "$(CARGO)" $(TESTED) --workspace
+TEST_FAST = PROPTEST_RNG_SEED=1 $(WITH_AGENT) $(CARGO) test $(TESTED)
 
-test-fast: build ## run the tests that need neither the lab nor root
-	@$(SAME) $(TEST_FAST) --workspace --lib --bins; code=$$?; $(SAME) $(TEST_FAST) -p fsdyno --test cli || code=$$?; \
-	$(PUT_AGENT); exit $$code
+test-fast: agent ## run the tests that need neither the lab nor root
+	@$(TEST_FAST) --workspace --lib --bins; code=$$?; $(TEST_FAST) -p fsdyno --test cli || code=$$?; exit $$code
 
-test: build ## run all tests except the long ones, including the lab's; under 25 minutes
-	@$(SAME) $(TEST); code=$$?; $(PUT_AGENT); exit $$code
+test: agent ## run all tests except the long ones, including the lab's; under 20 minutes
+	@PROPTEST_RNG_SEED=1 $(TEST)
 
 # In addition: all seven file systems under both workloads with three seeds at larger sizes, and once each
 # on the kernels 5.10 and 6.12, which are downloaded; a tarball of 100,000 files on ext4 (the original's 725,000
@@ -89,7 +88,7 @@ test: build ## run all tests except the long ones, including the lab's; under 25
 # with slurm-wlm and munge) three, and shared file systems (as root, with mpich, glusterfs-server and -client, moosefs-master,
 # -chunkserver and -client, sshfs, openssh-server) ten.
 test-full: build ## run the long tests, too; half an hour more
-	@FSDYNO_TEST=full $(TEST); code=$$?; $(PUT_AGENT); exit $$code
+	@FSDYNO_TEST=full $(TEST)
 
 lint: ## check a change: format, clippy, shellcheck
 	@$(CARGO) fmt --all --check
@@ -103,7 +102,7 @@ bench: build ## measure the numbers that the project guarantees, with a summary;
 		"$$(ls -t $(PROFILE_DIR)/deps/$(bench)-* | grep -v '\.d$$' | head -n 1)")
 
 docs: ## write docs/cli.md and docs/schema from the program, and the verdicts in docs/studies.md from results/
-	@FSDYNO_WRITE_DOCS=1 $(REPRODUCIBLE) $(CARGO) test --release --locked -p fsdyno --test cli docs::
+	@FSDYNO_WRITE_DOCS=1 $(REPRODUCIBLE) $(CARGO) test $(TESTED) -p fsdyno --test cli docs::
 
 # Six minutes for each target. The address sanitizer needs a nightly compiler; RUSTC_BOOTSTRAP makes
 # the stable one accept its flags, for these builds only.

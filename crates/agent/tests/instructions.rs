@@ -43,7 +43,7 @@ const LIMIT: f64 = 100.0;
 const FILES: u64 = 20_000;
 
 /// Rounds of both.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 1;
 
 /// One getdents64(2) here gives 800 names in 200,000 instructions, of which the timer's interrupts
 /// alone are more than the limit, now on this side and now on that; it is shown only.

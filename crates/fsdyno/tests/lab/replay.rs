@@ -81,7 +81,7 @@ fn violations(row: &Value) -> u64 {
 fn power_cuts_of_a_recording_lose_what_it_synced_without_barriers_only() {
     let Some(folder) = lab() else { return };
     record(folder.path(), SYNCED);
-    let cuts = if full() { 100 } else { 8 };
+    let cuts = if full() { 100 } else { 5 };
     let more = if full() { "--fs xfs --fs btrfs" } else { "" };
     let words = format!(
         "crash replay --set trace=it.trace --fs ext4 --fs 'off=ext4 @ barrier=0' {more} --cuts {cuts} --out out \

@@ -165,7 +165,7 @@ fn every_workload_is_verified_in_the_lab_and_bit_identical() {
 #[test]
 fn another_seed_gives_another_result() {
     let Some(folder) = lab() else { return };
-    let words = "dirops --fs ext4 --set files=500 --repeat 2 --out out";
+    let words = "dirops --fs ext4 --set files=500 --boot snapshot --repeat 2 --out out";
     let output = run(folder.path(), words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let two = measured(&folder.path().join("out"));
@@ -253,7 +253,7 @@ fn another_cpu_takes_other_time_and_the_disk_the_same() {
 #[test]
 fn every_scheduler_is_in_effect_and_two_that_reorder_repeat() {
     let Some(folder) = lab() else { return };
-    let words = "tarball --fs ext4 --disk hdd-7200 --set files=200 --scheduler";
+    let words = "tarball --fs ext4 --disk hdd-7200 --set files=200 --boot snapshot --scheduler";
     for (name, twice) in [("bfq", true), ("mq-deadline", true), ("kyber", false), ("none", false)] {
         let trial = good(folder.path(), &format!("{words} {name}"));
         let scheduler = trial["conditions"]["queue"]["scheduler"].as_str().unwrap();
@@ -322,7 +322,7 @@ fn requests_in_flight_fill_most_of_the_disks_queue_and_no_more() {
 fn a_solid_state_drive_is_trimmed_if_the_mount_requests_it_and_is_bit_identical() {
     let Some(folder) = lab() else { return };
     let words =
-        "tarball --fs plain=ext4 --fs 'trimmed=ext4 @ discard' --disk ssd-sata --set files=500";
+        "tarball --fs plain=ext4 --fs 'trimmed=ext4 @ discard' --disk ssd-sata --boot snapshot --set files=500";
     for out in ["once", "again"] {
         let output = run(folder.path(), &format!("{words} --out {out}"));
         assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -343,7 +343,7 @@ fn a_directory_without_an_index_is_slower_in_proportion_to_its_length() {
     let Some(folder) = lab() else { return };
     let (files, times) = if full() { (10_000, 10.0) } else { (4_000, 4.0) };
     let words = format!(
-        "dirops --disk instant --fs indexed=ext4 --fs 'linear=ext4 -O ^dir_index' \
+        "dirops --disk instant --fs indexed=ext4 --fs 'linear=ext4 -O ^dir_index' --boot snapshot \
          --set files={files} --jobs 2 --out out"
     );
     let output = run(folder.path(), &words);
@@ -387,7 +387,7 @@ fn a_guest_without_enough_memory_is_a_failed_trial_that_says_why() {
 #[test]
 fn a_trial_that_takes_too_long_by_the_guests_clock_has_failed() {
     let Some(folder) = lab() else { return };
-    let words = "dirops --fs ext4 --set files=200000 --deadline 1 --out out";
+    let words = "dirops --fs ext4 --set files=200000 --boot snapshot --deadline 1 --out out";
     let output = run(folder.path(), words);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
