@@ -99,8 +99,8 @@ pub enum Safety {
 
 /// The values of `--safety`.
 pub const SAFETY: &[(&str, &str, Safety)] = &[
-    ("safe", "No option that gives up durability or security, as the spaces say", Safety::Safe),
-    ("unsafe", "All options, for data that can be made again", Safety::Unsafe),
+    ("safe", "No option that gives up durability or security, as the spaces define", Safety::Safe),
+    ("unsafe", "All options, for data that can be recreated", Safety::Unsafe),
 ];
 
 /// Parses a safety.

@@ -218,8 +218,9 @@ pub const AXES: &[Axis] = &[
         key: "kernel",
         value_name: "WHICH",
         help: "The lab's kernel: a release or the beginning of one (6.1), an image file, or IMAGE:MODULES; 'all' or a \
-               range (5.10..7.3) is the newest kernel of each series that is here or that Debian has; may be \
-               repeated, or several separated by commas (6.1,6.12); other targets run on the host's kernel [default: the one that `fsdyno doctor` shows]",
+               range (5.10..7.3) is the newest kernel of each series that is in the cache or in Debian's archive; may \
+               be repeated, or several separated by commas (6.1,6.12); other targets run on the host's kernel [default: \
+               the one that `fsdyno doctor` shows]",
         many: true,
         joined: true,
         set: |request, text| {

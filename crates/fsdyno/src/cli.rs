@@ -97,7 +97,7 @@ pub enum Command {
     Why(Why),
     /// Run a command and record its calls on files as a trace
     Record(crate::commands::record::Record),
-    /// Make a trace of what another tool recorded: strace, fio, LTTng
+    /// Make a trace from what another tool recorded: strace, fio, LTTng
     Import(crate::commands::import::Import),
     /// Name a phase in the recording that this command runs in; does nothing outside of one
     Mark(crate::commands::record::Mark),
@@ -431,8 +431,8 @@ Examples:
 The exit code is 3 if the lab cannot run. --clean removes only what carries fsdyno's own mark, and
 nothing that belongs to a running process.")]
 pub struct Doctor {
-    /// Remove what killed fsdyno processes left, and nothing else: processes, mounts, md arrays, loop devices, and
-    /// folders and files in this directory [default directory: the current one]
+    /// Remove what killed fsdyno processes left behind, and nothing else: processes, mounts, md arrays, loop devices,
+    /// and folders and files in this directory [default directory: the current one]
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pub clean: Option<PathBuf>,
     /// Clear the caches of unpacked kernels, guest snapshots, prepared images and package lists; they are rebuilt when

@@ -25,7 +25,7 @@ age and all other options; then by the label of --fs, so that 'x=ext4' of one re
 'x=ext4 -I 128' of the other. Kernel, tools, lab and disk model may differ; differences are listed.
 Trials of the lab are paired by seed.
 
-With --by there is one result, which may be the folder of a study: trials that differ in that axis only are compared,
+With --by there is one result, which may be the folder of a study: trials that differ only in that axis are compared,
 each with those of the next value, in the order of the values (of kernels: by version).
 
 The exit code is 1 if a phase is slower, and 4 if a trial of NEW failed. With --bisect it is 0 if no phase
@@ -40,8 +40,8 @@ pub struct Compare {
     /// Compare the values of this axis within one result: each with the next one
     #[arg(long, value_name = "AXIS", value_parser = axis())]
     pub by: Option<String>,
-    /// With --by: name the kernel function that has each of the N largest steps [default: 10], by a second run of one trial
-    /// of each side under observation, as `fsdyno why` does it
+    /// With --by: name the kernel function that accounts for each of the N largest steps [default: 10], by a second run
+    /// of one trial of each side under observation, as `fsdyno why` does it
     #[arg(long, value_name = "N", requires = "by", num_args = 0..=1, require_equals = true,
         default_missing_value = "10", value_parser = whole::<u32>(REPEATS))]
     pub explain: Option<u32>,

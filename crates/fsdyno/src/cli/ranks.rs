@@ -16,22 +16,22 @@ pub struct RanksArgs {
     /// started with this command on one or several hosts; see docs/ranks.md. N is needed only in a Kubernetes job
     #[arg(long, group = "shared", value_name = "N", num_args = 0..=1, require_equals = true, value_parser = whole::<u32>(1..=u64::from(MOST_RANKS)))]
     pub ranks: Option<Option<u32>>,
-    /// Share each trial among processes that fsdyno starts over ssh on these hosts, which all have the directory at the
-    /// same path, as this one; one process each, or N in all with --ranks=N
+    /// Share each trial among processes that fsdyno starts over ssh on these hosts, all of which, like this host, have
+    /// the directory at the same path; one process each, or N in all with --ranks=N
     #[arg(long, group = "shared", value_name = "HOST,HOST", value_parser = hosts)]
     pub hosts: Option<Hosts>,
-    /// With --hosts: the path of fsdyno there, if it is not that of this one
+    /// With --hosts: the path of fsdyno on those hosts, if it differs from the path on this host
     #[arg(long, value_name = "PATH", requires = "hosts", value_parser = remote_program)]
     pub hosts_program: Option<PathBuf>,
     /// With --ranks: each rank does the whole workload in a directory of its own, instead of a share of it in one
     #[arg(long, requires = "shared")]
     pub own: bool,
-    /// With --ranks: in each phase a rank works on what the rank N before it worked on in the phase before, so that no
-    /// client answers from its own cache
+    /// With --ranks: in each phase a rank works on what the rank N before it worked on in the previous phase, so that
+    /// no client answers from its own cache
     #[arg(long, value_name = "N", requires = "shared", default_value_t = 0, value_parser = whole::<u32>(0..=u64::from(MOST_RANKS)))]
     pub shift: u32,
     /// With --ranks: after SECONDS of creating files (postmark: of transactions; churn, maildir: of operations) all ranks go
-    /// on to the largest number that one of them has done, and the phases that follow work on these (as mdtest -W)
+    /// on to the largest number that one of them has done, and later phases work on these (like mdtest -W)
     #[arg(long, value_name = "SECONDS", requires = "shared", value_parser = seconds)]
     pub stonewall: Option<Nanos>,
 }

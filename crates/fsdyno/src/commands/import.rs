@@ -21,8 +21,8 @@ Examples:
   fsdyno import db.log --from fio-v3 -o db.trace   # of fio --write_iolog=db.log
   fsdyno run replay --set trace=make.trace --fs ext4 --fs xfs
 
-The tree of the trace is what calls found that nothing in the text made before. Lines that are not
-understood are counted, and the first ones are shown with their numbers.
+The tree of the trace has the entries that calls found and that no earlier call in the text created.
+Lines that are not understood are counted, and the first ones are shown with their numbers.
 docs/record.md has the limits.")]
 pub struct Import {
     /// The file to import

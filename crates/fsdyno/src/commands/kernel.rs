@@ -42,9 +42,9 @@ Examples:
   fsdyno kernel build reiser4 --linux linux-source-5.10.tar.xz --reiser4 ~/reiser4 --jobs 8
   fsdyno run dirops --kernel reiser4 --fs reiser4 --fs ext4
 
-Reiser4's source is yours to bring: what Linux would have as fs/reiser4, as commit
-0dd4af06465b of https://github.com/edward6/reiser4, the port to Linux 5.10. What it needs
-changed in Linux is changed in a copy. gcc, make, flex, bison, bc and the headers of libelf
+You provide Reiser4's source: what Linux would have as fs/reiser4, such as commit
+0dd4af06465b of https://github.com/edward6/reiser4, the port to Linux 5.10. The changes to
+Linux that it needs are made in a copy. gcc, make, flex, bison, bc and the headers of libelf
 must be installed. The kernel has ext2, ext3, ext4, xfs and reiserfs, too, so that all of them
 run on one kernel; its release ends in -reiser4.")]
 struct Reiser4 {
