@@ -1,4 +1,4 @@
-//! Memory that is held through a trial, so that a given amount is left to cache files in.
+//! Holds memory throughout a trial, so that a given amount is left for caching files.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -11,19 +11,19 @@ use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous};
 use crate::account::cacheable_memory;
 use crate::process;
 
-/// Rounds of holding memory: holding takes memory too, for page tables and for pages on their way between
-/// the kernel's lists. Two rounds reach 0.1 % at 100 MB of 256 MiB, and the third is for other kernels.
+/// Number of rounds of holding memory: holding takes memory too, for page tables and for pages in transit between the
+/// kernel's lists. Two rounds get within 0.1 % at 100 MB of 256 MiB; the third is for other kernels.
 const ROUNDS: usize = 3;
 
-/// Less than this is left as it is.
+/// The tolerance: a smaller difference is left as it is.
 const CLOSE_ENOUGH: Bytes = Bytes(256 << 10);
 
-/// Leaves `wanted` of the guest's memory to caches, whose RAM is `ram`. A child holds the rest until
-/// the guest goes off; it is never the one that is killed where memory runs short, for then the trial
-/// would go on with more memory than it says.
+/// Leaves `wanted` of the guest's memory to caches; the guest's RAM is `ram`. A child holds the rest until the guest is
+/// shut down. It is never the one that is killed when memory runs short, because the trial would then go on with more
+/// memory than it states.
 ///
 /// # Errors
-/// A guest that has less, with the RAM that would do; what fork(2), mmap(2) and mlock(2) report.
+/// A guest that has less, with the RAM that would suffice; what fork(2), mmap(2) and mlock(2) report.
 pub fn leave(wanted: Bytes, ram: Bytes) -> io::Result<()> {
     let there = cacheable_memory();
     if there < wanted {
@@ -31,7 +31,7 @@ pub fn leave(wanted: Bytes, ram: Bytes) -> io::Result<()> {
     }
     let (mut ours, mut childs) = UnixStream::pair()?;
     process::fork(|| {
-        // A folder of the file system that is still open would keep it from being unmounted.
+        // An open folder of the file system would keep it from being unmounted.
         process::close_all_but(childs.as_fd())?;
         process::never_kill_for_memory()?;
         for _ in 0..ROUNDS {
@@ -39,7 +39,7 @@ pub fn leave(wanted: Bytes, ram: Bytes) -> io::Result<()> {
         }
         childs.write_all(&[1])?;
         loop {
-            // SAFETY: takes nothing and touches no memory.
+            // SAFETY: takes no arguments and touches no memory.
             unsafe { libc::pause() };
         }
     })?;
@@ -64,17 +64,17 @@ fn hold(amount: Bytes) -> io::Result<()> {
     }
     let length = usize::try_from(amount.0).map_err(io::Error::other)?;
     let prot = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice; no code reads or writes
-    // it, and mlock touches every page of it.
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice; no code reads or writes it, and mlock
+    // touches every page of it.
     unsafe {
         let start = mmap_anonymous(ptr::null_mut(), length, prot, MapFlags::PRIVATE)?;
         Ok(mlock(start, length)?)
     }
 }
 
-/// The message of a guest that has too little, with the RAM that suffices in whole mebibytes.
+/// Returns the message for a guest that has too little, with the RAM that suffices in whole mebibytes.
 fn too_little(wanted: Bytes, there: Bytes, ram: Bytes) -> String {
-    // The kernel's table of pages takes 1/64 of what is added.
+    // The kernel's page table entries for additional memory take 1/64 of it.
     let more = less(wanted, there).0 * 65 / 64;
     let enough = Bytes((ram.0 + more).next_multiple_of(1 << 20));
     format!(

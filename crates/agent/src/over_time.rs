@@ -1,4 +1,4 @@
-//! A phase over time: what the engine counted and what the sampler saw, in intervals of one length.
+//! Merges what the engine counted and what the sampler saw in a phase into intervals of equal length.
 
 use fsdyno_engine::{Gauge, Timeline};
 use fsdyno_record::Nanos;
@@ -6,18 +6,18 @@ use fsdyno_record::series::{MAX_INTERVALS, PhaseSeries, SHORTEST_SAMPLED};
 
 use crate::sampler::Samples;
 
-/// The sampler's values of a phase, and those at its end.
+/// The sampler's values during a phase and at its end.
 pub struct PhaseSamples {
-    /// At the ends of intervals.
+    /// The values at the ends of intervals.
     pub samples: Samples,
-    /// Dirty bytes and bytes under write-back at the end; none where they are not the trial's to tell.
+    /// Dirty bytes and bytes under write-back at the end; `None` if those of the trial cannot be determined.
     pub unwritten: Option<[u64; 2]>,
-    /// Bytes written to the device in the whole phase; none if unknown.
+    /// Bytes written to the device in the whole phase; `None` if unknown.
     pub written: Option<u64>,
 }
 
-/// The series of a phase that took so long from the start of its timeline to its last stamp; none where
-/// it is too short for two intervals.
+/// Returns the series of a phase that took `length` from the start of its timeline to its last stamp; `None` if it is
+/// too short for two intervals.
 pub fn series(
     name: &str,
     timeline: &Timeline,
@@ -78,8 +78,8 @@ pub fn series(
     })
 }
 
-/// One of the values at the end of each interval: as it was seen, where it was not seen any more as it was
-/// before, and at last what it is at the end.
+/// Returns one of the values at the end of each interval: the sampled value; after the last sample, that sample; and
+/// for the last interval, the value at the end of the phase.
 fn values(gauge: &Gauge<3>, at: usize, intervals: usize, first: u64, last: u64) -> Vec<u64> {
     let mut values: Vec<u64> = gauge.samples().iter().map(|seen| seen[at]).collect();
     values.truncate(intervals - 1);
@@ -97,7 +97,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// One op a millisecond for so long.
+    /// One op per millisecond for `ms` milliseconds.
     fn timeline(ms: u64) -> Timeline {
         let mut timeline = Timeline::new();
         timeline.begin(Nanos(0));

@@ -1,12 +1,12 @@
-//! Looks at the end of each interval of a phase at what is dirty, under write-back, and written.
+//! Samples, at the end of each interval of a phase, how much is dirty, under write-back, and written.
 //!
-//! It is a process of its own, so that its CPU time is no part of the trial's, and not a thread: a process
-//! with two threads shares its table of descriptors, and then the kernel counts references in each call
-//! that is given one, which would be measured. It begins before the trial has files or mounts, holds none,
-//! and does nothing between phases. In the lab it runs before everything but the disks' servers.
+//! The sampler is a separate process, so that its CPU time is not part of the trial's. It is not a thread: in a process
+//! with two threads, which share the table of descriptors, the kernel counts references in each call that takes one,
+//! and that would be measured. It starts before the trial has files or mounts, holds none, and does nothing between
+//! phases. In the lab, it runs before everything except the disks' servers.
 //!
-//! /proc/vmstat is read and not /proc/meminfo: the kernel writes it line by line, and the two that are
-//! wanted stand in its first third.
+//! It reads /proc/vmstat rather than /proc/meminfo: the kernel produces it line by line, and the two lines needed are
+//! in its first third.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -24,41 +24,40 @@ use rustix::process::{Pid, Signal, set_parent_process_death_signal};
 
 use crate::{memory, process, processor};
 
-/// Of the disks' servers, which nothing may keep waiting, it is behind.
+/// Lower than the priority of the disks' servers, which nothing may delay.
 const PRIORITY: i32 = 40;
 
 /// The file with the two numbers.
 const VMSTAT: &str = "/proc/vmstat";
 
-/// Bytes of it that are read beyond those needed: its numbers grow, and each further line costs.
+/// Number of bytes read beyond those needed: the numbers grow, but each further line costs time.
 const SLACK: usize = 16;
 
-/// Around where the two stood last they are looked for first.
+/// Distance before the last position of the two lines at which the search starts.
 const NEAR: usize = 64;
 
-/// The values at the end of an interval: dirty bytes, bytes under write-back, bytes written to the
-/// device so far.
+/// The values at the end of an interval: dirty bytes, bytes under write-back, bytes written to the device so far.
 pub type Seen = [u64; 3];
 
 /// The samples of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
-    /// At the end of each interval.
+    /// The values at the end of each interval.
     pub gauge: Gauge<3>,
     /// Bytes written to the device before the phase.
     pub written_before: u64,
 }
 
-/// The sampler as the trial knows it.
+/// The trial's handle of the sampler.
 pub struct Sampler {
     pid: Pid,
     line: UnixStream,
-    /// The start of the phase; zero while that is not known.
+    /// The start of the phase; zero while it is unknown.
     began: &'static AtomicU64,
 }
 
 impl Sampler {
-    /// Starts it. In a guest nothing but the disks' servers is to run before it.
+    /// Starts the sampler. In a guest, only the disks' servers run before it.
     ///
     /// # Errors
     /// What fork(2), mmap(2) and socketpair(2) report.
@@ -81,13 +80,13 @@ impl Sampler {
         Ok(Sampler { pid, line, began })
     }
 
-    /// Its process.
+    /// Returns the sampler's pid.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// A phase is about to begin. What its device has written is counted by the disks' servers, and in
-    /// these files of the kernel's (as /sys/block/NAME/stat).
+    /// Announces that a phase is about to begin. The bytes written to its device are counted by the disks' servers, and
+    /// in these kernel files (in the format of /sys/block/NAME/stat).
     ///
     /// # Errors
     /// A sampler that has ended.
@@ -96,11 +95,11 @@ impl Sampler {
         let names: Vec<String> =
             counters.iter().map(|path| path.to_string_lossy().into_owned()).collect();
         send(&self.line, names.join("\n").as_bytes())?;
-        // It has opened all that it will look at.
+        // By then, the sampler has opened everything that it will read.
         take(&self.line).map(drop)
     }
 
-    /// The phase begins now.
+    /// Sets the start of the phase.
     pub fn begin(&self, now: Nanos) {
         self.began.store(now.0, Ordering::Release);
     }
@@ -125,7 +124,7 @@ impl Sampler {
     }
 }
 
-/// A message with its length before it.
+/// Sends a message, preceded by its length.
 fn send(mut line: &UnixStream, message: &[u8]) -> io::Result<()> {
     let mut bytes = (message.len() as u64).to_le_bytes().to_vec();
     bytes.extend_from_slice(message);
@@ -140,7 +139,7 @@ fn take(mut line: &UnixStream) -> io::Result<Vec<u8>> {
     Ok(message)
 }
 
-/// The sampler's own side: phase after phase, until the trial's end is closed.
+/// Runs the sampler's side: phase after phase, until the trial's end of the socket is closed.
 fn serve(line: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Result<()> {
     loop {
         let names = match take(line) {
@@ -149,7 +148,7 @@ fn serve(line: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Resu
             Err(error) => return Err(error),
         };
         let mut look = Look::open(&names, mailbox)?;
-        // With it the first look finds how much it has to read.
+        // This first look also finds out how much has to be read.
         let mut gauge = Gauge::default();
         let written_before = look.now()[2];
         send(line, b"")?;
@@ -162,7 +161,7 @@ fn serve(line: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Resu
     }
 }
 
-/// Looks at the end of each interval until there is a message.
+/// Takes a sample at the end of each interval until there is a message.
 fn watch(
     line: &UnixStream,
     began: &AtomicU64,
@@ -171,7 +170,7 @@ fn watch(
 ) -> io::Result<()> {
     let ready = clock::now();
     loop {
-        // The time of the first op is not known before it; it is by the end of an interval.
+        // The time of the first op is not known in advance; it is known by the end of an interval.
         let start = Some(began.load(Ordering::Acquire)).filter(|start| *start > 0).map(Nanos);
         let now = clock::now();
         if let Some(start) = start
@@ -193,7 +192,7 @@ fn watch(
     }
 }
 
-/// Sleeps for so long; whether there is a message before.
+/// Sleeps for up to `wait`; returns true if a message arrives before.
 fn is_called(line: &UnixStream, wait: Nanos) -> io::Result<bool> {
     let timeout = Timespec {
         tv_sec: (wait.0 / 1_000_000_000) as i64,
@@ -209,9 +208,9 @@ fn is_called(line: &UnixStream, wait: Nanos) -> io::Result<bool> {
 /// The sources that are sampled in one phase.
 struct Look<'a> {
     vmstat: File,
-    /// The part of it that is read.
+    /// The buffer for the part of it that is read.
     bytes: Vec<u8>,
-    /// The offset at which the wanted lines were last.
+    /// The offset at which the wanted lines were found last.
     near: usize,
     counters: Vec<File>,
     mailbox: Mailbox<'a>,
@@ -231,7 +230,7 @@ impl<'a> Look<'a> {
         })
     }
 
-    /// Reads the values of this moment; zero for those that the kernel does not have.
+    /// Reads the current values; zero for those that the kernel does not have.
     fn now(&mut self) -> Seen {
         let (dirty, writeback) = self.pages();
         let mut written = self.mailbox.get(Word::Written);
@@ -244,7 +243,7 @@ impl<'a> Look<'a> {
         [dirty * self.page, writeback * self.page, written]
     }
 
-    /// Pages that are dirty, and pages under write-back.
+    /// Returns the numbers of dirty pages and of pages under write-back.
     fn pages(&mut self) -> (u64, u64) {
         loop {
             let length = self.vmstat.read_at(&mut self.bytes, 0).unwrap_or(0);
@@ -262,7 +261,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// The numbers of both lines, looked for from a place on, and where the first stands, if both are whole.
+/// Returns the numbers of both lines, searched from an offset on, and the position of the first, if both are complete.
 fn both(text: &[u8], from: usize) -> Option<(u64, u64, usize)> {
     let text = text.get(from..)?;
     let (dirty, end) = line_of(text, DIRTY)?;
@@ -273,7 +272,7 @@ fn both(text: &[u8], from: usize) -> Option<(u64, u64, usize)> {
 const DIRTY: &[u8] = b"\nnr_dirty ";
 const WRITEBACK: &[u8] = b"\nnr_writeback ";
 
-/// The number in the line that begins with `name`, and where it ends.
+/// Returns the number in the line that begins with `name`, and the offset of its end.
 fn line_of(text: &[u8], name: &[u8]) -> Option<(u64, usize)> {
     let from = text.windows(name.len()).position(|word| word == name)? + name.len();
     let digits = text[from..].iter().take_while(|byte| byte.is_ascii_digit());
@@ -282,7 +281,7 @@ fn line_of(text: &[u8], name: &[u8]) -> Option<(u64, usize)> {
     (count > 0).then_some((number, from + count))
 }
 
-/// Dirty bytes, bytes under write-back now; none where the kernel does not tell.
+/// Returns the current dirty bytes and bytes under write-back; `None` if the kernel does not report them.
 pub fn dirty_and_writeback() -> Option<[u64; 2]> {
     let (dirty, writeback, _) = both(&std::fs::read(VMSTAT).ok()?, 0)?;
     let page = rustix::param::page_size() as u64;
@@ -303,7 +302,7 @@ mod tests {
         assert_eq!(line_of(text, WRITEBACK).map(|line| line.0), Some(3));
         assert_eq!(both(text, 0), Some((12, 3, 27)));
         assert_eq!(both(text, 9), Some((12, 3, 27)));
-        // A number that was cut is none.
+        // A truncated number is ignored.
         assert_eq!((both(&text[..42], 0), both(text, 20)), (None, None));
         assert!(dirty_and_writeback().is_some());
     }
@@ -322,7 +321,7 @@ mod tests {
             let samples = sampler.end().unwrap();
             let (looks, passed) = (samples.gauge.samples().len(), clock::now().since(start).0);
             assert!(looks as u64 <= passed / SHORTEST_SAMPLED.0, "{looks} in {passed} ns");
-            // In a second it ran once, however busy the machine is.
+            // It ran at least once in a second, however busy the machine is.
             assert!(looks > 0 || intervals < 100);
             assert_eq!(samples.written_before, 0);
         }

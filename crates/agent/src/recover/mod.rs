@@ -1,10 +1,9 @@
-//! Recovery of a file system, again and again, from what power cuts left of it.
+//! Recovers a file system repeatedly from the states that power cuts leave.
 //!
-//! The log of a trial's bytes lies in the region of the input; the cuts to try are in the text of the job. The
-//! builder's certain medium lies in the second disk's region, the disk that is mounted in the first's.
-//! For each cut that disk is laid out, served by the modelled disk from a rest, mounted, walked,
-//! unmounted and checked, in a process of its own, which may die or hang; the outcome is put where
-//! the venue sees it at once.
+//! The log of a trial's bytes is in the region of the input; the cuts to try are in the text of the job. The builder's
+//! certain medium is in the second disk's region; the disk to be mounted is in the first's. For each cut, that disk is
+//! written, served by the modelled disk starting from rest, mounted, walked, unmounted and checked, in a separate
+//! process, which may die or hang; each outcome is put where the venue sees it at once.
 
 mod walk;
 
@@ -39,12 +38,12 @@ use crate::target::{Formatted, Medium, ModelledDisk, Target};
 use crate::tool::{self, Ran};
 
 const MOUNT_POINT: &str = "/mnt";
-/// Words of the kernel that speak of damage.
+/// Words in kernel messages that indicate damage.
 const DAMAGE: &[&str] = &["error", "corrupt", "WARNING", "BUG"];
-/// Number of such lines that are kept of a cut.
+/// The maximum number of such lines that are kept per cut.
 const LINES: usize = 8;
 
-/// Tries all cuts of its order.
+/// Tries all cuts of the request.
 pub fn run(job: &Job, mailbox: Mailbox<'static>) -> AgentReport {
     let (outcome, reason) = match all(job, mailbox) {
         Ok(()) => (Outcome::Ok, None),
@@ -88,18 +87,18 @@ fn all(job: &Job, mailbox: Mailbox<'static>) -> io::Result<()> {
     Ok(())
 }
 
-/// The region of the disk that is mounted.
+/// Opens the region of the disk that is mounted.
 fn disk() -> io::Result<Windows> {
     Windows::new(open_pci_memory(&layout::disk_pci(0))?)
 }
 
-/// Reads the order, which is in the text of the job.
+/// Reads the request, which is in the text of the job.
 fn order(mailbox: Mailbox<'static>) -> io::Result<RecoveryRequest> {
     let text = mailbox.job().map_err(io::Error::other)?;
     Ok(serde_json::from_slice::<RecoveryJob>(&text)?.order)
 }
 
-/// Returns the ranges that were written to the disk since its server started, or discarded, in bytes.
+/// Returns the ranges in bytes that were written or discarded on the disk since its server started.
 fn written() -> io::Result<Vec<(u64, u64)>> {
     let mut windows = Windows::new(open_pci_memory(layout::LOG_PCI)?)?;
     let logged = region::read(&mut windows).map_err(io::Error::other)?;
@@ -125,8 +124,8 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// Tries one cut in a process of its own. One that dies or hangs ends the guest, whose kernel is
-    /// not to be trusted any more; its record is then what was seen of that.
+    /// Tries one cut in a separate process. If it dies or hangs, the guest is ended, because its kernel can no longer
+    /// be trusted; the record then holds what was seen of that.
     fn in_a_child(&self, index: u32) -> io::Result<()> {
         let one = *self;
         let child = process::fork(move || one.try_it(index))?;
@@ -136,7 +135,7 @@ impl One<'_> {
             let left = end.since(clock::now());
             let why = match status {
                 Some(ExitStatus::SUCCESS) => return Ok(()),
-                // The failure is ours (no space, a tool that does not start), and no finding; its message says so.
+                // The failure is ours (no space, a tool that does not start) and not a finding; its message says so.
                 Some(status @ ExitStatus::Exited(_)) => {
                     return Err(io::Error::other(format!("cut {index}: {status}")));
                 }
@@ -174,8 +173,8 @@ impl One<'_> {
         self.bring_back(&device, shared, &mut recovery, &mut tree)?;
         recovery.kernel = kernel.as_mut().map(damage).unwrap_or_default();
         put(&recovery, &tree)?;
-        // The kernel gives a file system that is still mounted to any process that mounts the same device: the next
-        // image would be seen through this one. So the others are left to another guest.
+        // If a process mounts a device whose file system is still mounted, the kernel gives it that file system: the
+        // next image would be seen through this one. The remaining cuts are therefore left to another guest.
         if self.target(&device, shared).is_mounted()? {
             return Err(io::Error::other("what a cut left cannot be unmounted"));
         }
@@ -192,7 +191,7 @@ impl One<'_> {
         let mut target = self.target(device, shared);
         match self.look(&mut target, recovery, tree) {
             Ok(None) => {}
-            // It was reachable, and is perhaps mounted still: it must not be checked or repaired then.
+            // It was readable and is perhaps still mounted: it must not be checked or repaired then.
             Ok(Some(why)) => {
                 recovery.unclean = Some(format!("it was not unmounted in good order: {why}"));
                 return Ok(());
@@ -212,7 +211,7 @@ impl One<'_> {
             recovery.lost = recovery.refused.clone();
             return Ok(());
         }
-        // What the user gets is what is there after the repair, or after the last resort.
+        // What counts for the user is the state after the repair, or after the last resort.
         let mut again = Recovery::default();
         recovery.repair =
             Some(self.repaired(&self.order.repair, device, shared, &mut again, tree)?);
@@ -230,7 +229,7 @@ impl One<'_> {
         Ok(())
     }
 
-    /// Runs a repair, untimed, and looks at what it left: its words, the tree, and in `again` the time of
+    /// Runs a repair, untimed, and examines the result. Returns its output; sets the tree, and in `again` the time of
     /// the mount, or why it could not be mounted even so.
     fn repaired(
         &self,
@@ -268,8 +267,8 @@ impl One<'_> {
             .made(true)
     }
 
-    /// Mounts it, timed, and looks at everything in it, untimed; why it could not be unmounted in good order
-    /// after that, if it could not.
+    /// Mounts the file system, timed, and reads everything in it, untimed. Returns why it could not be unmounted
+    /// cleanly afterwards, if it could not.
     fn look(
         &self,
         target: &mut Formatted,
@@ -280,12 +279,12 @@ impl One<'_> {
         recovery.mount_ns = target.setup().unwrap_or_default().mount_ns;
         target.set_timed(false);
         let walked = mounted.map(|()| walk::walk(&Path::new(MOUNT_POINT).join("trial"), tree));
-        // A file system that turned read-only may refuse to be unmounted in good order.
+        // A file system that became read-only may refuse to be unmounted cleanly.
         let ended = target.finish();
         walked.map(|()| ended.err().map(|error| error.to_string()))
     }
 
-    /// Runs a check and returns its findings; none if the file system is clean.
+    /// Runs a check and returns its findings, or `None` if the file system is clean.
     fn check(
         &self,
         target: &Formatted,
@@ -307,7 +306,7 @@ fn words(ran: &Ran) -> String {
     format!("{exit}: {}", ran.last_lines(6).join(" / "))
 }
 
-/// Ends the driver, and with it the server.
+/// Kills the driver, which also ends the server.
 fn end(device: &BlockDevice) -> io::Result<()> {
     rustix::process::kill_process(device.driver, Signal::KILL)?;
     for pid in [device.driver, device.server] {
@@ -338,7 +337,7 @@ fn put(recovery: &Recovery, tree: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The kernel's log from now on.
+/// Opens the kernel's log at its end.
 fn kernel_log() -> Option<File> {
     let mut log = File::open("/dev/kmsg").ok()?;
     log.seek(SeekFrom::End(0)).ok()?;
@@ -352,7 +351,8 @@ fn damage(log: &mut File) -> Vec<String> {
     loop {
         let length = match log.read(&mut record) {
             Ok(length @ 1..) => length,
-            // Some were overwritten before they were read; it goes on with the oldest that there is (kmsg ABI).
+            // Some messages were overwritten before they were read; the next read continues with the oldest that exists
+            // (kmsg ABI).
             Err(error) if error.raw_os_error() == Some(libc::EPIPE) => continue,
             _ => break,
         };
