@@ -38,7 +38,7 @@ enum Word {
 }
 
 impl Shared {
-    /// Fresh words, all zero.
+    /// Creates words that are all zero.
     ///
     /// # Errors
     /// What mmap(2) reports.
