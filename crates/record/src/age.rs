@@ -25,10 +25,10 @@ pub struct AgePlan {
     pub seed: Option<u64>,
 }
 
-/// Highest fill: a file system needs the rest for its metadata; ext4 alone reserves 5 %.
+/// Maximum fill: a file system needs the rest for its metadata; ext4 alone reserves 5 %.
 const MAX_FILL: u32 = 95;
 
-/// Highest churn: more rounds change nothing that a trial sees, and each rewrites all data.
+/// Maximum churn: more rounds change nothing that a trial can see, but each rewrites all data.
 const MAX_CHURN: u32 = 100;
 
 /// The default of `files`: a median of 64 KiB, a mean of 200 KiB.
@@ -123,7 +123,7 @@ pub struct Aged {
 }
 
 impl Aged {
-    /// Blocks in use, in percent of the file system's blocks.
+    /// Returns the blocks in use, in percent of the file system's blocks.
     pub fn fill(&self) -> f64 {
         100.0 * self.used.0 as f64 / self.size.0.max(1) as f64
     }
