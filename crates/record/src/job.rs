@@ -12,7 +12,7 @@ use crate::units::Nanos;
 /// A plan with a seed, ready for one agent, which receives the plan in its flat form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job<P = Plan> {
-    /// Identity of the trial.
+    /// The trial's id.
     pub trial_id: String,
     /// The seed that everything arbitrary is drawn from.
     pub seed: u64,
