@@ -34,7 +34,7 @@ const PARENTS: [&str; 2] = ["kernel_clone", "_do_fork"];
 /// The words of the mailbox that change while there is progress.
 const SIGNS: [Word; 5] = [Word::Stage, Word::Phase, Word::OpsDone, Word::Requests, Word::Written];
 
-/// What has been found since the last progress.
+/// The findings since the last progress.
 #[derive(Debug, Default)]
 pub struct Stuck {
     signs: [u64; SIGNS.len()],

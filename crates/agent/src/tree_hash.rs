@@ -80,7 +80,9 @@ impl Walk<'_> {
     fn directory(&mut self, dir: BorrowedFd<'_>, path: &[u8]) -> io::Result<Hashes> {
         let depth = path.iter().filter(|byte| **byte == b'/').count();
         if depth > MAX_DEPTH {
-            return Err(io::Error::other(format!("the tree is deeper than {MAX_DEPTH} directories")));
+            return Err(io::Error::other(format!(
+                "the tree is deeper than {MAX_DEPTH} directories"
+            )));
         }
         let entries = Dir::read_from(dir)?.collect::<rustix::io::Result<Vec<_>>>()?;
         let mut names: Vec<_> = entries.iter().map(|entry| entry.file_name()).collect();

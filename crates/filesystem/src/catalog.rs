@@ -93,7 +93,7 @@ pub struct Filesystem {
     /// Programs of the package other than `tools`.
     #[serde(default)]
     pub more_tools: Vec<String>,
-    /// What survives a power cut, and the commands that repair it; `None` if it cannot be crash-tested.
+    /// The durability guarantee in a power cut, with the repair commands; `None` if it cannot be crash-tested.
     pub guarantee: Option<Guarantee>,
     /// Environment of all its commands, in addition to `PATH`.
     #[serde(default)]

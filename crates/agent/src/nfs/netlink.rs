@@ -112,7 +112,7 @@ impl Netlink {
         self.request(libc::RTM_NEWLINK, 0, body)
     }
 
-    /// Brings an interface up.
+    /// Activates an interface.
     pub fn up(&mut self, name: &str) -> io::Result<()> {
         let up = libc::IFF_UP as u32;
         self.request(libc::RTM_NEWLINK, 0, Body::of_link(index(name)?, up, up))

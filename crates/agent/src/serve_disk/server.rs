@@ -55,7 +55,7 @@ pub struct Server {
     coming: Option<(u64, u64)>,
     /// The ranges of them that the model has already persisted, first and count.
     early: Vec<(u64, u64)>,
-    /// How long before an answer is due the server is woken; see [`waking`].
+    /// The time by which the server is woken before an answer is due; see [`waking`].
     lead: Nanos,
     /// The stored bytes of this disk that the mailbox already includes; it holds the sum over all disks.
     reported: u64,

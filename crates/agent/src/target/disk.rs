@@ -26,7 +26,7 @@ pub struct ModelledDisk {
     pub medium: Medium,
 }
 
-/// How the kernel accesses a disk.
+/// The kernel's access to a disk.
 pub enum Medium {
     /// Through a server, which reports what it did.
     Served {

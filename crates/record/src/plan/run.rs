@@ -1,4 +1,4 @@
-//! How a plan is run: the way to issue ops, and the extent of verification.
+//! Settings for running a plan: the way to issue ops, and the extent of verification.
 
 use std::fmt;
 use std::str::FromStr;
