@@ -25,9 +25,9 @@ impl FreeSpace {
     /// What fstatvfs(3) reports.
     pub fn of(root: BorrowedFd<'_>) -> std::io::Result<FreeSpace> {
         let stat = rustix::fs::fstatvfs(root)?;
-        let mine = geteuid().is_root();
-        let blocks = if mine { stat.f_bfree } else { stat.f_bavail };
-        let inodes = if mine { stat.f_ffree } else { stat.f_favail };
+        let is_root = geteuid().is_root();
+        let blocks = if is_root { stat.f_bfree } else { stat.f_bavail };
+        let inodes = if is_root { stat.f_ffree } else { stat.f_favail };
         Ok(FreeSpace {
             // A tmpfs without a limit reports no blocks, and btrfs no inodes.
             bytes: (stat.f_blocks > 0).then(|| Bytes(blocks.saturating_mul(stat.f_frsize))),
@@ -40,17 +40,17 @@ impl FreeSpace {
     /// # Errors
     /// What does not fit, with the amounts needed and free.
     pub fn holds(&self, needs: &Needs) -> Result<(), String> {
-        let less = "make the work smaller with --set, or use a larger medium";
+        let hint = "make the work smaller with --set, or use a larger medium";
         if let Some(bytes) = self.bytes.filter(|bytes| *bytes < needs.bytes) {
             return Err(format!(
-                "the workload has {} of file data at once and {bytes} are free; {less}",
+                "the workload has {} of file data at once and {bytes} are free; {hint}",
                 needs.bytes
             ));
         }
         if let Some(inodes) = self.inodes.filter(|inodes| *inodes < needs.inodes) {
             return Err(format!(
                 "the workload has {} files and directories at once and there are {inodes} free \
-                 inodes; {less}",
+                 inodes; {hint}",
                 needs.inodes
             ));
         }

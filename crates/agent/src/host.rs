@@ -72,8 +72,8 @@ fn serve(handover: &Handover, held: &Arc<[Held]>) -> io::Result<()> {
         _ => None,
     };
     // Dirty bytes are sampled only on file systems that belong to the trial.
-    let own = job.plan.device().is_some();
-    let sampler = own.then(|| Sampler::start(mailbox, false)).transpose()?;
+    let has_device = job.plan.device().is_some();
+    let sampler = has_device.then(|| Sampler::start(mailbox, false)).transpose()?;
     let run = |target: &mut dyn Target, input: Option<Input>| {
         let report = trial::run(&job, target, mailbox, input, sampler);
         trial::put_report(mailbox, &report)
@@ -95,9 +95,9 @@ fn formatted(
         return Err(io::Error::other("the plan names no file system"));
     };
     let data = plan.data_disks() as usize;
-    let disks = held.iter().enumerate().map(|(at, device)| {
+    let disks = held.iter().enumerate().map(|(index, device)| {
         let role = match plan.raid {
-            _ if at >= data => DiskRole::Journal,
+            _ if index >= data => DiskRole::Journal,
             Some(_) => DiskRole::Member,
             None => DiskRole::Data,
         };
@@ -118,15 +118,15 @@ fn formatted(
 /// a file system below another) is also on the tmpfs and disappears with it, and nothing is written to the user's
 /// files.
 fn mount_point() -> io::Result<PathBuf> {
-    let there = MOUNT_POINTS.iter().map(Path::new).find(|path| path.is_dir());
-    let there = there.ok_or_else(|| io::Error::other("there is no /mnt to mount on"))?;
+    let parent = MOUNT_POINTS.iter().map(Path::new).find(|path| path.is_dir());
+    let parent = parent.ok_or_else(|| io::Error::other("there is no /mnt to mount on"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount("fsdyno", there, "tmpfs", flags, Some(c"size=1m,mode=755")).map_err(
-        |error| io::Error::other(format!("mount -t tmpfs {}: {error}", there.display())),
+    rustix::mount::mount("fsdyno", parent, "tmpfs", flags, Some(c"size=1m,mode=755")).map_err(
+        |error| io::Error::other(format!("mount -t tmpfs {}: {error}", parent.display())),
     )?;
-    let at = there.join("trial");
-    std::fs::create_dir(&at)?;
-    Ok(at)
+    let mount_point = parent.join("trial");
+    std::fs::create_dir(&mount_point)?;
+    Ok(mount_point)
 }
 
 /// Returns the kernel's name of a device.

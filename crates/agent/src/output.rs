@@ -25,24 +25,24 @@ const KEPT_OF_STAYING: usize = 16 << 10;
 #[derive(Debug)]
 struct Tail {
     bytes: Vec<u8>,
-    most: usize,
+    limit: usize,
 }
 
 impl Tail {
-    fn new(most: usize) -> Tail {
-        Tail { bytes: Vec::new(), most }
+    fn new(limit: usize) -> Tail {
+        Tail { bytes: Vec::new(), limit }
     }
 
     fn push(&mut self, part: &[u8]) {
         self.bytes.extend_from_slice(part);
         // Not at every excess byte, or each would move all the others.
-        if self.bytes.len() >= 2 * self.most {
-            self.bytes.drain(..self.bytes.len() - self.most);
+        if self.bytes.len() >= 2 * self.limit {
+            self.bytes.drain(..self.bytes.len() - self.limit);
         }
     }
 
     fn text(&self) -> String {
-        let from = self.bytes.len().saturating_sub(self.most);
+        let from = self.bytes.len().saturating_sub(self.limit);
         String::from_utf8_lossy(&self.bytes[from..]).into_owned()
     }
 }

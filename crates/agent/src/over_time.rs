@@ -60,19 +60,19 @@ pub fn series(
         ..PhaseSeries::default()
     };
     let Some(PhaseSamples { samples, unwritten, written }) = seen else { return Some(series) };
-    let of = |at: usize, first: u64, last: Option<u64>| -> Vec<u64> {
+    let values_of = |at: usize, first: u64, last: Option<u64>| -> Vec<u64> {
         last.map_or_else(Vec::new, |last| values(&gauge, at, intervals, first, last))
     };
     let before = samples.written_before;
-    let sums = of(2, before, written.map(|written| before + written));
+    let sums = values_of(2, before, written.map(|written| before + written));
     let each = sums.iter().scan(before, |so_far, sum| {
         let written = sum.saturating_sub(*so_far);
         *so_far = *sum.max(so_far);
         Some(written)
     });
     Some(PhaseSeries {
-        dirty_bytes: of(0, 0, unwritten.map(|[dirty, _]| dirty)),
-        writeback_bytes: of(1, 0, unwritten.map(|[_, writeback]| writeback)),
+        dirty_bytes: values_of(0, 0, unwritten.map(|[dirty, _]| dirty)),
+        writeback_bytes: values_of(1, 0, unwritten.map(|[_, writeback]| writeback)),
         device_written_bytes: each.collect(),
         ..series
     })

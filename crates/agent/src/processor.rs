@@ -21,13 +21,13 @@ enum Command {
     /// Resumes charging it, from its next system call on.
     NotFree = 5,
     /// Returns the ticks charged so far.
-    Paid = 8,
+    Charged = 8,
     /// Returns the count of the first event; further events follow.
     Count = 16,
 }
 
 /// Not a command; without a model, the register keeps this value as the answer.
-const QUESTION: u64 = 0;
+const PROBE: u64 = 0;
 
 #[cfg(target_arch = "x86_64")]
 fn ask(command: u64) -> u64 {
@@ -57,7 +57,7 @@ fn ask(command: u64) -> u64 {
 /// # Errors
 /// A QEMU without the model.
 pub fn start(counting: bool) -> io::Result<()> {
-    if ask(QUESTION) != 1 {
+    if ask(PROBE) != 1 {
         return Err(io::Error::other(
             "the processor model is not loaded in this QEMU; take --cpu 1",
         ));
@@ -76,14 +76,14 @@ pub fn start(counting: bool) -> io::Result<()> {
 /// Makes the model charge nothing to the calling thread while `work` runs: that work is part of the instrument, and no
 /// real machine executes it. Its instructions still take their time. Without a model, `work` simply runs.
 pub fn free_of_charge<T>(work: impl FnOnce() -> T) -> T {
-    let tell = |command: Command| {
+    let send = |command: Command| {
         ask(command as u64);
         // The model identifies a thread by the kernel stack of its next system call.
         let _ = rustix::process::getppid();
     };
-    tell(Command::Free);
+    send(Command::Free);
     let result = work();
-    tell(Command::NotFree);
+    send(Command::NotFree);
     result
 }
 
@@ -93,7 +93,7 @@ pub fn counts(counting: bool) -> ProcessorCounts {
     let events = names
         .enumerate()
         .map(|(index, name)| (name.to_string(), ask(Command::Count as u64 + index as u64)));
-    ProcessorCounts { charged: ask(Command::Paid as u64), events: events.collect() }
+    ProcessorCounts { charged: ask(Command::Charged as u64), events: events.collect() }
 }
 
 /// Returns the counts between two moments; `None` without a model.
@@ -106,20 +106,20 @@ pub fn between(
 }
 
 /// Returns the sum of the counts of two spans.
-pub fn sum(one: &ProcessorCounts, other: &ProcessorCounts) -> ProcessorCounts {
-    join(one, other, |a, b| a + b)
+pub fn sum(a: &ProcessorCounts, b: &ProcessorCounts) -> ProcessorCounts {
+    join(a, b, |a, b| a + b)
 }
 
 fn join(
-    one: &ProcessorCounts,
-    other: &ProcessorCounts,
-    of: impl Fn(u64, u64) -> u64,
+    a: &ProcessorCounts,
+    b: &ProcessorCounts,
+    combine: impl Fn(u64, u64) -> u64,
 ) -> ProcessorCounts {
     let event = |(name, count): (&String, &u64)| {
-        (name.clone(), of(*count, other.events.get(name).copied().unwrap_or_default()))
+        (name.clone(), combine(*count, b.events.get(name).copied().unwrap_or_default()))
     };
     ProcessorCounts {
-        charged: of(one.charged, other.charged),
-        events: one.events.iter().map(event).collect(),
+        charged: combine(a.charged, b.charged),
+        events: a.events.iter().map(event).collect(),
     }
 }

@@ -51,7 +51,7 @@ pub struct Samples {
 /// The trial's handle of the sampler.
 pub struct Sampler {
     pid: Pid,
-    line: UnixStream,
+    socket: UnixStream,
     /// The start of the phase; zero while it is unknown.
     began: &'static AtomicU64,
 }
@@ -62,7 +62,7 @@ impl Sampler {
     /// # Errors
     /// What fork(2), mmap(2) and socketpair(2) report.
     pub fn start(mailbox: Mailbox<'static>, in_guest: bool) -> io::Result<Sampler> {
-        let (line, theirs) = UnixStream::pair()?;
+        let (socket, theirs) = UnixStream::pair()?;
         let words = memory::shared_with_children(1)?;
         let [began, ..] = words else { return Err(io::Error::other("no memory to share")) };
         let parent = rustix::process::getpid();
@@ -77,7 +77,7 @@ impl Sampler {
             }
             processor::free_of_charge(|| serve(&theirs, began, mailbox))
         })?;
-        Ok(Sampler { pid, line, began })
+        Ok(Sampler { pid, socket, began })
     }
 
     /// Returns the sampler's pid.
@@ -94,9 +94,9 @@ impl Sampler {
         self.began.store(0, Ordering::Release);
         let names: Vec<String> =
             counters.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-        send(&self.line, names.join("\n").as_bytes())?;
+        send(&self.socket, names.join("\n").as_bytes())?;
         // By then, the sampler has opened everything that it will read.
-        take(&self.line).map(drop)
+        receive(&self.socket).map(drop)
     }
 
     /// Sets the start of the phase.
@@ -109,8 +109,8 @@ impl Sampler {
     /// # Errors
     /// A sampler that has ended.
     pub fn end(&mut self) -> io::Result<Samples> {
-        send(&self.line, b"")?;
-        let bytes = take(&self.line)?;
+        send(&self.socket, b"")?;
+        let bytes = receive(&self.socket)?;
         let mut words = bytes.chunks_exact(8).filter_map(|word| word.try_into().ok());
         let mut next = || words.next().map(u64::from_le_bytes);
         let (Some(interval), Some(written_before)) = (next(), next()) else {
@@ -125,48 +125,48 @@ impl Sampler {
 }
 
 /// Sends a message, preceded by its length.
-fn send(mut line: &UnixStream, message: &[u8]) -> io::Result<()> {
+fn send(mut socket: &UnixStream, message: &[u8]) -> io::Result<()> {
     let mut bytes = (message.len() as u64).to_le_bytes().to_vec();
     bytes.extend_from_slice(message);
-    line.write_all(&bytes)
+    socket.write_all(&bytes)
 }
 
-fn take(mut line: &UnixStream) -> io::Result<Vec<u8>> {
+fn receive(mut socket: &UnixStream) -> io::Result<Vec<u8>> {
     let mut length = [0; 8];
-    line.read_exact(&mut length)?;
+    socket.read_exact(&mut length)?;
     let mut message = vec![0; u64::from_le_bytes(length) as usize];
-    line.read_exact(&mut message)?;
+    socket.read_exact(&mut message)?;
     Ok(message)
 }
 
 /// Runs the sampler's side: phase after phase, until the trial's end of the socket is closed.
-fn serve(line: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Result<()> {
+fn serve(socket: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Result<()> {
     loop {
-        let names = match take(line) {
+        let names = match receive(socket) {
             Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
         };
-        let mut look = Look::open(&names, mailbox)?;
+        let mut sources = Sources::open(&names, mailbox)?;
         // This first look also finds out how much has to be read.
         let mut gauge = Gauge::default();
-        let written_before = look.now()[2];
-        send(line, b"")?;
-        watch(line, began, &mut gauge, &mut look)?;
-        take(line)?;
+        let written_before = sources.now()[2];
+        send(socket, b"")?;
+        watch(socket, began, &mut gauge, &mut sources)?;
+        receive(socket)?;
         let mut words = vec![gauge.interval().0, written_before];
         words.extend(gauge.samples().iter().flatten());
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        send(line, &bytes)?;
+        send(socket, &bytes)?;
     }
 }
 
 /// Takes a sample at the end of each interval until there is a message.
 fn watch(
-    line: &UnixStream,
+    socket: &UnixStream,
     began: &AtomicU64,
     gauge: &mut Gauge<3>,
-    look: &mut Look<'_>,
+    sources: &mut Sources<'_>,
 ) -> io::Result<()> {
     let ready = clock::now();
     loop {
@@ -176,7 +176,7 @@ fn watch(
         if let Some(start) = start
             && now.since(start) >= gauge.next_sample()
         {
-            gauge.add(now.since(start), look.now());
+            gauge.add(now.since(start), sources.now());
             continue;
         }
         let until = match start {
@@ -186,19 +186,19 @@ fn watch(
                 ready + Nanos((intervals + 1) * gauge.interval().0)
             }
         };
-        if is_called(line, until.since(now))? {
+        if has_message(socket, until.since(now))? {
             return Ok(());
         }
     }
 }
 
 /// Sleeps for up to `wait`; returns true if a message arrives before.
-fn is_called(line: &UnixStream, wait: Nanos) -> io::Result<bool> {
+fn has_message(socket: &UnixStream, wait: Nanos) -> io::Result<bool> {
     let timeout = Timespec {
         tv_sec: (wait.0 / 1_000_000_000) as i64,
         tv_nsec: (wait.0 % 1_000_000_000) as i64,
     };
-    match poll(&mut [PollFd::new(line, PollFlags::IN)], Some(&timeout)) {
+    match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)) {
         Ok(ready) => Ok(ready > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
@@ -206,7 +206,7 @@ fn is_called(line: &UnixStream, wait: Nanos) -> io::Result<bool> {
 }
 
 /// The sources that are sampled in one phase.
-struct Look<'a> {
+struct Sources<'a> {
     vmstat: File,
     /// The buffer for the part of it that is read.
     bytes: Vec<u8>,
@@ -217,10 +217,10 @@ struct Look<'a> {
     page: u64,
 }
 
-impl<'a> Look<'a> {
-    fn open(counters: &[u8], mailbox: Mailbox<'a>) -> io::Result<Look<'a>> {
+impl<'a> Sources<'a> {
+    fn open(counters: &[u8], mailbox: Mailbox<'a>) -> io::Result<Sources<'a>> {
         let names = String::from_utf8_lossy(counters);
-        Ok(Look {
+        Ok(Sources {
             vmstat: File::open(VMSTAT)?,
             bytes: vec![0; 512],
             near: 0,
@@ -341,6 +341,6 @@ mod tests {
         let mailbox = Mailbox::new(&WORDS).unwrap();
         mailbox.add(Word::Written, 4096);
         let names = stat.to_string_lossy().into_owned();
-        assert_eq!(Look::open(names.as_bytes(), mailbox).unwrap().now()[2], 4096 + 16 * 512);
+        assert_eq!(Sources::open(names.as_bytes(), mailbox).unwrap().now()[2], 4096 + 16 * 512);
     }
 }

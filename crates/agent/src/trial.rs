@@ -185,7 +185,7 @@ impl Trial<'_> {
                 CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
             self.device = Some((text, file));
         }
-        if self.calls() && device.is_none() {
+        if self.makes_calls() && device.is_none() {
             let room = FreeSpace::of(self.target.root()).map_err(failed("statfs"))?;
             room.holds(&workload.needs())?;
         }
@@ -196,7 +196,8 @@ impl Trial<'_> {
             self.target.flush_device().map_err(failed("flush the device"))?;
         }
         let engine_cost = calibrate();
-        let empty = workload.fills().then(|| self.held()).transpose().map_err(failed("statfs"))?;
+        let empty =
+            workload.fills().then(|| self.read_capacity()).transpose().map_err(failed("statfs"))?;
         self.wait_for_start();
         for (index, spec) in phases.iter().enumerate() {
             self.gap(workload.as_ref(), &phases, index)?;
@@ -282,7 +283,7 @@ impl Trial<'_> {
     }
 
     /// Returns true if the issuer actually makes calls.
-    fn calls(&self) -> bool {
+    fn makes_calls(&self) -> bool {
         self.job.plan.issuer != IssuerPlan::Null
     }
 
@@ -372,7 +373,7 @@ impl Trial<'_> {
     ) -> Result<(), String> {
         let spec = &phases[index];
         if spec.gap == GapKind::BackToBack && index > 0 {
-            self.follow_on(spec.name, phases[index - 1].name);
+            self.begin_back_to_back(spec.name, phases[index - 1].name);
             return Ok(());
         }
         self.stage(Stage::Gap);
@@ -381,7 +382,7 @@ impl Trial<'_> {
         let before = spec.name.to_string();
         let wanted = spec.gap.name().to_string();
         self.measured.gaps.push(Gap { before: before.clone(), wanted, done, elapsed_ns });
-        if index > 0 && phases[index - 1].verify && self.calls() {
+        if index > 0 && phases[index - 1].verify && self.makes_calls() {
             if spec.gap == GapKind::None {
                 self.conditions.notes.push(format!(
                     "phase {} follows the verification of phase {}, which has read the tree back \
@@ -406,7 +407,7 @@ impl Trial<'_> {
     }
 
     /// Begins a phase at once, as in the original program.
-    fn follow_on(&mut self, name: &str, before: &str) {
+    fn begin_back_to_back(&mut self, name: &str, before: &str) {
         let wanted = GapKind::BackToBack.name().to_string();
         let (done, elapsed_ns) = (wanted.clone(), Nanos::default());
         self.measured.gaps.push(Gap { before: name.to_string(), wanted, done, elapsed_ns });
@@ -432,7 +433,7 @@ impl Trial<'_> {
     }
 
     /// Reads the capacity with statfs(2), as that of an empty file system.
-    fn held(&self) -> io::Result<Capacity> {
+    fn read_capacity(&self) -> io::Result<Capacity> {
         let stat = rustix::fs::fstatvfs(self.target.root())?;
         let inodes = (stat.f_files > 0).then_some(stat.f_ffree);
         Ok(Capacity {
@@ -446,17 +447,17 @@ impl Trial<'_> {
 
     /// Returns the capacity of a file system that was empty before and is now full.
     fn capacity(&self, empty: Capacity) -> io::Result<Capacity> {
-        let full = self.held()?;
-        let book = |unit: &str| {
+        let full = self.read_capacity()?;
+        let count = |unit: &str| {
             let phases = self.measured.phases.iter();
             phases.filter_map(|phase| phase.books.get(unit).copied()).sum()
         };
         Ok(Capacity {
             free_full: full.free_empty,
             inodes_full: full.inodes_empty,
-            files: book("files"),
-            directories: book("directories"),
-            data: Bytes(book("data bytes")),
+            files: count("files"),
+            directories: count("directories"),
+            data: Bytes(count("data bytes")),
             ..empty
         })
     }

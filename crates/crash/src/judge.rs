@@ -337,9 +337,9 @@ fn fits(now: &Content, file: &File, entry: &Entry, contents: &Contents) -> Fit {
     let versions: Vec<&Content> =
         [Some(now), file.synced.as_ref(), file.in_flight.as_ref()].into_iter().flatten().collect();
     if let Some(synced) = &file.synced {
-        let least = synced.size().min(file.shortest);
+        let min_size = synced.size().min(file.shortest);
         let exactly = file.changed.is_empty() && entry.size != synced.size();
-        if entry.size < least || exactly {
+        if entry.size < min_size || exactly {
             return Fit::Broken;
         }
     }

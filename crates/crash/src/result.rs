@@ -212,10 +212,10 @@ pub struct Finding {
     pub tried: CutOutcome,
 }
 
-/// Returns the first `most` findings of a row as files, and the number of the others.
-pub fn findings(row: &Row, deadline: Nanos, most: usize) -> (Vec<Finding>, usize) {
+/// Returns the first `max` findings of a row as files, and the number of the others.
+pub fn findings(row: &Row, deadline: Nanos, max: usize) -> (Vec<Finding>, usize) {
     let all = row.tried.iter().filter(|tried| tried.is_finding());
-    let more = all.clone().count().saturating_sub(most);
+    let more = all.clone().count().saturating_sub(max);
     let file = |tried: &CutOutcome| Finding {
         crash_finding: VERSION,
         plan: row.plan.clone(),
@@ -227,7 +227,7 @@ pub fn findings(row: &Row, deadline: Nanos, most: usize) -> (Vec<Finding>, usize
         lab_id: row.lab_id.clone(),
         tried: tried.clone(),
     };
-    (all.take(most).map(file).collect(), more)
+    (all.take(max).map(file).collect(), more)
 }
 
 fn version() -> u32 {

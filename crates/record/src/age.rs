@@ -67,12 +67,12 @@ impl FromStr for AgePlan {
                 return Err(format!("'{text}' gives {key} twice"));
             }
         }
-        let number = |key: &str, value: &str, least: u32, most: u32| {
+        let number = |key: &str, value: &str, min: u32, max: u32| {
             let number = value.parse().ok().and_then(|Count(number)| u32::try_from(number).ok());
-            number.filter(|number| (least..=most).contains(number)).ok_or(format!(
+            number.filter(|number| (min..=max).contains(number)).ok_or(format!(
                 "{key}={value} is invalid: {key} must be a number from {} to {}",
-                Count(least.into()),
-                Count(most.into())
+                Count(min.into()),
+                Count(max.into())
             ))
         };
         let fill = fill.ok_or(format!("'{text}' has no fill; add one, such as fill=80%"))?;

@@ -119,10 +119,10 @@ pub fn read_line(
     text: &mut Vec<u8>,
 ) -> io::Result<usize> {
     text.clear();
-    let most = limit.line.unwrap_or(limit.whole);
-    let length = source.by_ref().take(most.0 + 1).read_until(b'\n', text)?;
-    if length as u64 > most.0 {
-        let text = format!("the line is longer than {most}, the limit for lines of {}", limit.what);
+    let max = limit.line.unwrap_or(limit.whole);
+    let length = source.by_ref().take(max.0 + 1).read_until(b'\n', text)?;
+    if length as u64 > max.0 {
+        let text = format!("the line is longer than {max}, the limit for lines of {}", limit.what);
         return Err(io::Error::new(ErrorKind::FileTooLarge, text));
     }
     Ok(length)
@@ -159,8 +159,8 @@ impl Bounded<File> {
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // One byte beyond the limit distinguishes the end of the source from an excess.
-        let most = usize::try_from(self.left + 1).unwrap_or(usize::MAX).min(buffer.len());
-        let length = self.source.read(&mut buffer[..most])?;
+        let max = usize::try_from(self.left + 1).unwrap_or(usize::MAX).min(buffer.len());
+        let length = self.source.read(&mut buffer[..max])?;
         match self.left.checked_sub(length as u64) {
             Some(left) => self.left = left,
             None => return Err(self.limit.too_large()),

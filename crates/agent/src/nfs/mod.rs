@@ -40,7 +40,7 @@ pub struct Shared {
     /// The options in the spec that belong to NFS and its export.
     options: Vec<String>,
     /// The folder in which each client has its mount point.
-    place: PathBuf,
+    base: PathBuf,
     network: Option<Network>,
     roots: Vec<OwnedFd>,
 }
@@ -50,7 +50,7 @@ impl Shared {
     ///
     /// # Errors
     /// A plan without clients or network.
-    pub fn of(lab: &FlatLab, options: &str, place: &Path) -> io::Result<Shared> {
+    pub fn of(lab: &FlatLab, options: &str, base: &Path) -> io::Result<Shared> {
         let (Some(clients), Some(network)) = (lab.clients, &lab.network) else {
             return Err(io::Error::other("the plan has no clients and no network"));
         };
@@ -59,8 +59,8 @@ impl Shared {
             "" => Vec::new(),
             options => mount::items(options).map_err(io::Error::other)?,
         };
-        let (queue, place) = (queue(network), place.to_path_buf());
-        Ok(Shared { clients, queue, options, place, network: None, roots: Vec::new() })
+        let (queue, base) = (queue(network), base.to_path_buf());
+        Ok(Shared { clients, queue, options, base, network: None, roots: Vec::new() })
     }
 
     /// Returns the root of the trial's tree as each client sees it.
@@ -70,11 +70,11 @@ impl Shared {
 
     /// Returns the mount point of the first client.
     pub fn first(&self) -> PathBuf {
-        self.place_of(1)
+        self.mount_point_of(1)
     }
 
-    fn place_of(&self, client: u16) -> PathBuf {
-        self.place.join(format!("client{client}"))
+    fn mount_point_of(&self, client: u16) -> PathBuf {
+        self.base.join(format!("client{client}"))
     }
 
     /// Returns the number of the host that mounts the file system only to observe it.
@@ -126,7 +126,7 @@ impl Shared {
 
     /// Mounts the export for one client, and opens the trial's folder.
     fn mount_for(&self, client: u16) -> io::Result<OwnedFd> {
-        let at = self.place_of(client);
+        let at = self.mount_point_of(client);
         fs::create_dir_all(&at)?;
         let own =
             self.options.iter().filter(|option| !["sync", "async"].contains(&option.as_str()));
@@ -168,7 +168,7 @@ impl Shared {
     pub fn unmount(&mut self, folder: &Path) -> io::Result<()> {
         self.roots.clear();
         for client in 1..=self.clients {
-            rustix::mount::unmount(self.place_of(client), UnmountFlags::empty())?;
+            rustix::mount::unmount(self.mount_point_of(client), UnmountFlags::empty())?;
         }
         server::stop()?;
         let mut tries = 0;
@@ -198,7 +198,7 @@ impl Shared {
         let root = self.mount_for(self.observer())?;
         let seen = look(root.as_fd());
         drop(root);
-        rustix::mount::unmount(self.place_of(self.observer()), UnmountFlags::empty())?;
+        rustix::mount::unmount(self.mount_point_of(self.observer()), UnmountFlags::empty())?;
         seen
     }
 }

@@ -103,7 +103,7 @@ impl Network {
         let switch = Namespace::new(BRIDGE)?;
         let hosts: Vec<Host> = (0..=clients).map(Host).collect();
         switch.within(|| {
-            quiet()?;
+            disable_ipv6()?;
             let mut netlink = Netlink::open()?;
             netlink.add_bridge(End { name: BRIDGE, address: [2, 0, 0, 2, 0, 0] })?;
             netlink.up(BRIDGE)
@@ -115,37 +115,37 @@ impl Network {
                 Host(_) => Some(Namespace::new(&host.name())?),
             };
             namespace.as_ref().unwrap_or(&server).within(|| {
-                quiet()?;
+                disable_ipv6()?;
                 Netlink::open()?.up("lo")
             })?;
             connect(*host, namespace.as_ref().unwrap_or(&server), &switch, queue)?;
             namespaces.extend(namespace);
         }
         for host in &hosts {
-            let place = match host.0.checked_sub(1) {
+            let namespace = match host.0.checked_sub(1) {
                 None => &server,
                 Some(client) => &namespaces[usize::from(client)],
             };
-            place.within(|| introduce(*host, &hosts))?;
+            namespace.within(|| add_neighbours(*host, &hosts))?;
         }
         Ok(Network { clients: namespaces, _switch: switch })
     }
 }
 
 /// Connects a host to the switch.
-fn connect(host: Host, place: &Namespace, switch: &Namespace, queue: Queue) -> io::Result<()> {
+fn connect(host: Host, namespace: &Namespace, switch: &Namespace, queue: Queue) -> io::Result<()> {
     let port = format!("port{}", host.0);
     let [high, low] = host.0.to_be_bytes();
     switch.within(|| {
         let mut netlink = Netlink::open()?;
         let here = End { name: &port, address: [2, 0, 0, 1, high, low] };
         let there = End { name: HOST_END, address: host.hardware() };
-        netlink.add_pair(here, there, place.network.as_fd())?;
+        netlink.add_pair(here, there, namespace.network.as_fd())?;
         netlink.join(&port, BRIDGE)?;
         netlink.set_queue(&port, queue)?;
         netlink.up(&port)
     })?;
-    place.within(|| {
+    namespace.within(|| {
         let mut netlink = Netlink::open()?;
         netlink.set_queue(HOST_END, queue)?;
         netlink.add_address(HOST_END, host.address(), BITS)?;
@@ -154,7 +154,7 @@ fn connect(host: Host, place: &Namespace, switch: &Namespace, queue: Queue) -> i
 }
 
 /// Sets the hardware addresses of neighbours: the server's on a client, all clients' on the server.
-fn introduce(host: Host, hosts: &[Host]) -> io::Result<()> {
+fn add_neighbours(host: Host, hosts: &[Host]) -> io::Result<()> {
     let mut netlink = Netlink::open()?;
     for other in hosts.iter().filter(|other| **other != host) {
         if host == Host::SERVER || *other == Host::SERVER {
@@ -165,7 +165,7 @@ fn introduce(host: Host, hosts: &[Host]) -> io::Result<()> {
 }
 
 /// Prevents the kernel's own traffic: IPv6 solicits routers and reports its addresses.
-fn quiet() -> io::Result<()> {
+fn disable_ipv6() -> io::Result<()> {
     for which in ["all", "default"] {
         let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
         super::write_if_there(&path, "1")?;

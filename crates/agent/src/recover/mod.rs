@@ -45,7 +45,7 @@ const LINES: usize = 8;
 
 /// Tries all cuts of the request.
 pub fn run(job: &Job, mailbox: Mailbox<'static>) -> AgentReport {
-    let (outcome, reason) = match all(job, mailbox) {
+    let (outcome, reason) = match try_all(job, mailbox) {
         Ok(()) => (Outcome::Ok, None),
         Err(error) => (Outcome::Failed, Some(error.to_string())),
     };
@@ -56,7 +56,7 @@ fn missing(what: &'static str) -> impl FnOnce() -> io::Error {
     move || io::Error::other(what)
 }
 
-fn all(job: &Job, mailbox: Mailbox<'static>) -> io::Result<()> {
+fn try_all(job: &Job, mailbox: Mailbox<'static>) -> io::Result<()> {
     rustix::process::umask(rustix::fs::Mode::empty());
     let lab = job.plan.lab().ok_or_else(missing("the plan is not for the lab"))?;
     let filesystem =
@@ -74,13 +74,13 @@ fn all(job: &Job, mailbox: Mailbox<'static>) -> io::Result<()> {
     mailbox.set(Word::OpsTotal, order.cuts.len() as u64);
     mailbox.set(Word::Stage, Stage::Running as u64);
     let mut touched = Vec::new();
-    let one = One { job, lab, filesystem, spec: &spec, partition, order: &order, mailbox };
+    let context = Context { job, lab, filesystem, spec: &spec, partition, order: &order, mailbox };
     for (index, cut) in order.cuts.iter().enumerate() {
         let mut work = Store::open(disk()?).map_err(io::Error::other)?;
         builder.image(cut, &touched, &mut work).map_err(io::Error::other)?;
         drop(work);
-        one.in_a_child(index as u32)?;
-        touched = written()?;
+        context.in_a_child(index as u32)?;
+        touched = written_ranges()?;
         mailbox.set(Word::OpsDone, index as u64 + 1);
         mailbox.set(Word::Now, clock::now().0);
     }
@@ -99,7 +99,7 @@ fn order(mailbox: Mailbox<'static>) -> io::Result<RecoveryRequest> {
 }
 
 /// Returns the ranges in bytes that were written or discarded on the disk since its server started.
-fn written() -> io::Result<Vec<(u64, u64)>> {
+fn written_ranges() -> io::Result<Vec<(u64, u64)>> {
     let mut windows = Windows::new(open_pci_memory(layout::LOG_PCI)?)?;
     let logged = region::read(&mut windows).map_err(io::Error::other)?;
     if logged.lost > 0 {
@@ -113,7 +113,7 @@ fn written() -> io::Result<Vec<(u64, u64)>> {
 
 /// The parts that all cuts share.
 #[derive(Clone, Copy)]
-struct One<'a> {
+struct Context<'a> {
     job: &'a Job,
     lab: &'a FlatLab,
     filesystem: &'a FilesystemPlan,
@@ -123,12 +123,12 @@ struct One<'a> {
     mailbox: Mailbox<'static>,
 }
 
-impl One<'_> {
+impl Context<'_> {
     /// Tries one cut in a separate process. If it dies or hangs, the guest is ended, because its kernel can no longer
     /// be trusted; the record then holds what was seen of that.
     fn in_a_child(&self, index: u32) -> io::Result<()> {
-        let one = *self;
-        let child = process::fork(move || one.try_it(index))?;
+        let context = *self;
+        let child = process::fork(move || context.try_cut(index))?;
         let end = clock::now() + self.order.deadline;
         loop {
             let status = process::ended(child)?;
@@ -154,7 +154,7 @@ impl One<'_> {
         }
     }
 
-    fn try_it(&self, index: u32) -> io::Result<()> {
+    fn try_cut(&self, index: u32) -> io::Result<()> {
         let mut kernel = kernel_log();
         let shared = Shared::new()?;
         let regions = Regions {
@@ -165,12 +165,12 @@ impl One<'_> {
             made: true,
         };
         let seed = partition::disk_seed(self.job.seed, 0);
-        let One { spec, partition, .. } = *self;
+        let Context { spec, partition, .. } = *self;
         let served = Served { spec, seed, partition, cpu: &self.lab.cpu };
         let device = serve_disk::start(regions, served, shared, self.mailbox)?;
         let mut recovery = Recovery { index, ..Recovery::default() };
         let mut tree = Vec::new();
-        self.bring_back(&device, shared, &mut recovery, &mut tree)?;
+        self.recover(&device, shared, &mut recovery, &mut tree)?;
         recovery.kernel = kernel.as_mut().map(damage).unwrap_or_default();
         put(&recovery, &tree)?;
         // If a process mounts a device whose file system is still mounted, the kernel gives it that file system: the
@@ -181,7 +181,7 @@ impl One<'_> {
         end(&device)
     }
 
-    fn bring_back(
+    fn recover(
         &self,
         device: &BlockDevice,
         shared: Shared,
@@ -189,7 +189,7 @@ impl One<'_> {
         tree: &mut Vec<u8>,
     ) -> io::Result<()> {
         let mut target = self.target(device, shared);
-        match self.look(&mut target, recovery, tree) {
+        match self.mount_and_walk(&mut target, recovery, tree) {
             Ok(None) => {}
             // It was readable and is perhaps still mounted: it must not be checked or repaired then.
             Ok(Some(why)) => {
@@ -212,46 +212,46 @@ impl One<'_> {
             return Ok(());
         }
         // What counts for the user is the state after the repair, or after the last resort.
-        let mut again = Recovery::default();
+        let mut after_repair = Recovery::default();
         recovery.repair =
-            Some(self.repaired(&self.order.repair, device, shared, &mut again, tree)?);
+            Some(self.repaired(&self.order.repair, device, shared, &mut after_repair, tree)?);
         let mounted = self.target(device, shared).is_mounted()?;
-        if again.lost.is_some() && !mounted && !self.order.last_resort.is_empty() {
+        if after_repair.lost.is_some() && !mounted && !self.order.last_resort.is_empty() {
             let forced =
-                self.repaired(&self.order.last_resort, device, shared, &mut again, tree)?;
+                self.repaired(&self.order.last_resort, device, shared, &mut after_repair, tree)?;
             recovery.last_resort = Some(forced);
         }
-        recovery.lost = again.lost;
-        recovery.unclean = recovery.unclean.take().or(again.unclean);
+        recovery.lost = after_repair.lost;
+        recovery.unclean = recovery.unclean.take().or(after_repair.unclean);
         if recovery.refused.is_some() {
-            recovery.mount_ns = again.mount_ns;
+            recovery.mount_ns = after_repair.mount_ns;
         }
         Ok(())
     }
 
-    /// Runs a repair, untimed, and examines the result. Returns its output; sets the tree, and in `again` the time of
-    /// the mount, or why it could not be mounted even so.
+    /// Runs a repair, untimed, and examines the result. Returns its output; sets the tree, and in `after_repair` the
+    /// time of the mount, or why it could not be mounted even so.
     fn repaired(
         &self,
         argv: &[String],
         device: &BlockDevice,
         shared: Shared,
-        again: &mut Recovery,
+        after_repair: &mut Recovery,
         tree: &mut Vec<u8>,
     ) -> io::Result<String> {
         let mut target = self.target(device, shared);
         target.set_timed(false);
         let ran = tool::run(&target.filled(argv), &self.filesystem.env)?;
         tree.clear();
-        *again = Recovery::default();
-        match self.look(&mut target, again, tree) {
+        *after_repair = Recovery::default();
+        match self.mount_and_walk(&mut target, after_repair, tree) {
             Ok(None) => {}
             Ok(Some(why)) => {
-                again.unclean = Some(format!("it was not unmounted in good order: {why}"));
+                after_repair.unclean = Some(format!("it was not unmounted in good order: {why}"));
             }
-            Err(error) => again.lost = Some(error.to_string()),
+            Err(error) => after_repair.lost = Some(error.to_string()),
         }
-        Ok(words(&ran))
+        Ok(summary(&ran))
     }
 
     fn target(&self, device: &BlockDevice, shared: Shared) -> Formatted {
@@ -269,7 +269,7 @@ impl One<'_> {
 
     /// Mounts the file system, timed, and reads everything in it, untimed. Returns why it could not be unmounted
     /// cleanly afterwards, if it could not.
-    fn look(
+    fn mount_and_walk(
         &self,
         target: &mut Formatted,
         recovery: &mut Recovery,
@@ -297,11 +297,11 @@ impl One<'_> {
         target.set_timed(false);
         let ran = tool::run(&target.filled(argv), &self.filesystem.env)?;
         let good = ran.exit.is_some_and(|exit| clean.contains(&exit));
-        Ok((!good).then(|| words(&ran)))
+        Ok((!good).then(|| summary(&ran)))
     }
 }
 
-fn words(ran: &Ran) -> String {
+fn summary(ran: &Ran) -> String {
     let exit = ran.exit.map_or("killed".to_string(), |exit| format!("exit code {exit}"));
     format!("{exit}: {}", ran.last_lines(6).join(" / "))
 }

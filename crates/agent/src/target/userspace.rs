@@ -66,7 +66,7 @@ pub fn mount<'a>(
     if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    let (mouth, said) = OutputTail::start()?;
+    let (output, said) = OutputTail::start()?;
     let others = children()?.into_iter().map(|child| child.pid).collect();
     let child = Command::new(program)
         .args(arguments)
@@ -74,8 +74,8 @@ pub fn mount<'a>(
         .env("PATH", "/bin:/sbin:/usr/bin:/usr/sbin")
         .envs(env)
         .stdin(Stdio::null())
-        .stdout(mouth.try_clone()?)
-        .stderr(mouth)
+        .stdout(output.try_clone()?)
+        .stderr(output)
         .spawn()
         .map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
     let workers = Workers { said: Some(said), pids: Vec::new(), others };

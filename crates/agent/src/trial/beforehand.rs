@@ -13,7 +13,8 @@ impl Trial<'_> {
     /// Makes what the first phase finds, untimed, and reads it back to check it.
     pub(super) fn beforehand(&mut self, workload: &dyn Workload) -> Result<(), String> {
         self.set_up_command(workload)?;
-        let Some(Prefill { mut ops, tree }) = workload.prefill().filter(|_| self.calls()) else {
+        let Some(Prefill { mut ops, tree }) = workload.prefill().filter(|_| self.makes_calls())
+        else {
             return Ok(());
         };
         let root = self.target.root().try_clone_to_owned().map_err(failed("open the root"))?;

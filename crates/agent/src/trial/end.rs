@@ -62,7 +62,7 @@ impl Trial<'_> {
         phases: &[PhaseSpec],
     ) -> Result<(), String> {
         if let Some(last) =
-            phases.len().checked_sub(1).filter(|last| phases[*last].verify && self.calls())
+            phases.len().checked_sub(1).filter(|last| phases[*last].verify && self.makes_calls())
         {
             let (verified, elapsed_ns) = elapsed(|| {
                 let done = self.untimed(|target| target.gap(GapKind::Remount));

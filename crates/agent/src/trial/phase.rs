@@ -191,7 +191,7 @@ impl Trial<'_> {
         recorder: &Recorder,
         removals: bool,
     ) -> Result<(), String> {
-        if !self.calls() {
+        if !self.makes_calls() {
             return Ok(());
         }
         let right = workload.counts_after(index, shares);

@@ -43,7 +43,9 @@ impl Trial<'_> {
         if let Some(slots) = self.slots.as_ref().filter(|_| is_last) {
             slots.close_all();
         }
-        let Some(recording) = workload.recording().filter(|_| self.calls()) else { return Ok(()) };
+        let Some(recording) = workload.recording().filter(|_| self.makes_calls()) else {
+            return Ok(());
+        };
         if let Some(report) = &mut self.conditions.replay {
             report.differing += differences.count();
         }
